@@ -1,0 +1,1 @@
+"""The graph: one folder per noun, declarations beside pure work."""

@@ -1,0 +1,110 @@
+"""Partition keys: how dataset versions, recipes and suites are named, and what a key may not contain.
+
+Dagster accepts ``|``, ``,`` and ``...`` in a dynamic key and breaks later, so every door to the platform checks here.
+"""
+
+import re
+from dataclasses import dataclass
+
+from ft_resources.errors import UserError
+
+_PART = re.compile(r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$")
+_VERSION = re.compile(r"^v[1-9][0-9]{0,6}$")
+SHARED = "shared"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetKey:
+    """``tenant.name.vN``."""
+
+    tenant: str
+    name: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.tenant}.{self.name}.v{self.version}"
+
+    @classmethod
+    def parse(cls, text: str) -> "DatasetKey":
+        """The key in ``text``. Raises UserError that says which part is wrong."""
+        parts = _split(text, "dataset", "tenant.name.vN", allowed=(3,))
+        if parts[0] == SHARED:
+            raise UserError(
+                "'shared' is not a tenant", where=f"dataset key {text!r}", remedy="Put your tenant's name first."
+            )
+        return cls(tenant=parts[0], name=parts[1], version=int(parts[2][1:]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecipeKey:
+    """``name.vN`` (shared by all tenants, ``tenant`` is "") or ``tenant.name.vN``."""
+
+    tenant: str
+    name: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.tenant}.{self.name}.v{self.version}" if self.tenant else f"{self.name}.v{self.version}"
+
+    @property
+    def owner(self) -> str:
+        """The store prefix that the recipe's own files belong to."""
+        return self.tenant or SHARED
+
+    @classmethod
+    def parse(cls, text: str) -> "RecipeKey":
+        """The key in ``text``. Raises UserError that says which part is wrong."""
+        parts = _split(text, "recipe", "name.vN or tenant.name.vN", allowed=(2, 3))
+        tenant = parts[0] if len(parts) == 3 else ""
+        return cls(tenant=tenant, name=parts[-2], version=int(parts[-1][1:]))
+
+
+def check_suite_key(text: str) -> str:
+    """``text`` itself where it is a suite key (``name.vN``). Raises UserError otherwise."""
+    _split(text, "suite", "name.vN", allowed=(2,))
+    return text
+
+
+def check_part(text: str, what: str) -> str:
+    """``text`` itself where it may stand between the dots of a key. Raises UserError otherwise."""
+    if not _PART.match(text):
+        raise UserError(
+            f"{text!r} cannot be a {what}",
+            where=what,
+            remedy="Use 1 to 40 lower-case letters, digits and inner hyphens.",
+        )
+    return text
+
+
+def line_of(dataset: DatasetKey, recipe: RecipeKey) -> str:
+    """The line ``tenant.dataset-name.recipe-name``: what versions of one adapter have in common."""
+    return f"{dataset.tenant}.{dataset.name}.{recipe.name}"
+
+
+def check_pair(dataset: DatasetKey, recipe: RecipeKey) -> None:
+    """Refuse a dataset and a recipe that belong to different tenants."""
+    if recipe.tenant and recipe.tenant != dataset.tenant:
+        raise UserError(
+            f"recipe {recipe} belongs to tenant {recipe.tenant!r} and dataset {dataset} to {dataset.tenant!r}",
+            where=f"pair {dataset}|{recipe}",
+            remedy="Use a recipe of the same tenant, or a shared one (name.vN).",
+        )
+
+
+def _split(text: str, kind: str, form: str, allowed: tuple[int, ...]) -> list[str]:
+    parts = text.split(".")
+    where = f"{kind} key {text!r}"
+    if len(parts) not in allowed:
+        raise UserError(f"a {kind} key has the form {form}", where=where, remedy=f"Write it as {form}.")
+    for part in parts[:-1]:
+        if not _PART.match(part):
+            raise UserError(
+                f"{part!r} cannot be part of a {kind} key",
+                where=where,
+                remedy="Between the dots use 1 to 40 lower-case letters, digits and inner hyphens.",
+            )
+    if not _VERSION.match(parts[-1]):
+        raise UserError(
+            f"{parts[-1]!r} is not a version", where=where, remedy="End the key with .v1, .v2 and so on."
+        )
+    return parts

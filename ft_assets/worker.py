@@ -1,0 +1,127 @@
+"""The worker: ``python -m ft_assets.worker SPEC``, where SPEC is a file or ``<store url>#<path in the store>``.
+
+It needs the store and, for training and evaluation, the ``train`` extra; it knows nothing of Dagster. It ends with
+the exit code of its outcome, after it wrote the same as ``outcome.json`` beside its progress.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+import uuid
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from ft_resources.errors import BadData, StoreUnavailable, UserError
+from ft_resources.outcomes import EXIT_CODES, Outcome
+from ft_resources.store import Store
+from ft_resources.work import WorkSpec
+from ft_resources.worker_context import Preempted, WorkContext, WorkResult
+
+# Asset name to "module:function"; imported only in the worker that does the work.
+WORK: dict[str, str] = {
+    "dataset": "ft_assets.datasets.curate:curate",
+    "base_model": "ft_assets.base_models.mirror:mirror",
+    "baseline_report": "ft_assets.base_models.baseline:score_baseline",
+    "token_pack": "ft_assets.packs.build:build_pack",
+    "checkpoint": "ft_assets.checkpoints.train:train",
+    "eval_report": "ft_assets.evals.evaluate:evaluate",
+    "adapter": "ft_assets.adapters.export:export_adapter",
+}
+
+
+class Diverged(UserError):
+    """The loss became NaN, infinite or exploded; trying the same again would do the same."""
+
+
+class OutOfMemory(UserError):
+    """The device's memory did not suffice."""
+
+
+def run_spec(spec: WorkSpec, log: Path) -> Outcome:
+    """Do the work of ``spec``: publish its artifact and record how it ended. Raises nothing but SystemExit."""
+    store = Store(spec.store_url)
+    keep = os.environ.get("FT_SCRATCH")
+    with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=keep) as scratch:
+        context = WorkContext(spec, store, Path(scratch))
+        context.install_signal_handler()
+        context.start_heartbeat(log)
+        error: dict[str, str] | None = None
+        try:
+            result = _load(spec.asset)(context)
+            context.progress("publishing")
+            context.artifacts.publish(
+                spec.address,
+                result.folder,
+                writer=f"w{spec.attempt:04d}-{uuid.uuid4().hex[:8]}",
+                identity=spec.identity,
+                inputs=spec.inputs,
+                facts=result.facts,
+                actor=spec.actor,
+            )
+            outcome = Outcome.DONE
+            context.progress("done")
+        except BaseException as problem:
+            outcome = _classify(problem, store, spec)
+            error = _explain(problem)
+            if not isinstance(problem, Preempted):
+                traceback.print_exc()
+        context.end_heartbeat(log)
+        store.create_json(f"{spec.attempt_path}/outcome.json", {"outcome": outcome, "error": error})
+    return outcome
+
+
+def _load(asset: str) -> Callable[[WorkContext], WorkResult]:
+    module, function = WORK[asset].split(":")
+    work: Callable[[WorkContext], WorkResult] = getattr(import_module(module), function)
+    return work
+
+
+def _classify(problem: BaseException, store: Store, spec: WorkSpec) -> Outcome:
+    """The outcome that stands for an exception that ended the work."""
+    if isinstance(problem, Preempted | KeyboardInterrupt):
+        cancelled = store.exists(f"{spec.attempt_path}/stop.json")
+        return Outcome.CANCELLED if cancelled else Outcome.PREEMPTED
+    if isinstance(problem, Diverged):
+        return Outcome.DIVERGED
+    if isinstance(problem, OutOfMemory | MemoryError) or type(problem).__name__ == "OutOfMemoryError":
+        return Outcome.OUT_OF_MEMORY
+    if isinstance(problem, BadData):
+        return Outcome.BAD_DATA
+    if isinstance(problem, UserError) and not isinstance(problem, StoreUnavailable):
+        return Outcome.USER_ERROR
+    return Outcome.PLATFORM_ERROR
+
+
+def _explain(problem: BaseException) -> dict[str, str]:
+    """The error as JSON; an unexpected one is named by its type and message, its traceback is in the log."""
+    if isinstance(problem, UserError):
+        return {
+            "type": type(problem).__name__,
+            "what": problem.what,
+            "where": problem.where,
+            "remedy": problem.remedy,
+        }
+    return {"type": type(problem).__name__, "what": str(problem)[:2000], "where": "", "remedy": ""}
+
+
+def read_spec(location: str) -> WorkSpec:
+    """The spec in a file, or in a store given as ``<store url>#<path>``."""
+    url, _, path = location.partition("#")
+    data = Store(url).get(path) if path else Path(location).read_bytes()
+    return WorkSpec.model_validate(json.loads(data))
+
+
+def main() -> None:
+    """Entry point of the process; a log file named by FT_WORKER_LOG is shipped to the store as it grows."""
+    outcome = run_spec(read_spec(sys.argv[1]), Path(os.environ.get("FT_WORKER_LOG", "/nonexistent")))
+    # Libraries leave threads and atexit hooks behind that can hang or change the exit code.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_CODES[outcome])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The one exception family for problems that a user can fix."""
+
+
+class UserError(Exception):
+    """Something the user can put right: what is wrong, where, and what to do about it.
+
+    Args:
+        what: one sentence that says what is wrong.
+        where: the file, row, field or key it was found at.
+        remedy: what to do next.
+    """
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        self.what, self.where, self.remedy = what, where, remedy
+        super().__init__(what, where, remedy)
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text}\n  What to do: {self.remedy}" if self.remedy else text
+
+
+class BadData(UserError):
+    """A dataset, or one row of it, that cannot be used."""
+
+
+class BadRecipe(UserError):
+    """A recipe, policy or suite that does not mean anything."""
+
+
+class BadBase(UserError):
+    """A base model that cannot be used safely."""
+
+
+class MissingInput(UserError):
+    """An upstream artifact is not there yet; ``asset`` and ``partition`` say which one to materialize."""
+
+    def __init__(self, asset: str, partition: str) -> None:
+        self.asset, self.partition = asset, partition
+        super().__init__(
+            f"{asset} has not been materialized for {partition!r} with today's inputs and code.",
+            where=asset,
+            remedy=f"Materialize {asset} for partition {partition!r}, then run this again.",
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return (type(self), (self.asset, self.partition))
+
+
+class CorruptArtifact(UserError):
+    """Stored bytes no longer match their manifest."""
+
+
+class StoreUnavailable(UserError):
+    """The store refused a read or a write: read-only, full, unreachable or not permitted."""
+
+
+class GateRejected(UserError):
+    """The candidate did not pass every gate. It stays stored and unserved."""
+
+
+class WorkFailed(UserError):
+    """A worker ended without a result, and its kind of ending is not retried (any more)."""

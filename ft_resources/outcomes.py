@@ -1,0 +1,64 @@
+"""How a worker can end, and the one table of what happens then."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+
+class Outcome(StrEnum):
+    """Each ending has one exit code (``EXIT_CODES``); anything else, a signal included, counts as PREEMPTED."""
+
+    DONE = "done"
+    PREEMPTED = "preempted"
+    OUT_OF_MEMORY = "out_of_memory"
+    DIVERGED = "diverged"
+    BAD_DATA = "bad_data"
+    USER_ERROR = "user_error"
+    PLATFORM_ERROR = "platform_error"
+    CANCELLED = "cancelled"
+
+
+EXIT_CODES: dict[Outcome, int] = {
+    Outcome.DONE: 0,
+    Outcome.USER_ERROR: 64,
+    Outcome.BAD_DATA: 65,
+    Outcome.PLATFORM_ERROR: 70,
+    Outcome.PREEMPTED: 75,
+    Outcome.OUT_OF_MEMORY: 77,
+    Outcome.DIVERGED: 78,
+    Outcome.CANCELLED: 79,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """What follows an ending: further attempts of the op, seconds before the next, and who pays."""
+
+    retries: int
+    backoff_s: float = 0.0
+    refund: Literal["none", "full", "flagged"]
+    message: str
+
+
+POLICIES: dict[Outcome, Policy] = {
+    Outcome.DONE: Policy(retries=0, refund="none", message="finished"),
+    Outcome.PREEMPTED: Policy(
+        retries=20, backoff_s=0.5, refund="full", message="was stopped from outside; it resumes from its last save"
+    ),
+    Outcome.OUT_OF_MEMORY: Policy(
+        retries=1, refund="none", message="ran out of memory; tried again with half the micro-batch"
+    ),
+    Outcome.DIVERGED: Policy(retries=0, refund="none", message="diverged; lower the learning rate"),
+    Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found data that cannot be used"),
+    Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found a mistake in what was asked"),
+    Outcome.PLATFORM_ERROR: Policy(retries=2, backoff_s=2.0, refund="full", message="failed for a reason of ours"),
+    Outcome.CANCELLED: Policy(retries=0, refund="none", message="was cancelled"),
+}
+
+
+def outcome_of_exit(code: int | None) -> Outcome:
+    """The ending behind an exit code: unknown codes and signals (negative) mean killed from outside."""
+    for outcome, known in EXIT_CODES.items():
+        if known == code:
+            return outcome
+    return Outcome.PREEMPTED

@@ -1,0 +1,207 @@
+"""The only door to files: one object-store API over local disk, S3, GCS and Azure (obstore).
+
+Two kinds of writes exist. ``create`` is create-only: of any number of concurrent callers exactly one wins, which
+is what names, claims and manifests stand on. ``put`` overwrites and is for the private folder of one writer.
+Both are atomic: a reader sees all of an object or nothing of it.
+"""
+
+import errno
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore import exceptions as obstore_errors
+from obstore.store import LocalStore, from_url
+
+from ft_resources.canonical import canonical_json
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
+
+_SEGMENT = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]*$")
+_READ_CHUNK = 8 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One listed object: its path below the root, size in bytes and time of last change (UTC)."""
+
+    path: str
+    size: int
+    modified: datetime
+
+
+class Store:
+    """Objects below one root URL, such as ``file:///srv/ft``, a plain folder, or ``s3://bucket/prefix``.
+
+    Credentials and endpoints of cloud stores come from the environment, as their own tools read them
+    (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ``AWS_REGION`` …).
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = normalize_url(url)
+        self.root: Path | None = None
+        if self.url.startswith("file://"):
+            self.root = Path(self.url.removeprefix("file://"))
+            with _explained(self.url, "open"):
+                self.root.mkdir(parents=True, exist_ok=True)
+                self._backend: Any = LocalStore(self.root)
+        else:
+            options: dict[str, Any] = {}
+            if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+                options["client_options"] = {"allow_http": True}
+            with _explained(self.url, "open"):
+                self._backend = from_url(self.url, **options)
+
+    def get(self, path: str) -> bytes:
+        """The bytes at ``path``. Raises FileNotFoundError where there is nothing."""
+        with _explained(path, "read"):
+            return bytes(obstore.get(self._backend, _checked(path)).bytes())
+
+    def get_json(self, path: str) -> Any:
+        """The JSON value at ``path``. Raises FileNotFoundError, or CorruptArtifact where it is not JSON."""
+        data = self.get(path)
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            raise CorruptArtifact(
+                f"a record of the store is not valid JSON ({error})",
+                where=path,
+                remedy="Restore this object from the bucket's versions or a backup.",
+            ) from error
+
+    def find_json(self, path: str) -> Any | None:
+        """The JSON value at ``path``, or None where there is nothing."""
+        try:
+            return self.get_json(path)
+        except FileNotFoundError:
+            return None
+
+    def exists(self, path: str) -> bool:
+        """Whether an object is at ``path``."""
+        try:
+            with _explained(path, "read"):
+                obstore.head(self._backend, _checked(path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write ``data`` at ``path``, over what is there."""
+        with _explained(path, "write"):
+            obstore.put(self._backend, _checked(path), data)
+
+    def put_json(self, path: str, value: Any) -> None:
+        """Write ``value`` as canonical JSON, over what is there."""
+        self.put(path, canonical_json(value))
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write ``data`` where nothing is yet. True for the one caller who wrote it, False for everybody else."""
+        try:
+            with _explained(path, "write"):
+                obstore.put(self._backend, _checked(path), data, mode="create")
+        except obstore_errors.AlreadyExistsError:
+            return False
+        return True
+
+    def create_json(self, path: str, value: Any) -> bool:
+        """``create`` with canonical JSON."""
+        return self.create(path, canonical_json(value))
+
+    def delete(self, path: str) -> None:
+        """Remove the object at ``path``; removing nothing is no error."""
+        try:
+            with _explained(path, "delete"):
+                obstore.delete(self._backend, _checked(path))
+        except FileNotFoundError:
+            return
+
+    def list(self, prefix: str) -> Iterator[Entry]:
+        """Every object below the folder ``prefix``, in no order that may be relied on."""
+        with _explained(prefix, "list"):
+            for batch in obstore.list(self._backend, _checked(prefix), chunk_size=1000):
+                for item in batch:
+                    yield Entry(path=item["path"], size=item["size"], modified=item["last_modified"])
+
+    def folders(self, prefix: str = "") -> list[str]:
+        """Names of the folders directly below ``prefix``, sorted."""
+        with _explained(prefix or self.url, "list"):
+            result = obstore.list_with_delimiter(self._backend, _checked(prefix) if prefix else None)
+        return sorted(item.rstrip("/").rsplit("/", 1)[-1] for item in result["common_prefixes"])
+
+    def upload(self, source: Path, path: str) -> None:
+        """Copy a local file to ``path``; files over 8 MiB go up in parts, and appear only when whole."""
+        with _explained(path, "write"), source.open("rb") as file:
+            obstore.put(self._backend, _checked(path), file, chunk_size=_READ_CHUNK)
+
+    def download(self, path: str, target: Path) -> None:
+        """Copy the object at ``path`` to a local file, which appears only when whole."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        with _explained(path, "read"):
+            stream = obstore.get(self._backend, _checked(path)).stream(min_chunk_size=_READ_CHUNK)
+            try:
+                with partial.open("wb") as file:
+                    for chunk in stream:
+                        file.write(chunk)
+                partial.replace(target)
+            finally:
+                partial.unlink(missing_ok=True)
+
+    def local_path(self, path: str) -> Path | None:
+        """Where the object lies on this machine's disk, or None for a store that is elsewhere."""
+        return self.root / _checked(path) if self.root is not None else None
+
+
+def normalize_url(url: str) -> str:
+    """``url`` with plain paths made absolute ``file://`` URLs and no trailing slash."""
+    if not url:
+        raise UserError("the store URL is empty", where="FT_STORE", remedy="Set it to a folder or a bucket URL.")
+    if "://" not in url:
+        url = f"file://{Path(url).expanduser().resolve()}"
+    return url.rstrip("/")
+
+
+def _checked(path: str) -> str:
+    """``path`` itself, if each of its segments is harmless; keys come from users, so nothing may climb out."""
+    for segment in path.split("/"):
+        if not _SEGMENT.match(segment):
+            raise UserError(
+                f"{segment!r} cannot be part of a path in the store",
+                where=path,
+                remedy="Use letters, digits, '.', '_', '-', '+', '=', '@', and do not start with a dot.",
+            )
+    return path
+
+
+@contextmanager
+def _explained(path: str, action: str) -> Iterator[None]:
+    """Turn the store's own failures into one kind of error that says what to do."""
+    try:
+        yield
+    except (FileNotFoundError, obstore_errors.AlreadyExistsError, UserError):
+        raise
+    except (obstore_errors.BaseError, OSError) as error:
+        raise StoreUnavailable(
+            f"the store refused to {action} ({_reason(error)})", where=path, remedy=_remedy(error)
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """The first line of the store's own words."""
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+
+
+def _remedy(error: Exception) -> str:
+    text = str(error).lower()
+    code = getattr(error, "errno", None)
+    if code == errno.ENOSPC or "no space left" in text or "disk quota" in text:
+        return "The disk is full: free some space or point FT_STORE elsewhere; nothing half-written is visible."
+    if code in (errno.EROFS, errno.EACCES, errno.EPERM) or "read-only" in text or "permission" in text:
+        return "The store is read-only for this user: fix its permissions or point FT_STORE elsewhere."
+    return "Check that the store can be reached and that its credentials are valid, then run this again."

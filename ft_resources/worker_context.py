@@ -1,0 +1,166 @@
+"""What a worker may do: read inputs, report progress, be asked to stop, and leave a result.
+
+A worker talks to nothing but the store. Progress is one small object that is overwritten every second and doubles
+as the heartbeat; step metrics and log text are appended as numbered chunks, so a reader needs only a high-water mark.
+"""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.errors import CorruptArtifact
+from ft_resources.store import Store
+from ft_resources.work import WorkSpec
+
+BEAT_S = 1.0
+
+
+class Preempted(BaseException):
+    """The worker was asked to stop. A BaseException, so that no library's ``except Exception`` swallows it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkResult:
+    """A finished piece of work: a local folder whose files become the artifact, and facts for others to read.
+
+    Files below ``report/``, ``evidence/`` and ``log/`` explain the artifact and do not decide its content digest;
+    everything that differs between two equal runs (times, rates) belongs there or into ``facts``.
+    """
+
+    folder: Path
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class WorkContext:
+    """Handed to every work function (``ft_assets.worker.WORK``) together with its spec."""
+
+    def __init__(self, spec: WorkSpec, store: Store, scratch: Path) -> None:
+        self.spec, self.store, self.scratch = spec, store, scratch
+        self.artifacts = Artifacts(store)
+        self._lock = threading.Lock()
+        self._progress: dict[str, Any] = {"phase": "starting", "done": 0, "total": 0}
+        self._steps: list[dict[str, Any]] = []
+        self._step_chunk = self._log_chunk = 0
+        self._log_offset = 0
+        self._stopping = threading.Event()
+        self._graceful = False
+        self._ended = threading.Event()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.spec.params
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        return self.spec.runtime
+
+    @property
+    def output(self) -> Path:
+        """An empty local folder to build the result in."""
+        folder = self.scratch / "output"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def input(self, name: str) -> Artifact:
+        """The input artifact called ``name`` in the spec."""
+        return self.artifacts.get(Address.parse(self.spec.inputs[name].address))
+
+    def inputs(self, prefix: str) -> dict[str, Artifact]:
+        """Inputs whose names start with ``prefix``, by the rest of their names."""
+        return {
+            name.removeprefix(prefix): self.input(name) for name in sorted(self.spec.inputs) if name.startswith(prefix)
+        }
+
+    def progress(self, phase: str, done: int = 0, total: int = 0, **extra: Any) -> None:
+        """Say where the work is; cheap, as only the heartbeat thread writes it to the store."""
+        with self._lock:
+            self._progress = {"phase": phase, "done": done, "total": total, **extra}
+
+    def step(self, **metrics: Any) -> None:
+        """Append one row of step metrics (``step`` first, then JSON numbers)."""
+        with self._lock:
+            self._steps.append(metrics)
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether the worker was asked to stop; work inside ``graceful()`` looks at this and raises Preempted itself."""
+        return self._stopping.is_set()
+
+    @contextmanager
+    def graceful(self) -> Iterator[None]:
+        """While inside, a stop request only sets ``stop_requested``, so that the work can save before it ends."""
+        self._graceful = True
+        try:
+            yield
+        finally:
+            self._graceful = False
+        if self.stop_requested:
+            raise Preempted
+
+    def install_signal_handler(self) -> None:
+        """SIGTERM and SIGINT ask the work to stop: at once, or at its own next safe point inside ``graceful()``."""
+
+        def handle(_signal: int, _frame: FrameType | None) -> None:
+            self._stopping.set()
+            if not self._graceful:
+                raise Preempted
+
+        signal.signal(signal.SIGTERM, handle)
+        signal.signal(signal.SIGINT, handle)
+
+    def start_heartbeat(self, log: Path) -> None:
+        """Write progress, step chunks and the new text of ``log`` to the store once a second, from a thread."""
+
+        def beat() -> None:
+            while not self._ended.wait(BEAT_S):
+                self.flush(log)
+
+        self.flush(log)
+        threading.Thread(target=beat, name="heartbeat", daemon=True).start()
+
+    def end_heartbeat(self, log: Path) -> None:
+        """Stop the thread and write what is left."""
+        self._ended.set()
+        self.flush(log)
+
+    def flush(self, log: Path) -> None:
+        """One heartbeat. A store that fails for a moment is tried again with the next one; nothing is dropped."""
+        path = self.spec.attempt_path
+        with self._lock:
+            progress, steps = {**self._progress, "at": time.time()}, list(self._steps)
+        try:
+            self.store.put_json(f"{path}/progress.json", progress)
+            if steps:
+                lines = "".join(json.dumps(step) + "\n" for step in steps)
+                self.store.put(f"{path}/steps-{self._step_chunk + 1:06d}.jsonl", lines.encode())
+                self._step_chunk += 1
+                with self._lock:
+                    del self._steps[: len(steps)]
+            text = _text_from(log, self._log_offset)
+            if text:
+                self.store.put(f"{path}/log-{self._log_chunk + 1:06d}.txt", text)
+                self._log_chunk += 1
+                self._log_offset += len(text)
+        except (OSError, CorruptArtifact):
+            return
+        except Exception as error:
+            # The heartbeat must outlive any store trouble; the text lands in the log, which is shipped later.
+            print(f"heartbeat: {error}", flush=True)
+
+
+def _text_from(log: Path, offset: int) -> bytes:
+    """New bytes of the log file, none where it does not exist (a worker run by hand prints to its terminal)."""
+    try:
+        with log.open("rb") as file:
+            file.seek(offset)
+            return file.read(1 << 20)
+    except FileNotFoundError:
+        return b""

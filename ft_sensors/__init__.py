@@ -1,0 +1,1 @@
+"""Thin sensors over pure plans."""
