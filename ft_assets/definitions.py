@@ -1,0 +1,38 @@
+"""The one ``dg.Definitions``: assets, checks, jobs, sensors and the resources they use."""
+
+import dagster as dg
+
+from ft_assets.adapters.assets import adapter
+from ft_assets.base_models.assets import base_model, baseline_report
+from ft_assets.checkpoints.assets import checkpoint
+from ft_assets.datasets.assets import dataset, raw_dataset
+from ft_assets.evals.assets import eval_report
+from ft_assets.evals.checks import eval_gates
+from ft_assets.packs.assets import token_pack
+from ft_assets.packs.checks import pack_doctor
+from ft_assets.submissions.jobs import all_jobs
+from ft_resources.dagster_resources import LauncherResource, StoreResource, default_store_url
+from ft_sensors.submissions import submissions_sensor
+
+
+def build_definitions(store_url: str) -> dg.Definitions:
+    """The whole project over the store at ``store_url``."""
+    return dg.Definitions(
+        assets=[
+            raw_dataset,
+            dataset,
+            base_model,
+            baseline_report,
+            token_pack,
+            checkpoint,
+            eval_report,
+            adapter,
+        ],
+        asset_checks=[pack_doctor, eval_gates],
+        jobs=all_jobs,
+        sensors=[submissions_sensor],
+        resources={"store": StoreResource(url=store_url), "launcher": LauncherResource()},
+    )
+
+
+defs = build_definitions(default_store_url())

@@ -1,0 +1,99 @@
+"""Between a Dagster op and the work: run or reuse, mirror progress, and tell a cancel from a dying run worker."""
+
+import time
+from typing import Any
+
+import dagster as dg
+from dagster import DagsterExecutionInterruptedError
+
+from ft_resources.artifacts import Artifact
+from ft_resources.attempts import Attempt, Ending
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.outcomes import POLICIES
+from ft_resources.work import WorkRequest
+
+# Set on runs whose caller waits in the foreground, where Ctrl-C means "stop the work".
+FOREGROUND_TAG = "ft/foreground"
+SUBMISSION_TAG = "ft/submission"
+_LOG_EVERY_S = 5.0
+
+
+class DagsterObserver:
+    """Mirrors a worker's progress into the run's log: phase changes at once, counts every few seconds."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._phase, self._logged = "", 0.0
+
+    def attempt(self, attempt: Attempt, *, attached: bool) -> None:
+        self._log.info(f"{'attached to' if attached else 'started'} attempt {attempt.number} at {attempt.address}")
+
+    def progress(self, progress: dict[str, Any]) -> None:
+        phase = str(progress.get("phase", ""))
+        if phase == self._phase and time.monotonic() - self._logged < _LOG_EVERY_S:
+            return
+        self._phase, self._logged = phase, time.monotonic()
+        self._log.info(describe_progress(progress))
+
+    def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
+        return
+
+    def retrying(self, ending: Ending, delay_s: float) -> None:
+        self._log.warning(f"the worker {POLICIES[ending.outcome].message}; next attempt in {delay_s:.1f} s")
+
+
+def describe_progress(progress: dict[str, Any]) -> str:
+    """One line such as ``training 40/120, loss 1.23, 5,400 tokens/s, 12 s left``."""
+    text = str(progress.get("phase", ""))
+    if progress.get("total"):
+        text += f" {progress.get('done', 0)}/{progress['total']}"
+    if progress.get("loss") is not None:
+        text += f", loss {progress['loss']:.3f}"
+    if progress.get("tokens_per_s"):
+        text += f", {progress['tokens_per_s']:,.0f} tokens/s"
+    if progress.get("eta_s") is not None:
+        text += f", {progress['eta_s']:.0f} s left"
+    return text
+
+
+def run_work(
+    context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource, request: WorkRequest
+) -> Artifact:
+    """The artifact that ``request`` names, made in a worker unless it exists.
+
+    When the op is interrupted, a cancel (status CANCELING) stops the work; a run worker that is being shut down
+    (status STARTED) leaves it running, and the retried run attaches.
+    """
+    execution = launcher.execution(store.store)
+    actor = context.run.tags.get("ft/actor", "dagster")
+    try:
+        result = execution.run(request, actor=actor, observer=DagsterObserver(context.log))
+    except (DagsterExecutionInterruptedError, KeyboardInterrupt):
+        run = context.instance.get_run_by_id(context.run_id)
+        cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)
+        if cancelled or FOREGROUND_TAG in context.run.tags:
+            context.log.info("cancelled: stopping the work")
+            execution.cancel(request.address, actor=actor)
+        else:
+            context.log.info("this run worker is going away; the work goes on and the retried run attaches to it")
+        raise
+    context.log.info("cached, nothing to do" if result.cached else f"made in {result.attempts} attempt(s)")
+    return result.artifact
+
+
+def common_metadata(artifact: Artifact) -> dict[str, Any]:
+    """Metadata every asset shows: where it is, what it is made of, and by which code."""
+    inputs = "\n".join(f"- {name}: `{ref.address}`" for name, ref in sorted(artifact.manifest.inputs.items()))
+    return {
+        "address": dg.MetadataValue.text(str(artifact.address)),
+        "content_digest": dg.MetadataValue.text(artifact.digest),
+        "size_bytes": dg.MetadataValue.int(sum(entry.size for entry in artifact.manifest.files.values())),
+        "made_at": dg.MetadataValue.text(artifact.manifest.created_at),
+        "inputs": dg.MetadataValue.md(inputs or "none"),
+    }
+
+
+def pair_of(partition_key: str) -> tuple[str, str]:
+    """Dataset key and recipe key of a pair partition; Dagster joins dimensions in alphabetical order."""
+    dataset, _, recipe = str(partition_key).partition("|")
+    return dataset, recipe

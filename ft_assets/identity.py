@@ -1,0 +1,231 @@
+"""Where inputs are: a pure walk from partition keys over names and manifests to addresses.
+
+For every asset ``x`` there is ``x_request``, which says what would be made with today's inputs and code, and ``x``,
+which finds it or raises ``MissingInput`` with the asset to materialize. Nothing here looks for a newest anything.
+"""
+
+from typing import Any
+
+from ft_assets.evals.suites import get_suite
+from ft_assets.keys import SHARED, DatasetKey, RecipeKey, check_pair, line_of
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.register import StoredRecipe, get_recipe
+from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
+from ft_resources.canonical import digest
+from ft_resources.errors import MissingInput, UserError
+from ft_resources.work import WorkRequest
+
+# Raise an asset's version when its code would give other bytes for the same inputs.
+CODE_VERSIONS: dict[str, str] = {
+    "raw_dataset": "1",
+    "dataset": "1",
+    "base_model": "1",
+    "baseline_report": "1",
+    "token_pack": "1",
+    "checkpoint": "1",
+    "eval_report": "1",
+    "adapter": "1",
+}
+
+
+def raw_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
+    """The uploaded bytes behind a dataset version. Raises UserError for a key that was never added."""
+    key = DatasetKey.parse(dataset_key)
+    pointer = artifacts.store.find_json(f"names/dataset/{key}.json")
+    if pointer is None:
+        raise UserError(
+            f"there is no dataset version {str(key)!r}",
+            where=f"dataset key {dataset_key!r}",
+            remedy=f"Add it with: ft dataset add FILE --name {key.tenant}.{key.name}",
+        )
+    return artifacts.get(Address.parse(pointer["address"]))
+
+
+def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
+    raw = raw_dataset(artifacts, dataset_key)
+    return WorkRequest(
+        asset="dataset",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["dataset"],
+        inputs={"raw": raw.ref},
+        params={"policy": raw.manifest.identity["params"]["policy"]},
+        label=dataset_key,
+    )
+
+
+def dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
+    return _require(artifacts, dataset_request(artifacts, dataset_key))
+
+
+def base_model_request(artifacts: Artifacts, recipe_key: str) -> WorkRequest:
+    stored = _recipe(artifacts, recipe_key)
+    lock = stored.lock
+    upload = {"upload": InputRef(address=lock.upload, digest=lock.digest)} if lock.upload else {}
+    return WorkRequest(
+        asset="base_model",
+        # A hub model is the same for all and mirrored once; a folder belongs to whose recipe brought it.
+        tenant=RecipeKey.parse(recipe_key).owner if lock.kind == "folder" else SHARED,
+        code_version=CODE_VERSIONS["base_model"],
+        inputs=upload,
+        params={"lock": {k: v for k, v in lock.model_dump(mode="json").items() if k != "upload"}},
+        label=recipe_key,
+    )
+
+
+def base_model(artifacts: Artifacts, recipe_key: str) -> Artifact:
+    return _require(artifacts, base_model_request(artifacts, recipe_key))
+
+
+def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkRequest:
+    recipe = _recipe(artifacts, recipe_key).recipe
+    base = base_model(artifacts, recipe_key)
+    return WorkRequest(
+        asset="baseline_report",
+        tenant=base.address.tenant,
+        code_version=CODE_VERSIONS["baseline_report"],
+        inputs={"base": base.ref, **_suites(artifacts, recipe)},
+        params={
+            "settings": {
+                "seed": recipe.evaluation.seed,
+                "limit": recipe.evaluation.suite_limit,
+                "chat_template": recipe.chat_template,
+            }
+        },
+        label=recipe_key,
+    )
+
+
+def baseline_report(artifacts: Artifacts, recipe_key: str) -> Artifact:
+    return _require(artifacts, baseline_report_request(artifacts, recipe_key))
+
+
+def token_pack_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+    recipe = _pair(artifacts, dataset_key, recipe_key)
+    base = base_model(artifacts, recipe_key)
+    tokenizer = {key: base.facts[key] for key in ("tokenizer_digest", "template_digest")}
+    return WorkRequest(
+        asset="token_pack",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["token_pack"],
+        inputs={
+            "dataset": dataset(artifacts, dataset_key).ref,
+            # Bases with one tokenizer and template share packs, so only these two count.
+            "base": InputRef(address=str(base.address), digest=digest(tokenizer)),
+        },
+        params=recipe.token_settings(),
+        label=f"{dataset_key}|{recipe_key}",
+    )
+
+
+def token_pack(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    return _require(artifacts, token_pack_request(artifacts, dataset_key, recipe_key))
+
+
+def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+    recipe = _pair(artifacts, dataset_key, recipe_key)
+    training = recipe.training
+    return WorkRequest(
+        asset="checkpoint",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["checkpoint"],
+        inputs={
+            "pack": token_pack(artifacts, dataset_key, recipe_key).ref,
+            "base": base_model(artifacts, recipe_key).ref,
+        },
+        params=recipe.training_settings(),
+        runtime={
+            "checkpoint_every_steps": training.checkpoint_every_steps,
+            "checkpoint_every_minutes": training.checkpoint_every_minutes,
+            "micro_batch_divisor": 1,
+            "device": recipe.hardware.device,
+        },
+        label=f"{dataset_key}|{recipe_key}",
+    )
+
+
+def checkpoint(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    return _require(artifacts, checkpoint_request(artifacts, dataset_key, recipe_key))
+
+
+def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+    recipe = _pair(artifacts, dataset_key, recipe_key)
+    return WorkRequest(
+        asset="eval_report",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["eval_report"],
+        inputs={
+            "checkpoint": checkpoint(artifacts, dataset_key, recipe_key).ref,
+            "base": base_model(artifacts, recipe_key).ref,
+            "baseline": baseline_report(artifacts, recipe_key).ref,
+            "dataset": dataset(artifacts, dataset_key).ref,
+            **_suites(artifacts, recipe),
+        },
+        params={
+            "evaluation": recipe.evaluation.model_dump(mode="json"),
+            "variant": recipe.variant,
+            "chat_template": recipe.chat_template,
+        },
+        label=f"{dataset_key}|{recipe_key}",
+    )
+
+
+def eval_report(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    return _require(artifacts, eval_report_request(artifacts, dataset_key, recipe_key))
+
+
+def adapter_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+    recipe = _pair(artifacts, dataset_key, recipe_key)
+    return WorkRequest(
+        asset="adapter",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["adapter"],
+        inputs={
+            "checkpoint": checkpoint(artifacts, dataset_key, recipe_key).ref,
+            "base": base_model(artifacts, recipe_key).ref,
+            "eval_report": eval_report(artifacts, dataset_key, recipe_key).ref,
+        },
+        params={
+            "gates": recipe.gates.model_dump(mode="json"),
+            "suites": list(recipe.evaluation.suites),
+            "line": line_of(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key)),
+            "dataset": dataset_key,
+            "recipe": recipe_key,
+            "chat_template": recipe.chat_template,
+        },
+        label=f"{dataset_key}|{recipe_key}",
+    )
+
+
+def adapter(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    return _require(artifacts, adapter_request(artifacts, dataset_key, recipe_key))
+
+
+def _require(artifacts: Artifacts, request: WorkRequest) -> Artifact:
+    found = artifacts.find(request.address)
+    if found is None:
+        raise MissingInput(request.asset, request.label)
+    return found
+
+
+def _recipe(artifacts: Artifacts, recipe_key: str) -> StoredRecipe:
+    return get_recipe(artifacts.store, str(RecipeKey.parse(recipe_key)))
+
+
+def _pair(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Recipe:
+    """The recipe of a pair that makes sense, with every ``auto`` resolved. Raises UserError for one that does not."""
+    check_pair(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key))
+    return _recipe(artifacts, recipe_key).recipe.resolved()[0]
+
+
+def _suites(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
+    return {f"suite:{key}": get_suite(artifacts.store, key) for key in recipe.evaluation.suites}
+
+
+def pair_requests() -> dict[str, Any]:
+    """The pair assets' request functions by asset name, in graph order."""
+    return {
+        "token_pack": token_pack_request,
+        "checkpoint": checkpoint_request,
+        "eval_report": eval_report_request,
+        "adapter": adapter_request,
+    }

@@ -1,0 +1,71 @@
+"""The jobs: one per partition set, and ``fine_tune``, which records what is wanted.
+
+They use the in-process executor: a pair of no-op steps takes seconds that way, and most of a minute with a process
+per step. The heavy work is in workers anyhow.
+"""
+
+import getpass
+
+import dagster as dg
+from pydantic import Field
+
+from ft_assets.partitions import dataset_partitions, pair_partitions, recipe_partitions
+from ft_assets.submissions.plan import Stage
+from ft_assets.submissions.record import resubmit_key, submit
+from ft_resources.dagster_resources import StoreResource
+
+prepare_dataset = dg.define_asset_job(
+    Stage.PREPARE_DATASET,
+    selection=["raw_dataset", "dataset"],
+    partitions_def=dataset_partitions,
+    executor_def=dg.in_process_executor,
+    description="Curate one dataset version.",
+)
+prepare_recipe = dg.define_asset_job(
+    Stage.PREPARE_RECIPE,
+    selection=["base_model", "baseline_report"],
+    partitions_def=recipe_partitions,
+    executor_def=dg.in_process_executor,
+    description="Mirror a recipe's base model and score it once.",
+)
+train_pair = dg.define_asset_job(
+    Stage.TRAIN_PAIR,
+    selection=["token_pack", "checkpoint", "eval_report", "adapter"],
+    partitions_def=pair_partitions,
+    executor_def=dg.in_process_executor,
+    description="Pack, train, evaluate and gate one pair.",
+)
+
+
+class FineTuneConfig(dg.Config):
+    """What to fine-tune, with what."""
+
+    dataset: str = Field(description="Dataset key, such as acme.support.v1.")
+    recipe: str = Field(description="Recipe key, such as docs-qa.v1.")
+    idempotency_key: str = Field(default="", description="Asking again with the same key changes nothing.")
+
+
+@dg.op
+def record_submission(
+    context: dg.OpExecutionContext, config: FineTuneConfig, store: StoreResource
+) -> dg.Output[str]:
+    """Write the submission; the submissions sensor launches what it needs, as its inputs become ready."""
+    key = config.idempotency_key or resubmit_key(store.store, config.dataset, config.recipe)
+    submission, created = submit(
+        store.store,
+        dataset=config.dataset,
+        recipe=config.recipe,
+        actor=context.run.tags.get("user", getpass.getuser()),
+        origin="ui",
+        idempotency_key=key,
+    )
+    context.log.info(f"submission {submission.id} {'recorded' if created else 'was there already'}")
+    return dg.Output(submission.id, metadata={"submission": submission.id, "created": created})
+
+
+@dg.job(executor_def=dg.in_process_executor, description="Ask for an adapter: one action, the whole chain.")
+def fine_tune() -> None:
+    record_submission()
+
+
+all_jobs = [prepare_dataset, prepare_recipe, train_pair, fine_tune]

@@ -1,0 +1,38 @@
+"""What exists for a submission, read from the store by the same walk that the assets use."""
+
+from collections.abc import Callable
+
+from ft_assets import identity
+from ft_assets.adapters.export import rejection_reason
+from ft_assets.submissions.plan import Present, Stage
+from ft_assets.submissions.record import Submission
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import MissingInput
+
+
+def present(artifacts: Artifacts, submission: Submission) -> Present:
+    """Which stages are done, the adapter's address, or the reason of a rejection."""
+    dataset, recipe = submission.dataset, submission.recipe
+    done = set()
+    if _exists(lambda: identity.dataset(artifacts, dataset)):
+        done.add(Stage.PREPARE_DATASET)
+    if _exists(lambda: identity.baseline_report(artifacts, recipe)):
+        done.add(Stage.PREPARE_RECIPE)
+    if len(done) < 2:
+        return Present(done=frozenset(done))
+    try:
+        request = identity.adapter_request(artifacts, dataset, recipe)
+    except MissingInput:
+        return Present(done=frozenset(done))
+    adapter = artifacts.find(request.address)
+    if adapter is not None:
+        return Present(done=frozenset({*done, Stage.TRAIN_PAIR}), adapter=str(adapter.address))
+    return Present(done=frozenset(done), rejection=rejection_reason(artifacts, request))
+
+
+def _exists(find: Callable[[], object]) -> bool:
+    try:
+        find()
+    except MissingInput:
+        return False
+    return True

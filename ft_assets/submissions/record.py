@@ -1,0 +1,182 @@
+"""Submissions: the create-only records of what users asked for, and of how each one ended."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ft_assets.keys import DatasetKey, RecipeKey, check_pair
+from ft_resources.canonical import canonical_json, digest
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+
+Origin = Literal["ui", "cli", "python", "sensor", "backfill"]
+
+
+class SubmissionStatus(StrEnum):
+    """How a submission ended. A rejected candidate is a result, not a failure."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Submission(_Record):
+    """A wish: fine-tune this recipe's base on this dataset version."""
+
+    id: str = Field(description="16 hex characters; equal wishes with equal keys have equal ids.")
+    dataset: str = Field(description="Dataset key, tenant.name.vN.")
+    recipe: str = Field(description="Recipe key, name.vN or tenant.name.vN.")
+    mode: Literal["train"] = Field(default="train", description="What to do with the pair.")
+    actor: str = Field(description="Who asked.")
+    origin: Origin = Field(description="Where it was asked.")
+    idempotency_key: str = Field(description="Asking again with the same key is the same submission.")
+    driver: Literal["sensor", "caller", "run"] = Field(
+        description="Who launches its runs: the sensor, the process that asked, or the run it was recorded by."
+    )
+    run_id: str = Field(default="", description="The Dagster run that recorded it, where driver is `run`.")
+    created_at: str = Field(description="UTC, ISO 8601.")
+
+    @property
+    def tenant(self) -> str:
+        return DatasetKey.parse(self.dataset).tenant
+
+    @property
+    def pair(self) -> str:
+        """The pair partition's key."""
+        return f"{self.dataset}|{self.recipe}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.tenant}/submissions/{self.id}.json"
+
+
+class SubmissionOutcome(_Record):
+    """How a submission ended, and the adapter's address or the reason why there is none."""
+
+    status: SubmissionStatus
+    adapter: str = ""
+    reason: str = ""
+    at: str
+
+
+def submit(
+    store: Store,
+    *,
+    dataset: str,
+    recipe: str,
+    actor: str,
+    origin: Origin,
+    driver: Literal["sensor", "caller", "run"] = "sensor",
+    idempotency_key: str = "",
+    run_id: str = "",
+) -> tuple[Submission, bool]:
+    """Record a submission; the second value is False where an equal one was there already.
+
+    Raises UserError for keys that were never added and for pairs that make no sense; nothing is written then.
+    """
+    pair = DatasetKey.parse(dataset), RecipeKey.parse(recipe)
+    check_pair(*pair)
+    for kind, key in (("dataset", dataset), ("recipe", recipe)):
+        if not store.exists(f"names/{kind}/{key}.json"):
+            raise UserError(
+                f"there is no {kind} {key!r}", where="submission", remedy=f"Add it first: ft {kind} add FILE"
+            )
+    identity = {"dataset": dataset, "recipe": recipe, "mode": "train", "key": idempotency_key}
+    submission = Submission(
+        id=digest(identity)[:16],
+        dataset=dataset,
+        recipe=recipe,
+        actor=actor,
+        origin=origin,
+        idempotency_key=idempotency_key,
+        driver=driver,
+        run_id=run_id,
+        created_at=_now(),
+    )
+    existing = find_submission(store, submission.tenant, submission.id)
+    if existing is not None:
+        return existing, False
+    # The marker first: a marker without a record is ignored, a record without a marker would never be run.
+    store.put_json(_marker(submission), {"created_at": submission.created_at})
+    created = store.create(submission.path, canonical_json(submission.model_dump(mode="json")))
+    return (submission, True) if created else (Submission(**store.get_json(submission.path)), False)
+
+
+def resubmit_key(store: Store, dataset: str, recipe: str) -> str:
+    """The idempotency key for asking (again) for a pair: that of the open submission, or the first unused one.
+
+    Equal wishes join the one that is under way; one that has ended does not stand in the way of asking again.
+    """
+    tenant = DatasetKey.parse(dataset).tenant
+    number = 1
+    while True:
+        key = f"ask-{number}"
+        identity = {"dataset": dataset, "recipe": recipe, "mode": "train", "key": key}
+        submission = find_submission(store, tenant, digest(identity)[:16])
+        if submission is None or find_outcome(store, submission) is None:
+            return key
+        number += 1
+
+
+def find_submission(store: Store, tenant: str, submission_id: str) -> Submission | None:
+    """The submission with this id, or None."""
+    raw = store.find_json(f"{tenant}/submissions/{submission_id}.json")
+    return Submission(**raw) if raw else None
+
+
+def find_outcome(store: Store, submission: Submission) -> SubmissionOutcome | None:
+    """How the submission ended, or None while it is open."""
+    raw = store.find_json(f"{submission.tenant}/submissions/{submission.id}/outcome.json")
+    return SubmissionOutcome(**raw) if raw else None
+
+
+def finish(
+    store: Store, submission: Submission, status: SubmissionStatus, *, adapter: str = "", reason: str = ""
+) -> SubmissionOutcome:
+    """Record the end of a submission; the first caller's word stands."""
+    outcome = SubmissionOutcome(status=status, adapter=adapter, reason=reason, at=_now())
+    path = f"{submission.tenant}/submissions/{submission.id}/outcome.json"
+    if not store.create(path, canonical_json(outcome.model_dump(mode="json"))):
+        outcome = SubmissionOutcome(**store.get_json(path))
+    store.delete(_marker(submission))
+    return outcome
+
+
+def open_submissions(store: Store) -> Iterator[Submission]:
+    """Submissions that have not ended, in order of their ids."""
+    for entry in sorted(store.list("open_submissions"), key=lambda entry: entry.path):
+        _, tenant, name = entry.path.split("/")
+        submission = find_submission(store, tenant, name.removesuffix(".json"))
+        if submission is None:
+            continue
+        if find_outcome(store, submission) is not None:
+            # The one who finished it died before the marker was gone.
+            store.delete(entry.path)
+            continue
+        yield submission
+
+
+def all_submissions(store: Store, tenant: str) -> list[Submission]:
+    """Every submission of a tenant, newest first."""
+    records = [
+        Submission(**store.get_json(entry.path))
+        for entry in store.list(f"{tenant}/submissions")
+        if entry.path.count("/") == 2
+    ]
+    return sorted(records, key=lambda record: record.created_at, reverse=True)
+
+
+def _marker(submission: Submission) -> str:
+    return f"open_submissions/{submission.tenant}/{submission.id}.json"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,139 @@
+"""Fine-tune from Python: the same records, plan and jobs as the UI, run in this process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from getpass import getuser
+from pathlib import Path
+
+import dagster as dg
+
+from ft_assets.glue import FOREGROUND_TAG, SUBMISSION_TAG
+from ft_assets.submissions.plan import Finish, Launch, RunState, Stage, Wanted, plan
+from ft_assets.submissions.present import present
+from ft_assets.submissions.record import Submission, SubmissionOutcome, finish, find_outcome, submit
+from ft_assets.submissions.record import resubmit_key as next_key
+from ft_resources.artifacts import Artifacts
+from ft_resources.dagster_resources import default_store_url
+from ft_resources.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuned:
+    """How a fine-tune ended: ``outcome.adapter`` is the adapter's address where it was accepted."""
+
+    submission: Submission
+    outcome: SubmissionOutcome
+
+
+def fine_tune(
+    dataset: Path | str,
+    recipe: Path | str,
+    *,
+    name: str = "",
+    policy: Path | str | None = None,
+    store_url: str | None = None,
+    instance: dg.DagsterInstance | None = None,
+    actor: str | None = None,
+    on_launch: Callable[[Launch], None] | None = None,
+) -> FineTuned:
+    """Turn a dataset file and a recipe into a gated adapter, and wait for it.
+
+    Args:
+        dataset: a JSONL file (then ``name`` is needed), or the key of a version that is there already.
+        recipe: a recipe's YAML file, or the key of a registered recipe.
+        name: ``tenant.name`` that the file becomes a version of.
+        policy: the ``dataset.yaml`` that goes with the file.
+        store_url: where everything is kept; ``FT_STORE`` or ``.ft/store`` where not given.
+        instance: the Dagster instance that records the runs; the one of ``DAGSTER_HOME`` where not given.
+        actor: who asks; the operating system's user where not given.
+        on_launch: told of every job before it runs.
+
+    Returns:
+        The submission and its outcome: accepted with the adapter's address, rejected with the gates' reasons,
+        failed or cancelled.
+
+    Raises:
+        UserError: for anything wrong with the dataset, the policy, the recipe or the pair, before any work.
+    """
+    store = Store(store_url or default_store_url())
+    actor = actor or getuser()
+    dataset_key = _dataset_key(store, dataset, name, policy, actor)
+    recipe_key = _recipe_key(store, recipe, actor)
+    instance = instance or dg.DagsterInstance.get()
+    submission, _ = submit(
+        store,
+        dataset=dataset_key,
+        recipe=recipe_key,
+        actor=actor,
+        origin="python",
+        driver="caller",
+        idempotency_key=next_key(store, dataset_key, recipe_key),
+    )
+    return FineTuned(submission=submission, outcome=drive(store, instance, submission, on_launch=on_launch))
+
+
+def drive(
+    store: Store,
+    instance: dg.DagsterInstance,
+    submission: Submission,
+    *,
+    on_launch: Callable[[Launch], None] | None = None,
+) -> SubmissionOutcome:
+    """Run the submission's jobs in this process, one after the other, until it has ended."""
+    register_partitions(instance, dataset=submission.dataset, recipe=submission.recipe)
+    runs: dict[Stage, RunState] = {}
+    artifacts = Artifacts(store)
+    while (outcome := find_outcome(store, submission)) is None:
+        wanted = Wanted(submission=submission, present=present(artifacts, submission), runs=runs)
+        for action in plan([wanted]):
+            if isinstance(action, Finish):
+                finish(store, submission, action.status, adapter=action.adapter, reason=action.reason)
+            else:
+                if on_launch:
+                    on_launch(action)
+                runs[action.stage] = _execute(store, instance, action)
+    return outcome
+
+
+def register_partitions(instance: dg.DagsterInstance, *, dataset: str = "", recipe: str = "") -> None:
+    """Make keys known to Dagster, which shows and runs only what it knows; adding one again changes nothing."""
+    for dimension, key in (("dataset", dataset), ("recipe", recipe)):
+        if key and not instance.has_dynamic_partition(dimension, key):
+            instance.add_dynamic_partitions(dimension, [key])
+
+
+def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunState:
+    # Imported here: definitions import the sensors, which import this package.
+    from ft_assets.definitions import build_definitions
+
+    job = build_definitions(store.url).resolve_job_def(action.stage)
+    result = job.execute_in_process(
+        instance=instance,
+        partition_key=action.partition,
+        raise_on_error=False,
+        tags={SUBMISSION_TAG: action.submission.id, FOREGROUND_TAG: "true", "ft/actor": action.submission.actor},
+    )
+    return RunState.SUCCEEDED if result.success else RunState.FAILED
+
+
+def _dataset_key(store: Store, dataset: Path | str, name: str, policy: Path | str | None, actor: str) -> str:
+    from ft_assets.datasets.policy import DatasetPolicy, load_policy
+    from ft_assets.datasets.versions import add_dataset_version
+
+    if not name:
+        return str(dataset)
+    tenant, _, short = name.partition(".")
+    text = Path(policy).read_text(encoding="utf-8") if policy else ""
+    settled = load_policy(text, str(policy)) if policy else DatasetPolicy()
+    added = add_dataset_version(store, Path(dataset), tenant=tenant, name=short, policy=settled, actor=actor)
+    return str(added.key)
+
+
+def _recipe_key(store: Store, recipe: Path | str, actor: str) -> str:
+    from ft_assets.recipes.register import register_recipe
+
+    if isinstance(recipe, Path) or str(recipe).endswith((".yaml", ".yml")):
+        return str(register_recipe(store, Path(recipe), actor=actor).key)
+    return recipe
+
+

@@ -1,0 +1,44 @@
+"""The Dagster runs of a submission, as the plan wants to know them."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from ft_assets.glue import SUBMISSION_TAG
+from ft_assets.submissions.plan import RunState, Stage
+from ft_assets.submissions.record import Submission
+
+_STATES = {
+    dg.DagsterRunStatus.SUCCESS: RunState.SUCCEEDED,
+    dg.DagsterRunStatus.FAILURE: RunState.FAILED,
+    dg.DagsterRunStatus.CANCELED: RunState.CANCELLED,
+}
+
+
+def run_states(instance: dg.DagsterInstance, submission: Submission) -> dict[Stage, RunState]:
+    """The state of the newest run of each stage; a failed run that Dagster will retry counts as active."""
+    runs: Sequence[dg.DagsterRun] = instance.get_runs(
+        filters=dg.RunsFilter(tags={SUBMISSION_TAG: submission.id}), limit=50
+    )
+    if submission.run_id:
+        own = instance.get_run_by_id(submission.run_id)
+        runs = [*runs, own] if own else runs
+    states: dict[Stage, RunState] = {}
+    # Newest first, so the first run seen of a stage decides.
+    for run in runs:
+        stage = _stage(run)
+        if stage is not None and stage not in states:
+            states[stage] = _state(run)
+    return states
+
+
+def _stage(run: dg.DagsterRun) -> Stage | None:
+    if run.job_name in {str(stage) for stage in Stage}:
+        return Stage(run.job_name)
+    return Stage.TRAIN_PAIR if run.asset_selection else None
+
+
+def _state(run: dg.DagsterRun) -> RunState:
+    if run.status is dg.DagsterRunStatus.FAILURE and run.tags.get("dagster/will_retry") == "true":
+        return RunState.ACTIVE
+    return _STATES.get(run.status, RunState.ACTIVE)

@@ -1,0 +1,48 @@
+"""The resources that assets, jobs and sensors ask for."""
+
+import os
+from functools import cached_property
+
+import dagster as dg
+from pydantic import Field
+
+from ft_resources.artifacts import Artifacts
+from ft_resources.execution import Execution
+from ft_resources.launchers.base import Launcher
+from ft_resources.launchers.local import LocalLauncher
+from ft_resources.store import Store
+
+DEFAULT_STORE = ".ft/store"
+
+
+def default_store_url() -> str:
+    """The store's URL: ``FT_STORE``, else a folder below the working directory."""
+    return os.environ.get("FT_STORE", DEFAULT_STORE)
+
+
+class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The store that holds everything the platform knows."""
+
+    url: str = Field(description="A folder, or the URL of a bucket and prefix, such as s3://bucket/prefix.")
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.url)
+
+    @cached_property
+    def artifacts(self) -> Artifacts:
+        return Artifacts(self.store)
+
+
+class LauncherResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Where heavy work runs."""
+
+    kind: str = Field(default="local", description="`local`: a process of this machine.")
+
+    @cached_property
+    def launcher(self) -> Launcher:
+        return LocalLauncher()
+
+    def execution(self, store: Store) -> Execution:
+        """Runs work against ``store``."""
+        return Execution(store=store, launcher=self.launcher)

@@ -1,0 +1,201 @@
+"""Get an artifact: reuse it, attach to the work that is already making it, or start an attempt, and retry by the table.
+
+This is the only place that starts attempts. Everything it decides on is in the store, so it may be killed at any
+moment; the next caller finds the attempt alive and attaches, or finds it dead and starts the next.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ft_resources import errors
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.attempts import Attempt, Ending, attempts_at
+from ft_resources.launchers.base import Launcher, LaunchState
+from ft_resources.outcomes import POLICIES, Outcome, outcome_of_exit
+from ft_resources.store import Store
+from ft_resources.work import WorkRequest, WorkSpec
+
+POLL_S = 0.2
+# A worker that this machine cannot see is taken for dead when its heartbeat (one a second) is this old.
+LEASE_S = 30.0
+STOP_GRACE_S = 120.0
+
+
+class Observer(Protocol):
+    """Sees the work while it runs; called from the waiting thread."""
+
+    def attempt(self, attempt: Attempt, *, attached: bool) -> None: ...
+
+    def progress(self, progress: dict[str, Any]) -> None: ...
+
+    def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None: ...
+
+    def retrying(self, ending: Ending, delay_s: float) -> None: ...
+
+
+class Silent:
+    """An observer that looks away."""
+
+    def attempt(self, attempt: Attempt, *, attached: bool) -> None:
+        return
+
+    def progress(self, progress: dict[str, Any]) -> None:
+        return
+
+    def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
+        return
+
+    def retrying(self, ending: Ending, delay_s: float) -> None:
+        return
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """An artifact and how it was come by: ``cached`` when no worker ran or was waited for."""
+
+    artifact: Artifact
+    cached: bool
+    attempts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Runs requests against one store with one launcher."""
+
+    store: Store
+    launcher: Launcher
+    poll_s: float = POLL_S
+    lease_s: float = LEASE_S
+    sleep: Callable[[float], None] = time.sleep
+
+    def run(self, request: WorkRequest, *, actor: str, observer: Observer | None = None) -> RunResult:
+        """The artifact that ``request`` names. Raises the worker's own UserError, or WorkFailed."""
+        observer = observer or Silent()
+        artifacts = Artifacts(self.store)
+        address = request.address
+        if found := artifacts.find(address):
+            return RunResult(artifact=found, cached=True, attempts=0)
+        endings: Counter[Outcome] = Counter()
+        tried = 0
+        while True:
+            attempt = self._attach_or_start(request, actor, observer, oom_before=endings[Outcome.OUT_OF_MEMORY])
+            tried += 1
+            ending = self._wait(attempt, observer)
+            if found := artifacts.find(address):
+                return RunResult(artifact=found, cached=False, attempts=tried)
+            endings[ending.outcome] += 1
+            policy = POLICIES[ending.outcome]
+            if endings[ending.outcome] > policy.retries:
+                raise error_of(ending, attempt, request.label)
+            observer.retrying(ending, policy.backoff_s)
+            self.sleep(policy.backoff_s)
+
+    def cancel(self, address: Address, *, actor: str, grace_s: float = STOP_GRACE_S) -> bool:
+        """Stop the work at ``address`` on purpose. False where none was running."""
+        attempts = attempts_at(self.store, address)
+        if not attempts or attempts[-1].ending() is not None:
+            return False
+        last = attempts[-1]
+        last.request_stop(actor)
+        self.launcher.stop(last, grace_s)
+        last.record_ending(Outcome.CANCELLED, None)
+        return True
+
+    def _attach_or_start(
+        self, request: WorkRequest, actor: str, observer: Observer, *, oom_before: int
+    ) -> Attempt:
+        """The living attempt at the request's address, or a new one."""
+        while True:
+            attempts = attempts_at(self.store, request.address)
+            last = attempts[-1] if attempts else None
+            if last is not None and last.ending() is None:
+                if self._lives(last):
+                    observer.attempt(last, attached=True)
+                    return last
+                last.record_ending(Outcome.PREEMPTED, _found_dead())
+            number = last.number + 1 if last else 1
+            attempt = Attempt(self.store, request.address, number)
+            if not attempt.claim(actor):
+                self.sleep(self.poll_s)
+                continue
+            spec = self._spec(request, number, actor, oom_before)
+            attempt.write_spec(spec)
+            self.launcher.launch(spec, attempt)
+            observer.attempt(attempt, attached=False)
+            return attempt
+
+    def _spec(self, request: WorkRequest, number: int, actor: str, oom_before: int) -> WorkSpec:
+        runtime = dict(request.runtime)
+        if "micro_batch_divisor" in runtime:
+            runtime["micro_batch_divisor"] *= 2**oom_before
+        return WorkSpec(
+            asset=request.asset,
+            store_url=self.store.url,
+            address=request.address,
+            attempt=number,
+            identity=request.identity,
+            inputs=request.inputs,
+            params=request.params,
+            runtime=runtime,
+            label=request.label,
+            actor=actor,
+        )
+
+    def _lives(self, attempt: Attempt) -> bool:
+        """Whether the attempt's worker lives; one out of sight lives as long as its heartbeat is fresh."""
+        state = self.launcher.state(attempt)
+        if state is not LaunchState.UNKNOWN:
+            return state is LaunchState.RUNNING
+        last_sign = attempt.progress().get("at") or attempt.claimed_at()
+        return time.time() - float(last_sign) < self.lease_s
+
+    def _wait(self, attempt: Attempt, observer: Observer) -> Ending:
+        """Wait for the attempt's end, passing on what it reports."""
+        seen_steps = 0
+        last_progress: dict[str, Any] = {}
+        checked = time.monotonic()
+        while True:
+            ending = attempt.ending()
+            progress = attempt.progress()
+            if progress and progress != last_progress:
+                observer.progress(progress)
+                last_progress = progress
+            for number, data in attempt.chunks("steps", seen_steps):
+                observer.steps(attempt, number, data)
+                seen_steps = number
+            if ending is not None:
+                return ending
+            if time.monotonic() - checked > 1.0:
+                checked = time.monotonic()
+                if not self._lives(attempt):
+                    outcome = outcome_of_exit(self.launcher.exit_code(attempt))
+                    if attempt.stop_requested():
+                        outcome = Outcome.CANCELLED
+                    attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, _found_dead())
+                    continue
+            self.sleep(self.poll_s)
+
+
+def _found_dead() -> dict[str, str]:
+    return {
+        "type": "WorkFailed",
+        "what": "the worker ended without saying how",
+        "where": "",
+        "remedy": "Look at its log; if the machine is short of memory, use a smaller micro-batch.",
+    }
+
+
+def error_of(ending: Ending, attempt: Attempt, label: str) -> errors.UserError:
+    """The worker's own error, raised again on this side with what the outcome table says of it."""
+    details = ending.error or {"type": "WorkFailed", "what": "it left no error", "where": "", "remedy": ""}
+    kind = getattr(errors, details["type"], errors.WorkFailed)
+    if not (isinstance(kind, type) and issubclass(kind, errors.UserError)) or kind is errors.MissingInput:
+        kind = errors.WorkFailed
+    if kind is errors.WorkFailed:
+        what = f"{attempt.address.asset} of {label} {POLICIES[ending.outcome].message}: {details['what']}"
+        remedy = details["remedy"] or f"Read the worker's log: ft logs {attempt.address}"
+        return errors.WorkFailed(what, where=details["where"] or attempt.path, remedy=remedy)
+    return kind(details["what"], where=details["where"], remedy=details["remedy"])

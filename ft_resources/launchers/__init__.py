@@ -1,0 +1,1 @@
+"""Launchers: where a worker runs. One protocol, one set of contract tests."""
