@@ -1,0 +1,1 @@
+"""Token packs: chat template, labels, packing, the file format, and the doctor who looks at the result."""
