@@ -1,0 +1,205 @@
+"""Strict reading of what users write: YAML without surprises, and every mistake of a file in one error."""
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from ft_resources.errors import BadRecipe
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 32
+Model = TypeVar("Model", bound=BaseModel)
+Path = tuple[str | int, ...]
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """The value in ``text``: only mappings with text keys, lists, text, finite numbers, true/false and null.
+
+    Plain values are read by YAML 1.2's core rules, so ``no`` and ``2026-01-01`` are text and ``2e-4`` is a
+    number (YAML 1.1, which PyYAML follows otherwise, says the opposite). Raises BadRecipe, with line and
+    column, for bad syntax, repeated keys, tags, aliases (the stuff of bombs), more than 256 KiB or 32 levels.
+    """
+    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise BadRecipe(f"the file is larger than {MAX_BYTES // 1024} KiB", where=where, remedy="Shorten it.")
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark else where
+        problem = error.problem or "this is not valid YAML"
+        raise BadRecipe(problem, where=place, remedy="Correct the YAML at this place.") from error
+    except yaml.YAMLError as error:
+        what = f"this is not valid YAML ({str(error).splitlines()[0]})"
+        raise BadRecipe(what, where=where, remedy="Save the file as plain UTF-8 text.") from error
+
+
+def parse_strict(model_class: type[Model], value: Any, where: str) -> Model:
+    """``value`` (JSON-like) as an instance of ``model_class``.
+
+    Raises one BadRecipe that names every bad field by its path; an unknown key comes with the nearest known.
+    """
+    try:
+        return model_class.model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        problems = [
+            f"{path}: {text}" if path else text for path, text in _problems(error, model_class, value)
+        ]
+    what = problems[0] if len(problems) == 1 else f"{len(problems)} problems\n  - " + "\n  - ".join(problems)
+    raise BadRecipe(what, where=where, remedy="Correct what is named here; nothing was stored.")
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """The end of an error: "did you mean 'x'?" for the closest of ``known``, else the list of them."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known here: {', '.join(sorted(known))}" if known else "nothing is known here"
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with YAML 1.2 core scalars that refuses tags, aliases, repeated keys and deep nesting."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            raise _problem("aliases (*name) are not allowed; write the value out", event.start_mark)
+        if getattr(event, "tag", None) is not None:
+            raise _problem(f"tags such as {event.tag!r} are not allowed", event.start_mark)
+        if self.depth >= MAX_DEPTH:
+            raise _problem(f"this is nested deeper than {MAX_DEPTH} levels", event.start_mark)
+        if isinstance(event, yaml.ScalarEvent) and re.search("[\ud800-\udfff]", event.value):
+            raise _problem("this text holds half of a surrogate pair", event.start_mark)
+        self.depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: dict[str, int] = {}
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:str":
+                raise _problem("keys must be text", key.start_mark)
+            if key.value in seen:
+                first = seen[key.value]
+                raise _problem(
+                    f"key {key.value!r} is here again; line {first} has it already", key.start_mark
+                )
+            seen[key.value] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        try:
+            number = int(node.value) if node.tag.endswith(":int") else float(node.value)
+        except ValueError:
+            raise _problem("this number is too long", node.start_mark) from None
+        if isinstance(number, float) and not math.isfinite(number):
+            raise _problem("this number is too large", node.start_mark)
+        return number
+
+
+def _problem(text: str, mark: yaml.Mark | None) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=text, problem_mark=mark)
+
+
+# https://yaml.org/spec/1.2.2/#103-core-schema, without octal, hexadecimal, infinities and NaN.
+for _tag, _pattern, _first in (
+    ("null", r"^(?:null|Null|NULL|~|)$", "nN~\0"),
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("int", r"^[-+]?(?:0|[1-9][0-9]*)$", "-+0123456789"),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+):
+    # PyYAML asks for the resolvers of a scalar's first character, and for those of "" where it is empty.
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), ["" if c == "\0" else c for c in _first]
+    )
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
+
+
+def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) -> list[tuple[str, str]]:
+    """(field path, what is wrong), one for each field; a union's complaints about it are joined by "or"."""
+    expected: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
+    for item in error.errors(include_url=False, include_context=False):
+        path = _field_path(item["loc"], value, missing=item["type"] == "missing")
+        name = _written(path)
+        if item["type"] == "extra_forbidden":
+            text = f"unknown key; {nearest(str(path[-1]), _known_keys(model_class, path[:-1]))}"
+        elif item["type"] == "missing":
+            text = "is missing"
+        else:
+            text = item["msg"].removeprefix("Value error, ").replace("Input should be ", "should be ")
+            if item["msg"].startswith("Input should"):
+                found[name] = f", not {_shown(item['input'])}"
+        texts = expected.setdefault(name, [])
+        if text not in texts:
+            texts.append(text)
+    return [
+        (
+            name,
+            " or ".join([texts[0], *(text.removeprefix("should be ") for text in texts[1:])])
+            + found.get(name, ""),
+        )
+        for name, texts in expected.items()
+    ]
+
+
+def _field_path(loc: Path, value: Any, *, missing: bool) -> Path:
+    """``loc`` without the names of union branches, which pydantic mixes in: only what ``value`` has."""
+    path: list[str | int] = []
+    for part in loc:
+        in_mapping = isinstance(value, dict) and part in value
+        in_list = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if in_mapping or in_list:
+            value = value[part]
+        elif not (missing and part is loc[-1]):
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _written(path: Path) -> str:
+    """``("a", "b", 0, "c")`` as ``a.b[0].c``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def _known_keys(model_class: type[BaseModel], path: Path) -> list[str]:
+    """The keys that may stand in the mapping at ``path``."""
+    models = {model_class}
+    for part in path:
+        fields = [
+            model.model_fields[part]
+            for model in models
+            if isinstance(part, str) and part in model.model_fields
+        ]
+        models = {found for field in fields for found in _models_in(field.annotation)} or models
+    return sorted({name for model in models for name in model.model_fields})
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)
+
+
+def _shown(value: Any) -> str:
+    """A value as an error quotes it: short, and a mapping or list only by its kind."""
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "…"
