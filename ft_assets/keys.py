@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ft_resources.errors import UserError
 
-_PART = re.compile(r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$")
-_VERSION = re.compile(r"^v[1-9][0-9]{0,6}$")
+_PART = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
+_VERSION = re.compile(r"v[1-9][0-9]{0,6}")
 SHARED = "shared"
 
 
@@ -30,7 +30,9 @@ class DatasetKey:
         parts = _split(text, "dataset", "tenant.name.vN", allowed=(3,))
         if parts[0] == SHARED:
             raise UserError(
-                "'shared' is not a tenant", where=f"dataset key {text!r}", remedy="Put your tenant's name first."
+                "'shared' is not a tenant",
+                where=f"dataset key {text!r}",
+                remedy="Put your tenant's name first.",
             )
         return cls(tenant=parts[0], name=parts[1], version=int(parts[2][1:]))
 
@@ -67,7 +69,7 @@ def check_suite_key(text: str) -> str:
 
 def check_part(text: str, what: str) -> str:
     """``text`` itself where it may stand between the dots of a key. Raises UserError otherwise."""
-    if not _PART.match(text):
+    if not _PART.fullmatch(text):
         raise UserError(
             f"{text!r} cannot be a {what}",
             where=what,
@@ -97,13 +99,13 @@ def _split(text: str, kind: str, form: str, allowed: tuple[int, ...]) -> list[st
     if len(parts) not in allowed:
         raise UserError(f"a {kind} key has the form {form}", where=where, remedy=f"Write it as {form}.")
     for part in parts[:-1]:
-        if not _PART.match(part):
+        if not _PART.fullmatch(part):
             raise UserError(
                 f"{part!r} cannot be part of a {kind} key",
                 where=where,
                 remedy="Between the dots use 1 to 40 lower-case letters, digits and inner hyphens.",
             )
-    if not _VERSION.match(parts[-1]):
+    if not _VERSION.fullmatch(parts[-1]):
         raise UserError(
             f"{parts[-1]!r} is not a version", where=where, remedy="End the key with .v1, .v2 and so on."
         )

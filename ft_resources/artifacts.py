@@ -237,7 +237,8 @@ class Artifacts:
         if not names:
             raise ValueError(f"nothing to publish at {address}: {folder} has no files")
         files = {
-            name: FileEntry(size=(folder / name).stat().st_size, sha256=sha256_file(folder / name)) for name in names
+            name: FileEntry(size=(folder / name).stat().st_size, sha256=sha256_file(folder / name))
+            for name in names
         }
         manifest = Manifest(
             tenant=address.tenant,
@@ -279,7 +280,16 @@ def software_versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {"python": platform.python_version()}
-    for package in ("ft-platform", "torch", "transformers", "trl", "peft", "tokenizers", "lm-eval", "pyarrow"):
+    for package in (
+        "ft-platform",
+        "torch",
+        "transformers",
+        "trl",
+        "peft",
+        "tokenizers",
+        "lm-eval",
+        "pyarrow",
+    ):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

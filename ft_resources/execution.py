@@ -81,7 +81,9 @@ class Execution:
         endings: Counter[Outcome] = Counter()
         tried = 0
         while True:
-            attempt = self._attach_or_start(request, actor, observer, oom_before=endings[Outcome.OUT_OF_MEMORY])
+            attempt = self._attach_or_start(
+                request, actor, observer, oom_before=endings[Outcome.OUT_OF_MEMORY]
+            )
             tried += 1
             ending = self._wait(attempt, observer)
             if found := artifacts.find(address):
@@ -174,7 +176,9 @@ class Execution:
                     outcome = outcome_of_exit(self.launcher.exit_code(attempt))
                     if attempt.stop_requested():
                         outcome = Outcome.CANCELLED
-                    attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, _found_dead())
+                    attempt.record_ending(
+                        Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, _found_dead()
+                    )
                     continue
             self.sleep(self.poll_s)
 

@@ -43,7 +43,10 @@ class Policy:
 POLICIES: dict[Outcome, Policy] = {
     Outcome.DONE: Policy(retries=0, refund="none", message="finished"),
     Outcome.PREEMPTED: Policy(
-        retries=20, backoff_s=0.5, refund="full", message="was stopped from outside; it resumes from its last save"
+        retries=20,
+        backoff_s=0.5,
+        refund="full",
+        message="was stopped from outside; it resumes from its last save",
     ),
     Outcome.OUT_OF_MEMORY: Policy(
         retries=1, refund="none", message="ran out of memory; tried again with half the micro-batch"
@@ -51,7 +54,9 @@ POLICIES: dict[Outcome, Policy] = {
     Outcome.DIVERGED: Policy(retries=0, refund="none", message="diverged; lower the learning rate"),
     Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found data that cannot be used"),
     Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found a mistake in what was asked"),
-    Outcome.PLATFORM_ERROR: Policy(retries=2, backoff_s=2.0, refund="full", message="failed for a reason of ours"),
+    Outcome.PLATFORM_ERROR: Policy(
+        retries=2, backoff_s=2.0, refund="full", message="failed for a reason of ours"
+    ),
     Outcome.CANCELLED: Policy(retries=0, refund="none", message="was cancelled"),
 }
 

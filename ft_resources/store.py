@@ -23,7 +23,7 @@ from obstore.store import LocalStore, from_url
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 
-_SEGMENT = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]*$")
+_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=@-]*")
 _READ_CHUNK = 8 << 20
 
 
@@ -121,7 +121,7 @@ class Store:
         except FileNotFoundError:
             return
 
-    def list(self, prefix: str) -> Iterator[Entry]:
+    def entries(self, prefix: str) -> Iterator[Entry]:
         """Every object below the folder ``prefix``, in no order that may be relied on."""
         with _explained(prefix, "list"):
             for batch in obstore.list(self._backend, _checked(prefix), chunk_size=1000):
@@ -161,7 +161,9 @@ class Store:
 def normalize_url(url: str) -> str:
     """``url`` with plain paths made absolute ``file://`` URLs and no trailing slash."""
     if not url:
-        raise UserError("the store URL is empty", where="FT_STORE", remedy="Set it to a folder or a bucket URL.")
+        raise UserError(
+            "the store URL is empty", where="FT_STORE", remedy="Set it to a folder or a bucket URL."
+        )
     if "://" not in url:
         url = f"file://{Path(url).expanduser().resolve()}"
     return url.rstrip("/")
@@ -170,7 +172,7 @@ def normalize_url(url: str) -> str:
 def _checked(path: str) -> str:
     """``path`` itself, if each of its segments is harmless; keys come from users, so nothing may climb out."""
     for segment in path.split("/"):
-        if not _SEGMENT.match(segment):
+        if not _SEGMENT.fullmatch(segment):
             raise UserError(
                 f"{segment!r} cannot be part of a path in the store",
                 where=path,
@@ -201,7 +203,9 @@ def _remedy(error: Exception) -> str:
     text = str(error).lower()
     code = getattr(error, "errno", None)
     if code == errno.ENOSPC or "no space left" in text or "disk quota" in text:
-        return "The disk is full: free some space or point FT_STORE elsewhere; nothing half-written is visible."
+        return (
+            "The disk is full: free some space or point FT_STORE elsewhere; nothing half-written is visible."
+        )
     if code in (errno.EROFS, errno.EACCES, errno.EPERM) or "read-only" in text or "permission" in text:
         return "The store is read-only for this user: fix its permissions or point FT_STORE elsewhere."
     return "Check that the store can be reached and that its credentials are valid, then run this again."

@@ -152,7 +152,7 @@ def finish(
 
 def open_submissions(store: Store) -> Iterator[Submission]:
     """Submissions that have not ended, in order of their ids."""
-    for entry in sorted(store.list("open_submissions"), key=lambda entry: entry.path):
+    for entry in sorted(store.entries("open_submissions"), key=lambda entry: entry.path):
         _, tenant, name = entry.path.split("/")
         submission = find_submission(store, tenant, name.removesuffix(".json"))
         if submission is None:
@@ -168,7 +168,7 @@ def all_submissions(store: Store, tenant: str) -> list[Submission]:
     """Every submission of a tenant, newest first."""
     records = [
         Submission(**store.get_json(entry.path))
-        for entry in store.list(f"{tenant}/submissions")
+        for entry in store.entries(f"{tenant}/submissions")
         if entry.path.count("/") == 2
     ]
     return sorted(records, key=lambda record: record.created_at, reverse=True)

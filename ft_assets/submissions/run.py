@@ -111,7 +111,11 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunS
         instance=instance,
         partition_key=action.partition,
         raise_on_error=False,
-        tags={SUBMISSION_TAG: action.submission.id, FOREGROUND_TAG: "true", "ft/actor": action.submission.actor},
+        tags={
+            SUBMISSION_TAG: action.submission.id,
+            FOREGROUND_TAG: "true",
+            "ft/actor": action.submission.actor,
+        },
     )
     return RunState.SUCCEEDED if result.success else RunState.FAILED
 
@@ -135,5 +139,3 @@ def _recipe_key(store: Store, recipe: Path | str, actor: str) -> str:
     if isinstance(recipe, Path) or str(recipe).endswith((".yaml", ".yml")):
         return str(register_recipe(store, Path(recipe), actor=actor).key)
     return recipe
-
-

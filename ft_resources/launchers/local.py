@@ -19,23 +19,23 @@ from ft_resources.work import WorkSpec
 
 
 class LocalLauncher:
-    """Runs ``python -m ft_assets.worker`` beside the orchestrator.
+    """Runs ``python -m <module>`` beside the orchestrator.
 
     A process is named by its id *and* its start time, because ids are used again. The log goes to a local file, which
     the worker itself ships to the store.
     """
 
-    def __init__(self, env: dict[str, str] | None = None) -> None:
-        self._env = env or {}
+    def __init__(self, module: str = "ft_assets.worker") -> None:
+        self._module = module
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
         log = Path(tempfile.mkdtemp(prefix="ft-log-")) / f"{spec.asset}.log"
-        env = {**os.environ, **self._env, "FT_WORKER_LOG": str(log)}
+        env = {**os.environ, "FT_WORKER_LOG": str(log)}
         location = f"{spec.store_url}#{attempt.path}/spec.json"
         with log.open("wb") as output:
             child = subprocess.Popen(
-                [sys.executable, "-m", "ft_assets.worker", location],
+                [sys.executable, "-m", self._module, location],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

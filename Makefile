@@ -1,0 +1,54 @@
+# Two commands matter: `make demo` and `make test`. Each does all its own set-up; nothing outside this folder is touched.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.8
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+export DS_BUILD_OPS := 0
+export FT_STATE ?= $(CURDIR)/.ft/dagster
+export FT_STORE ?= $(CURDIR)/.ft/store
+export DAGSTER_HOME := $(CURDIR)
+export HF_HUB_DISABLE_TELEMETRY := 1
+UV_INSTALL = VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/python -m uv pip install -q --compile-bytecode -c constraints.txt
+
+.PHONY: help demo test ui check format benchmark clean
+
+help:  ## what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
+
+demo: $(VENV)/.train  ## install, then turn real text into a gated adapter through the whole graph
+	$(BIN)/ft demo
+
+ui: $(VENV)/.train  ## open Dagster on the same state
+	mkdir -p $(FT_STATE)
+	$(BIN)/dagster dev -w workspace.yaml -p $${PORT:-3000}
+
+test: $(VENV)/.dev  ## all tests
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
+
+check: $(VENV)/.dev  ## lint and types
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: $(VENV)/.dev  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+benchmark: $(VENV)/.dev  ## NAME=demo: the figures of one area
+	$(BIN)/python -m benchmarks $(NAME)
+
+clean:  ## remove the environment and everything that was made
+	rm -rf $(VENV) .ft
+
+$(VENV)/bin/uv: constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not installed; set PYTHON to a Python 3.11 or 3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	touch $@
+
+$(VENV)/.train: $(VENV)/bin/uv pyproject.toml constraints.txt
+	$(UV_INSTALL) -e '.[train]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/uv pyproject.toml constraints.txt
+	$(UV_INSTALL) -e '.[train,dev]'
+	touch $@ $(VENV)/.train

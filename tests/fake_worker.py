@@ -1,0 +1,47 @@
+"""A worker process with small kinds of work, for tests of launchers and of execution: the real loop, fake deeds."""
+
+import os
+import time
+
+from ft_assets import worker
+from ft_resources.errors import BadData
+from ft_resources.worker_context import WorkContext, WorkResult
+
+
+def write(context: WorkContext) -> WorkResult:
+    """Write ``params.text`` after ``runtime.seconds``, one step row a tenth of a second."""
+    deadline = time.monotonic() + context.runtime.get("seconds", 0.0)
+    step = 0
+    while time.monotonic() < deadline:
+        step += 1
+        context.step(step=step, loss=1.0 / step)
+        context.progress("writing", done=step, total=100, loss=1.0 / step)
+        time.sleep(0.1)
+    (context.output / "text.txt").write_text(context.params["text"])
+    return WorkResult(folder=context.output, facts={"attempt": context.spec.attempt})
+
+
+def fail(context: WorkContext) -> WorkResult:
+    """End as ``params.how`` says, on the first attempts numbered up to ``params.times``."""
+    if context.spec.attempt <= context.params["times"]:
+        if context.params["how"] == "bad_data":
+            raise BadData("a row is wrong", where="row 7", remedy="fix it")
+        if context.params["how"] == "out_of_memory":
+            raise worker.OutOfMemory("too large")
+        if context.params["how"] == "diverged":
+            raise worker.Diverged("NaN at step 3")
+        if context.params["how"] == "platform":
+            raise RuntimeError("the disk hiccuped")
+        if context.params["how"] == "killed":
+            os.kill(os.getpid(), 9)
+    (context.output / "runtime.txt").write_text(str(context.runtime))
+    return WorkResult(folder=context.output)
+
+
+def main() -> None:
+    worker.WORK.update({"write": "tests.fake_worker:write", "fail": "tests.fake_worker:fail"})
+    worker.main()
+
+
+if __name__ == "__main__":
+    main()

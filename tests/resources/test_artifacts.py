@@ -1,0 +1,128 @@
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_resources.artifacts import Address, Artifacts, InputRef
+from ft_resources.canonical import canonical_json, digest
+from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.store import Store
+
+IDENTITY = {"asset": "thing", "code_version": "1", "inputs": {}, "params": {"n": 1}}
+ADDRESS = Address(tenant="acme", asset="thing", fingerprint=digest(IDENTITY))
+
+
+def folder_with(path: Path, **files: str) -> Path:
+    path.mkdir(parents=True)
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    return path
+
+
+def publish(artifacts: Artifacts, folder: Path, writer: str = "w1"):
+    return artifacts.publish(ADDRESS, folder, writer=writer, identity=IDENTITY, actor="test")
+
+
+def test_an_artifact_exists_only_with_its_manifest(
+    artifacts: Artifacts, store: Store, tmp_path: Path
+) -> None:
+    store.put(f"{ADDRESS}/w1/a.txt", b"half")
+    assert artifacts.find(ADDRESS) is None
+    publish(artifacts, folder_with(tmp_path / "a", a="text"), writer="w2")
+    found = artifacts.find(ADDRESS)
+    assert found is not None
+    assert found.read("a") == b"text"
+
+
+def test_two_writers_never_mix(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
+    barrier = threading.Barrier(6)
+    results: list[str] = []
+
+    def write(number: int) -> None:
+        folder = folder_with(tmp_path / str(number), **{f"f{i}": f"{number}" for i in range(5)})
+        barrier.wait()
+        results.append(publish(artifacts, folder, writer=f"w{number}").manifest.writer)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(results)) == 1
+    found = artifacts.get(ADDRESS)
+    assert len({found.read(name) for name in found.manifest.files}) == 1
+    assert found.verify() == []
+    # The losers' files are gone.
+    assert {entry.path.split("/")[3] for entry in store.entries(str(ADDRESS))} == {
+        found.manifest.writer,
+        "manifest.json",
+    }
+
+
+def test_one_flipped_byte_is_found_by_every_way_of_reading(
+    artifacts: Artifacts, store: Store, tmp_path: Path
+) -> None:
+    artifact = publish(artifacts, folder_with(tmp_path / "a", **{"sub/a": "text", "sub/b": "more"}))
+    store.put(artifact.location("sub/b"), b"mor3")
+    with pytest.raises(CorruptArtifact, match="sub/b"):
+        artifact.read("sub/b")
+    with pytest.raises(CorruptArtifact, match="sub/b"):
+        artifact.folder(tmp_path / "scratch")
+    assert any("sub/b" in finding for finding in artifact.verify())
+    assert artifact.read("sub/a") == b"text"
+
+
+def test_a_missing_file_is_corruption_not_absence(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
+    artifact = publish(artifacts, folder_with(tmp_path / "a", a="text"))
+    store.delete(artifact.location("a"))
+    with pytest.raises(CorruptArtifact, match="is missing"):
+        artifact.read("a")
+
+
+def test_an_edited_manifest_is_refused(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
+    artifact = publish(artifacts, folder_with(tmp_path / "a", a="text"))
+    raw = store.get_json(f"{ADDRESS}/manifest.json")
+    raw["identity"]["params"]["n"] = 2
+    store.put_json(f"{ADDRESS}/manifest.json", raw)
+    with pytest.raises(CorruptArtifact, match="belongs to another"):
+        artifacts.find(artifact.address)
+
+
+def test_explanations_do_not_change_the_content_digest(artifacts: Artifacts, tmp_path: Path) -> None:
+    one = publish(artifacts, folder_with(tmp_path / "a", **{"a": "text", "report/page.html": "x"}))
+    other_identity = {**IDENTITY, "code_version": "2"}
+    other = artifacts.publish(
+        Address(tenant="acme", asset="thing", fingerprint=digest(other_identity)),
+        folder_with(tmp_path / "b", **{"a": "text", "report/page.html": "y", "log/worker.txt": "z"}),
+        writer="w1",
+        identity=other_identity,
+        inputs={"up": InputRef(address="a/b/c", digest="d")},
+        actor="test",
+    )
+    assert one.digest == other.digest
+
+
+def test_an_address_is_parsed_or_refused() -> None:
+    assert Address.parse(str(ADDRESS)) == ADDRESS
+    with pytest.raises(UserError, match="not an artifact address"):
+        Address.parse("a/b")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=5))
+def test_the_digest_does_not_depend_on_key_order(value: dict) -> None:
+    assert canonical_json(value) == canonical_json(dict(reversed(list(value.items()))))
+
+
+def test_nan_has_no_canonical_form() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        canonical_json({"loss": float("nan")})

@@ -1,0 +1,229 @@
+"""Launcher contract and execution, with real worker processes doing small fake deeds."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ft_resources.attempts import Attempt, attempts_at
+from ft_resources.errors import BadData, WorkFailed
+from ft_resources.execution import Execution, Silent
+from ft_resources.launchers.base import LaunchState
+from ft_resources.launchers.local import LocalLauncher
+from ft_resources.outcomes import EXIT_CODES, Outcome, outcome_of_exit
+from ft_resources.store import Store
+from ft_resources.work import WorkRequest
+
+pytestmark = pytest.mark.e2e
+
+
+def request_for(asset: str, *, runtime: dict | None = None, **params: object) -> WorkRequest:
+    return WorkRequest(
+        asset=asset,
+        tenant="acme",
+        code_version="1",
+        inputs={},
+        params=dict(params),
+        runtime=runtime or {},
+        label="acme.x.v1",
+    )
+
+
+@pytest.fixture
+def execution(store: Store) -> Execution:
+    return Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05)
+
+
+class Watcher(Silent):
+    def __init__(self) -> None:
+        self.attached: list[bool] = []
+        self.phases: list[str] = []
+        self.chunks: list[int] = []
+        self.retries = 0
+
+    def attempt(self, attempt: Attempt, *, attached: bool) -> None:
+        self.attached.append(attached)
+
+    def progress(self, progress: dict) -> None:
+        self.phases.append(progress["phase"])
+
+    def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
+        self.chunks.append(chunk)
+
+    def retrying(self, ending: object, delay_s: float) -> None:
+        self.retries += 1
+
+
+def wait_for_worker(execution: Execution, request: WorkRequest) -> int:
+    """The process id of the running worker, once it reports."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        attempts = attempts_at(execution.store, request.address)
+        if attempts and attempts[-1].progress().get("phase") == "writing" and attempts[-1].launch():
+            return attempts[-1].launch()["pid"]
+        time.sleep(0.05)
+    raise AssertionError("no worker came up")
+
+
+def in_thread(call) -> tuple[threading.Thread, list]:
+    results: list = []
+
+    def target() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    return thread, results
+
+
+def test_work_runs_once_and_is_reused(execution: Execution) -> None:
+    request, watcher = request_for("write", text="hello", runtime={"seconds": 1.2}), Watcher()
+    first = execution.run(request, actor="t", observer=watcher)
+    assert first.artifact.read("text.txt") == b"hello"
+    assert not first.cached
+    assert watcher.chunks == sorted(set(watcher.chunks))
+    assert watcher.chunks
+    again = execution.run(request, actor="t")
+    assert again.cached
+    assert len(attempts_at(execution.store, request.address)) == 1
+
+
+def test_two_callers_share_one_worker(execution: Execution) -> None:
+    request = request_for("write", text="x", runtime={"seconds": 1.0})
+    one, got_one = in_thread(lambda: execution.run(request, actor="a"))
+    two, got_two = in_thread(lambda: execution.run(request, actor="b"))
+    one.join()
+    two.join()
+    assert got_one[0].artifact.manifest == got_two[0].artifact.manifest
+    assert len(attempts_at(execution.store, request.address)) == 1
+
+
+def test_a_killed_worker_is_followed_by_the_next_attempt(execution: Execution) -> None:
+    request, watcher = request_for("write", text="x", runtime={"seconds": 1.0}), Watcher()
+    thread, got = in_thread(lambda: execution.run(request, actor="a", observer=watcher))
+    os.kill(wait_for_worker(execution, request), signal.SIGKILL)
+    thread.join()
+    assert got[0].artifact.facts == {"attempt": 2}
+    assert watcher.retries == 1
+    first = attempts_at(execution.store, request.address)[0].ending()
+    assert first is not None
+    assert first.outcome is Outcome.PREEMPTED
+
+
+def test_another_orchestrator_attaches_to_a_living_worker(execution: Execution, store: Store) -> None:
+    request = request_for("write", text="x", runtime={"seconds": 2.0})
+
+    class Died(BaseException):
+        pass
+
+    def die_after_start(_seconds: float) -> None:
+        if attempts_at(store, request.address)[-1].progress().get("phase") == "writing":
+            raise Died
+
+    dying = Execution(store=store, launcher=execution.launcher, sleep=die_after_start)
+    with pytest.raises(Died):
+        dying.run(request, actor="a")
+    watcher = Watcher()
+    fresh = Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05)
+    result = fresh.run(request, actor="b", observer=watcher)
+    assert watcher.attached == [True]
+    assert result.artifact.facts == {"attempt": 1}
+
+
+def test_cancel_stops_the_worker_and_is_not_retried(execution: Execution) -> None:
+    request = request_for("write", text="x", runtime={"seconds": 60.0})
+    thread, got = in_thread(lambda: execution.run(request, actor="a"))
+    pid = wait_for_worker(execution, request)
+    assert execution.cancel(request.address, actor="a")
+    thread.join(timeout=20)
+    assert isinstance(got[0], WorkFailed)
+    assert "was cancelled" in str(got[0])
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    assert not execution.cancel(request.address, actor="a")
+
+
+def test_a_cancelled_artifact_can_be_asked_for_again(execution: Execution) -> None:
+    request = request_for("write", text="y", runtime={"seconds": 1.5})
+    thread, _ = in_thread(lambda: execution.run(request, actor="a"))
+    wait_for_worker(execution, request)
+    execution.cancel(request.address, actor="a")
+    thread.join()
+    assert execution.run(request, actor="a").artifact.facts == {"attempt": 2}
+
+
+@pytest.mark.parametrize(
+    ("how", "times", "attempts"),
+    [("out_of_memory", 1, 2), ("platform", 1, 2), ("killed", 2, 3)],
+)
+def test_endings_that_may_pass_are_tried_again(
+    execution: Execution, how: str, times: int, attempts: int
+) -> None:
+    request = request_for("fail", how=how, times=times, runtime={"micro_batch_divisor": 1})
+    fast = Execution(
+        store=execution.store, launcher=execution.launcher, poll_s=0.05, sleep=lambda s: time.sleep(0.05)
+    )
+    result = fast.run(request, actor="t")
+    assert result.attempts == attempts
+    divisor = 2 if how == "out_of_memory" else 1
+    assert result.artifact.read("runtime.txt").decode() == str({"micro_batch_divisor": divisor})
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "words"),
+    [
+        ("bad_data", BadData, "row 7: a row is wrong"),
+        ("diverged", WorkFailed, "NaN at step 3"),
+        ("out_of_memory", WorkFailed, "too large"),
+    ],
+)
+def test_endings_that_would_repeat_are_raised_with_the_workers_words(
+    execution: Execution, how: str, error: type, words: str
+) -> None:
+    request = request_for("fail", how=how, times=9, runtime={})
+    with pytest.raises(error, match=words):
+        execution.run(request, actor="t")
+
+
+def test_a_claim_whose_claimer_died_before_launching_is_taken_over(store: Store) -> None:
+    request = request_for("write", text="x")
+    Attempt(store, request.address, 1).claim("dead")
+    execution = Execution(
+        store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05, lease_s=0.5
+    )
+    assert execution.run(request, actor="b").artifact.facts == {"attempt": 2}
+
+
+def test_the_log_of_a_worker_is_in_the_store(execution: Execution) -> None:
+    request = request_for("fail", how="platform", times=9)
+    with pytest.raises(WorkFailed, match="hiccuped"):
+        Execution(
+            store=execution.store, launcher=execution.launcher, poll_s=0.05, sleep=lambda s: time.sleep(0.05)
+        ).run(request, actor="t")
+    attempts = attempts_at(execution.store, request.address)
+    assert len(attempts) == 3
+    assert "RuntimeError: the disk hiccuped" in attempts[-1].log()
+
+
+def test_a_process_that_only_shares_the_id_is_not_the_worker(store: Store, tmp_path: Path) -> None:
+    attempt = Attempt(store, request_for("write", text="x").address, 1)
+    launcher = LocalLauncher()
+    handle = {"launcher": "local", "host": os.uname().nodename, "pid": os.getpid(), "started": 1.0, "log": ""}
+    attempt.write_launch(handle)
+    assert launcher.state(attempt) is LaunchState.GONE
+    launcher.stop(attempt, 0.1)
+    attempt.write_launch({**handle, "host": "elsewhere"})
+    assert launcher.state(attempt) is LaunchState.UNKNOWN
+
+
+def test_every_ending_has_its_own_exit_code_and_unknown_codes_mean_killed() -> None:
+    assert len(set(EXIT_CODES.values())) == len(Outcome)
+    assert outcome_of_exit(-9) is Outcome.PREEMPTED
+    assert outcome_of_exit(1) is Outcome.PREEMPTED
+    assert all(outcome_of_exit(code) is outcome for outcome, code in EXIT_CODES.items())

@@ -1,0 +1,67 @@
+import threading
+from pathlib import Path
+
+import pytest
+
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.store import Store
+
+
+def test_create_has_exactly_one_winner_among_concurrent_callers(store: Store) -> None:
+    barrier = threading.Barrier(8)
+    won: list[int] = []
+
+    def race(number: int) -> None:
+        barrier.wait()
+        if store.create("names/x.json", str(number).encode()):
+            won.append(number)
+
+    threads = [threading.Thread(target=race, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert store.get("names/x.json") == str(won[0]).encode()
+
+
+def test_nothing_there_is_told_from_something_broken(store: Store) -> None:
+    assert store.find_json("names/absent.json") is None
+    store.put("names/broken.json", b"{")
+    with pytest.raises(CorruptArtifact, match="not valid JSON"):
+        store.find_json("names/broken.json")
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../b", "/etc/passwd", "a//b", ".hidden", "a/b|c", "a b", "a\n"])
+def test_paths_that_could_climb_out_are_refused(store: Store, path: str) -> None:
+    with pytest.raises(UserError, match="cannot be part of a path"):
+        store.put(path, b"")
+
+
+def test_files_go_up_and_come_down_whole(store: Store, tmp_path: Path) -> None:
+    source = tmp_path / "big.bin"
+    source.write_bytes(bytes(range(256)) * 80_000)
+    store.upload(source, "t/big.bin")
+    store.download("t/big.bin", tmp_path / "down" / "big.bin")
+    assert (tmp_path / "down" / "big.bin").read_bytes() == source.read_bytes()
+    assert list((tmp_path / "down").iterdir()) == [tmp_path / "down" / "big.bin"]
+
+
+def test_listing_gives_files_and_folders_below_a_prefix(store: Store) -> None:
+    for path in ("t/a/1", "t/a/2", "t/b/1", "u/c"):
+        store.put(path, b"x")
+    assert sorted(entry.path for entry in store.entries("t")) == ["t/a/1", "t/a/2", "t/b/1"]
+    assert store.folders("t") == ["a", "b"]
+    assert store.folders() == ["t", "u"]
+    assert store.folders("nothing") == []
+
+
+def test_a_store_below_a_file_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match="What to do"):
+        Store(str(tmp_path / "file" / "store"))
+
+
+def test_an_empty_url_is_refused() -> None:
+    with pytest.raises(UserError, match="store URL is empty"):
+        Store("")
