@@ -26,9 +26,7 @@ class DagsterObserver:
         self._phase, self._logged = "", 0.0
 
     def attempt(self, attempt: Attempt, *, attached: bool) -> None:
-        self._log.info(
-            f"{'attached to' if attached else 'started'} attempt {attempt.number} at {attempt.address}"
-        )
+        self._log.info(f"{'attached to' if attached else 'started'} attempt {attempt.number} at {attempt.address}")
 
     def progress(self, progress: dict[str, Any]) -> None:
         phase = str(progress.get("phase", ""))
@@ -77,9 +75,7 @@ def run_work(
             context.log.info("cancelled: stopping the work")
             execution.cancel(request.address, actor=actor)
         else:
-            context.log.info(
-                "this run worker is going away; the work goes on and the retried run attaches to it"
-            )
+            context.log.info("this run worker is going away; the work goes on and the retried run attaches to it")
         raise
     context.log.info("cached, nothing to do" if result.cached else f"made in {result.attempts} attempt(s)")
     return result.artifact

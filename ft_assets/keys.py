@@ -106,7 +106,5 @@ def _split(text: str, kind: str, form: str, allowed: tuple[int, ...]) -> list[st
                 remedy="Between the dots use 1 to 40 lower-case letters, digits and inner hyphens.",
             )
     if not _VERSION.fullmatch(parts[-1]):
-        raise UserError(
-            f"{parts[-1]!r} is not a version", where=where, remedy="End the key with .v1, .v2 and so on."
-        )
+        raise UserError(f"{parts[-1]!r} is not a version", where=where, remedy="End the key with .v1, .v2 and so on.")
     return parts

@@ -237,8 +237,7 @@ class Artifacts:
         if not names:
             raise ValueError(f"nothing to publish at {address}: {folder} has no files")
         files = {
-            name: FileEntry(size=(folder / name).stat().st_size, sha256=sha256_file(folder / name))
-            for name in names
+            name: FileEntry(size=(folder / name).stat().st_size, sha256=sha256_file(folder / name)) for name in names
         }
         manifest = Manifest(
             tenant=address.tenant,
@@ -269,9 +268,7 @@ class Artifacts:
 
 def content_digest(files: dict[str, FileEntry]) -> str:
     """Digest of the names and hashes of the files that count as content (see EXPLAINING_FOLDERS)."""
-    return digest(
-        {name: entry.sha256 for name, entry in files.items() if not name.startswith(EXPLAINING_FOLDERS)}
-    )
+    return digest({name: entry.sha256 for name, entry in files.items() if not name.startswith(EXPLAINING_FOLDERS)})
 
 
 def software_versions() -> dict[str, str]:

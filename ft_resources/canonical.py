@@ -10,9 +10,7 @@ _CHUNK = 1 << 20
 
 def canonical_json(value: Any) -> bytes:
     """UTF-8 JSON with sorted keys and no spaces. Raises ValueError on NaN and infinities, which have no JSON form."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def digest(value: Any) -> str:

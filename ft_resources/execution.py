@@ -81,9 +81,7 @@ class Execution:
         endings: Counter[Outcome] = Counter()
         tried = 0
         while True:
-            attempt = self._attach_or_start(
-                request, actor, observer, oom_before=endings[Outcome.OUT_OF_MEMORY]
-            )
+            attempt = self._attach_or_start(request, actor, observer, oom_before=endings[Outcome.OUT_OF_MEMORY])
             tried += 1
             ending = self._wait(attempt, observer)
             if found := artifacts.find(address):
@@ -106,9 +104,7 @@ class Execution:
         last.record_ending(Outcome.CANCELLED, None)
         return True
 
-    def _attach_or_start(
-        self, request: WorkRequest, actor: str, observer: Observer, *, oom_before: int
-    ) -> Attempt:
+    def _attach_or_start(self, request: WorkRequest, actor: str, observer: Observer, *, oom_before: int) -> Attempt:
         """The living attempt at the request's address, or a new one."""
         while True:
             attempts = attempts_at(self.store, request.address)
@@ -176,9 +172,7 @@ class Execution:
                     outcome = outcome_of_exit(self.launcher.exit_code(attempt))
                     if attempt.stop_requested():
                         outcome = Outcome.CANCELLED
-                    attempt.record_ending(
-                        Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, _found_dead()
-                    )
+                    attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, _found_dead())
                     continue
             self.sleep(self.poll_s)
 

@@ -54,9 +54,7 @@ POLICIES: dict[Outcome, Policy] = {
     Outcome.DIVERGED: Policy(retries=0, refund="none", message="diverged; lower the learning rate"),
     Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found data that cannot be used"),
     Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found a mistake in what was asked"),
-    Outcome.PLATFORM_ERROR: Policy(
-        retries=2, backoff_s=2.0, refund="full", message="failed for a reason of ours"
-    ),
+    Outcome.PLATFORM_ERROR: Policy(retries=2, backoff_s=2.0, refund="full", message="failed for a reason of ours"),
     Outcome.CANCELLED: Policy(retries=0, refund="none", message="was cancelled"),
 }
 

@@ -161,9 +161,7 @@ class Store:
 def normalize_url(url: str) -> str:
     """``url`` with plain paths made absolute ``file://`` URLs and no trailing slash."""
     if not url:
-        raise UserError(
-            "the store URL is empty", where="FT_STORE", remedy="Set it to a folder or a bucket URL."
-        )
+        raise UserError("the store URL is empty", where="FT_STORE", remedy="Set it to a folder or a bucket URL.")
     if "://" not in url:
         url = f"file://{Path(url).expanduser().resolve()}"
     return url.rstrip("/")
@@ -203,9 +201,7 @@ def _remedy(error: Exception) -> str:
     text = str(error).lower()
     code = getattr(error, "errno", None)
     if code == errno.ENOSPC or "no space left" in text or "disk quota" in text:
-        return (
-            "The disk is full: free some space or point FT_STORE elsewhere; nothing half-written is visible."
-        )
+        return "The disk is full: free some space or point FT_STORE elsewhere; nothing half-written is visible."
     if code in (errno.EROFS, errno.EACCES, errno.EPERM) or "read-only" in text or "permission" in text:
         return "The store is read-only for this user: fix its permissions or point FT_STORE elsewhere."
     return "Check that the store can be reached and that its credentials are valid, then run this again."

@@ -76,9 +76,7 @@ class WorkContext:
     def inputs(self, prefix: str) -> dict[str, Artifact]:
         """Inputs whose names start with ``prefix``, by the rest of their names."""
         return {
-            name.removeprefix(prefix): self.input(name)
-            for name in sorted(self.spec.inputs)
-            if name.startswith(prefix)
+            name.removeprefix(prefix): self.input(name) for name in sorted(self.spec.inputs) if name.startswith(prefix)
         }
 
     def progress(self, phase: str, done: int = 0, total: int = 0, **extra: Any) -> None:

@@ -23,9 +23,7 @@ _BATCH = 200
     minimum_interval_seconds=5,
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
-def submissions_sensor(
-    context: dg.SensorEvaluationContext, store: StoreResource
-) -> dg.SensorResult | dg.SkipReason:
+def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
     """Launch what open submissions need next, and record how they ended."""
     submissions = list(islice(_after(open_submissions(store.store), context.cursor), _BATCH))
     wanted = [
@@ -43,9 +41,7 @@ def submissions_sensor(
         if isinstance(action, Launch):
             requests.append(_request(context.instance, action))
         else:
-            finish(
-                store.store, action.submission, action.status, adapter=action.adapter, reason=action.reason
-            )
+            finish(store.store, action.submission, action.status, adapter=action.adapter, reason=action.reason)
             finished += 1
     # A full batch continues after its last submission with the next tick, else the next tick starts over.
     cursor = submissions[-1].path if len(submissions) == _BATCH else ""

@@ -46,9 +46,7 @@ class FineTuneConfig(dg.Config):
 
 
 @dg.op
-def record_submission(
-    context: dg.OpExecutionContext, config: FineTuneConfig, store: StoreResource
-) -> dg.Output[str]:
+def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, store: StoreResource) -> dg.Output[str]:
     """Write the submission; the submissions sensor launches what it needs, as its inputs become ready."""
     key = config.idempotency_key or resubmit_key(store.store, config.dataset, config.recipe)
     submission, created = submit(

@@ -94,11 +94,7 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
     for stage in Stage:
         state = item.runs.get(stage, RunState.NONE)
         if state is RunState.CANCELLED:
-            return [
-                Finish(
-                    submission=submission, status=SubmissionStatus.CANCELLED, reason=f"{stage} was cancelled"
-                )
-            ]
+            return [Finish(submission=submission, status=SubmissionStatus.CANCELLED, reason=f"{stage} was cancelled")]
         if state is RunState.FAILED or (state is RunState.SUCCEEDED and stage not in present.done):
             reason = f"{stage} failed; open its run in the UI, or: ft logs {submission.id}"
             return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=reason)]

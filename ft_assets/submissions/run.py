@@ -10,7 +10,7 @@ import dagster as dg
 from ft_assets.glue import FOREGROUND_TAG, SUBMISSION_TAG
 from ft_assets.submissions.plan import Finish, Launch, RunState, Stage, Wanted, plan
 from ft_assets.submissions.present import present
-from ft_assets.submissions.record import Submission, SubmissionOutcome, finish, find_outcome, submit
+from ft_assets.submissions.record import Submission, SubmissionOutcome, find_outcome, finish, submit
 from ft_assets.submissions.record import resubmit_key as next_key
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import default_store_url

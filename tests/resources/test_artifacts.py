@@ -26,9 +26,7 @@ def publish(artifacts: Artifacts, folder: Path, writer: str = "w1"):
     return artifacts.publish(ADDRESS, folder, writer=writer, identity=IDENTITY, actor="test")
 
 
-def test_an_artifact_exists_only_with_its_manifest(
-    artifacts: Artifacts, store: Store, tmp_path: Path
-) -> None:
+def test_an_artifact_exists_only_with_its_manifest(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
     store.put(f"{ADDRESS}/w1/a.txt", b"half")
     assert artifacts.find(ADDRESS) is None
     publish(artifacts, folder_with(tmp_path / "a", a="text"), writer="w2")
@@ -62,9 +60,7 @@ def test_two_writers_never_mix(artifacts: Artifacts, store: Store, tmp_path: Pat
     }
 
 
-def test_one_flipped_byte_is_found_by_every_way_of_reading(
-    artifacts: Artifacts, store: Store, tmp_path: Path
-) -> None:
+def test_one_flipped_byte_is_found_by_every_way_of_reading(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
     artifact = publish(artifacts, folder_with(tmp_path / "a", **{"sub/a": "text", "sub/b": "more"}))
     store.put(artifact.location("sub/b"), b"mor3")
     with pytest.raises(CorruptArtifact, match="sub/b"):

@@ -162,13 +162,9 @@ def test_a_cancelled_artifact_can_be_asked_for_again(execution: Execution) -> No
     ("how", "times", "attempts"),
     [("out_of_memory", 1, 2), ("platform", 1, 2), ("killed", 2, 3)],
 )
-def test_endings_that_may_pass_are_tried_again(
-    execution: Execution, how: str, times: int, attempts: int
-) -> None:
+def test_endings_that_may_pass_are_tried_again(execution: Execution, how: str, times: int, attempts: int) -> None:
     request = request_for("fail", how=how, times=times, runtime={"micro_batch_divisor": 1})
-    fast = Execution(
-        store=execution.store, launcher=execution.launcher, poll_s=0.05, sleep=lambda s: time.sleep(0.05)
-    )
+    fast = Execution(store=execution.store, launcher=execution.launcher, poll_s=0.05, sleep=lambda s: time.sleep(0.05))
     result = fast.run(request, actor="t")
     assert result.attempts == attempts
     divisor = 2 if how == "out_of_memory" else 1
@@ -194,9 +190,7 @@ def test_endings_that_would_repeat_are_raised_with_the_workers_words(
 def test_a_claim_whose_claimer_died_before_launching_is_taken_over(store: Store) -> None:
     request = request_for("write", text="x")
     Attempt(store, request.address, 1).claim("dead")
-    execution = Execution(
-        store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05, lease_s=0.5
-    )
+    execution = Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05, lease_s=0.5)
     assert execution.run(request, actor="b").artifact.facts == {"attempt": 2}
 
 
