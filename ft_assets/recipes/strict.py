@@ -51,9 +51,7 @@ def parse_strict(model_class: type[Model], value: Any, where: str) -> Model:
     try:
         return model_class.model_validate_json(json.dumps(value))
     except ValidationError as error:
-        problems = [
-            f"{path}: {text}" if path else text for path, text in _problems(error, model_class, value)
-        ]
+        problems = [f"{path}: {text}" if path else text for path, text in _problems(error, model_class, value)]
     what = problems[0] if len(problems) == 1 else f"{len(problems)} problems\n  - " + "\n  - ".join(problems)
     raise BadRecipe(what, where=where, remedy="Correct what is named here; nothing was stored.")
 
@@ -95,9 +93,7 @@ class _Loader(yaml.SafeLoader):
                 raise _problem("keys must be text", key.start_mark)
             if key.value in seen:
                 first = seen[key.value]
-                raise _problem(
-                    f"key {key.value!r} is here again; line {first} has it already", key.start_mark
-                )
+                raise _problem(f"key {key.value!r} is here again; line {first} has it already", key.start_mark)
             seen[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
@@ -111,7 +107,7 @@ class _Loader(yaml.SafeLoader):
         return number
 
 
-def _problem(text: str, mark: yaml.Mark | None) -> yaml.MarkedYAMLError:
+def _problem(text: str, mark: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=text, problem_mark=mark)
 
 
@@ -131,31 +127,30 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 
 
 def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) -> list[tuple[str, str]]:
-    """(field path, what is wrong), one for each field; a union's complaints about it are joined by "or"."""
-    expected: dict[str, list[str]] = {}
-    found: dict[str, str] = {}
+    """(field path, what is wrong), one for each field; what the branches of a union expect is joined by "or"."""
+    expected: dict[Path, list[str]] = {}
+    refused: dict[Path, str] = {}
+    shown: dict[Path, str] = {}
     for item in error.errors(include_url=False, include_context=False):
         path = _field_path(item["loc"], value, missing=item["type"] == "missing")
-        name = _written(path)
         if item["type"] == "extra_forbidden":
-            text = f"unknown key; {nearest(str(path[-1]), _known_keys(model_class, path[:-1]))}"
+            refused[path] = f"unknown key; {nearest(str(path[-1]), _known_keys(model_class, path[:-1]))}"
         elif item["type"] == "missing":
-            text = "is missing"
+            refused[path] = "is missing"
+        elif item["msg"].startswith("Input should be "):
+            text = item["msg"].removeprefix("Input should be ").replace("an object", "a mapping")
+            expected.setdefault(path, []).append(text)
+            shown[path] = _shown(item["input"])
         else:
-            text = item["msg"].removeprefix("Value error, ").replace("Input should be ", "should be ")
-            if item["msg"].startswith("Input should"):
-                found[name] = f", not {_shown(item['input'])}"
-        texts = expected.setdefault(name, [])
-        if text not in texts:
-            texts.append(text)
-    return [
-        (
-            name,
-            " or ".join([texts[0], *(text.removeprefix("should be ") for text in texts[1:])])
-            + found.get(name, ""),
-        )
-        for name, texts in expected.items()
-    ]
+            refused[path] = item["msg"].removeprefix("Value error, ")
+    for path in [*refused, *expected]:
+        # What is wrong inside a value says more than "it should be something else altogether".
+        for length in range(len(path)):
+            expected.pop(path[:length], None)
+    for path, texts in expected.items():
+        if path not in refused:
+            refused[path] = f"should be {' or '.join(dict.fromkeys(texts))}, not {shown[path]}"
+    return [(_written(path), text) for path, text in refused.items()]
 
 
 def _field_path(loc: Path, value: Any, *, missing: bool) -> Path:
@@ -181,11 +176,7 @@ def _known_keys(model_class: type[BaseModel], path: Path) -> list[str]:
     """The keys that may stand in the mapping at ``path``."""
     models = {model_class}
     for part in path:
-        fields = [
-            model.model_fields[part]
-            for model in models
-            if isinstance(part, str) and part in model.model_fields
-        ]
+        fields = [model.model_fields[part] for model in models if isinstance(part, str) and part in model.model_fields]
         models = {found for field in fields for found in _models_in(field.annotation)} or models
     return sorted({name for model in models for name in model.model_fields})
 

@@ -1,0 +1,317 @@
+"""The recipe: every setting a user may write, what it means, and what it may be.
+
+The descriptions are the documentation; ``docs/recipe.schema.json`` is made from them. Fields that accept ``auto``
+are replaced by ``Recipe.resolved`` through rules that look at nothing but the recipe (see ``resolve.py``).
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    field_validator,
+    model_validator,
+)
+
+from ft_assets.keys import RecipeKey, check_suite_key
+from ft_assets.recipes.base_ref import BaseReference, parse_base
+from ft_resources.errors import UserError
+
+MAX_TEMPLATE_CHARACTERS = 64 * 1024
+
+
+def _text_check(check: Callable[[str], object]) -> AfterValidator:
+    """A validator that keeps the text and turns the check's UserError into the ValueError pydantic collects."""
+
+    def validate(text: str) -> str:
+        try:
+            check(text)
+        except UserError as error:
+            raise ValueError(f"{error.what}. {error.remedy}") from error
+        return text
+
+    return AfterValidator(validate)
+
+
+def _not_yet(*later: str) -> BeforeValidator:
+    """Name what is planned but not there, so that nobody takes it for a typing mistake."""
+
+    def validate(value: Any) -> Any:
+        if value in later:
+            raise ValueError(f"{value!r} is planned and not available yet")
+        return value
+
+    return BeforeValidator(validate)
+
+
+def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(values)) != len(values):
+        raise ValueError("lists something twice")
+    return values
+
+
+# Lists become tuples, so that a recipe is immutable and hashable; both may be given.
+Names = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Strict(False), AfterValidator(_unique)
+]
+SuiteKeys = Annotated[tuple[Annotated[str, _text_check(check_suite_key)], ...], Strict(False), AfterValidator(_unique)]
+Auto = Literal["auto"]
+
+
+class Settings(BaseModel):
+    """What all recipe sections share: unknown keys, other types, NaN and infinities are errors; frozen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class LoraSettings(Settings):
+    """Low-rank adapters (https://arxiv.org/abs/2106.09685); ignored by the full variant."""
+
+    rank: int = Field(16, ge=1, le=1024, description="Rank r of the two low-rank matrices.")
+    alpha: int | Auto = Field(
+        "auto", description="Scale: updates are multiplied by alpha / rank. auto: twice the rank. 1 to 65536."
+    )
+    dropout: float = Field(0.0, ge=0.0, lt=1.0, description="Dropout on the adapters' inputs while training.")
+    target_modules: Literal["all-linear"] | Annotated[Names, Field(min_length=1)] = Field(
+        "all-linear",
+        description="Modules that get an adapter: all-linear (every linear layer except the output head), "
+        "or a list of module names such as [q_proj, v_proj].",
+    )
+
+    @field_validator("alpha")
+    @classmethod
+    def _alpha_in_range(cls, alpha: int | str) -> int | str:
+        if isinstance(alpha, int) and not 1 <= alpha <= 65536:
+            raise ValueError("should be from 1 to 65536, or auto")
+        return alpha
+
+
+class TrainingSettings(Settings):
+    """The optimizer's run. A window is one packed row of at most ``packing.max_length`` tokens."""
+
+    learning_rate: float | Auto = Field(
+        "auto", description="Peak learning rate, above 0 and at most 1. auto: 2e-4 for lora, 2e-5 for full."
+    )
+    epochs: int = Field(1, ge=1, le=1000, description="Passes over the training windows.")
+    max_steps: int | None = Field(
+        None, ge=1, description="Stop after this many optimizer steps; null: as many as the epochs have."
+    )
+    global_batch_size: int = Field(
+        64, ge=1, le=65536, description="Packed windows per optimizer step, over all devices and accumulation."
+    )
+    micro_batch_size: int = Field(
+        8, ge=1, le=65536, description="Packed windows per forward pass; divides global_batch_size."
+    )
+    schedule: Literal["cosine", "linear", "constant"] = Field(
+        "cosine", description="Learning rate after the warm-up: falls to 0 as a cosine or a line, or stays."
+    )
+    warmup_ratio: float = Field(
+        0.03, ge=0.0, lt=1.0, description="Share of the optimizer steps in which the learning rate rises from 0."
+    )
+    weight_decay: float = Field(0.0, ge=0.0, le=1.0, description="Decoupled weight decay of AdamW.")
+    max_grad_norm: float = Field(1.0, gt=0.0, le=1e6, description="Gradients are scaled down to this L2 norm.")
+    seed: int = Field(17, ge=0, lt=2**31, description="Seeds packing, sampling order, initialisation, dropout.")
+    precision: Literal["fp32", "bf16", "auto"] = Field(
+        "auto", description="Arithmetic of training. auto: bf16 on cuda, fp32 on cpu."
+    )
+    optimizer: Literal["adamw"] = Field("adamw", description="The optimizer: AdamW with betas 0.9 and 0.999.")
+    checkpoint_every_steps: int = Field(
+        500, ge=1, description="Save for resumption after this many optimizer steps. Does not change the result."
+    )
+    checkpoint_every_minutes: float = Field(
+        10.0, gt=0.0, description="Save for resumption after this many minutes. Does not change the result."
+    )
+    validate_every_steps: int | None = Field(
+        None, ge=1, description="Measure validation loss every so many optimizer steps; null: only at the end."
+    )
+
+    @field_validator("learning_rate")
+    @classmethod
+    def _learning_rate_in_range(cls, rate: float | str) -> float | str:
+        if isinstance(rate, float) and not 0.0 < rate <= 1.0:
+            raise ValueError("should be above 0 and at most 1, or auto")
+        return rate
+
+    @model_validator(mode="after")
+    def _micro_divides_global(self) -> "TrainingSettings":
+        if self.global_batch_size % self.micro_batch_size:
+            raise ValueError(
+                f"micro_batch_size ({self.micro_batch_size}) should divide global_batch_size ({self.global_batch_size})"
+            )
+        return self
+
+
+class PackingSettings(Settings):
+    """How examples become token windows."""
+
+    max_length: int = Field(1024, ge=16, le=1_048_576, description="Tokens in a window; no example is longer.")
+    learn: Literal["all_assistant", "last_assistant"] = Field(
+        "all_assistant", description="Whose tokens carry loss: every assistant turn, or only the last one."
+    )
+    overlong: Literal["reject", "drop"] = Field(
+        "reject",
+        description="Examples longer than max_length: reject (an error that names them) or drop (counted). "
+        "Examples are never cut.",
+    )
+
+
+class HardwareSettings(Settings):
+    """Where the training runs."""
+
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="Device of the worker. auto: cuda where gpus is at least 1, else cpu."
+    )
+    gpus: int = Field(0, ge=0, le=1, description="GPUs for one training: 0 or 1 (more are not supported yet).")
+    gpu_type: str | None = Field(
+        None, min_length=1, max_length=100, description="Kind of GPU to ask a cluster for; null: any."
+    )
+    image: str | None = Field(
+        None, min_length=1, max_length=500, description="Container image of cluster workers; null: the platform's."
+    )
+    max_gpu_hours: float | None = Field(
+        None, gt=0.0, description="Most GPU-hours one training may take; null: the submission's or tenant's limit."
+    )
+
+    @model_validator(mode="after")
+    def _device_matches_gpus(self) -> "HardwareSettings":
+        if self.device == "cuda" and self.gpus == 0:
+            raise ValueError("device cuda needs gpus of at least 1")
+        if self.device == "cpu" and self.gpus > 0:
+            raise ValueError(f"device cpu and gpus {self.gpus} contradict each other")
+        return self
+
+
+class HoldoutSettings(Settings):
+    """What is measured on the dataset's own holdout, beside perplexity, which always is."""
+
+    metrics: Annotated[
+        tuple[Literal["exact_match"], ...], Strict(False), AfterValidator(_unique), Field(max_length=10)
+    ] = Field(("exact_match",), description="Metrics of generated answers. exact_match: equal after trimming.")
+    max_samples: int = Field(400, ge=1, le=1_000_000, description="Most holdout rows to answer and score.")
+    max_new_tokens: int = Field(64, ge=1, le=32_768, description="Longest answer in tokens.")
+
+
+class EvaluationSettings(Settings):
+    """What candidate and base are scored on."""
+
+    suites: Annotated[SuiteKeys, Field(min_length=1)] = Field(
+        ("book-cloze.v1",), description="Registered general suites (name.vN) that must not get worse."
+    )
+    suite_limit: int | None = Field(
+        None, ge=1, description="Use only the first so many items of each suite; null: all of them."
+    )
+    holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
+    seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
+
+
+class BenchmarkRegressionGate(Settings):
+    """The candidate may not be clearly worse than its base on any suite."""
+
+    max_drop_points: float = Field(
+        2.0, ge=0.0, le=100.0, description="Largest drop of a suite's score that passes, in percentage points."
+    )
+    margin_points: float = Field(
+        1.0, ge=0.0, le=100.0, description="Uncertainty of the drop, in percentage points, that the gate tolerates."
+    )
+
+
+class TaskGainGate(Settings):
+    """The candidate must be better than its base on the dataset's holdout."""
+
+    metric: Literal["exact_match", "perplexity"] = Field(
+        "exact_match", description="What must improve: a metric of evaluation.holdout.metrics, or perplexity."
+    )
+    min_relative: float = Field(
+        0.05, ge=0.0, le=1000.0, description="Smallest gain over the base that passes, as a share of its score."
+    )
+
+
+class GateSettings(Settings):
+    """What a candidate must reach to become an adapter."""
+
+    benchmark_regression: BenchmarkRegressionGate = Field(
+        BenchmarkRegressionGate(), description="Limit on getting worse on the general suites."
+    )
+    task_gain: TaskGainGate = Field(TaskGainGate(), description="Required gain on the dataset's holdout.")
+
+
+class Recipe(Settings):
+    """One immutable version of how to fine-tune."""
+
+    key: Annotated[str, _text_check(RecipeKey.parse)] = Field(
+        description="Name and version: name.vN (shared by all tenants) or tenant.name.vN."
+    )
+    description: str = Field("", max_length=2000, description="What the recipe is for, for humans.")
+    base: Annotated[str, AfterValidator(lambda text: (parse_base(text), text)[1])] = Field(
+        description="The base model: folder:PATH (relative to this file), folder:sha256:DIGEST (already stored) "
+        "or hub:ORG/NAME@REVISION. Revision and content are locked when the recipe is registered."
+    )
+    chat_template: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = Field(
+        None,
+        description="Path (relative to this file) of a Jinja chat template that replaces the base's own; its "
+        "text is stored with the recipe. null: the base's.",
+    )
+    method: Annotated[Literal["sft"], _not_yet("cpt", "dpo", "orpo")] = Field(
+        "sft", description="Training method. sft: supervised fine-tuning on conversations."
+    )
+    variant: Annotated[Literal["lora", "full"], _not_yet("qlora")] = Field(
+        "lora", description="Which weights are trained: low-rank adapters, or all (full)."
+    )
+    lora: LoraSettings = Field(LoraSettings(), description="Adapter settings of the lora variant.")
+    training: TrainingSettings = Field(TrainingSettings(), description="The optimizer's run.")
+    packing: PackingSettings = Field(PackingSettings(), description="How examples become token windows.")
+    hardware: HardwareSettings = Field(HardwareSettings(), description="Where the training runs.")
+    evaluation: EvaluationSettings = Field(EvaluationSettings(), description="What candidate and base are scored on.")
+    gates: GateSettings = Field(GateSettings(), description="What a candidate must reach.")
+
+    @model_validator(mode="after")
+    def _gate_metric_is_measured(self) -> "Recipe":
+        metric = self.gates.task_gain.metric
+        if metric != "perplexity" and metric not in self.evaluation.holdout.metrics:
+            raise ValueError(
+                f"gates.task_gain.metric: {metric!r} is not measured; "
+                "add it to evaluation.holdout.metrics or use perplexity"
+            )
+        return self
+
+    @property
+    def recipe_key(self) -> RecipeKey:
+        return RecipeKey.parse(self.key)
+
+    @property
+    def base_reference(self) -> BaseReference:
+        return parse_base(self.base)
+
+    def resolved(self) -> tuple["Recipe", dict[str, str]]:
+        """The recipe without any ``auto``, and where each setting came from.
+
+        Origins: dotted field path to ``recipe``, ``default`` or ``auto: <why this value>``.
+        """
+        from ft_assets.recipes.resolve import resolve
+
+        return resolve(self)
+
+    def token_settings(self) -> dict[str, Any]:
+        """What touches tokens, as JSON: equal settings share token packs."""
+        return {
+            "packing": self.packing.model_dump(mode="json"),
+            "chat_template": self.chat_template,
+            "seed": self.training.seed,
+        }
+
+    def training_settings(self) -> dict[str, Any]:
+        """What decides the trained weights beside pack and base, resolved, as JSON; ``lora`` is null for full."""
+        recipe, _ = self.resolved()
+        cadences = {"checkpoint_every_steps", "checkpoint_every_minutes"}
+        return {
+            "method": recipe.method,
+            "variant": recipe.variant,
+            "lora": recipe.lora.model_dump(mode="json") if recipe.variant == "lora" else None,
+            "training": recipe.training.model_dump(mode="json", exclude=cadences),
+            "chat_template": recipe.chat_template,
+        }
