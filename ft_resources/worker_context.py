@@ -85,13 +85,13 @@ class WorkContext:
             self._progress = {"phase": phase, "done": done, "total": total, **extra}
 
     def step(self, **metrics: Any) -> None:
-        """Append one row of step metrics (``step`` first, then JSON numbers)."""
+        """Append one row of step metrics (``step`` first, then JSON numbers); the time it happened is added as ``at``."""
         with self._lock:
-            self._steps.append(metrics)
+            self._steps.append({**metrics, "at": time.time()})
 
     @property
     def stop_requested(self) -> bool:
-        """Whether the worker was asked to stop; work inside ``graceful()`` looks at this and raises Preempted itself."""
+        """Whether the worker was asked to stop; work inside ``graceful()`` looks at this and raises Preempted."""
         return self._stopping.is_set()
 
     @contextmanager

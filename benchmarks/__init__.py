@@ -1,0 +1,1 @@
+"""Figures, each beside its peer's, printed by ``python -m benchmarks NAME``."""

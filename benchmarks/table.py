@@ -1,0 +1,36 @@
+"""One figure and the table of them."""
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """A measured figure beside the peer's (or the bound it is held to), None where it could not be measured."""
+
+    key: str
+    what: str
+    ours: float | None
+    peer: float | None
+    peer_is: str
+    goal: str
+    met: bool | None
+
+
+def print_table(name: str, figures: list[Figure]) -> None:
+    """Print the figures with their ratios to the peer's."""
+    table = Table(title=f"benchmark {name}", title_justify="left")
+    for column in ("figure", "ours", "peer", "peer is", "ratio", "goal", ""):
+        table.add_column(column, justify="right" if column in ("ours", "peer", "ratio") else "left")
+    for figure in figures:
+        ratio = figure.ours / figure.peer if figure.ours is not None and figure.peer else None
+        verdict = {True: "met", False: "MISSED", None: "not measured"}[figure.met]
+        cells = [_number(figure.ours), _number(figure.peer), figure.peer_is, _number(ratio), figure.goal, verdict]
+        table.add_row(figure.what, *cells)
+    Console(width=150).print(table)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.2f}"
