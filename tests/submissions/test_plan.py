@@ -1,0 +1,101 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_assets.submissions.plan import Finish, Launch, Present, RunState, Stage, Wanted, plan
+from ft_assets.submissions.record import Submission, SubmissionStatus
+
+SUBMISSION = Submission(
+    id="0" * 16,
+    dataset="acme.support.v1",
+    recipe="tiny.v1",
+    actor="ann",
+    origin="ui",
+    idempotency_key="k",
+    driver="sensor",
+    created_at="2026-01-01T00:00:00+00:00",
+)
+BOTH = frozenset({Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE})
+
+
+def step(present: Present, **runs: RunState) -> list[Launch | Finish]:
+    states = {Stage(name): state for name, state in runs.items()}
+    return plan([Wanted(submission=SUBMISSION, present=present, runs=states)])
+
+
+def test_both_preparations_start_at_once() -> None:
+    actions = step(Present(done=frozenset()))
+    assert [(a.stage, a.partition) for a in actions if isinstance(a, Launch)] == [
+        (Stage.PREPARE_DATASET, "acme.support.v1"),
+        (Stage.PREPARE_RECIPE, "tiny.v1"),
+    ]
+
+
+def test_what_is_prepared_already_is_not_run_again() -> None:
+    actions = step(Present(done=frozenset({Stage.PREPARE_DATASET})))
+    assert [a.stage for a in actions if isinstance(a, Launch)] == [Stage.PREPARE_RECIPE]
+
+
+def test_training_waits_for_both_preparations() -> None:
+    assert step(Present(done=frozenset()), prepare_dataset=RunState.ACTIVE, prepare_recipe=RunState.ACTIVE) == []
+    actions = step(Present(done=BOTH), prepare_dataset=RunState.SUCCEEDED, prepare_recipe=RunState.SUCCEEDED)
+    assert [(a.stage, a.partition) for a in actions if isinstance(a, Launch)] == [
+        (Stage.TRAIN_PAIR, "acme.support.v1|tiny.v1")
+    ]
+
+
+def test_an_adapter_that_is_there_ends_the_submission_without_any_run() -> None:
+    assert step(Present(done=BOTH, adapter="acme/adapter/f")) == [
+        Finish(submission=SUBMISSION, status=SubmissionStatus.ACCEPTED, adapter="acme/adapter/f")
+    ]
+
+
+def test_a_rejected_candidate_is_a_result_not_a_failure() -> None:
+    actions = step(Present(done=BOTH, rejection="benchmark_regression: 5 points"), train_pair=RunState.FAILED)
+    assert actions == [
+        Finish(submission=SUBMISSION, status=SubmissionStatus.REJECTED, reason="benchmark_regression: 5 points")
+    ]
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_a_failed_stage_fails_the_submission_and_names_the_stage(stage: Stage) -> None:
+    (action,) = step(Present(done=frozenset()), **{stage: RunState.FAILED})
+    assert isinstance(action, Finish)
+    assert action.status is SubmissionStatus.FAILED
+    assert stage in action.reason
+
+
+def test_a_run_that_succeeded_without_its_artifact_is_not_launched_for_ever() -> None:
+    (action,) = step(Present(done=frozenset({Stage.PREPARE_RECIPE})), prepare_dataset=RunState.SUCCEEDED)
+    assert isinstance(action, Finish)
+    assert action.status is SubmissionStatus.FAILED
+
+
+def test_a_cancelled_run_cancels_the_submission() -> None:
+    (action,) = step(Present(done=BOTH), train_pair=RunState.CANCELLED)
+    assert isinstance(action, Finish)
+    assert action.status is SubmissionStatus.CANCELLED
+
+
+@given(
+    done=st.frozensets(st.sampled_from([Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE])),
+    runs=st.dictionaries(st.sampled_from(list(Stage)), st.sampled_from(list(RunState))),
+    adapter=st.sampled_from(["", "a/adapter/f"]),
+    rejection=st.sampled_from(["", "gate"]),
+)
+def test_a_stage_is_launched_only_once_and_never_before_its_inputs(
+    done: frozenset[Stage], runs: dict[Stage, RunState], adapter: str, rejection: str
+) -> None:
+    present = Present(done=done, adapter=adapter, rejection=rejection)
+    actions = plan([Wanted(submission=SUBMISSION, present=present, runs=runs)])
+    launched = [a.stage for a in actions if isinstance(a, Launch)]
+    finished = [a for a in actions if isinstance(a, Finish)]
+    assert len(launched) == len(set(launched))
+    assert not (launched and finished)
+    assert all(runs.get(stage, RunState.NONE) is RunState.NONE for stage in launched)
+    if Stage.TRAIN_PAIR in launched:
+        assert done == BOTH
+    assert all(bool(a.adapter) == (a.status is SubmissionStatus.ACCEPTED) for a in finished)
+    # Nothing to launch, nothing ended: then something must be running, or the submission would hang.
+    if not actions:
+        assert RunState.ACTIVE in runs.values()
