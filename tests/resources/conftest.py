@@ -1,11 +1,28 @@
-"""Fixtures of the store, artifacts and execution tests."""
+"""Fixtures of the store, artifacts and execution tests: each contract holds on local disk and on a real S3 server."""
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ft_resources.artifacts import Artifacts
 from ft_resources.store import Store
+from tests.s3_server import s3_server, use_bucket
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(params=["local", "s3"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    if request.param == "local":
+        return Store(str(tmp_path / "store"))
+    endpoint = request.getfixturevalue("s3_endpoint")
+    return Store(use_bucket(monkeypatch, endpoint, f"test-{uuid.uuid4().hex[:8]}"))
 
 
 @pytest.fixture
@@ -14,5 +31,5 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def artifacts(store: Store) -> Artifacts:
-    return Artifacts(store)
+def artifacts(any_store: Store) -> Artifacts:
+    return Artifacts(any_store)

@@ -26,8 +26,8 @@ def publish(artifacts: Artifacts, folder: Path, writer: str = "w1"):
     return artifacts.publish(ADDRESS, folder, writer=writer, identity=IDENTITY, actor="test")
 
 
-def test_an_artifact_exists_only_with_its_manifest(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
-    store.put(f"{ADDRESS}/w1/a.txt", b"half")
+def test_an_artifact_exists_only_with_its_manifest(artifacts: Artifacts, any_store: Store, tmp_path: Path) -> None:
+    any_store.put(f"{ADDRESS}/w1/a.txt", b"half")
     assert artifacts.find(ADDRESS) is None
     publish(artifacts, folder_with(tmp_path / "a", a="text"), writer="w2")
     found = artifacts.find(ADDRESS)
@@ -35,7 +35,7 @@ def test_an_artifact_exists_only_with_its_manifest(artifacts: Artifacts, store: 
     assert found.read("a") == b"text"
 
 
-def test_two_writers_never_mix(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
+def test_two_writers_never_mix(artifacts: Artifacts, any_store: Store, tmp_path: Path) -> None:
     barrier = threading.Barrier(6)
     results: list[str] = []
 
@@ -54,15 +54,15 @@ def test_two_writers_never_mix(artifacts: Artifacts, store: Store, tmp_path: Pat
     assert len({found.read(name) for name in found.manifest.files}) == 1
     assert found.verify() == []
     # The losers' files are gone.
-    assert {entry.path.split("/")[3] for entry in store.entries(str(ADDRESS))} == {
+    assert {entry.path.split("/")[3] for entry in any_store.entries(str(ADDRESS))} == {
         found.manifest.writer,
         "manifest.json",
     }
 
 
-def test_one_flipped_byte_is_found_by_every_way_of_reading(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
+def test_one_flipped_byte_is_found_by_every_way_of_reading(artifacts: Artifacts, any_store: Store, tmp_path: Path) -> None:
     artifact = publish(artifacts, folder_with(tmp_path / "a", **{"sub/a": "text", "sub/b": "more"}))
-    store.put(artifact.location("sub/b"), b"mor3")
+    any_store.put(artifact.location("sub/b"), b"mor3")
     with pytest.raises(CorruptArtifact, match="sub/b"):
         artifact.read("sub/b")
     with pytest.raises(CorruptArtifact, match="sub/b"):
@@ -71,18 +71,18 @@ def test_one_flipped_byte_is_found_by_every_way_of_reading(artifacts: Artifacts,
     assert artifact.read("sub/a") == b"text"
 
 
-def test_a_missing_file_is_corruption_not_absence(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
+def test_a_missing_file_is_corruption_not_absence(artifacts: Artifacts, any_store: Store, tmp_path: Path) -> None:
     artifact = publish(artifacts, folder_with(tmp_path / "a", a="text"))
-    store.delete(artifact.location("a"))
+    any_store.delete(artifact.location("a"))
     with pytest.raises(CorruptArtifact, match="is missing"):
         artifact.read("a")
 
 
-def test_an_edited_manifest_is_refused(artifacts: Artifacts, store: Store, tmp_path: Path) -> None:
+def test_an_edited_manifest_is_refused(artifacts: Artifacts, any_store: Store, tmp_path: Path) -> None:
     artifact = publish(artifacts, folder_with(tmp_path / "a", a="text"))
-    raw = store.get_json(f"{ADDRESS}/manifest.json")
+    raw = any_store.get_json(f"{ADDRESS}/manifest.json")
     raw["identity"]["params"]["n"] = 2
-    store.put_json(f"{ADDRESS}/manifest.json", raw)
+    any_store.put_json(f"{ADDRESS}/manifest.json", raw)
     with pytest.raises(CorruptArtifact, match="belongs to another"):
         artifacts.find(artifact.address)
 

@@ -7,13 +7,13 @@ from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 
 
-def test_create_has_exactly_one_winner_among_concurrent_callers(store: Store) -> None:
+def test_create_has_exactly_one_winner_among_concurrent_callers(any_store: Store) -> None:
     barrier = threading.Barrier(8)
     won: list[int] = []
 
     def race(number: int) -> None:
         barrier.wait()
-        if store.create("names/x.json", str(number).encode()):
+        if any_store.create("names/x.json", str(number).encode()):
             won.append(number)
 
     threads = [threading.Thread(target=race, args=(n,)) for n in range(8)]
@@ -22,38 +22,38 @@ def test_create_has_exactly_one_winner_among_concurrent_callers(store: Store) ->
     for thread in threads:
         thread.join()
     assert len(won) == 1
-    assert store.get("names/x.json") == str(won[0]).encode()
+    assert any_store.get("names/x.json") == str(won[0]).encode()
 
 
-def test_nothing_there_is_told_from_something_broken(store: Store) -> None:
-    assert store.find_json("names/absent.json") is None
-    store.put("names/broken.json", b"{")
+def test_nothing_there_is_told_from_something_broken(any_store: Store) -> None:
+    assert any_store.find_json("names/absent.json") is None
+    any_store.put("names/broken.json", b"{")
     with pytest.raises(CorruptArtifact, match="not valid JSON"):
-        store.find_json("names/broken.json")
+        any_store.find_json("names/broken.json")
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../b", "/etc/passwd", "a//b", ".hidden", "a/b|c", "a b", "a\n"])
-def test_paths_that_could_climb_out_are_refused(store: Store, path: str) -> None:
+def test_paths_that_could_climb_out_are_refused(any_store: Store, path: str) -> None:
     with pytest.raises(UserError, match="cannot be part of a path"):
-        store.put(path, b"")
+        any_store.put(path, b"")
 
 
-def test_files_go_up_and_come_down_whole(store: Store, tmp_path: Path) -> None:
+def test_files_go_up_and_come_down_whole(any_store: Store, tmp_path: Path) -> None:
     source = tmp_path / "big.bin"
     source.write_bytes(bytes(range(256)) * 80_000)
-    store.upload(source, "t/big.bin")
-    store.download("t/big.bin", tmp_path / "down" / "big.bin")
+    any_store.upload(source, "t/big.bin")
+    any_store.download("t/big.bin", tmp_path / "down" / "big.bin")
     assert (tmp_path / "down" / "big.bin").read_bytes() == source.read_bytes()
     assert list((tmp_path / "down").iterdir()) == [tmp_path / "down" / "big.bin"]
 
 
-def test_listing_gives_files_and_folders_below_a_prefix(store: Store) -> None:
+def test_listing_gives_files_and_folders_below_a_prefix(any_store: Store) -> None:
     for path in ("t/a/1", "t/a/2", "t/b/1", "u/c"):
-        store.put(path, b"x")
-    assert sorted(entry.path for entry in store.entries("t")) == ["t/a/1", "t/a/2", "t/b/1"]
-    assert store.folders("t") == ["a", "b"]
-    assert store.folders() == ["t", "u"]
-    assert store.folders("nothing") == []
+        any_store.put(path, b"x")
+    assert sorted(entry.path for entry in any_store.entries("t")) == ["t/a/1", "t/a/2", "t/b/1"]
+    assert any_store.folders("t") == ["a", "b"]
+    assert any_store.folders() == ["t", "u"]
+    assert any_store.folders("nothing") == []
 
 
 def test_a_store_below_a_file_says_what_to_do(tmp_path: Path) -> None:
