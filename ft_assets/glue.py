@@ -6,15 +6,14 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterExecutionInterruptedError
 
+from ft_assets import tags
+from ft_assets.submissions.direct import record_direct_launch
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, Ending
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.outcomes import POLICIES
 from ft_resources.work import WorkRequest
 
-# Set on runs whose caller waits in the foreground, where Ctrl-C means "stop the work".
-FOREGROUND_TAG = "ft/foreground"
-SUBMISSION_TAG = "ft/submission"
 _LOG_EVERY_S = 5.0
 
 
@@ -64,14 +63,16 @@ def run_work(
     When the op is interrupted, a cancel (status CANCELING) stops the work; a run worker that is being shut down
     (status STARTED) leaves it running, and the retried run attaches.
     """
+    if "|" in request.label:
+        record_direct_launch(context, store.store, *pair_of(request.label))
     execution = launcher.execution(store.store)
-    actor = context.run.tags.get("ft/actor", "dagster")
+    actor = context.run.tags.get(tags.ACTOR, "dagster")
     try:
         result = execution.run(request, actor=actor, observer=DagsterObserver(context.log))
     except (DagsterExecutionInterruptedError, KeyboardInterrupt):
         run = context.instance.get_run_by_id(context.run_id)
         cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)
-        if cancelled or FOREGROUND_TAG in context.run.tags:
+        if cancelled or tags.FOREGROUND in context.run.tags:
             context.log.info("cancelled: stopping the work")
             execution.cancel(request.address, actor=actor)
         else:

@@ -5,7 +5,7 @@ from itertools import islice
 
 import dagster as dg
 
-from ft_assets.glue import SUBMISSION_TAG
+from ft_assets import tags
 from ft_assets.submissions.jobs import prepare_dataset, prepare_recipe, train_pair
 from ft_assets.submissions.plan import Launch, Wanted, plan
 from ft_assets.submissions.present import present
@@ -59,7 +59,7 @@ def _request(instance: dg.DagsterInstance, action: Launch) -> dg.RunRequest:
         run_key=action.run_key,
         job_name=str(action.stage),
         partition_key=action.partition,
-        tags={SUBMISSION_TAG: submission.id, "ft/actor": submission.actor, "ft/tenant": submission.tenant},
+        tags={tags.SUBMISSION: submission.id, tags.ACTOR: submission.actor, tags.TENANT: submission.tenant},
     )
 
 

@@ -89,9 +89,8 @@ def submit(
             raise UserError(
                 f"there is no {kind} {key!r}", where="submission", remedy=f"Add it first: ft {kind} add FILE"
             )
-    identity = {"dataset": dataset, "recipe": recipe, "mode": "train", "key": idempotency_key}
     submission = Submission(
-        id=digest(identity)[:16],
+        id=submission_id(dataset, recipe, idempotency_key),
         dataset=dataset,
         recipe=recipe,
         actor=actor,
@@ -110,6 +109,11 @@ def submit(
     return (submission, True) if created else (Submission(**store.get_json(submission.path)), False)
 
 
+def submission_id(dataset: str, recipe: str, idempotency_key: str) -> str:
+    """The id of the submission of a pair under a key, 16 hex characters."""
+    return digest({"dataset": dataset, "recipe": recipe, "mode": "train", "key": idempotency_key})[:16]
+
+
 def resubmit_key(store: Store, dataset: str, recipe: str) -> str:
     """The idempotency key for asking (again) for a pair: that of the open submission, or the first unused one.
 
@@ -119,8 +123,7 @@ def resubmit_key(store: Store, dataset: str, recipe: str) -> str:
     number = 1
     while True:
         key = f"ask-{number}"
-        identity = {"dataset": dataset, "recipe": recipe, "mode": "train", "key": key}
-        submission = find_submission(store, tenant, digest(identity)[:16])
+        submission = find_submission(store, tenant, submission_id(dataset, recipe, key))
         if submission is None or find_outcome(store, submission) is None:
             return key
         number += 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from ft_assets.glue import FOREGROUND_TAG, SUBMISSION_TAG
+from ft_assets import tags
 from ft_assets.submissions.plan import Finish, Launch, RunState, Stage, Wanted, plan
 from ft_assets.submissions.present import present
 from ft_assets.submissions.record import Submission, SubmissionOutcome, find_outcome, finish, submit
@@ -112,9 +112,9 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunS
         partition_key=action.partition,
         raise_on_error=False,
         tags={
-            SUBMISSION_TAG: action.submission.id,
-            FOREGROUND_TAG: "true",
-            "ft/actor": action.submission.actor,
+            tags.SUBMISSION: action.submission.id,
+            tags.FOREGROUND: "true",
+            tags.ACTOR: action.submission.actor,
         },
     )
     return RunState.SUCCEEDED if result.success else RunState.FAILED

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from ft_assets.glue import SUBMISSION_TAG
+from ft_assets import tags
 from ft_assets.submissions.plan import RunState, Stage
 from ft_assets.submissions.record import Submission
 
@@ -18,11 +18,12 @@ _STATES = {
 def run_states(instance: dg.DagsterInstance, submission: Submission) -> dict[Stage, RunState]:
     """The state of the newest run of each stage; a failed run that Dagster will retry counts as active."""
     runs: Sequence[dg.DagsterRun] = instance.get_runs(
-        filters=dg.RunsFilter(tags={SUBMISSION_TAG: submission.id}), limit=50
+        filters=dg.RunsFilter(tags={tags.SUBMISSION: submission.id}), limit=50
     )
     if submission.run_id:
+        retried = instance.get_runs(filters=dg.RunsFilter(tags={"dagster/root_run_id": submission.run_id}), limit=50)
         own = instance.get_run_by_id(submission.run_id)
-        runs = [*runs, own] if own else runs
+        runs = [*runs, *retried, *([own] if own else [])]
     states: dict[Stage, RunState] = {}
     # Newest first, so the first run seen of a stage decides.
     for run in runs:
@@ -35,6 +36,7 @@ def run_states(instance: dg.DagsterInstance, submission: Submission) -> dict[Sta
 def _stage(run: dg.DagsterRun) -> Stage | None:
     if run.job_name in {str(stage) for stage in Stage}:
         return Stage(run.job_name)
+    # Assets materialized straight from the UI run in Dagster's own unnamed job.
     return Stage.TRAIN_PAIR if run.asset_selection else None
 
 

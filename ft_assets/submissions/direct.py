@@ -1,0 +1,60 @@
+"""Pairs launched straight from the UI are submissions too: recorded by the run itself, and limited in number."""
+
+import os
+
+import dagster as dg
+
+from ft_assets import tags
+from ft_assets.keys import DatasetKey
+from ft_assets.submissions.record import submit
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+
+MAX_PAIRS = 25
+_PAIR_ASSETS = [dg.AssetKey(name) for name in ("token_pack", "checkpoint", "eval_report", "adapter")]
+
+
+def record_direct_launch(context: dg.AssetExecutionContext, store: Store, dataset: str, recipe: str) -> None:
+    """Record a run that was not launched for a submission as one, if it is meant to end in an adapter.
+
+    Raises UserError for a backfill over more pairs than the limit, before anything is done for any of them.
+    """
+    run = context.run
+    if tags.SUBMISSION in run.tags or dg.AssetKey("adapter") not in context.job_def.asset_layer.executable_asset_keys:
+        return
+    backfill_id = run.tags.get("dagster/backfill", "")
+    if backfill_id:
+        _check_size(context.instance, backfill_id, run.tags)
+    DatasetKey.parse(dataset)
+    submit(
+        store,
+        dataset=dataset,
+        recipe=recipe,
+        actor=run.tags.get("user", run.tags.get(tags.ACTOR, "ui")),
+        origin="backfill" if backfill_id else "ui",
+        driver="run",
+        idempotency_key=f"run-{run.root_run_id or run.run_id}",
+        run_id=run.root_run_id or run.run_id,
+    )
+
+
+def _check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: dict[str, str]) -> None:
+    limit = int(os.environ.get("FT_MAX_PAIRS", MAX_PAIRS))
+    pairs = _pairs_of(instance, backfill_id)
+    if pairs > max(limit, int(run_tags.get(tags.ALLOW_PAIRS, "0"))):
+        raise UserError(
+            f"this backfill asks for {pairs} trainings and the limit is {limit}",
+            where=f"backfill {backfill_id}",
+            remedy=f"Choose fewer pairs, or launch it with the tag {tags.ALLOW_PAIRS}={pairs} if all are meant.",
+        )
+
+
+def _pairs_of(instance: dg.DagsterInstance, backfill_id: str) -> int:
+    """How many pairs the backfill asks for."""
+    backfill = instance.get_backfill(backfill_id)
+    if backfill is None:
+        return 0
+    if backfill.asset_backfill_data is None:
+        return len(backfill.partition_names or [])
+    subset = backfill.asset_backfill_data.target_subset
+    return max((len(subset.get_partitions_subset(key)) for key in _PAIR_ASSETS if key in subset), default=0)

@@ -1,0 +1,10 @@
+"""Run tags that the platform sets and reads."""
+
+# The submission that a run works for.
+SUBMISSION = "ft/submission"
+# Set on runs whose caller waits in the foreground, where Ctrl-C means "stop the work".
+FOREGROUND = "ft/foreground"
+ACTOR = "ft/actor"
+TENANT = "ft/tenant"
+# How many pairs a backfill may have, set by hand on a backfill that is larger than the limit on purpose.
+ALLOW_PAIRS = "ft/allow-pairs"

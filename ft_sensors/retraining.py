@@ -1,0 +1,60 @@
+"""Submits subscribed lines whose dataset has a new version or whose recipe has a successor (its base moved)."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+from ft_assets.datasets.versions import latest_version
+from ft_assets.recipes.successors import current_recipe
+
+from ft_assets.submissions.record import find_submission, submission_id, submit
+from ft_assets.submissions.retraining import LineState, plan_retraining, take_budget
+from ft_assets.tenants import TenantsFile, load_tenants
+from ft_resources.dagster_resources import StoreResource
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+
+# The same key that a first wish by hand gets, so the sensor never repeats what somebody asked for already.
+FIRST_WISH = "ask-1"
+
+
+@dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+def retraining_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
+    """Record a submission for every subscribed line that moved on; the submissions sensor launches it."""
+    try:
+        tenants = load_tenants()
+    except UserError as error:
+        return dg.SkipReason(f"the tenants file cannot be used: {error}")
+    lines = subscribed_lines(store.store, tenants)
+    wishes = plan_retraining(lines)
+    today = datetime.now(UTC).date()
+    submitted = 0
+    for wish in wishes:
+        if not take_budget(store.store, today, tenants.retrainings_per_day, wish):
+            break
+        submit(
+            store.store,
+            dataset=wish.dataset,
+            recipe=wish.recipe,
+            actor="retraining_sensor",
+            origin="sensor",
+            idempotency_key=FIRST_WISH,
+        )
+        context.log.info(f"submitted {wish.dataset} with {wish.recipe}")
+        submitted += 1
+    held = len(wishes) - submitted
+    over = f"; {held} wait for tomorrow's budget of {tenants.retrainings_per_day}" if held else ""
+    return dg.SkipReason(f"looked at {len(lines)} subscribed lines: {submitted} submitted{over}")
+
+
+def subscribed_lines(store: Store, tenants: TenantsFile) -> list[LineState]:
+    """Where every subscribed line stands: newest dataset version, recipe or its successor, and whether submitted."""
+    lines = []
+    for tenant, settings in sorted(tenants.tenants.items()):
+        for subscription in settings.subscriptions:
+            newest = latest_version(store, tenant, subscription.dataset)
+            recipe = current_recipe(store, subscription.recipe)
+            dataset = str(newest) if newest else ""
+            asked = submission_id(dataset, recipe, FIRST_WISH)
+            submitted = bool(dataset) and find_submission(store, tenant, asked) is not None
+            lines.append(LineState(tenant=tenant, dataset=dataset, recipe=recipe, submitted=submitted))
+    return lines
