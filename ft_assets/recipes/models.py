@@ -14,7 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     Strict,
-    field_validator,
     model_validator,
 )
 
@@ -73,8 +72,8 @@ class LoraSettings(Settings):
     """Low-rank adapters (https://arxiv.org/abs/2106.09685); ignored by the full variant."""
 
     rank: int = Field(16, ge=1, le=1024, description="Rank r of the two low-rank matrices.")
-    alpha: int | Auto = Field(
-        "auto", description="Scale: updates are multiplied by alpha / rank. auto: twice the rank. 1 to 65536."
+    alpha: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
+        "auto", description="Scale: updates are multiplied by alpha / rank. auto: twice the rank."
     )
     dropout: float = Field(0.0, ge=0.0, lt=1.0, description="Dropout on the adapters' inputs while training.")
     target_modules: Literal["all-linear"] | Annotated[Names, Field(min_length=1)] = Field(
@@ -83,19 +82,12 @@ class LoraSettings(Settings):
         "or a list of module names such as [q_proj, v_proj].",
     )
 
-    @field_validator("alpha")
-    @classmethod
-    def _alpha_in_range(cls, alpha: int | str) -> int | str:
-        if isinstance(alpha, int) and not 1 <= alpha <= 65536:
-            raise ValueError("should be from 1 to 65536, or auto")
-        return alpha
-
 
 class TrainingSettings(Settings):
     """The optimizer's run. A window is one packed row of at most ``packing.max_length`` tokens."""
 
-    learning_rate: float | Auto = Field(
-        "auto", description="Peak learning rate, above 0 and at most 1. auto: 2e-4 for lora, 2e-5 for full."
+    learning_rate: Annotated[float, Field(gt=0.0, le=1.0)] | Auto = Field(
+        "auto", description="Peak learning rate. auto: 2e-4 for lora, 2e-5 for full."
     )
     epochs: int = Field(1, ge=1, le=1000, description="Passes over the training windows.")
     max_steps: int | None = Field(
@@ -129,13 +121,6 @@ class TrainingSettings(Settings):
     validate_every_steps: int | None = Field(
         None, ge=1, description="Measure validation loss every so many optimizer steps; null: only at the end."
     )
-
-    @field_validator("learning_rate")
-    @classmethod
-    def _learning_rate_in_range(cls, rate: float | str) -> float | str:
-        if isinstance(rate, float) and not 0.0 < rate <= 1.0:
-            raise ValueError("should be above 0 and at most 1, or auto")
-        return rate
 
     @model_validator(mode="after")
     def _micro_divides_global(self) -> "TrainingSettings":
