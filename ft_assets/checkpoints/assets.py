@@ -1,0 +1,49 @@
+"""The asset ``checkpoint``: one training run for each pair of dataset version and recipe."""
+
+import base64
+
+import dagster as dg
+
+from ft_assets import identity
+from ft_assets.glue import common_metadata, pair_of, run_work
+from ft_assets.partitions import pair_partitions
+from ft_resources.artifacts import Artifact
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+
+
+@dg.asset(
+    partitions_def=pair_partitions,
+    deps=["token_pack", "base_model"],
+    group_name="training",
+    kinds={"pytorch"},
+    owners=["team:ml-platform"],
+    code_version=identity.CODE_VERSIONS["checkpoint"],
+)
+def checkpoint(
+    context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
+) -> dg.MaterializeResult:
+    """The training run: final weights, step metrics, the data ledger and the recipe as resolved."""
+    request = identity.checkpoint_request(store.artifacts, *pair_of(context.partition_key))
+    artifact = run_work(context, store, launcher, request)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(artifact.digest), metadata={**common_metadata(artifact), **_metadata(artifact)}
+    )
+
+
+def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
+    """The numbers and the picture that a person looks for after a training run."""
+    facts = artifact.facts
+    picture = base64.b64encode(artifact.read("report/loss.png")).decode()
+    resumed = ", ".join(f"after step {save['step']} of attempt {save['attempt']}" for save in facts["resumed"])
+    metadata: dict[str, dg.MetadataValue] = {
+        "loss_curve": dg.MetadataValue.md(f"![training and validation loss](data:image/png;base64,{picture})"),
+        "steps": dg.MetadataValue.int(facts["steps"]),
+        "train_loss": dg.MetadataValue.float(facts["train_loss"]),
+        "tokens": dg.MetadataValue.int(facts["tokens"]),
+        "tokens_per_s": dg.MetadataValue.float(facts["tokens_per_s"]),
+        "seconds": dg.MetadataValue.float(facts["seconds"]),
+        "resumed": dg.MetadataValue.text(resumed or "no, it ran through"),
+    }
+    if facts["validation_loss"]:
+        metadata["validation_loss"] = dg.MetadataValue.float(facts["validation_loss"][-1][1])
+    return metadata

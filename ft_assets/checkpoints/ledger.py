@@ -1,0 +1,95 @@
+"""The data ledger: which examples each optimizer step consumed, and the proof that none was missed or repeated.
+
+One JSON line a step: ``{"epoch":0,"examples":[[12,14],7],"step":1}``. Numbers index the pack's example list; an
+inner pair ``[a, b]`` stands for a, a + 1, … b. The order is the order of reading.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.checkpoints.sampler import Order, Step
+from ft_assets.packs.format import Pack
+from ft_resources.canonical import canonical_json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One line: optimizer step ``step`` (from 1) of ``epoch`` (from 0) consumed ``examples`` (int64)."""
+
+    step: int
+    epoch: int
+    examples: NDArray[np.int64]
+
+
+def examples_of(pack: Pack, windows: Iterable[int]) -> NDArray[np.int64]:
+    """Indices of the examples whose documents lie in ``windows``, in reading order."""
+    parts = [pack.examples[pack.window_offsets[w] : pack.window_offsets[w + 1]] for w in windows]
+    return np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
+
+
+def ledger_line(pack: Pack, step: Step) -> str:
+    """The line of one optimizer step, without a line break."""
+    examples = examples_of(pack, step.windows.tolist())
+    return canonical_json({"step": step.number, "epoch": step.epoch, "examples": _runs(examples)}).decode()
+
+
+def parse_line(line: str) -> Entry:
+    """The entry in ``line``. Raises ValueError for anything that ``ledger_line`` does not write."""
+    try:
+        raw = json.loads(line)
+        examples = [
+            np.arange(item[0], item[1] + 1) if isinstance(item, list) else np.array([item]) for item in raw["examples"]
+        ]
+        return Entry(
+            step=int(raw["step"]),
+            epoch=int(raw["epoch"]),
+            examples=np.concatenate([np.empty(0, np.int64), *examples]).astype(np.int64),
+        )
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"not a line of a ledger ({error})") from error
+
+
+def check_ledger(lines: Sequence[str], pack: Pack, order: Order) -> list[str]:
+    """What the ledger does not prove, as sentences; none means that each epoch read every example exactly once.
+
+    An epoch that ``order.max_steps`` cuts short reads no example twice. Only the order's counts are used, never its
+    permutations, so the proof does not rest on the sampler. Raises ValueError for a line that cannot be read.
+    """
+    entries = [parse_line(line) for line in lines]
+    findings = []
+    if [entry.step for entry in entries] != list(range(1, order.steps + 1)):
+        findings.append(f"the lines are not the steps 1 to {order.steps}, each once and in order")
+    if [entry.epoch for entry in entries] != [step // order.steps_per_epoch for step in range(order.steps)]:
+        findings.append("the epochs do not follow each other as the steps do")
+    known = len(pack.example_ids)
+    expected = np.bincount(pack.examples, minlength=known)
+    for epoch in range(-(-order.steps // order.steps_per_epoch)):
+        complete = (epoch + 1) * order.steps_per_epoch <= order.steps
+        parts = [entry.examples for entry in entries if entry.epoch == epoch]
+        seen = np.concatenate([np.empty(0, np.int64), *parts])
+        if len(seen) and (seen.min() < 0 or seen.max() >= known):
+            findings.append(f"epoch {epoch} names examples that the pack does not have")
+            continue
+        counts = np.bincount(seen, minlength=known)
+        missed, repeated = int((counts < expected).sum()), int((counts > expected).sum())
+        if repeated or (missed and complete):
+            findings.append(f"epoch {epoch} missed {missed} example(s) and repeated {repeated}")
+    return findings
+
+
+def _runs(values: NDArray[np.int64]) -> list[int | list[int]]:
+    """``[3, 4, 5, 9]`` as ``[[3, 5], 9]``; runs of two stay as they are, which is shorter."""
+    if not len(values):
+        return []
+    pieces = np.split(values, np.flatnonzero(np.diff(values) != 1) + 1)
+    runs: list[int | list[int]] = []
+    for piece in pieces:
+        if len(piece) > 2:
+            runs.append([int(piece[0]), int(piece[-1])])
+        else:
+            runs.extend(int(value) for value in piece)
+    return runs

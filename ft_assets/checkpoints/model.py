@@ -1,0 +1,72 @@
+"""The model that is trained: the base as loaded, adapters where asked, and the files that training leaves."""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from ft_assets.checkpoints import attention
+from ft_assets.recipes.models import LoraSettings, TrainingSettings
+
+
+def load_base(folder: Path, training: TrainingSettings, *, full: bool) -> Any:
+    """The causal language model in ``folder``, with attention that keeps documents apart.
+
+    Weights that train stay in float32 also under bf16 arithmetic, as small updates vanish otherwise; a base that
+    stays frozen is held in bf16 then.
+    """
+    attention.register()
+    half = training.precision == "bf16" and not full
+    return AutoModelForCausalLM.from_pretrained(
+        folder,
+        dtype=torch.bfloat16 if half else torch.float32,
+        attn_implementation=attention.ATTENTION,
+        use_safetensors=True,
+        trust_remote_code=False,
+        local_files_only=True,
+    )
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer in ``folder``."""
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+def lora_config(lora: LoraSettings) -> LoraConfig:
+    """PEFT's form of the recipe's adapter settings."""
+    assert isinstance(lora.alpha, int)
+    targets = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
+    return LoraConfig(
+        task_type="CAUSAL_LM",
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=targets,
+        bias="none",
+    )
+
+
+def save_final(model: Any, folder: Path, *, source: str, revision: str | None, full: bool) -> None:
+    """Write the PEFT folder or the full model. Equal weights give equal bytes: no local paths, no set orders.
+
+    ``source`` and ``revision`` name the base as the recipe's lock does, so that a PEFT folder says what it belongs to.
+    """
+    if full:
+        model.config._name_or_path = source
+        model.save_pretrained(folder)
+        return
+    # "auto" would ask the hub whether the base's vocabulary was resized; ours never is.
+    model.save_pretrained(folder, save_embedding_layers=False)
+    (folder / "README.md").unlink(missing_ok=True)
+    path = folder / "adapter_config.json"
+    config = json.loads(path.read_bytes())
+    config |= {"base_model_name_or_path": source, "revision": revision}
+    for name in ("target_modules", "modules_to_save", "exclude_modules"):
+        if isinstance(config.get(name), list):
+            config[name] = sorted(config[name])
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,47 @@
+"""The loss curve as a picture, for the checkpoint's page. No torch here: Dagster's processes may import this."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+_TREND_WEIGHT = 0.9
+
+
+def loss_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
+    """A PNG of training loss (points and trend) and validation loss over optimizer steps, from rows of step metrics."""
+    from matplotlib.figure import Figure
+
+    train = [(row["step"], row["loss"]) for row in rows if "loss" in row]
+    validation = [(row["step"], row["validation_loss"]) for row in rows if "validation_loss" in row]
+    figure = Figure(figsize=(7.2, 4.0), dpi=110, layout="constrained")
+    axes = figure.add_subplot()
+    if train:
+        steps, losses = zip(*train, strict=True)
+        axes.plot(steps, losses, ".", color="#9bb7d4", markersize=4, label="training, each step")
+        axes.plot(steps, _trend(losses), "-", color="#1f5a99", linewidth=1.8, label="training, trend")
+    if validation:
+        steps, losses = zip(*validation, strict=True)
+        axes.plot(steps, losses, "o-", color="#c8501e", markersize=6, label="validation")
+        axes.annotate(
+            f"{losses[-1]:.3f}", (steps[-1], losses[-1]), xytext=(-6, 8), textcoords="offset points", ha="right"
+        )
+    axes.set_xlabel("optimizer step")
+    axes.set_ylabel("loss (nats per learned token)")
+    axes.set_title(title, fontsize=10)
+    axes.grid(alpha=0.25)
+    if train or validation:
+        axes.legend(frameon=False)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def _trend(values: Sequence[float]) -> list[float]:
+    """Exponential moving average, corrected for its start (https://arxiv.org/abs/1412.6980, section 3)."""
+    trend, weighted = [], 0.0
+    for count, value in enumerate(values, start=1):
+        weighted = _TREND_WEIGHT * weighted + (1 - _TREND_WEIGHT) * value
+        trend.append(weighted / (1 - _TREND_WEIGHT**count))
+    return trend

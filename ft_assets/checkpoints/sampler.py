@@ -1,0 +1,77 @@
+"""The order in which windows are read: a pure function of a seed, so that a position is all that resuming needs.
+
+    epoch      0                     | 1                        each epoch is a fresh permutation of all windows;
+    windows    4 0 6 | 2 1 5 | 3     | 0 3 1 | 6 5 2 | 4        a global batch never reaches into the next epoch,
+    step       1       2       3       4       5       6        so the last batch of an epoch may be smaller
+
+A position counts windows since the start of the run. It knows nothing of micro-batches, accumulation or ranks, so a
+run may be continued with other ones.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """What one optimizer step reads: ``windows`` (int64 indices) of ``epoch`` (from 0); ``end``: the position after."""
+
+    number: int
+    epoch: int
+    windows: NDArray[np.int64]
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """Every window once an epoch, ``global_batch`` windows an optimizer step, for ``epochs`` epochs.
+
+    ``max_steps`` ends the run earlier, so that its last epoch may stay incomplete.
+    """
+
+    windows: int
+    global_batch: int
+    epochs: int
+    seed: int
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.windows, self.global_batch, self.epochs, self.max_steps or 1) < 1:
+            raise ValueError("windows, global_batch, epochs and max_steps are at least 1")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return -(-self.windows // self.global_batch)
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the whole run."""
+        steps = self.steps_per_epoch * self.epochs
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+    def epoch_order(self, epoch: int) -> NDArray[np.int64]:
+        """The permutation of all windows that ``epoch`` reads.
+
+        From NumPy's legacy generator, whose stream is frozen for good: an upgrade between two attempts changes nothing.
+        """
+        return np.random.RandomState([self.seed % 2**32, epoch]).permutation(self.windows).astype(np.int64)
+
+    def step_at(self, position: int) -> int:
+        """The number of optimizer steps that end at or before ``position``, where each began on a batch boundary."""
+        epoch, inside = divmod(position, self.windows)
+        return epoch * self.steps_per_epoch + -(-inside // self.global_batch)
+
+    def read(self, position: int = 0) -> Iterator[Step]:
+        """The steps that remain after ``position`` windows."""
+        for epoch in range(position // self.windows, self.epochs):
+            order = self.epoch_order(epoch)
+            start = epoch * self.windows
+            for first in range(max(position - start, 0), self.windows, self.global_batch):
+                number = self.step_at(start + first) + 1
+                if number > self.steps:
+                    return
+                last = min(first + self.global_batch, self.windows)
+                yield Step(number=number, epoch=epoch, windows=order[first:last], end=start + last)

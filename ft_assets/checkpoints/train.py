@@ -1,0 +1,158 @@
+"""The work of ``checkpoint``: fine-tune a base on a token pack. Heavy libraries are imported once work has begun."""
+
+import json
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ft_assets.checkpoints.plots import loss_curve
+from ft_assets.checkpoints.sampler import Order
+from ft_assets.packs.format import TRAIN, VALIDATION, Pack
+from ft_assets.recipes.models import LoraSettings, TrainingSettings
+from ft_assets.worker import OutOfMemory
+from ft_resources.errors import BadData, UserError
+from ft_resources.worker_context import WorkContext, WorkResult
+
+_RECENT = 10
+"""The final training loss is the mean of so many last steps, as one step's is mostly noise."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """All that one attempt needs to know. ``micro_windows`` is the number of windows in a forward pass."""
+
+    training: TrainingSettings
+    lora: LoraSettings | None
+    order: Order
+    micro_windows: int
+    device: str
+
+    @property
+    def full(self) -> bool:
+        return self.lora is None
+
+
+def train(context: WorkContext) -> WorkResult:
+    """Train to the end, or raise Preempted after saving; see ``docs/plan.md`` for files and facts.
+
+    Raises BadData for a pack without anything to learn, Diverged, OutOfMemory, IncompleteSave.
+    """
+    began = time.monotonic()
+    context.progress("reading inputs")
+    base, pack_folder = context.input("base"), context.input("pack").folder(context.scratch)
+    pack, validation = Pack.open(pack_folder, TRAIN), Pack.open(pack_folder, VALIDATION)
+    plan = make_plan(context.params, context.runtime, pack)
+    base_folder = base.folder(context.scratch)
+    context.progress("loading libraries")
+    _keep_libraries_quiet()
+    import torch
+
+    from ft_assets.checkpoints.model import load_base, load_tokenizer, lora_config, save_final
+    from ft_assets.checkpoints.run import Cadence, Conductor
+    from ft_assets.checkpoints.trainer import PackedTrainer, StepReader, trainer_config
+
+    if plan.device == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "this worker has no usable GPU", where="hardware.device", remedy="Run it where one is, or use cpu."
+        )
+    context.progress("loading model")
+    torch.use_deterministic_algorithms(plan.device == "cpu")
+    conductor = Conductor(
+        context,
+        pack,
+        validation,
+        plan.order,
+        Cadence(
+            save_steps=int(context.runtime["checkpoint_every_steps"]),
+            save_minutes=float(context.runtime["checkpoint_every_minutes"]),
+            validate_steps=plan.training.validate_every_steps,
+        ),
+    )
+    trainer = PackedTrainer(
+        reader=StepReader(pack, plan.order, plan.micro_windows),
+        before_update=conductor.before_update,
+        model=load_base(base_folder, plan.training, full=plan.full),
+        args=trainer_config(plan.training, plan.order, context.scratch, plan.device),
+        processing_class=load_tokenizer(base_folder),
+        peft_config=lora_config(plan.lora) if plan.lora else None,
+        callbacks=[conductor],
+    )
+    conductor.trainer = trainer
+    context.progress("training", done=0, total=plan.order.steps)
+    print(f"ready to train after {time.monotonic() - began:.1f} s", flush=True)
+    try:
+        with context.graceful():
+            trainer.train()
+    except (RuntimeError, MemoryError) as error:
+        if _out_of_memory(error):
+            raise _too_large(plan) from error
+        raise
+    context.progress("writing")
+    output = context.output
+    source, revision = base.facts["source"], base.facts.get("revision")
+    save_final(trainer.model, output / "final", source=source, revision=revision, full=plan.full)
+    return _result(context, output, conductor.journal, plan)
+
+
+def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Plan:
+    """What ``params`` and ``runtime`` mean for ``pack``. Raises BadData where there is nothing to learn."""
+    if not len(pack) or not pack.learned_tokens:
+        raise BadData(
+            "the token pack has no training tokens to learn from",
+            where="token_pack",
+            remedy="Check the dataset's report: every row was dropped, or no assistant turn carries text.",
+        )
+    training = TrainingSettings.model_validate(params["training"])
+    lora = LoraSettings.model_validate(params["lora"]) if params["variant"] == "lora" else None
+    order = Order(
+        windows=len(pack),
+        global_batch=training.global_batch_size,
+        epochs=training.epochs,
+        seed=training.seed,
+        max_steps=training.max_steps,
+    )
+    micro_windows = max(1, training.micro_batch_size // int(runtime["micro_batch_divisor"]))
+    return Plan(training=training, lora=lora, order=order, micro_windows=micro_windows, device=runtime["device"])
+
+
+def _result(context: WorkContext, output: Path, journal: Any, plan: Plan) -> WorkResult:
+    """Write the books and the report beside the weights."""
+    (output / "recipe.json").write_text(json.dumps(context.params, indent=2, sort_keys=True) + "\n")
+    (output / "ledger.jsonl").write_text("".join(f"{line}\n" for line in journal.ledger))
+    report = output / "report"
+    report.mkdir()
+    (report / "steps.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in journal.rows))
+    (report / "loss.png").write_bytes(loss_curve(journal.rows, context.spec.label))
+    losses = [row["loss"] for row in journal.rows if "loss" in row]
+    tokens = sum(row.get("tokens", 0) for row in journal.rows)
+    facts = {
+        "steps": plan.order.steps,
+        "train_loss": math.fsum(losses[-_RECENT:]) / len(losses[-_RECENT:]),
+        "validation_loss": [[row["step"], row["validation_loss"]] for row in journal.rows if "validation_loss" in row],
+        "tokens": tokens,
+        "seconds": round(journal.seconds, 2),
+        "tokens_per_s": round(tokens / journal.seconds, 1),
+        "resumed": journal.resumed,
+    }
+    return WorkResult(folder=output, facts=facts)
+
+
+def _keep_libraries_quiet() -> None:
+    """A worker talks to nothing but the store, so the libraries neither phone home nor look anything up."""
+    os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    text = str(error).lower()
+    return type(error).__name__ == "OutOfMemoryError" or isinstance(error, MemoryError) or "allocate memory" in text
+
+
+def _too_large(plan: Plan) -> OutOfMemory:
+    return OutOfMemory(
+        f"training with {plan.micro_windows} window(s) in a forward pass does not fit into the {plan.device}'s memory",
+        where="training.micro_batch_size",
+        remedy="Lower training.micro_batch_size or packing.max_length in a new recipe version, or use larger hardware.",
+    )

@@ -1,0 +1,148 @@
+"""A tiny training run: a random Llama, a pack with something to learn, and specs of attempts at it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ft_assets.checkpoints.sampler import Order
+from ft_assets.packs.format import IGNORED, Documents, Layout, Pack, write_split
+from ft_assets.recipes.models import LoraSettings, TrainingSettings
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.canonical import digest
+from ft_resources.store import Store
+from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.worker_context import WorkContext
+from tests.fake_base import VOCABULARY, make_fake_base
+
+TENANT = "acme"
+
+
+def write_pack(folder: Path, split: str, documents: int, *, seed: int = 0, longest: int = 24) -> Pack:
+    """A split whose documents count upwards, learned in their second half, three or four to a window."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(seed)
+    lengths = random.integers(6, longest + 1, documents)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    first = np.repeat(random.integers(10, VOCABULARY - longest, documents), lengths)
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    ids = (first + within).astype(np.int32)
+    labels = np.where(within >= np.repeat(lengths // 2, lengths), ids, IGNORED).astype(np.int32)
+    split_ids = [digest([split, seed, index]) for index in range(documents)]
+    order = random.permutation(documents).astype(np.int64)
+    ends = np.unique(np.append(np.cumsum(random.integers(3, 5, documents)), documents))
+    layout = Layout(order=order, window_offsets=np.append(0, ends[ends <= documents]).astype(np.int64))
+    packed = Documents(input_ids=ids, labels=labels, offsets=offsets, example_ids=split_ids)
+    write_split(folder, split, packed, layout)
+    return Pack.open(folder, split)
+
+
+@dataclass
+class Bench:
+    """A store with the inputs of one run; ``spec`` describes an attempt at it, ``context`` is a fresh worker's."""
+
+    store: Store
+    scratch: Path
+    inputs: dict[str, Artifact]
+    params: dict[str, Any]
+    runtime: dict[str, Any] = field(default_factory=dict)
+    made: int = 0
+
+    @property
+    def request(self) -> WorkRequest:
+        return WorkRequest(
+            asset="checkpoint",
+            tenant=TENANT,
+            code_version="1",
+            inputs={name: artifact.ref for name, artifact in self.inputs.items()},
+            params=self.params,
+            label="acme.counting.v1|tiny.v1",
+            runtime=self.runtime,
+        )
+
+    def spec(self, attempt: int = 1) -> WorkSpec:
+        request = self.request
+        return WorkSpec(
+            asset=request.asset,
+            store_url=self.store.url,
+            address=request.address,
+            attempt=attempt,
+            identity=request.identity,
+            inputs=request.inputs,
+            params=request.params,
+            runtime=request.runtime,
+            label=request.label,
+            actor="test",
+        )
+
+    def context(self, attempt: int = 1) -> WorkContext:
+        self.made += 1
+        return WorkContext(self.spec(attempt), self.store, self.scratch / f"worker-{self.made}")
+
+    @property
+    def pack(self) -> Pack:
+        return Pack.open(self.inputs["pack"].folder(self.scratch / "pack"), "train")
+
+    @property
+    def order(self) -> Order:
+        training = self.params["training"]
+        return Order(
+            windows=len(self.pack),
+            global_batch=training["global_batch_size"],
+            epochs=training["epochs"],
+            seed=training["seed"],
+            max_steps=training["max_steps"],
+        )
+
+
+def publish(store: Store, folder: Path, asset: str, tenant: str, facts: dict[str, Any] | None = None) -> Artifact:
+    identity = {"asset": asset, "from": str(folder.name)}
+    address = Address(tenant=tenant, asset=asset, fingerprint=digest(identity))
+    return Artifacts(store).publish(address, folder, writer="w1", identity=identity, facts=facts, actor="test")
+
+
+def make_bench(
+    root: Path, *, variant: str = "lora", documents: int = 60, dropout: float = 0.1, **training: Any
+) -> Bench:
+    store = Store(str(root / "store"))
+    write_pack(root / "pack", "train", documents)
+    write_pack(root / "pack", "validation", 12, seed=1)
+    base = make_fake_base(root / "base")
+    settings = {
+        "learning_rate": 3e-3,
+        "epochs": 2,
+        "global_batch_size": 4,
+        "micro_batch_size": 2,
+        "precision": "fp32",
+        **training,
+    }
+    lora = LoraSettings(rank=4, alpha=8, dropout=dropout)
+    cadences = {"checkpoint_every_steps", "checkpoint_every_minutes"}
+    return Bench(
+        store=store,
+        scratch=root / "scratch",
+        inputs={
+            "pack": publish(store, root / "pack", "token_pack", TENANT),
+            "base": publish(store, base, "base_model", "shared", {"source": "hub:acme/tiny", "revision": "abc123"}),
+        },
+        params={
+            "method": "sft",
+            "variant": variant,
+            "lora": lora.model_dump(mode="json") if variant == "lora" else None,
+            "training": TrainingSettings(**settings).model_dump(mode="json", exclude=cadences),
+            "chat_template": None,
+        },
+        runtime={
+            "checkpoint_every_steps": 3,
+            "checkpoint_every_minutes": 10.0,
+            "micro_batch_divisor": 1,
+            "device": "cpu",
+        },
+    )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return make_bench(tmp_path)
