@@ -9,7 +9,6 @@ import getpass
 import dagster as dg
 from pydantic import Field
 
-from ft_assets.partitions import dataset_partitions, pair_partitions, recipe_partitions
 from ft_assets.submissions.plan import Stage
 from ft_assets.submissions.record import resubmit_key, submit
 from ft_resources.dagster_resources import StoreResource
@@ -17,21 +16,18 @@ from ft_resources.dagster_resources import StoreResource
 prepare_dataset = dg.define_asset_job(
     Stage.PREPARE_DATASET,
     selection=["raw_dataset", "dataset"],
-    partitions_def=dataset_partitions,
     executor_def=dg.in_process_executor,
     description="Curate one dataset version.",
 )
 prepare_recipe = dg.define_asset_job(
     Stage.PREPARE_RECIPE,
     selection=["base_model", "baseline_report"],
-    partitions_def=recipe_partitions,
     executor_def=dg.in_process_executor,
     description="Mirror a recipe's base model and score it once.",
 )
 train_pair = dg.define_asset_job(
     Stage.TRAIN_PAIR,
     selection=["token_pack", "checkpoint", "eval_report", "adapter"],
-    partitions_def=pair_partitions,
     executor_def=dg.in_process_executor,
     description="Pack, train, evaluate and gate one pair.",
 )

@@ -1,0 +1,113 @@
+"""A real Dagster webserver and daemon over a project, driven through GraphQL as the UI does."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tests.e2e.project import Project
+
+T = TypeVar("T")
+
+
+class DagsterServer:
+    """Clicks in the UI, as GraphQL."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    def query(self, text: str, **variables: Any) -> dict[str, Any]:
+        body = json.dumps({"query": text, "variables": variables}).encode()
+        request = urllib.request.Request(
+            f"{self.url}/graphql", body, {"Content-Type": "application/json"}, method="POST"
+        )
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=30) as response:
+            answer = json.load(response)
+        assert "errors" not in answer, answer["errors"]
+        data: dict[str, Any] = answer["data"]
+        return data
+
+    def launch(self, job: str, config: dict[str, Any]) -> str:
+        """Launch a job with run config; the run's id."""
+        answer = self.query(
+            """mutation($params: ExecutionParams!) { launchRun(executionParams: $params) {
+                 __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }""",
+            params={
+                "selector": {
+                    "repositoryLocationName": "fine-tuning",
+                    "repositoryName": "__repository__",
+                    "jobName": job,
+                },
+                "runConfigData": json.dumps(config),
+            },
+        )["launchRun"]
+        assert answer["__typename"] == "LaunchRunSuccess", answer
+        run_id: str = answer["run"]["runId"]
+        return run_id
+
+    def terminate(self, run_id: str) -> None:
+        """What the cancel button does."""
+        answer = self.query("mutation($id: String!) { terminateRun(runId: $id) { __typename } }", id=run_id)[
+            "terminateRun"
+        ]
+        assert answer["__typename"] == "TerminateRunSuccess", answer
+
+    def runs(self) -> list[dict[str, Any]]:
+        """All runs, newest first."""
+        answer = self.query("{ runsOrError { ... on Runs { results { runId jobName status tags { key value } } } } }")
+        results: list[dict[str, Any]] = answer["runsOrError"]["results"]
+        return results
+
+
+@contextmanager
+def dagster_server(project: Project) -> Iterator[DagsterServer]:
+    """``dagster dev`` over the project until the block ends."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = (project.folder / "dagster-dev.log").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dagster", "dev", "-m", "ft_assets.definitions", "-p", str(port), "-h", "127.0.0.1"],
+        env=project.environment,
+        cwd=project.folder,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    server = DagsterServer(port)
+    try:
+        wait_for(lambda: _answers(server), 120, "the Dagster webserver")
+        yield server
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        log.close()
+
+
+def _answers(server: DagsterServer) -> bool:
+    try:
+        return bool(server.query("{ version }"))
+    except OSError:
+        return False
+
+
+def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
+    """The first truthy value of ``condition``; fails after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.2)
+    raise AssertionError(f"waited {seconds} s in vain for {what}")

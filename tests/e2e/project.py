@@ -1,0 +1,120 @@
+"""A whole project in a temporary folder: a tiny base, a small dataset, a suite and recipes, all made here."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import yaml
+from ft_assets.evals.suites import add_suite
+
+from ft_resources.store import Store
+from tests.fake_base import make_fake_base
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = "colours.v1"
+# Steps of a training that is long enough to be killed half-way.
+LONG = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """Folders of one project, and the environment that its processes need."""
+
+    folder: Path
+    store_url: str
+
+    @property
+    def store(self) -> Store:
+        return Store(self.store_url)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "FT_STORE": self.store_url,
+            "FT_STATE": str(self.folder / "state"),
+            "DAGSTER_HOME": str(self.folder),
+            "FT_TRACKING": "off",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def instance(self) -> dg.DagsterInstance:
+        """The instance that the project's own processes share."""
+        os.environ.update({"FT_STATE": str(self.folder / "state")})
+        return dg.DagsterInstance.from_config(str(self.folder))
+
+    def dataset(self, rows: int = 160, name: str = "rows.jsonl") -> Path:
+        """Conversations about the colours of numbered things; every fifth answer names another colour."""
+        colours = ("red", "green", "blue", "grey", "white")
+        lines = [
+            {
+                "messages": [
+                    {"role": "user", "content": f"what colour is thing {number}?"},
+                    {"role": "assistant", "content": f"thing {number} is {colours[number % 5]}"},
+                ]
+            }
+            for number in range(rows)
+        ]
+        path = self.folder / name
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def recipe(self, key: str = "tiny.v1", *, steps: int = 8, **changes: Any) -> Path:
+        """A recipe that trains the tiny base for ``steps`` steps and whose gates let a tiny model through."""
+        recipe: dict[str, Any] = {
+            "key": key,
+            "base": "folder:./base",
+            "lora": {"rank": 4},
+            "training": {
+                "learning_rate": 0.01,
+                "max_steps": steps,
+                "epochs": 100,
+                "global_batch_size": 4,
+                "micro_batch_size": 2,
+                "checkpoint_every_steps": 5,
+            },
+            "packing": {"max_length": 128},
+            "evaluation": {"suites": [SUITE], "holdout": {"max_samples": 16, "max_new_tokens": 8}},
+            "gates": {
+                "benchmark_regression": {"max_drop_points": 100.0, "margin_points": 100.0},
+                "task_gain": {"metric": "perplexity", "min_relative": 0.01},
+            },
+        }
+        for section, value in changes.items():
+            recipe[section] = {**recipe[section], **value} if isinstance(value, dict) else value
+        path = self.folder / f"{key}.yaml"
+        path.write_text(yaml.safe_dump(recipe))
+        return path
+
+
+def make_project(folder: Path, store_url: str | None = None) -> Project:
+    """Lay out a project and register its suite."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    make_fake_base(folder / "base")
+    project = Project(folder=folder, store_url=store_url or f"file://{folder}/store")
+    suite = folder / "suite"
+    suite.mkdir()
+    items = [
+        {"question": f"thing {number} is", "choices": ["red", "green", "blue", "grey"], "answer": number % 4}
+        for number in range(24)
+    ]
+    (suite / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    task = {
+        "task": "colours",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{question}}",
+        "doc_to_choice": "{{choices}}",
+        "doc_to_target": "answer",
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+    }
+    (suite / "colours.yaml").write_text(yaml.safe_dump(task))
+    add_suite(project.store, suite, SUITE, "test")
+    return project

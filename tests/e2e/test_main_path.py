@@ -1,0 +1,152 @@
+"""Dataset file and recipe in, gated adapter out: the whole graph on a real instance with real workers."""
+
+import subprocess
+import sys
+
+import dagster as dg
+import pytest
+from ft_assets.recipes.register import register_recipe
+
+from ft_assets import identity
+from ft_assets.definitions import build_definitions
+from ft_assets.submissions.record import SubmissionStatus, all_submissions
+from ft_assets.submissions.run import fine_tune
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.attempts import attempts_at
+from ft_resources.errors import UserError
+from tests.e2e.project import Project, make_project
+
+pytestmark = pytest.mark.e2e
+
+ASSETS = ("raw_dataset", "dataset", "base_model", "baseline_report", "token_pack", "checkpoint", "eval_report")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return make_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="module")
+def instance(project: Project) -> dg.DagsterInstance:
+    return project.instance()
+
+
+@pytest.fixture(scope="module")
+def accepted(project: Project, instance: dg.DagsterInstance):
+    return fine_tune(
+        project.dataset(),
+        project.recipe(),
+        name="acme.things",
+        store_url=project.store_url,
+        instance=instance,
+        actor="ann",
+    )
+
+
+def test_a_dataset_and_a_recipe_become_an_accepted_adapter(project: Project, accepted) -> None:
+    assert accepted.outcome.status is SubmissionStatus.ACCEPTED, accepted.outcome.reason
+    adapter = Artifacts(project.store).get(Address.parse(accepted.outcome.adapter))
+    assert {"adapter_model.safetensors", "adapter_config.json", "tokenizer.json", "README.md", "verdicts.json"} <= set(
+        adapter.manifest.files
+    )
+    assert adapter.verify() == []
+    assert adapter.manifest.actor == "ann"
+
+
+def test_every_asset_is_materialized_with_its_content_digest_as_data_version(
+    instance: dg.DagsterInstance, accepted
+) -> None:
+    for name in (*ASSETS, "adapter"):
+        event = instance.get_latest_materialization_event(dg.AssetKey(name))
+        assert event is not None, name
+        assert event.asset_materialization.tags["dagster/data_version"], name
+
+
+def test_running_the_same_pair_again_trains_nothing(project: Project, instance, accepted) -> None:
+    artifacts = Artifacts(project.store)
+    request = identity.checkpoint_request(artifacts, "acme.things.v1", "tiny.v1")
+    before = len(attempts_at(project.store, request.address))
+    again = fine_tune("acme.things.v1", "tiny.v1", store_url=project.store_url, instance=instance, actor="bob")
+    assert again.outcome.adapter == accepted.outcome.adapter
+    assert len(attempts_at(project.store, request.address)) == before == 1
+
+
+def test_adding_the_same_bytes_again_is_the_same_version(project: Project, instance, accepted) -> None:
+    again = fine_tune(
+        project.dataset(), project.recipe(), name="acme.things", store_url=project.store_url, instance=instance
+    )
+    assert again.submission.dataset == "acme.things.v1"
+
+
+def test_a_candidate_that_fails_a_gate_is_rejected_with_reasons_in_any_run(
+    project: Project, instance, accepted
+) -> None:
+    greedy = project.recipe("greedy.v1", gates={"task_gain": {"metric": "perplexity", "min_relative": 900.0}})
+    result = fine_tune("acme.things.v1", greedy, store_url=project.store_url, instance=instance)
+    assert result.outcome.status is SubmissionStatus.REJECTED
+    assert "task_gain" in result.outcome.reason
+    artifacts = Artifacts(project.store)
+    request = identity.adapter_request(artifacts, "acme.things.v1", "greedy.v1")
+    assert artifacts.find(request.address) is None
+    # The same training was not done twice: only the gates differ.
+    checkpoint = identity.checkpoint_request(artifacts, "acme.things.v1", "greedy.v1")
+    assert len(attempts_at(project.store, checkpoint.address)) == 1
+    # A separate run of the adapter alone, which Dagster would let through, is refused by the adapter itself.
+    alone = build_definitions(project.store_url).resolve_job_def("train_pair")
+    run = alone.execute_in_process(
+        instance=instance,
+        partition_key="acme.things.v1|greedy.v1",
+        asset_selection=[dg.AssetKey("adapter")],
+        raise_on_error=False,
+    )
+    assert not run.success
+    assert artifacts.find(request.address) is None
+
+
+def test_the_gates_of_both_pairs_are_in_the_event_log(instance, project: Project, accepted) -> None:
+    records = instance.event_log_storage.get_asset_check_execution_history(
+        check_key=dg.AssetCheckKey(dg.AssetKey("eval_report"), "task_gain"), limit=10
+    )
+    by_partition = {record.partition: record.status.value for record in records}
+    assert by_partition["acme.things.v1|tiny.v1"] == "SUCCEEDED"
+    assert by_partition["acme.things.v1|greedy.v1"] == "FAILED"
+
+
+def test_the_pair_was_one_submission_with_an_end(project: Project, accepted) -> None:
+    (first, *_) = [s for s in all_submissions(project.store, "acme") if s.recipe == "tiny.v1"][-1:]
+    assert first.origin == "python"
+    assert first.actor == "ann"
+
+
+def test_a_missing_verdict_stops_the_adapter(project: Project, instance, accepted) -> None:
+    unseen = project.recipe("unseen.v1", training={"seed": 99})
+    register_recipe(project.store, unseen, actor="ann")
+    instance.add_dynamic_partitions("recipe", ["unseen.v1"])
+    run = (
+        build_definitions(project.store_url)
+        .resolve_job_def("train_pair")
+        .execute_in_process(
+            instance=instance,
+            partition_key="acme.things.v1|unseen.v1",
+            asset_selection=[dg.AssetKey("adapter")],
+            raise_on_error=False,
+        )
+    )
+    assert not run.success
+    failures = [event for event in run.all_node_events if event.is_step_failure]
+    assert "has not been materialized" in str(failures[0].step_failure_data.error)
+
+
+def test_a_senseless_pair_is_refused_before_any_work(project: Project, instance, accepted) -> None:
+    before = sorted(entry.path for entry in project.store.entries("acme"))
+    theirs = project.recipe("globex.tiny.v1")
+    with pytest.raises(UserError, match="belongs to tenant 'globex'"):
+        fine_tune("acme.things.v1", theirs, store_url=project.store_url, instance=instance)
+    assert sorted(entry.path for entry in project.store.entries("acme")) == before
+
+
+def test_the_code_location_loads_without_torch() -> None:
+    heavy = "('torch', 'transformers', 'mlflow', 'kubernetes', 'trl', 'peft', 'datasets', 'lm_eval')"
+    code = f"import ft_assets.definitions, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
