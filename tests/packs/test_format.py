@@ -37,9 +37,7 @@ def test_a_window_returns_its_documents_one_behind_the_other(tmp_path: Path) -> 
 
 
 def test_an_opened_pack_is_memory_mapped_and_read_only(tmp_path: Path) -> None:
-    write_split(
-        tmp_path, "train", _documents([2]), Layout(order=np.array([0]), window_offsets=np.array([0, 1]))
-    )
+    write_split(tmp_path, "train", _documents([2]), Layout(order=np.array([0]), window_offsets=np.array([0, 1])))
     window = Pack.open(tmp_path, "train").window(0)
     assert isinstance(window.input_ids, np.memmap)
     assert window.input_ids.dtype == window.labels.dtype == np.int32

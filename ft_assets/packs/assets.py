@@ -1,0 +1,47 @@
+"""The ``token_pack`` asset."""
+
+import dagster as dg
+
+from ft_assets import identity
+from ft_assets.glue import common_metadata, pair_of, run_work
+from ft_assets.identity import CODE_VERSIONS
+from ft_assets.packs.report import SAMPLES_PAGE, length_picture
+from ft_assets.partitions import pair_partitions
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+
+
+@dg.asset(
+    partitions_def=pair_partitions,
+    deps=["dataset", "base_model"],
+    group_name="packs",
+    kinds={"python", "numpy"},
+    owners=["team:ml-platform"],
+    code_version=CODE_VERSIONS["token_pack"],
+)
+def token_pack(
+    context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
+) -> dg.MaterializeResult:
+    """Packed windows of exactly the tokens the model should learn from, and the doctor's evidence that they are."""
+    dataset_key, recipe_key = pair_of(context.partition_key)
+    request = identity.token_pack_request(store.artifacts, dataset_key, recipe_key)
+    artifact = run_work(context, store, launcher, request)
+    facts = artifact.facts
+    room = facts["windows"] * facts["max_length"]
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(artifact.digest),
+        metadata={
+            **common_metadata(artifact),
+            "examples": facts["examples"],
+            "tokens": facts["tokens"],
+            "learned_tokens": facts["learned_tokens"],
+            "learned_share": facts["learned_tokens"] / facts["tokens"],
+            "windows": facts["windows"],
+            "window_length": facts["max_length"],
+            "fill": facts["tokens"] / room,
+            "dropped_as_too_long": facts["dropped"],
+            "validation_examples": facts["validation"]["examples"],
+            "validation_tokens": facts["validation"]["tokens"],
+            "lengths": dg.MetadataValue.md(length_picture(facts["length_histogram"], facts["max_length"])),
+            "samples": dg.MetadataValue.path(artifact.location(SAMPLES_PAGE)),
+        },
+    )

@@ -1,0 +1,173 @@
+"""A base, a dataset and a build, each made in milliseconds and without Dagster."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ft_assets.packs.build import build_pack
+from ft_assets.packs.template import ChatTemplate
+from ft_assets.packs.tokenizer import ChatTokenizer, load_template
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.canonical import digest
+from ft_resources.store import Store
+from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.worker_context import WorkContext, WorkResult
+from tests.fake_base import make_fake_base
+
+Conversation = list[dict[str, str]]
+
+
+def chat(*contents: str, system: str | None = None) -> Conversation:
+    """A conversation whose turns alternate, the user first."""
+    opening = [{"role": "system", "content": system}] if system is not None else []
+    roles = ["user", "assistant"] * len(contents)
+    return opening + [{"role": role, "content": content} for role, content in zip(roles, contents, strict=False)]
+
+
+def example_id(messages: Conversation) -> str:
+    return digest(messages)
+
+
+@pytest.fixture
+def base_folder(tmp_path: Path) -> Path:
+    return make_fake_base(tmp_path / "base")
+
+
+@pytest.fixture
+def tokenizer(base_folder: Path) -> ChatTokenizer:
+    return ChatTokenizer.load(base_folder)
+
+
+@pytest.fixture
+def template(base_folder: Path, tokenizer: ChatTokenizer) -> ChatTemplate:
+    return load_template(base_folder, tokenizer, None)
+
+
+@dataclass
+class Workbench:
+    """Publishes a base and datasets into a store and builds packs of them."""
+
+    folder: Path
+    base_folder: Path
+    builds: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        self.store = Store(str(self.folder / "store"))
+        self.artifacts = Artifacts(self.store)
+
+    def base(self) -> Artifact:
+        files = {path.name: path.read_bytes() for path in self.base_folder.iterdir()}
+        return self._publish("base_model", files)
+
+    def dataset(
+        self,
+        train: Sequence[Conversation],
+        validation: Sequence[Conversation] = (),
+        holdout: Sequence[Conversation] = (),
+    ) -> Artifact:
+        """Rows are numbered 1, 2, … through the training split, then validation, then holdout."""
+        files, row = {}, 1
+        for split, conversations in (("train", train), ("validation", validation), ("holdout", holdout)):
+            path = self.folder / "split.parquet"
+            pq.write_table(_table(conversations, row), path)
+            files[f"{split}.parquet"] = path.read_bytes()
+            row += len(conversations)
+        return self._publish("dataset", files)
+
+    def build(
+        self,
+        dataset: Artifact,
+        *,
+        max_length: int = 64,
+        learn: str = "all_assistant",
+        overlong: str = "reject",
+        chat_template: str | None = None,
+        seed: int = 17,
+    ) -> WorkResult:
+        """The work function's own result, in a scratch folder of its own."""
+        self.builds += 1
+        spec = self._spec(dataset, max_length, learn, overlong, chat_template, seed)
+        return build_pack(WorkContext(spec, self.store, self.folder / f"scratch{self.builds}"))
+
+    def publish_pack(self, dataset: Artifact, **settings: Any) -> Artifact:
+        """A built pack, published as the worker would."""
+        result = self.build(dataset, **settings)
+        return self.publish_folder("token_pack", result.folder, facts=result.facts)
+
+    def publish_folder(self, asset: str, folder: Path, facts: dict[str, Any] | None = None) -> Artifact:
+        identity = {
+            "asset": asset,
+            "files": {str(p): p.read_bytes().hex() for p in folder.rglob("*") if p.is_file()},
+        }
+        address = Address(tenant="acme", asset=asset, fingerprint=digest(identity))
+        return self.artifacts.publish(address, folder, writer="w1", identity=identity, facts=facts, actor="test")
+
+    def _publish(self, asset: str, files: dict[str, bytes]) -> Artifact:
+        folder = self.folder / f"publish-{digest({name: data.hex() for name, data in files.items()})[:12]}"
+        folder.mkdir(exist_ok=True)
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        return self.publish_folder(asset, folder)
+
+    def _spec(
+        self, dataset: Artifact, max_length: int, learn: str, overlong: str, template: str | None, seed: int
+    ) -> WorkSpec:
+        request = WorkRequest(
+            asset="token_pack",
+            tenant="acme",
+            code_version="1",
+            inputs={"dataset": dataset.ref, "base": self.base().ref},
+            params={
+                "packing": {"max_length": max_length, "learn": learn, "overlong": overlong},
+                "chat_template": template,
+                "seed": seed,
+            },
+            label="acme.chats.v1|tiny.v1",
+        )
+        return WorkSpec(
+            asset="token_pack",
+            store_url=self.store.url,
+            address=request.address,
+            attempt=1,
+            identity=request.identity,
+            inputs=request.inputs,
+            params=request.params,
+            runtime={},
+            label=request.label,
+            actor="test",
+        )
+
+
+@pytest.fixture
+def workbench(tmp_path: Path, base_folder: Path) -> Workbench:
+    return Workbench(tmp_path, base_folder)
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    value = json.loads(path.read_bytes())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def _table(conversations: Sequence[Conversation], first_row: int) -> pa.Table:
+    message = pa.struct([("role", pa.string()), ("content", pa.string())])
+    schema = pa.schema(
+        [
+            ("id", pa.string()),
+            ("messages", pa.list_(message)),
+            ("group", pa.string()),
+            ("kind", pa.string()),
+            ("row", pa.int64()),
+        ]
+    )
+    rows = [
+        {"id": example_id(messages), "messages": messages, "group": "", "kind": "", "row": first_row + number}
+        for number, messages in enumerate(conversations)
+    ]
+    return pa.Table.from_pylist(rows, schema=schema)

@@ -1,0 +1,120 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from ft_assets.packs.evidence import DOCTOR_CHECKS
+from ft_assets.packs.format import IGNORED, Pack
+from ft_resources.errors import BadBase, BadData
+from ft_resources.worker_context import WorkResult
+from tests.packs.conftest import Workbench, chat, edit_json, example_id
+
+TRAIN = [chat(f"what is {n} plus one?", f"it is {n + 1}") for n in range(40)]
+VALIDATION = [chat("where is the fox?", "in the house", "and the dog?", "it is brown")]
+
+
+def _checks(result: WorkResult) -> dict[str, bool]:
+    evidence = json.loads((result.folder / "evidence/doctor.json").read_bytes())
+    return {check["name"]: check["passed"] for check in evidence["checks"]}
+
+
+def _bytes(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_pack_holds_every_example_once_and_passes_the_doctor(workbench: Workbench) -> None:
+    result = workbench.build(workbench.dataset(TRAIN, VALIDATION))
+    pack = Pack.open(result.folder, "train")
+    packed = [name for index in range(len(pack)) for name in pack.window(index).example_ids]
+    assert sorted(packed) == sorted(map(example_id, TRAIN))
+    assert set(_checks(result)) == set(DOCTOR_CHECKS)
+    assert all(_checks(result).values())
+    facts = result.facts
+    assert (facts["examples"], facts["validation"]["examples"], facts["dropped"]) == (40, 1, 0)
+    assert facts["tokens"] == pack.tokens
+    assert sum(facts["length_histogram"]["counts"]) == 40
+
+
+def test_equal_specs_give_equal_bytes_and_another_seed_another_order(workbench: Workbench) -> None:
+    dataset = workbench.dataset(TRAIN, VALIDATION)
+    first, second, other = workbench.build(dataset), workbench.build(dataset), workbench.build(dataset, seed=18)
+    assert _bytes(first.folder) == _bytes(second.folder)
+    assert first.facts == second.facts
+    assert _bytes(first.folder)["train.input_ids.npy"] != _bytes(other.folder)["train.input_ids.npy"]
+
+
+def test_the_last_assistant_policy_learns_only_the_last_turn(workbench: Workbench) -> None:
+    conversation = chat("hello?", "one", "and?", "two")
+    result = workbench.build(workbench.dataset([conversation]), learn="last_assistant")
+    window = Pack.open(result.folder, "train").window(0)
+    tokenizer = Tokenizer.from_file(str(workbench.base_folder / "tokenizer.json"))
+    learned = window.input_ids[window.labels != IGNORED]
+    assert tokenizer.decode(learned.tolist(), skip_special_tokens=False) == "two<|end|>"
+
+
+def test_an_example_longer_than_a_window_is_refused_by_its_row(workbench: Workbench) -> None:
+    dataset = workbench.dataset([*TRAIN, chat("secret " * 50, "yes")])
+    with pytest.raises(BadData, match="longer than 64 tokens") as caught:
+        workbench.build(dataset)
+    assert caught.value.where == "row 41 of the upload"
+    assert "secret" not in str(caught.value)
+
+
+def test_an_example_longer_than_a_window_can_be_dropped_and_is_counted(workbench: Workbench) -> None:
+    dataset = workbench.dataset([*TRAIN, chat("secret " * 50, "yes")])
+    result = workbench.build(dataset, overlong="drop")
+    assert (result.facts["examples"], result.facts["dropped"]) == (40, 1)
+    assert all(_checks(result).values())
+
+
+def test_dropping_everything_is_an_error(workbench: Workbench) -> None:
+    dataset = workbench.dataset([chat("secret " * 50, "yes")])
+    with pytest.raises(BadData, match="no training example is left"):
+        workbench.build(dataset, overlong="drop")
+
+
+def test_a_template_that_raises_names_the_row_and_not_its_text(workbench: Workbench) -> None:
+    template = (
+        "{% for m in messages %}{% if m.content|length > 99 %}{{ raise_exception(m.content) }}{% endif %}"
+        "{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% endfor %}"
+    )
+    dataset = workbench.dataset([*TRAIN, chat("forbidden " * 12, "yes")])
+    with pytest.raises(BadData, match="refuses this conversation") as caught:
+        workbench.build(dataset, chat_template=template)
+    assert "row 41 of the upload" in caught.value.where
+    assert "forbidden" not in caught.value.what
+
+
+def test_what_a_template_says_when_it_raises_is_quoted(workbench: Workbench) -> None:
+    template = "{% if messages[0].role == 'user' %}{{ raise_exception('Start with a system turn') }}{% endif %}"
+    with pytest.raises(BadData, match="Start with a system turn"):
+        workbench.build(workbench.dataset(TRAIN), chat_template=template)
+
+
+def test_a_base_without_a_template_needs_one_in_the_recipe(workbench: Workbench) -> None:
+    template = json.loads((workbench.base_folder / "tokenizer_config.json").read_bytes())["chat_template"]
+    edit_json(workbench.base_folder / "tokenizer_config.json", lambda settings: settings.pop("chat_template"))
+    with pytest.raises(BadBase, match="no chat template"):
+        workbench.build(workbench.dataset(TRAIN))
+    assert all(_checks(workbench.build(workbench.dataset(TRAIN), chat_template=template)).values())
+
+
+def test_a_base_without_a_tokenizer_is_refused(workbench: Workbench) -> None:
+    (workbench.base_folder / "tokenizer.json").unlink()
+    with pytest.raises(BadBase, match="no tokenizer.json"):
+        workbench.build(workbench.dataset(TRAIN))
+
+
+def test_a_template_that_hides_the_assistant_names_the_row(workbench: Workbench) -> None:
+    template = "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
+    with pytest.raises((BadData, BadBase), match="row 1 of the upload"):
+        workbench.build(workbench.dataset(TRAIN), chat_template=template)
+
+
+def test_equal_lengths_and_one_token_answers_pack(workbench: Workbench) -> None:
+    result = workbench.build(workbench.dataset([chat("", "") for _ in range(1)]), max_length=16)
+    pack = Pack.open(result.folder, "train")
+    assert np.count_nonzero(pack.labels != IGNORED) == 1
+    assert all(_checks(result).values())
