@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.checkpoints import attention
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
@@ -21,6 +22,7 @@ def load_base(folder: Path, training: TrainingSettings, *, full: bool) -> Any:
     stays frozen is held in bf16 then.
     """
     attention.register()
+    disable_progress_bar()
     half = training.precision == "bf16" and not full
     return AutoModelForCausalLM.from_pretrained(
         folder,

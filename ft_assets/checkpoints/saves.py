@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ft_resources.artifacts import Address, FileEntry
-from ft_resources.canonical import sha256_file
+from ft_resources.canonical import digest, sha256_file
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
 from ft_resources.work import attempt_path
@@ -35,6 +35,7 @@ class SaveRecord(BaseModel):
     """``save.json``.
 
     ``position`` counts windows since the start of the run, ``seconds`` the training time so far, over all attempts.
+    ``seal`` is the digest of all other fields, as a damaged position would repeat or skip data without a word.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -46,6 +47,10 @@ class SaveRecord(BaseModel):
     threads: int
     software: dict[str, str]
     files: dict[str, FileEntry]
+    seal: str = ""
+
+    def expected_seal(self) -> str:
+        return digest(self.model_dump(mode="json", exclude={"seal"}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,20 +65,20 @@ class Save:
 def write_save(store: Store, attempt: str, folder: Path, record: dict[str, Any]) -> SaveRecord:
     """Upload the files of ``folder`` as a save of the attempt at path ``attempt``, then drop all but the newest two.
 
-    ``record`` holds SaveRecord's fields except ``files``. Raises StoreUnavailable where the store refuses.
+    ``record`` holds SaveRecord's fields except ``files`` and ``seal``. Raises StoreUnavailable where the store refuses.
     """
     files = {
         path.name: FileEntry(size=path.stat().st_size, sha256=sha256_file(path)) for path in sorted(folder.iterdir())
     }
     whole = SaveRecord(**record, files=files)
+    whole = whole.model_copy(update={"seal": whole.expected_seal()})
     place = f"{attempt}/saves/{whole.step:06d}"
     # A save of this step may be there already, and be damaged: it must not be valid while its files change.
     store.delete(f"{place}/{RECORD}")
     for name in files:
         store.upload(folder / name, f"{place}/{name}")
     store.create_json(f"{place}/{RECORD}", whole.model_dump(mode="json"))
-    for step in store.folders(f"{attempt}/saves")[:-KEPT]:
-        _drop(store, f"{attempt}/saves/{step}")
+    _keep_newest(store, f"{attempt}/saves")
     return whole
 
 
@@ -112,9 +117,12 @@ def _read_record(store: Store, place: str) -> SaveRecord | None:
     if raw is None:
         return None
     try:
-        return SaveRecord.model_validate(raw)
+        record = SaveRecord.model_validate(raw)
     except ValidationError as error:
         raise CorruptArtifact("save.json cannot be read", where=f"{place}/{RECORD}") from error
+    if record.seal != record.expected_seal() or place.rsplit("/", 1)[-1] != f"{record.step:06d}":
+        raise CorruptArtifact("save.json was altered", where=f"{place}/{RECORD}")
+    return record
 
 
 def _fetch(store: Store, place: str, record: SaveRecord, scratch: Path) -> Path:
@@ -131,8 +139,11 @@ def _fetch(store: Store, place: str, record: SaveRecord, scratch: Path) -> Path:
     return scratch
 
 
-def _drop(store: Store, place: str) -> None:
-    """Remove a save, its record first, so that it is never half there."""
-    store.delete(f"{place}/{RECORD}")
-    for entry in list(store.list(place)):
-        store.delete(entry.path)
+def _keep_newest(store: Store, folder: str) -> None:
+    """Remove all but the last saves, each with its record first, so that none is ever half there."""
+    files: dict[int, list[str]] = {}
+    for entry in store.entries(folder):
+        files.setdefault(int(entry.path.rsplit("/", 2)[-2]), []).append(entry.path)
+    for step in sorted(files)[:-KEPT]:
+        for path in sorted(files[step], key=lambda path: not path.endswith(f"/{RECORD}")):
+            store.delete(path)

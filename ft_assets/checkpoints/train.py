@@ -2,12 +2,13 @@
 
 import json
 import math
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ft_assets.checkpoints.journal import Cadence, Journal
+from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.checkpoints.plots import loss_curve
 from ft_assets.checkpoints.sampler import Order
 from ft_assets.packs.format import TRAIN, VALIDATION, Pack
@@ -29,6 +30,7 @@ class Plan:
     order: Order
     micro_windows: int
     device: str
+    cadence: Cadence
 
     @property
     def full(self) -> bool:
@@ -40,18 +42,30 @@ def train(context: WorkContext) -> WorkResult:
 
     Raises BadData for a pack without anything to learn, Diverged, OutOfMemory, IncompleteSave.
     """
-    began = time.monotonic()
     context.progress("reading inputs")
     base, pack_folder = context.input("base"), context.input("pack").folder(context.scratch)
     pack, validation = Pack.open(pack_folder, TRAIN), Pack.open(pack_folder, VALIDATION)
     plan = make_plan(context.params, context.runtime, pack)
     base_folder = base.folder(context.scratch)
     context.progress("loading libraries")
-    _keep_libraries_quiet()
+    keep_offline()
+    with absent(*UNUSED):
+        model, journal = _run(context, plan, pack, validation, base_folder)
+        from ft_assets.checkpoints.model import save_final
+
+        context.progress("writing")
+        final = context.output / "final"
+        save_final(model, final, source=base.facts["source"], revision=base.facts.get("revision"), full=plan.full)
+    return _result(context, journal, plan)
+
+
+def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_folder: Path) -> tuple[Any, Journal]:
+    """The trained model and the books of its run."""
+    began = time.monotonic()
     import torch
 
-    from ft_assets.checkpoints.model import load_base, load_tokenizer, lora_config, save_final
-    from ft_assets.checkpoints.run import Cadence, Conductor
+    from ft_assets.checkpoints.conductor import Conductor
+    from ft_assets.checkpoints.model import load_base, load_tokenizer, lora_config
     from ft_assets.checkpoints.trainer import PackedTrainer, StepReader, trainer_config
 
     if plan.device == "cuda" and not torch.cuda.is_available():
@@ -60,17 +74,7 @@ def train(context: WorkContext) -> WorkResult:
         )
     context.progress("loading model")
     torch.use_deterministic_algorithms(plan.device == "cpu")
-    conductor = Conductor(
-        context,
-        pack,
-        validation,
-        plan.order,
-        Cadence(
-            save_steps=int(context.runtime["checkpoint_every_steps"]),
-            save_minutes=float(context.runtime["checkpoint_every_minutes"]),
-            validate_steps=plan.training.validate_every_steps,
-        ),
-    )
+    conductor = Conductor(context, pack, validation, plan.order, plan.cadence)
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows),
         before_update=conductor.before_update,
@@ -82,7 +86,7 @@ def train(context: WorkContext) -> WorkResult:
     )
     conductor.trainer = trainer
     context.progress("training", done=0, total=plan.order.steps)
-    print(f"ready to train after {time.monotonic() - began:.1f} s", flush=True)
+    print(f"libraries and model took {time.monotonic() - began:.1f} s", flush=True)
     try:
         with context.graceful():
             trainer.train()
@@ -90,11 +94,7 @@ def train(context: WorkContext) -> WorkResult:
         if _out_of_memory(error):
             raise _too_large(plan) from error
         raise
-    context.progress("writing")
-    output = context.output
-    source, revision = base.facts["source"], base.facts.get("revision")
-    save_final(trainer.model, output / "final", source=source, revision=revision, full=plan.full)
-    return _result(context, output, conductor.journal, plan)
+    return trainer.model, conductor.journal
 
 
 def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Plan:
@@ -115,11 +115,24 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Pl
         max_steps=training.max_steps,
     )
     micro_windows = max(1, training.micro_batch_size // int(runtime["micro_batch_divisor"]))
-    return Plan(training=training, lora=lora, order=order, micro_windows=micro_windows, device=runtime["device"])
+    cadence = Cadence(
+        save_steps=int(runtime["checkpoint_every_steps"]),
+        save_minutes=float(runtime["checkpoint_every_minutes"]),
+        validate_steps=training.validate_every_steps,
+    )
+    return Plan(
+        training=training,
+        lora=lora,
+        order=order,
+        micro_windows=micro_windows,
+        device=runtime["device"],
+        cadence=cadence,
+    )
 
 
-def _result(context: WorkContext, output: Path, journal: Any, plan: Plan) -> WorkResult:
+def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
     """Write the books and the report beside the weights."""
+    output = context.output
     (output / "recipe.json").write_text(json.dumps(context.params, indent=2, sort_keys=True) + "\n")
     (output / "ledger.jsonl").write_text("".join(f"{line}\n" for line in journal.ledger))
     report = output / "report"
@@ -138,11 +151,6 @@ def _result(context: WorkContext, output: Path, journal: Any, plan: Plan) -> Wor
         "resumed": journal.resumed,
     }
     return WorkResult(folder=output, facts=facts)
-
-
-def _keep_libraries_quiet() -> None:
-    """A worker talks to nothing but the store, so the libraries neither phone home nor look anything up."""
-    os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
 
 def _out_of_memory(error: BaseException) -> bool:

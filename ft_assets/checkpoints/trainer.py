@@ -142,7 +142,7 @@ def trainer_config(training: TrainingSettings, order: Order, scratch: Path, devi
         seed=training.seed,
         bf16=training.precision == "bf16",
         use_cpu=device == "cpu",
-        gradient_checkpointing=False,
+        activation_checkpointing=False,
         save_strategy="no",
         logging_strategy="no",
         eval_strategy="no",

@@ -1,16 +1,16 @@
-"""One attempt at a training run: set up, resume, train, validate, save on the way, and leave the final weights."""
+"""What happens around the optimizer steps of one attempt: resuming, books, validation, saves, stops."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import json
 import shutil
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from transformers import TrainerCallback
 
+from ft_assets.checkpoints.journal import Cadence, Journal
 from ft_assets.checkpoints.ledger import examples_of, ledger_line
 from ft_assets.checkpoints.sampler import Order, Step
 from ft_assets.checkpoints.saves import LEDGER, STEPS, Save, newest_save, write_save
@@ -22,29 +22,6 @@ from ft_resources.artifacts import software_versions
 from ft_resources.worker_context import Preempted, WorkContext
 
 _NAMED = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cadence:
-    """When to save: after so many steps or minutes, whichever comes first; and when to validate."""
-
-    save_steps: int
-    save_minutes: float
-    validate_steps: int | None
-
-
-@dataclass(kw_only=True)
-class Journal:
-    """What a run has to show so far; it travels with every save."""
-
-    ledger: list[str] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    resumed: list[dict[str, int]] = field(default_factory=list)
-    position: int = 0
-    seconds: float = 0.0
-
-    def validated(self, step: int) -> bool:
-        return any(row["step"] == step and "validation_loss" in row for row in self.rows)
 
 
 class Conductor(TrainerCallback):

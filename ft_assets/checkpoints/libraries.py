@@ -1,0 +1,31 @@
+"""How the heavy libraries are kept quiet and quick; import this before them."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Transformers, PEFT and Accelerate import these wherever they are installed, which takes seconds; a run in one
+# process without quantisation uses neither.
+UNUSED = ("deepspeed", "bitsandbytes")
+
+
+def keep_offline() -> None:
+    """A worker talks to nothing but the store: no telemetry, no look-ups on the hub, no forks of the tokenizer."""
+    os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
+
+
+@contextmanager
+def absent(*packages: str) -> Iterator[None]:
+    """While inside, ``packages`` look as if they were not installed, unless they are imported already.
+
+    The libraries remember what they saw, so in this process they go on without them afterwards.
+    """
+    hidden = [name for name in packages if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None is Python's mark for "do not import"
+    try:
+        yield
+    finally:
+        for name in hidden:
+            if sys.modules.get(name) is None:
+                sys.modules.pop(name, None)

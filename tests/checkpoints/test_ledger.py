@@ -1,0 +1,92 @@
+"""The ledger proves that data was read exactly once an epoch, and notices when it was not."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_assets.checkpoints.ledger import check_ledger, ledger_line, parse_line
+from ft_assets.checkpoints.sampler import Order
+
+
+@dataclass
+class FakePack:
+    """What the ledger reads of a pack: the documents of each window and the example of each document."""
+
+    examples: np.ndarray
+    window_offsets: np.ndarray
+    example_ids: list[str]
+
+    def __len__(self) -> int:
+        return len(self.window_offsets) - 1
+
+
+@st.composite
+def packs(draw: st.DrawFn) -> FakePack:
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=25))
+    documents = sum(sizes)
+    order = np.array(draw(st.permutations(range(documents))))
+    if draw(st.booleans()):
+        order.sort()
+    return FakePack(order, np.cumsum([0, *sizes]), [str(index) for index in range(documents)])
+
+
+def run_of(pack: FakePack, epochs: int = 2, global_batch: int = 3, max_steps: int | None = None) -> Order:
+    return Order(windows=len(pack), global_batch=global_batch, epochs=epochs, seed=1, max_steps=max_steps)
+
+
+@given(pack=packs(), epochs=st.integers(1, 3), global_batch=st.integers(1, 9))
+def test_the_ledger_of_a_whole_run_has_no_findings(pack: FakePack, epochs: int, global_batch: int) -> None:
+    order = run_of(pack, epochs, global_batch)
+    assert check_ledger([ledger_line(pack, step) for step in order.read()], pack, order) == []
+
+
+@given(pack=packs(), max_steps=st.integers(1, 30))
+def test_a_run_cut_short_by_max_steps_has_no_findings(pack: FakePack, max_steps: int) -> None:
+    order = run_of(pack, max_steps=max_steps)
+    assert check_ledger([ledger_line(pack, step) for step in order.read()], pack, order) == []
+
+
+@given(pack=packs(), data=st.data())
+def test_a_step_lost_repeated_or_swapped_is_found(pack: FakePack, data: st.DataObject) -> None:
+    order = run_of(pack)
+    lines = [ledger_line(pack, step) for step in order.read()]
+    place = data.draw(st.integers(0, len(lines) - 1))
+    lost = lines[:place] + lines[place + 1 :]
+    repeated = [*lines[: place + 1], lines[place], *lines[place + 1 :]]
+    assert check_ledger(lost, pack, order)
+    assert check_ledger(repeated, pack, order)
+    # The same, covered up by new numbers, is found in the examples.
+    entry = parse_line(lines[place])
+    other = json.dumps({"epoch": entry.epoch, "examples": [], "step": entry.step})
+    assert check_ledger([*lines[:place], other, *lines[place + 1 :]], pack, order)
+
+
+@given(pack=packs())
+def test_a_line_reads_back_as_the_examples_of_its_step_in_order(pack: FakePack) -> None:
+    for step in run_of(pack).read():
+        entry = parse_line(ledger_line(pack, step))
+        parts = [pack.examples[pack.window_offsets[w] : pack.window_offsets[w + 1]] for w in step.windows]
+        assert entry.examples.tolist() == np.concatenate(parts).tolist()
+        assert (entry.step, entry.epoch) == (step.number, step.epoch)
+
+
+def test_runs_of_examples_are_written_as_ranges() -> None:
+    pack = FakePack(np.array([4, 5, 6, 7, 1, 2]), np.array([0, 6]), [str(index) for index in range(8)])
+    line = ledger_line(pack, next(iter(run_of(pack).read())))
+    assert line == '{"epoch":0,"examples":[[4,7],1,2],"step":1}'
+
+
+def test_an_example_that_the_pack_does_not_have_is_found() -> None:
+    pack = FakePack(np.array([0, 1]), np.array([0, 2]), ["a", "b"])
+    order = run_of(pack, epochs=1)
+    assert any("does not have" in text for text in check_ledger(['{"epoch":0,"examples":[0,7],"step":1}'], pack, order))
+
+
+@pytest.mark.parametrize("line", ["", "[]", '{"step":1}', '{"epoch":0,"examples":[[1]],"step":1}'])
+def test_a_line_that_cannot_be_read_is_an_error(line: str) -> None:
+    with pytest.raises(ValueError, match=r"ledger|Expecting"):
+        parse_line(line)
