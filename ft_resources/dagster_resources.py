@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ft_resources.artifacts import Artifacts
 from ft_resources.execution import Execution
+from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
@@ -46,3 +47,13 @@ class LauncherResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def execution(self, store: Store) -> Execution:
         """Runs work against ``store``."""
         return Execution(store=store, launcher=self.launcher)
+
+
+class HubResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Where Hub models come from."""
+
+    endpoint: str = Field(default="", description="URL of a mirror that speaks the Hub's protocol; empty: the Hub.")
+
+    @cached_property
+    def hub(self) -> Hub:
+        return HuggingFaceHub(self.endpoint or None)
