@@ -1,0 +1,1 @@
+"""Base models: pinned by content, mirrored into the store, and scored once."""

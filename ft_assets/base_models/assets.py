@@ -1,0 +1,70 @@
+"""Assets of a recipe's base model."""
+
+import dagster as dg
+
+from ft_assets import identity
+from ft_assets.glue import common_metadata, run_work
+from ft_assets.identity import CODE_VERSIONS
+from ft_assets.partitions import recipe_partitions
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+
+
+@dg.asset(
+    partitions_def=recipe_partitions,
+    group_name="models",
+    kinds={"huggingface"},
+    owners=["team:ml-platform"],
+    code_version=CODE_VERSIONS["base_model"],
+)
+def base_model(
+    context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
+) -> dg.MaterializeResult:
+    """Weights, tokenizer and chat template of the recipe's base, mirrored byte for byte as its lock says."""
+    artifact = run_work(context, store, launcher, identity.base_model_request(store.artifacts, context.partition_key))
+    facts = artifact.facts
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(artifact.digest),
+        metadata={
+            **common_metadata(artifact),
+            "parameters": dg.MetadataValue.int(facts["parameters"]),
+            "architecture": dg.MetadataValue.text(facts["architecture"]),
+            "weights_and_tokenizer_bytes": dg.MetadataValue.int(facts["bytes"]),
+            "source": dg.MetadataValue.text(facts["source"]),
+            "revision": dg.MetadataValue.text(facts["revision"]),
+            "chat_template": dg.MetadataValue.bool(facts["chat_template"]),
+            "tokenizer_digest": dg.MetadataValue.text(facts["tokenizer_digest"]),
+        },
+    )
+
+
+@dg.asset(
+    partitions_def=recipe_partitions,
+    deps=["base_model"],
+    group_name="models",
+    kinds={"pytorch"},
+    owners=["team:ml-platform"],
+    code_version=CODE_VERSIONS["baseline_report"],
+)
+def baseline_report(
+    context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
+) -> dg.MaterializeResult:
+    """The base's own scores on the recipe's general suites, which no adapter may fall clearly below."""
+    artifact = run_work(
+        context, store, launcher, identity.baseline_report_request(store.artifacts, context.partition_key)
+    )
+    lines = [
+        f"| {suite} | {score['metric']} | {100 * score['value']:.1f} | {score['n']} |"
+        for suite, score in sorted(artifact.facts["scores"].items())
+    ]
+    table = "\n".join(["| suite | metric | score, % | items |", "|---|---|---:|---:|", *lines])
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(artifact.digest),
+        metadata={
+            **common_metadata(artifact),
+            "scores": dg.MetadataValue.md(table),
+            **{
+                f"score_{suite.replace('.', '_').replace('-', '_')}": dg.MetadataValue.float(score["value"])
+                for suite, score in artifact.facts["scores"].items()
+            },
+        },
+    )

@@ -1,0 +1,219 @@
+"""What a base model's folder must hold, and what it may never hold: pickles, code, links, surprises.
+
+One set of rules serves a user's folder, a hub repository and the mirrored copy.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ft_assets.base_models.template import check_template
+from ft_assets.base_models.weights import count_parameters
+from ft_resources.errors import BadBase
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]*$")
+_SAFE_SUFFIXES = (".safetensors", ".json", ".jinja", ".txt", ".md", "tokenizer.model")
+_SAFE_NAMES = re.compile(r"^(LICENSE|NOTICE|COPYING|USE_POLICY|README)")
+_PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz")
+# A pickle starts with its protocol number; torch's newer files are zip archives of pickles.
+_PICKLE_MAGIC = re.compile(rb"^(?:\x80[\x01-\x05]|PK\x03\x04)")
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+)
+# Their keys are pieces of text, which may be anything.
+_TOKEN_LISTS = ("tokenizer.json", "vocab.json", "added_tokens.json")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaseFacts:
+    """What is read from a valid folder; ``template`` is the base's own chat template, None where it has none."""
+
+    architecture: str
+    parameters: int
+    template: str | None
+
+
+def list_folder(folder: Path, where: str) -> list[str]:
+    """The names of a model's folder, sorted, without hidden files. Raises BadBase for what may not be there."""
+    if not folder.is_dir():
+        raise BadBase(f"there is no folder {folder}", where=where, remedy="Give the path of the model's folder.")
+    names = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_symlink():
+            remedy = "Copy the folder with its targets (cp -rL) and name the copy."
+            raise BadBase(f"{path.name} is a symbolic link", where=where, remedy=remedy)
+        if path.is_dir():
+            remedy = "Name a folder that holds only the model's own files."
+            raise BadBase(f"{path.name} is a folder inside the model's folder", where=where, remedy=remedy)
+        if not is_safe_name(path.name):
+            raise _refused_name(path.name, where)
+        names.append(path.name)
+    return names
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether a file of this name may be part of a base model."""
+    return bool(_NAME.match(name)) and (name.endswith(_SAFE_SUFFIXES) or bool(_SAFE_NAMES.match(name)))
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Raises BadBase where the configuration, the tokenizer or safetensors weights are missing."""
+    present = set(names)
+    if "adapter_config.json" in present:
+        remedy = "Merge the adapter into its base first, or name the base."
+        raise BadBase("this is an adapter, not a base model", where=where, remedy=remedy)
+    if "config.json" not in present:
+        raise BadBase("config.json is missing", where=where, remedy="Name a folder made by save_pretrained.")
+    if "tokenizer.json" not in present:
+        remedy = "Save the fast tokenizer into it: AutoTokenizer.from_pretrained(…).save_pretrained(FOLDER)."
+        raise BadBase("tokenizer.json is missing: a base brings its tokenizer", where=where, remedy=remedy)
+    if SINGLE not in present and INDEX not in present:
+        remedy = "Save the weights as safetensors (save_pretrained does); pickles are never loaded."
+        raise BadBase(f"it has no safetensors weights ({SINGLE} or {INDEX})", where=where, remedy=remedy)
+
+
+def weight_files(folder: Path, where: str) -> list[str]:
+    """The files that hold the weights: the shards of the index where there is one, else the single file."""
+    if not (folder / INDEX).exists():
+        return [SINGLE]
+    weight_map = _json_object(folder / INDEX, where).get("weight_map")
+    shards = sorted(set(weight_map.values())) if isinstance(weight_map, dict) and weight_map else []
+    if not shards or not all(
+        isinstance(name, str) and _NAME.match(name) and name.endswith(".safetensors") for name in shards
+    ):
+        raise BadBase(f"{INDEX} does not list safetensors files", where=where, remedy="Save the model again.")
+    return shards
+
+
+def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str, str | None]:
+    """(architecture, own chat template) from everything but the weights.
+
+    Raises BadBase for files that are not what their name says, for a model that brings its own code, and for one
+    without a chat template unless ``template_given`` says that the recipe names one.
+    """
+    for path in sorted(folder.iterdir()):
+        if path.suffix != ".safetensors" and not path.name.startswith("."):
+            _check_text(path, where)
+    try:
+        from tokenizers import Tokenizer
+
+        Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:
+        # The Rust library raises a bare Exception.
+        remedy = "Save the tokenizer again with a current version of transformers."
+        raise BadBase(f"tokenizer.json cannot be read ({str(error)[:200]})", where=where, remedy=remedy) from error
+    template = own_template(folder, where)
+    if template is None and not template_given:
+        remedy = "Name one in the recipe (chat_template: FILE), or add chat_template.jinja to the base."
+        raise BadBase("the base has no chat template and the recipe names none", where=where, remedy=remedy)
+    if template is not None and not template_given:
+        check_template(template, f"{where}, chat template")
+    architectures = _json_object(folder / "config.json", where).get("architectures")
+    if not isinstance(architectures, list) or not architectures or not isinstance(architectures[0], str):
+        raise BadBase("config.json names no architecture", where=where, remedy="Save the model with save_pretrained.")
+    return architectures[0], template
+
+
+def inspect_base(folder: Path, where: str, *, template_given: bool) -> BaseFacts:
+    """Check a whole folder, weights included, and read its facts. Raises BadBase for the first thing wrong."""
+    names = list_folder(folder, where)
+    check_names(names, where)
+    architecture, template = check_texts(folder, where, template_given=template_given)
+    shards = weight_files(folder, where)
+    missing = [name for name in shards if name not in names]
+    if missing:
+        raise BadBase(f"{missing[0]} is listed in {INDEX} and missing", where=where, remedy="Copy the model again.")
+    extra = [name for name in names if name.endswith(".safetensors") and name not in shards]
+    if extra:
+        remedy = "Remove it, or save the model again; only the weights that get loaded belong here."
+        raise BadBase(f"{extra[0]} does not belong to the model's weights", where=where, remedy=remedy)
+    parameters = sum(count_parameters(folder / name, where) for name in shards)
+    return BaseFacts(architecture=architecture, parameters=parameters, template=template)
+
+
+def own_template(folder: Path, where: str) -> str | None:
+    """The base's chat template as transformers chooses it: chat_template.jinja before tokenizer_config.json."""
+    if (folder / "chat_template.jinja").exists():
+        return (folder / "chat_template.jinja").read_text("utf-8")
+    if not (folder / "tokenizer_config.json").exists():
+        return None
+    found = _json_object(folder / "tokenizer_config.json", where).get("chat_template")
+    if isinstance(found, list):
+        named = {item.get("name"): item.get("template") for item in found if isinstance(item, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) and found.strip() else None
+
+
+def tokenizer_files(names: Iterable[str]) -> list[str]:
+    """Those of ``names`` that decide how text becomes tokens, sorted."""
+    return sorted(name for name in names if name in _TOKENIZER_FILES)
+
+
+def _refused_name(name: str, where: str) -> BadBase:
+    if name.endswith(_PICKLES):
+        remedy = "Save the weights as safetensors (model.save_pretrained(FOLDER)) and remove this file."
+        return BadBase(f"{name} may be a pickle, which runs code when it is loaded", where=where, remedy=remedy)
+    if name.endswith(".py"):
+        remedy = "Use a model whose architecture is part of transformers."
+        return BadBase(f"{name} is code; a base may not bring its own", where=where, remedy=remedy)
+    remedy = f"Remove or rename it; a base holds {', '.join(_SAFE_SUFFIXES[:-1])} and licence files."
+    return BadBase(f"{name} is not a file of a base model", where=where, remedy=remedy)
+
+
+def _check_text(path: Path, where: str) -> None:
+    """Refuse pickles in disguise, JSON that is none, and configurations that point to code."""
+    with path.open("rb") as file:
+        if _PICKLE_MAGIC.match(file.read(4)):
+            remedy = "Remove it, and do not trust where it came from."
+            raise BadBase(f"{path.name} is a pickle or an archive under another name", where=where, remedy=remedy)
+    if path.suffix == ".json":
+        value = _json(path, where)
+        if path.name not in _TOKEN_LISTS and _holds_key(value, "auto_map"):
+            remedy = "Use a model whose architecture is part of transformers."
+            raise BadBase(f"{path.name} points to custom code (auto_map)", where=where, remedy=remedy)
+    elif path.suffix in (".jinja", ".txt"):
+        try:
+            path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise BadBase(f"{path.name} is not UTF-8 text", where=where, remedy="Copy the file again.") from error
+
+
+def _json(path: Path, where: str) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise BadBase(f"{path.name} is not valid JSON", where=where, remedy="Copy the file again.") from error
+
+
+def _json_object(path: Path, where: str) -> dict[str, Any]:
+    value = _json(path, where)
+    if not isinstance(value, dict):
+        raise BadBase(f"{path.name} is not a JSON object", where=where, remedy="Copy the file again.")
+    return value
+
+
+def _holds_key(value: Any, key: str) -> bool:
+    """Whether ``key`` occurs at any depth; without recursion, as the value may be nested as deep as JSON allows."""
+    open_values = [value]
+    while open_values:
+        current = open_values.pop()
+        if isinstance(current, dict):
+            if key in current:
+                return True
+            open_values.extend(current.values())
+        elif isinstance(current, list):
+            open_values.extend(current)
+    return False

@@ -1,0 +1,83 @@
+"""The lock: what a recipe's base was when it was registered, by content. Made once, obeyed ever after."""
+
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ft_assets.base_models.contents import INDEX, check_names, check_texts, inspect_base, is_safe_name, weight_files
+from ft_resources.artifacts import FileEntry, content_digest
+from ft_resources.canonical import sha256_file
+from ft_resources.errors import BadBase
+from ft_resources.hub import Hub, HubFile, HubSnapshot, verify_file
+
+_MAX_TEXT_BYTES = 256 * 1024 * 1024
+
+
+class BaseLock(BaseModel):
+    """A base model, pinned: every file by size and sha256."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Literal["folder", "hub"] = Field(description="Where the files come from.")
+    source: str = Field(description="folder:sha256:DIGEST or hub:ORG/NAME.")
+    revision: str = Field(description="The folder's digest, or the commit that the named revision was.")
+    digest: str = Field(description="Digest of all names and sha256 together; the mirrored artifact's content digest.")
+    files: dict[str, FileEntry] = Field(description="File name to size in bytes and sha256.")
+    upload: str | None = Field(None, description="Address of the base_upload artifact of a folder.")
+
+
+def lock_folder(folder: Path, where: str, *, template_given: bool) -> BaseLock:
+    """The lock of a local folder, not uploaded yet. Raises BadBase where it cannot serve as a base."""
+    inspect_base(folder, where, template_given=template_given)
+    names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+    files = {
+        name: FileEntry(size=(folder / name).stat().st_size, sha256=sha256_file(folder / name))
+        for name in sorted(names)
+    }
+    digest = content_digest(files)
+    return BaseLock(kind="folder", source=f"folder:sha256:{digest}", revision=digest, digest=digest, files=files)
+
+
+def lock_hub(hub: Hub, repo: str, revision: str, *, template_given: bool) -> BaseLock:
+    """The lock of a hub model at the commit that ``revision`` is now, without downloading weights.
+
+    Only files that a base may hold are taken: pickles and code beside the safetensors weights stay where they are.
+    Raises BadBase where the model cannot serve as a base, HubUnavailable where the hub cannot be asked.
+    """
+    where = f"hub:{repo}@{revision}"
+    snapshot = hub.snapshot(repo, revision)
+    safe = [name for name in sorted(snapshot.files) if is_safe_name(name)]
+    check_names(safe, where)
+    with tempfile.TemporaryDirectory(prefix="ft-lock-") as scratch:
+        folder = Path(scratch)
+        for name in safe:
+            if not name.endswith(".safetensors"):
+                _fetch_text(hub, snapshot, snapshot.files[name], folder / name, where)
+        check_texts(folder, where, template_given=template_given)
+        shards = weight_files(folder, where)
+        missing = [name for name in shards if name not in snapshot.files]
+        if missing:
+            raise BadBase(f"{INDEX} lists {missing[0]}, which the model does not have", where=where)
+        taken = [name for name in safe if not name.endswith(".safetensors") or name in shards]
+        files = {name: _entry(hub, snapshot, snapshot.files[name], folder / name, where) for name in taken}
+    return BaseLock(
+        kind="hub", source=f"hub:{repo}", revision=snapshot.commit, digest=content_digest(files), files=files
+    )
+
+
+def _entry(hub: Hub, snapshot: HubSnapshot, file: HubFile, path: Path, where: str) -> FileEntry:
+    """Size and sha256; the few files without an LFS sha256 are small, and were or are now downloaded."""
+    if file.sha256 is not None:
+        return FileEntry(size=file.size, sha256=file.sha256)
+    if not path.exists():
+        _fetch_text(hub, snapshot, file, path, where)
+    return FileEntry(size=path.stat().st_size, sha256=sha256_file(path))
+
+
+def _fetch_text(hub: Hub, snapshot: HubSnapshot, file: HubFile, path: Path, where: str) -> None:
+    if file.size > _MAX_TEXT_BYTES:
+        raise BadBase(f"{file.name} is too large ({file.size} bytes)", where=where, remedy="Choose another model.")
+    hub.download(snapshot.repo, snapshot.commit, file.name, path)
+    verify_file(path, file, where)

@@ -1,0 +1,162 @@
+"""Evaluation suites: a task file and its data, named, immutable and addressed by content."""
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ft_assets.evals.suite_task import SuiteTask
+from ft_assets.keys import SHARED, check_suite_key
+from ft_assets.recipes.strict import MAX_BYTES, nearest, parse_strict, parse_yaml
+from ft_assets.recipes.upload import publish_upload, upload_address
+from ft_resources.artifacts import Artifacts, FileEntry, InputRef, content_digest
+from ft_resources.canonical import sha256_file
+from ft_resources.errors import BadRecipe, UserError
+from ft_resources.store import Store
+
+TASK_FILE = "task.yaml"
+_DATA_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._-]*\.(?:json|jsonl|txt|parquet)$")
+_RESERVED = ("manifest.json",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegisteredSuite:
+    """What registering gave; ``created`` is False where the same suite was there already."""
+
+    key: str
+    ref: InputRef
+    items: int
+    created: bool
+
+
+def add_suite(store: Store, folder: Path, key: str, actor: str) -> RegisteredSuite:
+    """Register ``folder`` (one lm-eval task file ``*.yaml`` and the local data it reads) as suite ``key``.
+
+    Nothing is written when anything is wrong. Raises BadRecipe for a folder that is not a suite, or a key that is
+    taken by other content; UserError for a malformed key.
+    """
+    check_suite_key(key)
+    files = _list_files(folder)
+    task = _read_task(files[TASK_FILE])
+    items = _check_data(task, files, str(folder))
+    entries = {name: FileEntry(size=path.stat().st_size, sha256=sha256_file(path)) for name, path in files.items()}
+    content = content_digest(entries)
+    taken = store.find_json(f"names/suite/{key}.json")
+    if taken is None:
+        address = upload_address(SHARED, "suite", content)
+        facts = {"items": items, "kind": task.output_type}
+        publish_upload(Artifacts(store), address, files, content, facts=facts, actor=actor)
+        record = {
+            "address": str(address),
+            "digest": content,
+            "actor": actor,
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        created = store.create_json(f"names/suite/{key}.json", record)
+        taken = store.get_json(f"names/suite/{key}.json")
+    else:
+        created = False
+    if taken["digest"] != content:
+        name, _, version = key.rpartition(".v")
+        raise BadRecipe(
+            f"suite {key} is already registered with other content",
+            where=str(folder),
+            remedy=f"A registered suite never changes: use key {name}.v{int(version) + 1} for the new one.",
+        )
+    return RegisteredSuite(key=key, ref=_ref(taken), items=items, created=created)
+
+
+def get_suite(store: Store, key: str) -> InputRef:
+    """The artifact of suite ``key``. Raises UserError that names the nearest registered key where there is none."""
+    record = store.find_json(f"names/suite/{check_suite_key(key)}.json")
+    if record is None:
+        raise UserError(
+            f"there is no suite {key!r}; {nearest(key, list_suites(store))}",
+            where=f"suite key {key!r}",
+            remedy="Use a registered suite, or register it with: ft suite add FOLDER --key NAME.vN",
+        )
+    return _ref(record)
+
+
+def list_suites(store: Store) -> list[str]:
+    """The keys of all registered suites, sorted."""
+    names = (entry.path.rsplit("/", 1)[-1] for entry in store.entries("names/suite"))
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+
+def _ref(record: dict[str, str]) -> InputRef:
+    return InputRef(address=record["address"], digest=record["digest"])
+
+
+def _list_files(folder: Path) -> dict[str, Path]:
+    """Stored name to path; the one YAML file becomes ``task.yaml``. Hidden files are left out."""
+    where = str(folder)
+    if not folder.is_dir():
+        raise BadRecipe("there is no such folder", where=where, remedy="Give the path of the suite's folder.")
+    files: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        name = TASK_FILE if path.suffix in (".yaml", ".yml") else path.name
+        if path.is_symlink() or not path.is_file():
+            remedy = "Put copies of plain files into one flat folder."
+            raise BadRecipe(f"{path.name} is a link or a folder", where=where, remedy=remedy)
+        if name in files:
+            raise BadRecipe("there is more than one YAML file", where=where, remedy="Keep one task file per suite.")
+        if name != TASK_FILE and (not _DATA_NAME.match(name) or name in _RESERVED):
+            remedy = "A suite holds one task file (*.yaml) and data (*.json, *.jsonl, *.txt, *.parquet), and no code."
+            raise BadRecipe(f"{path.name} may not be part of a suite", where=where, remedy=remedy)
+        files[name] = path
+    if TASK_FILE not in files:
+        raise BadRecipe("there is no task file (*.yaml)", where=where, remedy="Add lm-eval's task file.")
+    return files
+
+
+def _read_task(path: Path) -> SuiteTask:
+    where = str(path)
+    data = path.read_bytes()
+    if len(data) > MAX_BYTES:
+        raise BadRecipe(f"the file is larger than {MAX_BYTES // 1024} KiB", where=where, remedy="Shorten it.")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise BadRecipe("this is not UTF-8 text", where=where, remedy="Save the file as UTF-8.") from error
+    if "!function" in text:
+        remedy = "Prepare the data beforehand, so that columns and Jinja text suffice."
+        raise BadRecipe("!function runs code; a suite may not", where=where, remedy=remedy)
+    return parse_strict(SuiteTask, parse_yaml(text, where), where)
+
+
+def _check_data(task: SuiteTask, files: dict[str, Path], where: str) -> int:
+    """The number of scored items. Raises BadRecipe for data files that are elsewhere, missing or not JSON lines."""
+    counts = {}
+    for split, name in task.data_files.items():
+        if name not in files or not name.endswith((".json", ".jsonl")):
+            raise BadRecipe(
+                f"dataset_kwargs.data_files.{split}: {name!r} is not a JSON lines file of this folder",
+                where=where,
+                remedy="Name a .jsonl or .json file that lies beside the task file.",
+            )
+        counts[split] = _count_rows(files[name])
+    if counts[task.scored_split] == 0:
+        raise BadRecipe("the scored split has no items", where=where, remedy="Add items to its data file.")
+    return counts[task.scored_split]
+
+
+def _count_rows(path: Path) -> int:
+    """Rows of a JSON lines file, each a JSON object."""
+    count = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                is_object = isinstance(json.loads(line), dict)
+            except (ValueError, RecursionError):
+                is_object = False
+            if not is_object:
+                remedy = "Write one JSON object a line."
+                raise BadRecipe("this line is not a JSON object", where=f"{path}, line {number}", remedy=remedy)
+            count += 1
+    return count

@@ -1,0 +1,209 @@
+"""Registered recipes: create-only names for a recipe and the lock of its base."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ft_assets.base_models.contents import own_template
+from ft_assets.base_models.lock import BaseLock, lock_folder, lock_hub
+from ft_assets.evals.suites import list_suites
+from ft_assets.keys import SHARED, RecipeKey
+from ft_assets.recipes.base_ref import FolderDigest, FolderPath
+from ft_assets.recipes.load import load_recipe
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.resolve import with_written, written_paths
+from ft_assets.recipes.strict import nearest, parse_strict
+from ft_assets.recipes.upload import publish_upload, upload_address
+from ft_resources.artifacts import Artifacts
+from ft_resources.canonical import digest
+from ft_resources.errors import BadRecipe, CorruptArtifact, UserError
+from ft_resources.hub import Hub, HuggingFaceHub
+from ft_resources.store import Store
+
+UPLOAD = "base_upload"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRecipe:
+    """A registered recipe: what it says, the digest of that and of its base, and the base's lock."""
+
+    recipe: Recipe
+    digest: str
+    lock: BaseLock
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegisteredRecipe:
+    """What registering gave; ``created`` is False where the same recipe was there already."""
+
+    key: str
+    digest: str
+    lock: BaseLock
+    created: bool
+
+
+def register_recipe(store: Store, path: Path, *, actor: str, hub: Hub | None = None) -> RegisteredRecipe:
+    """Register the recipe file ``path`` and lock its base; nothing is written when anything is wrong.
+
+    Registering the same again changes nothing, even where the named hub revision has moved since. Raises BadRecipe
+    (unreadable, unknown suites, or the key is taken by other content), BadBase (a base that cannot be used),
+    HubUnavailable, StoreUnavailable.
+    """
+    return register_loaded(store, load_recipe(path), where=str(path), home=path.parent, actor=actor, hub=hub)
+
+
+def register_loaded(
+    store: Store, recipe: Recipe, *, where: str, home: Path, actor: str, hub: Hub | None = None
+) -> RegisteredRecipe:
+    """``register_recipe`` for a recipe in hand; ``home`` is the folder that a relative ``folder:`` base starts from."""
+    reference = recipe.base_reference
+    given = recipe.chat_template is not None
+    folder: Path | None = None
+    lock: BaseLock | None = None
+    if isinstance(reference, FolderPath):
+        folder = home / reference.path.expanduser()
+        lock = lock_folder(folder, f"{where}, base {recipe.base!r}", template_given=given)
+        # From here on the recipe means these bytes, wherever the folder goes.
+        recipe = recipe.model_copy(update={"base": lock.source})
+    stored = _find(store, recipe.key)
+    if stored is not None:
+        _require_same(recipe, stored, where)
+        return RegisteredRecipe(key=recipe.key, digest=stored.digest, lock=stored.lock, created=False)
+    _require_suites(store, recipe, where)
+    if isinstance(reference, FolderDigest):
+        lock = _lock_stored(store, recipe, reference.digest, where)
+    elif lock is None:
+        assert not isinstance(reference, FolderPath)
+        lock = lock_hub(hub or HuggingFaceHub(), reference.repo, reference.revision, template_given=given)
+    if folder is not None:
+        address = upload_address(recipe.recipe_key.owner, UPLOAD, lock.digest)
+        files = {name: folder / name for name in lock.files}
+        facts = {"chat_template": own_template(folder, where) is not None}
+        publish_upload(Artifacts(store), address, files, lock.digest, facts=facts, actor=actor)
+        lock = lock.model_copy(update={"upload": str(address)})
+    return _create(store, recipe, lock, actor, where)
+
+
+def get_recipe(store: Store, key: str) -> StoredRecipe:
+    """The recipe registered as ``key``. Raises UserError that names the nearest registered key where there is none."""
+    stored = _find(store, str(RecipeKey.parse(key)))
+    if stored is None:
+        raise UserError(
+            f"there is no recipe {key!r}; {nearest(key, list_recipes(store))}",
+            where=f"recipe key {key!r}",
+            remedy="Use a registered key, or register it with: ft recipe add FILE",
+        )
+    return stored
+
+
+def list_recipes(store: Store) -> list[str]:
+    """The keys of all registered recipes, sorted."""
+    names = (entry.path.rsplit("/", 1)[-1] for entry in store.entries("names/recipe"))
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+
+def _find(store: Store, key: str) -> StoredRecipe | None:
+    path = f"names/recipe/{key}.json"
+    record = store.find_json(path)
+    if record is None:
+        return None
+    try:
+        recipe = parse_strict(Recipe, record["recipe"], path)
+        lock = BaseLock.model_validate(record["lock"])
+        found = StoredRecipe(recipe=with_written(recipe, record["written"]), digest=record["digest"], lock=lock)
+    except (KeyError, TypeError, ValueError, BadRecipe) as error:
+        raise CorruptArtifact(
+            "the recipe's record cannot be read",
+            where=path,
+            remedy="Restore it from the bucket's versions or a backup.",
+        ) from error
+    if _digest(record["recipe"], record["lock"]) != found.digest:
+        raise CorruptArtifact(
+            "the recipe's record does not match its digest",
+            where=path,
+            remedy="Restore it from the bucket's versions or a backup.",
+        )
+    return found
+
+
+def _create(store: Store, recipe: Recipe, lock: BaseLock, actor: str, where: str) -> RegisteredRecipe:
+    """Take the name. Whoever loses a race against the same content gets the winner's record."""
+    content, locked = recipe.model_dump(mode="json"), lock.model_dump(mode="json")
+    record = {
+        "recipe": content,
+        "written": written_paths(recipe),
+        "lock": locked,
+        "digest": _digest(content, locked),
+        "actor": actor,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    created = store.create_json(f"names/recipe/{recipe.key}.json", record)
+    stored = get_recipe(store, recipe.key)
+    if not created:
+        _require_same(recipe, stored, where)
+    return RegisteredRecipe(key=recipe.key, digest=stored.digest, lock=stored.lock, created=created)
+
+
+def _require_same(recipe: Recipe, stored: StoredRecipe, where: str) -> None:
+    """Raises BadRecipe with the differing fields where ``recipe`` says something else than what is stored."""
+    ours, theirs = _flat(recipe.model_dump(mode="json")), _flat(stored.recipe.model_dump(mode="json"))
+    differing = [path for path in ours if ours[path] != theirs.get(path)]
+    if not differing:
+        return
+    key = recipe.recipe_key
+    following = f"{recipe.key.removesuffix(f'.v{key.version}')}.v{key.version + 1}"
+    raise BadRecipe(
+        f"{recipe.key} is already registered with other content; it differs in {', '.join(differing)}",
+        where=where,
+        remedy=f"A registered recipe never changes: use key {following} for the new one.",
+    )
+
+
+def _require_suites(store: Store, recipe: Recipe, where: str) -> None:
+    known = list_suites(store)
+    for key in recipe.evaluation.suites:
+        if key not in known:
+            raise BadRecipe(
+                f"evaluation.suites: there is no suite {key!r}; {nearest(key, known)}",
+                where=where,
+                remedy="Name a registered suite, or register it first with: ft suite add FOLDER --key NAME.vN",
+            )
+
+
+def _lock_stored(store: Store, recipe: Recipe, content: str, where: str) -> BaseLock:
+    """The lock of a folder that an earlier registration of the same tenant, or a shared one, uploaded."""
+    artifacts = Artifacts(store)
+    for tenant in dict.fromkeys((recipe.recipe_key.owner, SHARED)):
+        upload = artifacts.find(upload_address(tenant, UPLOAD, content))
+        if upload is None:
+            continue
+        if recipe.chat_template is None and not upload.facts["chat_template"]:
+            raise BadRecipe(
+                "the base has no chat template and the recipe names none",
+                where=where,
+                remedy="Name one (chat_template: FILE).",
+            )
+        source = f"folder:sha256:{content}"
+        files = upload.manifest.files
+        return BaseLock(
+            kind="folder", source=source, revision=content, digest=content, files=files, upload=str(upload.address)
+        )
+    raise BadRecipe(
+        f"base: this store has no folder with digest {content}",
+        where=where,
+        remedy="Register once with the folder itself (base: folder:PATH).",
+    )
+
+
+def _digest(recipe: dict[str, Any], lock: dict[str, Any]) -> str:
+    """Digest of recipe and lock as JSON, without where the upload lies, which says nothing about the content."""
+    return digest({"recipe": recipe, "lock": {name: lock[name] for name in lock if name != "upload"}})
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``{"a": {"b": 1}}`` as ``{"a.b": 1}``."""
+    flat: dict[str, Any] = {}
+    for name, item in value.items():
+        flat |= _flat(item, f"{prefix}{name}.") if isinstance(item, dict) else {f"{prefix}{name}": item}
+    return flat
