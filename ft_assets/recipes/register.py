@@ -50,19 +50,13 @@ def register_recipe(store: Store, path: Path, *, actor: str, hub: Hub | None = N
     (unreadable, unknown suites, or the key is taken by other content), BadBase (a base that cannot be used),
     HubUnavailable, StoreUnavailable.
     """
-    return register_loaded(store, load_recipe(path), where=str(path), home=path.parent, actor=actor, hub=hub)
-
-
-def register_loaded(
-    store: Store, recipe: Recipe, *, where: str, home: Path, actor: str, hub: Hub | None = None
-) -> RegisteredRecipe:
-    """``register_recipe`` for a recipe in hand; ``home`` is the folder that a relative ``folder:`` base starts from."""
+    recipe, where = load_recipe(path), str(path)
     reference = recipe.base_reference
     given = recipe.chat_template is not None
     folder: Path | None = None
     lock: BaseLock | None = None
     if isinstance(reference, FolderPath):
-        folder = home / reference.path.expanduser()
+        folder = path.parent / reference.path.expanduser()
         lock = lock_folder(folder, f"{where}, base {recipe.base!r}", template_given=given)
         # From here on the recipe means these bytes, wherever the folder goes.
         recipe = recipe.model_copy(update={"base": lock.source})
@@ -82,7 +76,28 @@ def register_loaded(
         facts = {"chat_template": own_template(folder, where) is not None}
         publish_upload(Artifacts(store), address, files, lock.digest, facts=facts, actor=actor)
         lock = lock.model_copy(update={"upload": str(address)})
-    return _create(store, recipe, lock, actor, where)
+    return register_locked(store, recipe, lock, actor=actor, where=where)
+
+
+def register_locked(store: Store, recipe: Recipe, lock: BaseLock, *, actor: str, where: str = "") -> RegisteredRecipe:
+    """Take the name for a recipe whose base is locked and, if it is a folder, uploaded.
+
+    Whoever loses a race against the same content gets the winner's record; BadRecipe where the content differs.
+    """
+    content, locked = recipe.model_dump(mode="json"), lock.model_dump(mode="json")
+    record = {
+        "recipe": content,
+        "written": written_paths(recipe),
+        "lock": locked,
+        "digest": _digest(content, locked),
+        "actor": actor,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    created = store.create_json(f"names/recipe/{recipe.key}.json", record)
+    stored = get_recipe(store, recipe.key)
+    if not created:
+        _require_same(recipe, stored, where)
+    return RegisteredRecipe(key=recipe.key, digest=stored.digest, lock=stored.lock, created=created)
 
 
 def get_recipe(store: Store, key: str) -> StoredRecipe:
@@ -125,24 +140,6 @@ def _find(store: Store, key: str) -> StoredRecipe | None:
             remedy="Restore it from the bucket's versions or a backup.",
         )
     return found
-
-
-def _create(store: Store, recipe: Recipe, lock: BaseLock, actor: str, where: str) -> RegisteredRecipe:
-    """Take the name. Whoever loses a race against the same content gets the winner's record."""
-    content, locked = recipe.model_dump(mode="json"), lock.model_dump(mode="json")
-    record = {
-        "recipe": content,
-        "written": written_paths(recipe),
-        "lock": locked,
-        "digest": _digest(content, locked),
-        "actor": actor,
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    created = store.create_json(f"names/recipe/{recipe.key}.json", record)
-    stored = get_recipe(store, recipe.key)
-    if not created:
-        _require_same(recipe, stored, where)
-    return RegisteredRecipe(key=recipe.key, digest=stored.digest, lock=stored.lock, created=created)
 
 
 def _require_same(recipe: Recipe, stored: StoredRecipe, where: str) -> None:
