@@ -21,7 +21,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from ft_resources.errors import BadBase
+
 ATTENTION = "ft_documents"
+# What some architectures add to the scores; SDPA has no place for them, and leaving them out would train another model.
+_EXTRAS = ("softcap", "s_aux", "position_bias")
 
 
 class MissingBoundaries(Exception):
@@ -85,7 +89,15 @@ def document_attention(
 
     Raises:
         MissingBoundaries: packed rows without ``cu_seq_lens_q``.
+        BadBase: an architecture whose attention is more than softmax(query · key).
     """
+    extras = [name for name in _EXTRAS if kwargs.get(name) is not None]
+    if extras:
+        raise BadBase(
+            f"{type(module).__name__} uses {', '.join(extras)}, which our attention does not have",
+            where="base_model",
+            remedy="Choose a base without it, such as a Llama, Mistral or Qwen2 model.",
+        )
     packed = attention_mask is not None and attention_mask.numel() == 0
     if packed and cu_seq_lens_q is None:
         raise MissingBoundaries("the rows are packed, but cu_seq_lens_q is missing: documents would see each other")
