@@ -1,0 +1,156 @@
+"""The calls to MLflow themselves, made from the mirror's thread; nothing here imports MLflow before the first one."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+RunStatus = Literal["FINISHED", "FAILED", "KILLED"]
+ADDRESS, MARKS, FINGERPRINT = "ft.address", "ft.marks", "ft.fingerprint"
+_SQLITE = "sqlite:///"
+# What one log_batch call takes, and the longest texts that all of MLflow's databases take.
+_MAX_METRICS, _MAX_PARAMS, _MAX_TEXT = 1000, 100, 5000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """One adapter for the registry: ``source`` is its folder, ``run_address`` the training whose run it came from."""
+
+    line: str
+    fingerprint: str
+    source: str
+    run_address: str
+    tags: Mapping[str, str]
+    card: str
+
+
+class MlflowServer:
+    """The server or database at ``uri``. Methods block, and raise whatever MLflow raises."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._runs: dict[str, str] = {}
+
+    @cached_property
+    def _client(self) -> Any:
+        # No telemetry, few retries (the default ones take minutes), and no words about database migrations.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        logging.getLogger("alembic").setLevel(logging.WARNING)
+        if self._uri.startswith(_SQLITE):
+            Path(self._uri.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
+        from mlflow.tracking import MlflowClient
+
+        return MlflowClient(self._uri, self._uri)
+
+    def start(self, address: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+        """The run of the work at ``address``: found by the address and set running again, or created."""
+        from mlflow.entities import Param
+
+        run = self._find_run(address)
+        if run is not None:
+            self._client.update_run(run.info.run_id, status="RUNNING")
+            return
+        experiment = self._experiment(address.split("/")[0])
+        run = self._client.create_run(experiment, run_name=name, tags={**tags, ADDRESS: address})
+        self._runs[address] = run.info.run_id
+        settled = [Param(key, value[:_MAX_TEXT]) for key, value in _flat(params)]
+        for start in range(0, len(settled), _MAX_PARAMS):
+            self._client.log_batch(run.info.run_id, params=settled[start : start + _MAX_PARAMS])
+
+    def log_steps(self, address: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Points above the run's marks; ``rows`` have ``step``, ``at`` (seconds since the epoch) and numbers.
+
+        MLflow stores a point twice that is logged twice, and a reader that re-attaches, or a training that resumes,
+        sends points again. So the last step of each metric is kept on the run as a tag, in the same call. One mark for
+        all metrics would lose the validation loss, whose row follows the training loss of the same step.
+        """
+        from mlflow.entities import Metric, RunTag
+
+        run_id = self._runs[address]
+        marks: dict[str, int] = json.loads(self._client.get_run(run_id).data.tags.get(MARKS, "{}"))
+        fresh = []
+        for row in rows:
+            at = int(row["at"] * 1000)
+            for name, value in row.items():
+                if name in ("step", "at") or isinstance(value, bool) or not isinstance(value, int | float):
+                    continue
+                if row["step"] > marks.get(name, -1):
+                    marks[name] = row["step"]
+                    fresh.append((Metric(name, float(value), at, row["step"]), json.dumps(marks)))
+        for start in range(0, len(fresh), _MAX_METRICS):
+            part = fresh[start : start + _MAX_METRICS]
+            self._client.log_batch(run_id, metrics=[point for point, _ in part], tags=[RunTag(MARKS, part[-1][1])])
+
+    def finish(self, address: str, status: RunStatus) -> None:
+        """The run's end, at this time."""
+        self._client.set_terminated(self._runs[address], status)
+
+    def register(self, version: Version) -> None:
+        """The version of the registered model ``version.line`` with this fingerprint, created where it is not there."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._client.create_registered_model(version.line, description=f"Accepted adapters of {version.line}")
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        same = f"name = '{version.line}' and tags.`{FINGERPRINT}` = '{version.fingerprint}'"
+        if self._client.search_model_versions(same):
+            return
+        run = self._find_run(version.run_address)
+        self._client.create_model_version(
+            version.line,
+            source=version.source,
+            run_id=run.info.run_id if run else None,
+            tags={**{key: value[:_MAX_TEXT] for key, value in version.tags.items()}, FINGERPRINT: version.fingerprint},
+            description=_cut(version.card),
+            await_creation_for=0,
+        )
+
+    def _find_run(self, address: str) -> Any | None:
+        experiment = self._experiment(address.split("/")[0])
+        runs = self._client.search_runs(
+            [experiment], f"tags.`{ADDRESS}` = '{address}'", order_by=["attributes.start_time ASC"], max_results=1
+        )
+        if not runs:
+            return None
+        self._runs[address] = runs[0].info.run_id
+        return runs[0]
+
+    def _experiment(self, tenant: str) -> str:
+        """The id of the tenant's experiment; another process may create it at the same time."""
+        from mlflow.exceptions import MlflowException
+
+        found = self._client.get_experiment_by_name(tenant)
+        if found is None:
+            location = None
+            if self._uri.startswith(_SQLITE):
+                location = (Path(self._uri.removeprefix(_SQLITE)).parent / "mlflow-artifacts" / tenant).as_uri()
+            try:
+                self._client.create_experiment(tenant, artifact_location=location)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
+            found = self._client.get_experiment_by_name(tenant)
+        experiment_id: str = found.experiment_id
+        return experiment_id
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """``{"a": {"b": 1}}`` as ``("a.b", "1")``; lists as JSON."""
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _flat(item, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", item if isinstance(item, str) else json.dumps(item)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 30]}\n… (see README.md)"

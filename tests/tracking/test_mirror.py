@@ -1,0 +1,218 @@
+"""The mirror against a real MLflow on SQLite: points once, versions once, and no harm when MLflow is down."""
+
+import json
+import logging
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
+from ft_resources.attempts import Attempt
+from ft_resources.canonical import digest
+from ft_resources.execution import Silent
+from ft_resources.outcomes import Outcome
+from ft_resources.store import Store
+from ft_resources.tracking import Mirror, MlflowObserver, default_uri, mirrored, shared_mirror
+from ft_resources.work import WorkSpec
+
+ADDRESS = Address(tenant="acme", asset="checkpoint", fingerprint="ab" * 32)
+LINE = "acme.support.tiny"
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for all tests of this file, as a fresh one takes seconds; each test uses addresses of its own."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/state/mlflow.db"
+
+
+@pytest.fixture
+def client(uri: str) -> Any:
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(uri, uri)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "store"))
+
+
+def attempt_at(store: Store, fingerprint: str, number: int = 1) -> Attempt:
+    """A claimed attempt with a spec, as Execution leaves it."""
+    address = Address(tenant="acme", asset="checkpoint", fingerprint=fingerprint)
+    attempt = Attempt(store, address, number)
+    attempt.claim("ann")
+    attempt.write_spec(
+        WorkSpec(
+            asset="checkpoint",
+            store_url=store.url,
+            address=address,
+            attempt=number,
+            identity={},
+            inputs={"pack": InputRef(address="acme/token_pack/ff", digest="00")},
+            params={"training": {"learning_rate": 0.0002, "schedule": "cosine"}, "lora": None},
+            runtime={},
+            label="acme.support.v1|tiny.v1",
+            actor="ann",
+        )
+    )
+    return attempt
+
+
+def chunk(*rows: dict[str, Any]) -> bytes:
+    return "".join(json.dumps({**row, "at": time.time()}) + "\n" for row in rows).encode()
+
+
+def run_of(client: Any, fingerprint: str) -> Any:
+    experiment = client.get_experiment_by_name("acme").experiment_id
+    (run,) = client.search_runs([experiment], f"tags.`ft.address` = 'acme/checkpoint/{fingerprint}'")
+    return run
+
+
+def points(client: Any, run: Any, metric: str) -> list[tuple[int, float]]:
+    return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)]
+
+
+def test_a_curve_that_is_sent_again_has_each_point_once(uri: str, store: Store, client: Any) -> None:
+    first, mirror = attempt_at(store, "aa"), Mirror(uri)
+    observer = MlflowObserver(mirror)
+    observer.attempt(first, attached=False)
+    observer.steps(first, 1, chunk({"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.5}))
+    # The validation loss of a step comes in a row of its own, after the training loss.
+    observer.steps(first, 2, chunk({"step": 2, "validation_loss": 2.7}, {"step": 3, "loss": 2.25}))
+    first.record_ending(Outcome.PREEMPTED)
+    observer.ended()
+    # Another orchestrator attaches to the second attempt, which resumed after step 1.
+    second = attempt_at(store, "aa", 2)
+    other = Mirror(uri)
+    observer = MlflowObserver(other)
+    observer.attempt(second, attached=True)
+    assert mirror.flush(60) == ""
+    observer.steps(second, 1, chunk({"step": 2, "loss": 2.5}, {"step": 2, "validation_loss": 2.7}))
+    observer.steps(second, 2, chunk({"step": 3, "loss": 2.25}, {"step": 4, "loss": 2.0}))
+    second.record_ending(Outcome.DONE)
+    observer.ended()
+    assert other.flush(60) == ""
+    run = run_of(client, "aa")
+    assert points(client, run, "loss") == [(1, 3.0), (2, 2.5), (3, 2.25), (4, 2.0)]
+    assert points(client, run, "validation_loss") == [(2, 2.7)]
+    assert run.info.status == "FINISHED"
+
+
+def test_a_run_shows_the_settled_parameters_and_what_it_was_made_of(uri: str, store: Store, client: Any) -> None:
+    attempt = attempt_at(store, "bb")
+    with mirrored(uri, logging.getLogger("test")) as observer:
+        observer.attempt(attempt, attached=False)
+        observer.steps(attempt, 1, chunk({"step": 1, "loss": 1.0, "note": "text", "flag": True}))
+        attempt.record_ending(Outcome.DIVERGED)
+    run = run_of(client, "bb")
+    assert run.data.params == {"training.learning_rate": "0.0002", "training.schedule": "cosine", "lora": "null"}
+    assert run.data.tags["ft.input.pack"] == "acme/token_pack/ff"
+    assert run.info.run_name == "acme.support.v1|tiny.v1"
+    assert run.info.status == "FAILED"
+    assert set(run.data.metrics) == {"loss"}
+
+
+def test_work_without_steps_never_touches_mlflow(store: Store, tmp_path: Path) -> None:
+    attempt = attempt_at(store, "cc")
+    with mirrored(f"sqlite:///{tmp_path}/none.db", logging.getLogger("test")) as observer:
+        observer.attempt(attempt, attached=False)
+        observer.progress({"phase": "packing"})
+        attempt.record_ending(Outcome.DONE)
+    assert not (tmp_path / "none.db").exists()
+
+
+def an_adapter(store: Store, folder: Path, seed: int) -> Artifact:
+    folder.mkdir(exist_ok=True)
+    (folder / "adapter_config.json").write_text("{}")
+    identity = {"asset": "adapter", "params": {"line": LINE, "seed": seed}}
+    return Artifacts(store).publish(
+        Address(tenant="acme", asset="adapter", fingerprint=digest(identity)),
+        folder,
+        writer="w1",
+        identity=identity,
+        inputs={"checkpoint": InputRef(address=str(ADDRESS), digest="00")},
+        facts={"line": LINE, "metrics": {"exact_match": 0.7}},
+        actor="ann",
+    )
+
+
+def test_an_adapter_is_one_version_however_often_it_is_registered(
+    uri: str, store: Store, client: Any, tmp_path: Path
+) -> None:
+    one, two = an_adapter(store, tmp_path / "one", 1), an_adapter(store, tmp_path / "two", 2)
+    for mirror in (Mirror(uri), Mirror(uri)):
+        mirror.register_adapter(one, tags={"ft.dataset": "acme.support.v1"}, card="# Card\n" + "x" * 9000)
+        mirror.register_adapter(two, tags={}, card="# Two")
+        assert mirror.flush(60) == ""
+    versions = sorted(client.search_model_versions(f"name = '{LINE}'"), key=lambda version: int(version.version))
+    assert [version.tags["ft.fingerprint"] for version in versions] == [
+        one.address.fingerprint,
+        two.address.fingerprint,
+    ]
+    assert versions[0].source == f"{store.url}/{one.address}/w1"
+    assert versions[0].tags["ft.dataset"] == "acme.support.v1"
+    assert versions[0].description.startswith("# Card")
+    assert len(versions[0].description) <= 5000
+
+
+def test_when_mlflow_is_down_the_work_gets_one_warning_and_goes_on(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    uri, attempt = f"sqlite:///{tmp_path}/file/mlflow.db", attempt_at(store, "dd")
+    for _ in range(2):
+        caplog.clear()
+        with mirrored(uri, logging.getLogger("test")) as observer:
+            observer.attempt(attempt, attached=False)
+            observer.steps(attempt, 1, chunk({"step": 1, "loss": 1.0}))
+            observer.steps(attempt, 2, chunk({"step": 2, "loss": 1.0}))
+        assert len(caplog.records) == 1
+        assert "the work goes on without it" in caplog.text
+
+
+def test_a_slow_mlflow_holds_the_work_up_no_longer_than_the_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = Mirror("sqlite:////nowhere/mlflow.db")
+    monkeypatch.setattr(mirror._server, "start", lambda *_: time.sleep(30))
+    began = time.monotonic()
+    mirror.run_started("acme/checkpoint/ee", name="x", params={}, tags={})
+    mirror.run_finished("acme/checkpoint/ee", "FINISHED")
+    assert "did not answer" in mirror.flush(0.2)
+    assert mirror.flush(0.2) == ""
+    assert time.monotonic() - began < 5
+
+
+def test_tracking_can_be_switched_off_and_pointed_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("FT_TRACKING", raising=False)
+    monkeypatch.setenv("FT_STATE", str(tmp_path))
+    assert default_uri() == f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow:5000")
+    assert default_uri() == "http://mlflow:5000"
+    monkeypatch.setenv("FT_TRACKING", "off")
+    assert default_uri() == ""
+    seen: list[int] = []
+
+    class Watcher(Silent):
+        def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
+            seen.append(chunk)
+
+    with mirrored("", logging.getLogger("test"), Watcher()) as observer:
+        observer.steps(Attempt(Store(str(tmp_path / "s")), ADDRESS, 1), 1, b"")
+    assert seen == [1]
+
+
+def test_a_mirror_that_failed_is_replaced_and_a_good_one_is_shared() -> None:
+    good = shared_mirror("sqlite:////nowhere/good.db")
+    assert shared_mirror("sqlite:////nowhere/good.db") is good
+    good._problem = "failed"
+    assert shared_mirror("sqlite:////nowhere/good.db") is not good
+
+
+def test_importing_the_mirror_imports_no_mlflow() -> None:
+    script = "import sys, ft_resources.tracking; raise SystemExit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
