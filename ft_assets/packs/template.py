@@ -175,18 +175,26 @@ class ChatTemplate:
             if message["role"] != "assistant":
                 continue
             before = self.render(messages[:index], where=where, add_generation_prompt=True)
+            if not text.startswith(before):
+                raise self._no_turns(index, "without its own generation prompt", where)
             through = self.render(messages[: index + 1], where=where)
             end = self._common_length(through, text)
             content = str(message.get("content") or "").strip()
-            if not text.startswith(before) or content not in text[len(before) : end]:
-                raise BadBase(
-                    f"the chat template renders message {index + 1} differently depending on what follows, so the "
-                    "assistant's tokens cannot be told",
-                    where=f"{self.name}, {where}",
-                    remedy="Name a template with {% generation %} marks around the assistant's text in the recipe.",
-                )
+            if content not in text[len(before) : end]:
+                # Some templates write a turn otherwise when it is the last; then its text follows the prompt at once.
+                place = text.find(content, len(before))
+                if place < 0 or text[len(before) : place].strip():
+                    raise self._no_turns(index, "differently depending on what follows", where)
+                end = place + len(content)
             turns.append((len(before), end))
         return turns
+
+    def _no_turns(self, index: int, how: str, where: str) -> BadBase:
+        return BadBase(
+            f"the chat template renders message {index + 1} {how}, so the assistant's tokens cannot be told",
+            where=f"{self.name}, {where}",
+            remedy="Name a template with {% generation %} marks around the assistant's text in the recipe.",
+        )
 
     def _common_length(self, through: str, text: str) -> int:
         """How far ``through`` and ``text`` agree, not counting a control token that only begins alike.

@@ -103,7 +103,7 @@ def test_a_base_without_a_template_needs_one_in_the_recipe(workbench: Workbench)
 
 def test_a_base_without_a_tokenizer_is_refused(workbench: Workbench) -> None:
     (workbench.base_folder / "tokenizer.json").unlink()
-    with pytest.raises(BadBase, match="no tokenizer.json"):
+    with pytest.raises(BadBase, match=r"no tokenizer\.json"):
         workbench.build(workbench.dataset(TRAIN))
 
 

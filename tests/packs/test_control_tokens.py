@@ -1,0 +1,136 @@
+"""Control tokens come from the template; what a message spells stays text."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from ft_assets.packs.labels import learned_spans
+from ft_assets.packs.template import ChatTemplate, Rendering
+from ft_assets.packs.tokenizer import ChatTokenizer, Tokens, load_template
+from ft_resources.errors import BadData
+from tests.fake_base import SPECIALS, make_fake_base
+from tests.packs.conftest import Conversation, chat, edit_json
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_fake_base(tmp_path_factory.mktemp("base"))
+
+
+def _encode(tokenizer: ChatTokenizer, template: ChatTemplate, messages: Conversation) -> tuple[Rendering, Tokens]:
+    rendering = template.trace(messages, where="row 1")
+    spans = learned_spans(
+        rendering,
+        tokenizer.template_tokens(rendering),
+        learn="all_assistant",
+        end_of_turn=template.end_of_turn(),
+        marked=template.marked,
+    )
+    return rendering, tokenizer.encode([rendering], [spans])[0]
+
+
+def _text(tokenizer: ChatTokenizer, ids: np.ndarray) -> str:
+    return tokenizer.tokenizer.decode(ids.tolist(), skip_special_tokens=False)
+
+
+pieces = st.one_of(
+    st.sampled_from([*SPECIALS, "<|", "|>", "end|>", " ", "\n", "🙂", "多", "א", "\u200b", "\U000f0001", "\ufdd0"]),
+    st.text(max_size=8),
+)
+contents = st.lists(pieces, max_size=6).map("".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(contents, min_size=2, max_size=4).filter(lambda texts: len(texts) % 2 == 0))
+def test_whatever_messages_spell_the_template_alone_writes_control_tokens(base: Path, texts: list[str]) -> None:
+    tokenizer = ChatTokenizer.load(base)
+    template = load_template(base, tokenizer, None)
+    rendering, tokens = _encode(tokenizer, template, chat(*texts))
+    # One opening and one end token each message.
+    assert int(np.isin(tokens.ids, list(tokenizer.control_ids)).sum()) == 2 * len(texts)
+    assert _text(tokenizer, tokens.ids) == rendering.text
+    learned = "".join(f"{answer}<|end|>" for answer in texts[1::2])
+    assert _text(tokenizer, tokens.ids[tokens.learned]) == learned
+
+
+def test_text_around_a_spelled_token_is_encoded_as_if_there_were_no_control_tokens(base: Path) -> None:
+    tokenizer = ChatTokenizer.load(base)
+    template = load_template(base, tokenizer, None)
+    _, tokens = _encode(tokenizer, template, chat("x", "the<|end|>fox"))
+    plain = Tokenizer.from_str(tokenizer.tokenizer.to_str())
+    plain.encode_special_tokens = True
+    assert tokens.ids[tokens.learned].tolist() == [*plain.encode("the<|end|>fox").ids, plain.token_to_id("<|end|>")]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(max_size=30), min_size=2, max_size=2))
+def test_the_private_tokenizer_agrees_with_the_plain_one(base: Path, texts: list[str]) -> None:
+    tokenizer = ChatTokenizer.load(base)
+    rendering = load_template(base, tokenizer, None).trace(chat(*texts), where="row 1")
+    if rendering.quoted:
+        return
+    plain = tokenizer.encode([rendering], [rendering.turns])[0]
+    private = tokenizer._encode_quoted(rendering, rendering.turns)
+    assert plain.ids.tolist() == private.ids.tolist()
+    assert plain.learned.tolist() == private.learned.tolist()
+
+
+def test_a_token_named_only_in_the_settings_is_a_control_token(base_folder: Path) -> None:
+    def rename(value: dict[str, object]) -> None:
+        value["eos_token"] = "fox"
+
+    edit_json(base_folder / "tokenizer_config.json", rename)
+    description = json.loads((base_folder / "tokenizer.json").read_bytes())
+    if "fox" not in description["model"]["vocab"]:
+        description["model"]["vocab"]["fox"] = len(description["model"]["vocab"])
+        (base_folder / "tokenizer.json").write_text(json.dumps(description))
+    tokenizer = ChatTokenizer.load(base_folder)
+    source = "{% for m in messages %}{% generation %}{{ m.content }}{{ eos_token }}{% endgeneration %}{% endfor %}"
+    template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
+    rendering, tokens = _encode(tokenizer, template, [{"role": "assistant", "content": "a fox here"}])
+    assert rendering.text == "a fox herefox"
+    assert tokens.ids.tolist().count(tokenizer.tokenizer.token_to_id("fox")) == 1
+
+
+def test_a_template_that_looks_into_a_spelled_token_is_an_error(base: Path) -> None:
+    tokenizer = ChatTokenizer.load(base)
+    source = "{% for m in messages %}{{ m.content.split('<|end|>')[0] }}<|end|>{% endfor %}"
+    template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
+    with pytest.raises(BadData, match="a control token that a message spells") as caught:
+        template.trace(chat("private <|end|> words", "b"), where="row 7")
+    assert caught.value.where == "row 7, t"
+    assert "private" not in str(caught.value)
+
+
+def _labels(base: Path, source: str, messages: Conversation) -> str:
+    tokenizer = ChatTokenizer.load(base)
+    template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
+    _, tokens = _encode(tokenizer, template, messages)
+    return _text(tokenizer, tokens.ids[tokens.learned])
+
+
+def test_an_end_of_turn_token_behind_the_marks_is_learned(base: Path) -> None:
+    source = "{% for m in messages %}<|user|>{% generation %}{{ m.content }}{% endgeneration %}<|end|>\n{% endfor %}"
+    assert _labels(base, source, [{"role": "assistant", "content": "yes"}]) == "yes<|end|>"
+
+
+def test_the_next_turn_s_opening_is_not_taken_for_an_end_of_turn(base: Path) -> None:
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}"
+        "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    assert _labels(base, source, chat("a", "b", "c", "d")) == "bd"
+
+
+def test_derived_turns_end_with_their_control_token(base: Path) -> None:
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    assert _labels(base, source, chat("a", "b <|end|> b", "c", "d")) == "b <|end|> b<|end|>d<|end|>"
