@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ def _pack(lengths: list[int], seed: int = 0) -> list[list[int]]:
     """Documents of each window."""
     layout = pack(np.array(lengths, np.int64), max_length=MAX_LENGTH, seed=seed)
     edges = layout.window_offsets
-    return [layout.order[start:end].tolist() for start, end in zip(edges[:-1], edges[1:], strict=True)]
+    return [layout.order[start:end].tolist() for start, end in pairwise(edges)]
 
 
 @given(some_lengths, st.integers(0, 2**31 - 1))

@@ -1,0 +1,237 @@
+"""Every check of the doctor can fail, names the example, and never quotes it."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ft_assets.packs.doctor import Patient, examine
+from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE, verdicts, vocabulary_size
+from ft_assets.packs.examples import Preparer
+from ft_assets.packs.format import IGNORED, SPLITS, write_split
+from ft_assets.packs.packing import pack
+from ft_assets.packs.template import ChatTemplate
+from ft_assets.packs.tokenizer import ChatTokenizer, load_template
+from ft_resources.errors import BadBase
+from tests.fake_base import VOCABULARY
+from tests.packs.conftest import Workbench, chat, example_id
+
+TRAIN = [chat(f"private question {n}?", f"private answer <|end|> {n}", "and?", "so.") for n in range(9)]
+MAX_LENGTH = 128
+
+
+@pytest.fixture
+def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTemplate, tmp_path: Path) -> Patient:
+    """A healthy pack of TRAIN, not yet written."""
+    dataset = workbench.dataset(TRAIN, [chat("where?", "here")])
+    preparer = Preparer(
+        template=template, tokenizer=tokenizer, learn="all_assistant", max_length=MAX_LENGTH, overlong="reject"
+    )
+    folder = tmp_path / "pack"
+    folder.mkdir()
+    return Patient(
+        folder=folder,
+        prepared={
+            split: preparer.prepare(dataset.path(f"{split}.parquet", tmp_path), lambda done, total: None)
+            for split in SPLITS
+        },
+        train_rows=dataset.path("train.parquet", tmp_path),
+        tokenizer=tokenizer,
+        reference=template,
+        vocabulary=VOCABULARY,
+        holdout_ids=frozenset(),
+        max_length=MAX_LENGTH,
+    )
+
+
+def _written(patient: Patient, **files: np.ndarray) -> Patient:
+    """The patient with its files on disk, some arrays of the training split replaced."""
+    for split, prepared in patient.prepared.items():
+        layout = pack(prepared.documents.lengths, max_length=MAX_LENGTH, seed=0)
+        write_split(patient.folder, split, prepared.documents, layout)
+    for name, array in files.items():
+        np.save(patient.folder / f"train.{name}.npy", array)
+    return patient
+
+
+def _array(patient: Patient, name: str) -> np.ndarray:
+    return np.load(_written(patient).folder / f"train.{name}.npy")
+
+
+def _failures(patient: Patient) -> dict[str, str]:
+    return {check["name"]: check["detail"] for check in examine(patient)["checks"] if not check["passed"]}
+
+
+def test_a_healthy_pack_passes_every_check(patient: Patient) -> None:
+    evidence = examine(_written(patient))
+    assert [check["name"] for check in evidence["checks"]] == list(DOCTOR_CHECKS)
+    assert all(check["passed"] for check in evidence["checks"])
+
+
+def test_samples_show_the_learned_text(patient: Patient) -> None:
+    samples = examine(_written(patient))["samples"]
+    assert len(samples) == 3
+    for sample in samples:
+        learned = [sample["text"][start:end] for start, end in sample["learned"]]
+        assert learned[0].startswith("private answer <|end|> ")
+        assert learned[1] == "so.<|end|>"
+
+
+def _unlearn_a_document(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    labels[_offsets(patient)[2] : _offsets(patient)[3]] = IGNORED
+
+
+def _forget_the_end(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    labels[np.flatnonzero((labels != IGNORED) & np.append(labels[1:] == IGNORED, True))[3]] = IGNORED
+
+
+def _double_the_bos(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    ids[_offsets(patient)[1] : _offsets(patient)[1] + 2] = patient.tokenizer.token_id("bos_token")
+
+
+def _add_a_control_token(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    ids[_offsets(patient)[1] + 3] = patient.tokenizer.token_id("pad_token")
+
+
+def _leave_the_vocabulary(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    ids[_offsets(patient)[4] + 3] = VOCABULARY
+
+
+def _offsets(patient: Patient) -> np.ndarray:
+    return _array(patient, "document_offsets")
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        (_unlearn_a_document, "every_example_is_learned_from"),
+        (_forget_the_end, "end_of_turn_is_learned"),
+        (_double_the_bos, "no_doubled_bos"),
+        (_add_a_control_token, "no_control_token_from_text"),
+        (_leave_the_vocabulary, "vocabulary_fits_model"),
+        (_add_a_control_token, "template_is_the_base_s"),
+    ],
+)
+def test_damaged_tokens_are_found_and_the_example_is_named(
+    patient: Patient, damage: Callable[[np.ndarray, np.ndarray, Patient], None], name: str
+) -> None:
+    labels, ids = _array(patient, "labels"), _array(patient, "input_ids")
+    damage(labels, ids, patient)
+    failures = _failures(_written(patient, labels=labels, input_ids=ids))
+    assert name in failures
+    assert "train row " in failures[name]
+    assert "private" not in json.dumps(failures)
+
+
+def test_a_window_over_the_length_is_found(patient: Patient) -> None:
+    failures = _failures(dataclasses.replace(_written(patient), max_length=20))
+    assert "20 are allowed" in failures["within_length"]
+
+
+def test_a_cut_document_is_found(patient: Patient) -> None:
+    offsets = _offsets(patient)
+    offsets[1] -= 2
+    assert "length of its example" in _failures(_written(patient, document_offsets=offsets))["within_length"]
+
+
+def test_a_template_that_renders_otherwise_is_found(patient: Patient) -> None:
+    source = patient.reference.source.replace("<|assistant|>", "<|user|>")
+    other = ChatTemplate(
+        source, name="the other one", variables=patient.tokenizer.named, control=patient.tokenizer.control
+    )
+    failures = _failures(dataclasses.replace(_written(patient), reference=other))
+    assert "rendering by the other one" in failures["template_is_the_base_s"]
+
+
+def test_an_example_of_the_holdout_is_found(patient: Patient) -> None:
+    leaked = dataclasses.replace(_written(patient), holdout_ids=frozenset({example_id(TRAIN[4])}))
+    assert example_id(TRAIN[4])[:12] in _failures(leaked)["holdout_is_absent"]
+
+
+def test_a_tokenizer_without_an_end_fails_the_doctor(workbench: Workbench) -> None:
+    source = (
+        "{% for m in messages %}{{ m.role }}: {% if m.role == 'assistant' %}"
+        "{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}\n{% endfor %}"
+    )
+    artifact = workbench.publish_pack(workbench.dataset([chat("a", "b")]), chat_template=source)
+    failed = {finding.name for finding in verdicts(artifact, vocabulary=VOCABULARY) if not finding.passed}
+    # A marked template counts as a variant of the base's own, which it is not here.
+    assert failed == {"end_of_turn_is_learned", "template_is_the_base_s"}
+
+
+def test_an_unmarked_template_of_the_recipe_may_differ_from_the_base_s(workbench: Workbench) -> None:
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+    )
+    artifact = workbench.publish_pack(workbench.dataset([chat("a", "b")]), chat_template=source)
+    assert all(finding.passed for finding in verdicts(artifact, vocabulary=VOCABULARY))
+
+
+def test_an_embedding_smaller_than_the_one_the_pack_was_made_for_fails(workbench: Workbench) -> None:
+    # Packs are shared by bases with one tokenizer, whose embeddings may differ.
+    artifact = workbench.publish_pack(workbench.dataset([chat("a", "b")]))
+    findings = {finding.name: finding for finding in verdicts(artifact, vocabulary=3)}
+    assert [name for name, finding in findings.items() if not finding.passed] == ["vocabulary_fits_model"]
+    assert "does not fit an embedding of 3 rows" in findings["vocabulary_fits_model"].detail
+
+
+def _without_evidence(folder: Path) -> None:
+    (folder / EVIDENCE).unlink()
+
+
+def _with_other_tokens(folder: Path) -> None:
+    ids = np.load(folder / "train.input_ids.npy")
+    np.save(folder / "train.input_ids.npy", ids + 1)
+
+
+def _without_a_check(folder: Path) -> None:
+    evidence = json.loads((folder / EVIDENCE).read_bytes())
+    evidence["checks"] = evidence["checks"][1:]
+    (folder / EVIDENCE).write_text(json.dumps(evidence))
+
+
+@pytest.mark.parametrize(
+    ("change", "failed", "detail"),
+    [
+        (_without_evidence, set(DOCTOR_CHECKS), "no evidence"),
+        (_with_other_tokens, set(DOCTOR_CHECKS), "stale"),
+        (_without_a_check, {next(iter(DOCTOR_CHECKS))}, "lacks this check"),
+    ],
+)
+def test_missing_and_stale_evidence_fails(
+    workbench: Workbench, change: Callable[[Path], None], failed: set[str], detail: str
+) -> None:
+    result = workbench.build(workbench.dataset([chat("a", "b")]))
+    change(result.folder)
+    findings = verdicts(workbench.publish_folder("token_pack", result.folder), vocabulary=VOCABULARY)
+    assert {finding.name for finding in findings if not finding.passed} == failed
+    assert all(detail in finding.detail for finding in findings if not finding.passed)
+
+
+@pytest.mark.parametrize("config", [{}, {"vocab_size": None}, [], {"text_config": {}}])
+def test_a_config_without_a_vocabulary_is_refused(config: Any) -> None:
+    with pytest.raises(BadBase, match="how large its vocabulary is"):
+        vocabulary_size(json.dumps(config).encode())
+
+
+def test_the_vocabulary_of_a_nested_text_model_is_found() -> None:
+    assert vocabulary_size(b'{"text_config": {"vocab_size": 7}}') == 7
+
+
+def test_the_page_of_samples_escapes_row_text(workbench: Workbench) -> None:
+    result = workbench.build(workbench.dataset([chat("<script>alert(1)</script>", "<b>bold</b>")]))
+    page = (result.folder / "report/samples.html").read_text()
+    assert "<script>" not in page
+    assert "<mark>&lt;b&gt;bold&lt;/b&gt;&lt;|end|&gt;</mark>" in page
+
+
+def test_the_template_of_the_base_is_the_reference_of_its_marked_variant(workbench: Workbench) -> None:
+    tokenizer = ChatTokenizer.load(workbench.base_folder)
+    own = load_template(workbench.base_folder, tokenizer, None).source
+    artifact = workbench.publish_pack(workbench.dataset([chat("a", "b")]), chat_template=own + "{# a variant #}")
+    assert all(finding.passed for finding in verdicts(artifact, vocabulary=VOCABULARY))
