@@ -1,0 +1,126 @@
+"""The demo's data set, made on the user's machine from the standard library of the Python that runs it.
+
+Real text, no network and no licence question: nothing of it is shipped. Each row's `source` is the top-level
+module that it comes from; splitting by it (``dataset.yaml``) keeps whole modules out of training. A share of
+rows are plain continuations of a shipped public-domain text (kind "replay"): they keep the base's general
+ability alive while it learns the task. What this does not do: judge quality, or make a useful assistant.
+"""
+
+import hashlib
+import json
+import sysconfig
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
+
+from ft_assets.demo.questions import Question, questions_in
+
+REPLAY_FILE = Path(__file__).with_name("replay.txt")
+REPLAY_KIND = "replay"
+REPLAY_SOURCE = "replay"
+"""One group, whose hash puts it on the training side: free text in the holdout could only be scored as wrong."""
+QUOTAS: Mapping[str, int] = MappingProxyType(
+    {
+        "default": 1600,
+        "next_argument": 1100,
+        "base_class": 600,
+        "returns": 1300,
+        "raises": 500,
+        REPLAY_KIND: 700,
+    }
+)
+"""Most rows of a kind; the library may hold fewer."""
+ANSWER_SHARE = 0.04
+"""No answer fills more than this share of its kind's quota: always saying the commonest one must not pay."""
+SOURCE_SHARE = 0.08
+"""No module fills more than this share of its kind's quota: the holdout must not hang on one module."""
+_SKIPPED = frozenset(  # not the library proper; distutils and lib2to3 are gone from newer Pythons
+    {"distutils", "test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "pydoc_data", "__phello__"}
+    | {"site-packages", "dist-packages"}
+)
+Row = dict[str, object]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DemoDataset:
+    """Where the rows went and how many there are; `counts` is rows by kind."""
+
+    path: Path
+    rows: int
+    counts: Mapping[str, int]
+
+
+def build_demo_dataset(out: Path) -> DemoDataset:
+    """Write the data set to the file `out` (JSON lines). Same Python and same shipped text: same bytes."""
+    questions = balanced(library_questions())
+    rows: list[Row] = [
+        {"messages": _messages(q.prompt, q.answer), "source": q.source, "kind": q.kind} for q in questions
+    ]
+    rows += replay_rows(REPLAY_FILE.read_text(encoding="utf-8"), QUOTAS[REPLAY_KIND])
+    rows.sort(key=lambda row: _rank(json.dumps(row["messages"])))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return DemoDataset(path=out, rows=len(rows), counts=dict(sorted(Counter(str(r["kind"]) for r in rows).items())))
+
+
+def library_files() -> Iterator[tuple[str, Path]]:
+    """(top-level module, file) of the running Python's standard library, in a fixed order."""
+    library = Path(sysconfig.get_paths()["stdlib"])
+    for path in sorted(library.rglob("*.py")):
+        parts = path.relative_to(library).parts
+        if not any(p in _SKIPPED or p.startswith("config-") for p in parts):
+            yield parts[0].removesuffix(".py"), path
+
+
+def library_questions() -> Iterator[Question]:
+    """Every question of every readable module. Unreadable files are left out: a distribution may ship oddities."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # not our code, nothing the user could do
+        for source, path in library_files():
+            try:
+                yield from questions_in(path.read_text(encoding="utf-8"), source)
+            except (SyntaxError, UnicodeDecodeError):
+                continue
+
+
+def balanced(questions: Iterable[Question]) -> list[Question]:
+    """A fixed pseudo-random choice within the quotas, the caps on answers and modules, two rows per function.
+
+    The order is by hash, not by file, so dropping one module from a Python changes few other choices.
+    """
+    taken: list[Question] = []
+    used: Counter[tuple[str, ...]] = Counter()
+    for question in sorted(set(questions), key=lambda q: (_rank(q.prompt), q.source)):
+        quota = QUOTAS[question.kind]
+        limits = {
+            (question.kind,): quota,
+            (question.kind, "answer", question.answer): max(1, int(quota * ANSWER_SHARE)),
+            (question.kind, "source", question.source): max(1, int(quota * SOURCE_SHARE)),
+            (question.kind, "owner", question.owner): 2,
+            ("prompt", question.prompt): 1,
+        }
+        if all(used[key] < limit for key, limit in limits.items()):
+            taken.append(question)
+            used.update(limits.keys())
+    return taken
+
+
+def replay_rows(text: str, count: int) -> list[Row]:
+    """Neighbouring paragraphs of the shipped text as "go on" exchanges, `count` at most."""
+    blocks = [b for b in text.split("\n\n") if b]
+    rows: list[Row] = []
+    for first, second in pairwise(blocks):
+        rows.append({"messages": _messages(first, second), "source": REPLAY_SOURCE, "kind": REPLAY_KIND})
+    return rows[:count]
+
+
+def _messages(prompt: str, answer: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
+
+
+def _rank(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

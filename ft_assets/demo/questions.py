@@ -1,0 +1,115 @@
+"""Questions with exactly one right answer, read off Python source by its syntax tree (nothing is imported).
+
+Every question shows a piece of code and asks for something that stands in it verbatim, so an answer is right or
+wrong without judgement, and a model that learned to *look* generalises to modules that it never saw.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+MAX_CODE = 480
+MAX_ANSWER = 32
+KINDS = ("default", "next_argument", "base_class", "returns", "raises")
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_BOUND = ("self", "cls")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """`owner` identifies what the code shows, so that one function does not fill the data set."""
+
+    kind: str
+    source: str
+    owner: str
+    prompt: str
+    answer: str
+
+
+def questions_in(code: str, source: str) -> Iterator[Question]:
+    """Every question that `code`, a module of the top-level package `source`, gives rise to.
+
+    Raises SyntaxError or ValueError where the text is not Python; the caller decides whether that matters.
+    """
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if isinstance(node, _Function):
+            for kind, shown, asked, answer in _about_function(node):
+                if len(shown) <= MAX_CODE and 0 < len(answer) <= MAX_ANSWER and "\n" not in answer:
+                    yield Question(kind=kind, source=source, owner=shown, prompt=f"{shown}\n\n{asked}", answer=answer)
+    yield from _about_classes(tree, source)
+
+
+def signature(node: _Function) -> str:
+    """One line, as the interpreter would print it: ``def seek(self, offset, whence=0)``."""
+    prefix = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+    return f"{prefix} {node.name}({ast.unparse(node.args)})"
+
+
+def _about_function(node: _Function) -> Iterator[tuple[str, str, str, str]]:
+    """(kind, code shown, question, answer)."""
+    shown = signature(node)
+    positional = [*node.args.posonlyargs, *node.args.args]
+    firsts = positional[len(positional) - len(node.args.defaults) :]
+    pairs = [*zip(firsts, node.args.defaults, strict=True)]
+    pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
+    for argument, default in pairs:
+        if len(positional) + len(node.args.kwonlyargs) > 2:
+            yield "default", shown, f"What is the default of {argument.arg}?", ast.unparse(default)
+    names = [a.arg for a in positional if a.arg not in _BOUND]
+    for before, after in pairwise(names):
+        if len(names) > 2:
+            yield "next_argument", shown, f"Which argument comes after {before}?", after
+    yield from _about_body(node)
+
+
+def _about_body(node: _Function) -> Iterator[tuple[str, str, str, str]]:
+    """Questions on what a short function returns or raises, shown whole but for its docstring."""
+    inside = [child for statement in node.body for child in ast.walk(statement)]
+    if len(inside) > 120 or any(isinstance(n, (*_FUNCTIONS, ast.Yield, ast.YieldFrom)) for n in inside):
+        return
+    returns = [n.value for n in inside if isinstance(n, ast.Return) and n.value is not None]
+    raised = [n.exc for n in inside if isinstance(n, ast.Raise) and n.exc is not None]
+    if len(returns) != 1 and len(raised) != 1:
+        return
+    body = _without_docstring(node)
+    if len(body) > 1 and len(returns) == 1:
+        yield "returns", _source(node, body), f"What does {node.name} return?", ast.unparse(returns[0])
+    if len(raised) == 1:
+        error = raised[0].func if isinstance(raised[0], ast.Call) else raised[0]
+        if isinstance(error, (ast.Name, ast.Attribute)) and _is_class_name(error):
+            yield "raises", _source(node, body), f"What does {node.name} raise?", ast.unparse(error)
+
+
+def _is_class_name(node: ast.Name | ast.Attribute) -> bool:
+    """``ValueError`` and ``socket.gaierror`` name an exception; ``raise error`` re-raises a variable."""
+    return isinstance(node, ast.Attribute) or node.id[:1].isupper()
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def _about_classes(tree: ast.Module, source: str) -> Iterator[Question]:
+    """The base of one class among up to four neighbours' headers, so that the name has to be looked up."""
+    found = [n for n in tree.body if isinstance(n, ast.ClassDef) and len(n.bases) == 1 and not n.keywords]
+    for start in range(0, len(found), 4):
+        group = found[start : start + 4]
+        shown = "\n".join(f"class {n.name}({ast.unparse(n.bases[0])})" for n in group)
+        if len({n.name for n in group}) < len(group) or len(shown) > MAX_CODE:
+            continue
+        for node in group:
+            answer = ast.unparse(node.bases[0])
+            if len(answer) <= MAX_ANSWER:
+                prompt = f"{shown}\n\nWhat is the base class of {node.name}?"
+                yield Question(kind="base_class", source=source, owner=prompt, prompt=prompt, answer=answer)
+
+
+def _without_docstring(node: _Function) -> list[ast.stmt]:
+    return node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+
+
+def _source(node: _Function, body: list[ast.stmt]) -> str:
+    lines = "\n".join(ast.unparse(statement) for statement in body).splitlines()
+    return "\n".join([signature(node) + ":", *(f"    {line}" for line in lines)])
