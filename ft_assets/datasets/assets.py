@@ -1,0 +1,89 @@
+"""The assets ``raw_dataset`` and ``dataset``: one partition for each dataset version."""
+
+import base64
+import tempfile
+from pathlib import Path
+
+import dagster as dg
+
+from ft_assets import identity
+from ft_assets.datasets.pictures import length_histogram_png
+from ft_assets.datasets.rows import REASONS, Reason
+from ft_assets.glue import common_metadata, run_work
+from ft_assets.partitions import dataset_partitions
+from ft_resources.artifacts import Artifact
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+
+_REPORT = "report/report.html"
+
+
+@dg.asset(
+    partitions_def=dataset_partitions,
+    group_name="data",
+    kinds={"file"},
+    owners=["team:ml-platform"],
+    code_version=identity.CODE_VERSIONS["raw_dataset"],
+)
+def raw_dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
+    """The uploaded bytes, untouched, and the dataset policy they came with."""
+    artifact = identity.raw_dataset(store.artifacts, context.partition_key)
+    with tempfile.TemporaryDirectory(prefix="ft-verify-") as scratch:
+        for name in artifact.manifest.files:
+            artifact.path(name, Path(scratch))
+    context.log.info(f"{artifact.address}: every file matches its sha256")
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(artifact.digest),
+        metadata={
+            **common_metadata(artifact),
+            "dagster/row_count": dg.MetadataValue.int(artifact.facts["rows"]),
+            "uploaded_by": dg.MetadataValue.text(artifact.manifest.actor),
+            "policy": dg.MetadataValue.json(artifact.manifest.identity["params"]["policy"]),
+        },
+    )
+
+
+@dg.asset(
+    partitions_def=dataset_partitions,
+    deps=["raw_dataset"],
+    group_name="data",
+    kinds={"python", "parquet"},
+    owners=["team:ml-platform"],
+    code_version=identity.CODE_VERSIONS["dataset"],
+)
+def dataset(
+    context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
+) -> dg.MaterializeResult:
+    """Curated train, validation and holdout rows, and the validation report that the tenant reads."""
+    request = identity.dataset_request(store.artifacts, context.partition_key)
+    artifact = run_work(context, store, launcher, request)
+    for warning in artifact.facts["warnings"]:
+        context.log.warning(warning)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(artifact.digest), metadata={**common_metadata(artifact), **_metadata(artifact)}
+    )
+
+
+def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
+    """Numbers, the length histogram and the report's place; never a row's text."""
+    facts, rows = artifact.facts, artifact.facts["rows"]
+    histogram = facts["length_histogram"]
+    picture = base64.b64encode(length_histogram_png(histogram["edges"], histogram["counts"])).decode()
+    dropped = "\n".join(
+        f"| {REASONS[Reason(reason)]} | {count:,} |" for reason, count in sorted(facts["dropped"].items())
+    )
+    return {
+        "dagster/row_count": dg.MetadataValue.int(sum(rows.values())),
+        **{f"rows_{split}": dg.MetadataValue.int(count) for split, count in rows.items()},
+        "rows_uploaded": dg.MetadataValue.int(facts["rows_read"]),
+        "left_out": dg.MetadataValue.md(f"| why | rows |\n|---|---:|\n{dropped}" if dropped else "nothing"),
+        "lengths": dg.MetadataValue.md(f"![examples by length](data:image/png;base64,{picture})"),
+        "report": _link(artifact),
+        "warnings": dg.MetadataValue.md("\n".join(f"- {text}" for text in facts["warnings"]) or "none"),
+    }
+
+
+def _link(artifact: Artifact) -> dg.MetadataValue:
+    """Where the report page is: a file to open where the store is local disk, else its URL in the store."""
+    location = artifact.location(_REPORT)
+    local = artifact.store.local_path(location)
+    return dg.MetadataValue.path(local) if local else dg.MetadataValue.url(f"{artifact.store.url}/{location}")
