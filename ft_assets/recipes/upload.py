@@ -5,7 +5,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.artifacts import MANIFEST, Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.errors import UserError
 
@@ -43,10 +43,12 @@ def publish_upload(
             actor=actor,
         )
     if artifact.digest != content:
+        # No name points to it yet, and it must not stand at the address of other content.
+        artifacts.store.delete(f"{address}/{MANIFEST}")
         raise UserError(
             "the files changed while they were uploaded",
             where=str(next(iter(files.values())).parent),
-            remedy=f"Remove {address} from the store and register again, with nobody writing to the folder.",
+            remedy="Register again when nobody writes to the folder.",
         )
     return artifact
 

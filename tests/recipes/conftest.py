@@ -1,0 +1,67 @@
+"""A store with one suite, a tiny base beside it, and a writer of recipe files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ft_assets.evals.suites import add_suite
+from ft_resources.store import Store
+from tests.fake_base import make_fake_base
+
+SUITE = "tiny-suite.v1"
+
+
+def contents(store: Store) -> dict[str, bytes]:
+    """Every object of a local store, to compare before and after."""
+    assert store.root is not None
+    return {str(path.relative_to(store.root)): path.read_bytes() for path in store.root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def suite_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    items = [{"question": f"{n} is", "choices": ["odd", "even"], "answer": n % 2} for n in range(6)]
+    (folder / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    task = {
+        "task": "parity",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{question}}",
+        "doc_to_choice": "choices",
+        "doc_to_target": "answer",
+    }
+    (folder / "parity.yaml").write_text(yaml.safe_dump(task))
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path, suite_folder: Path) -> Store:
+    store = Store(str(tmp_path / "store"))
+    add_suite(store, suite_folder, SUITE, "ann")
+    return store
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return make_fake_base(tmp_path / "base")
+
+
+@pytest.fixture
+def write_recipe(tmp_path: Path, base: Path) -> Callable[..., Path]:
+    """Writes a recipe file beside the base; keyword arguments replace or, with None as value, remove fields."""
+
+    def write(**changes: Any) -> Path:
+        recipe: dict[str, Any] = {"key": "tiny.v1", "base": "folder:./base", "evaluation": {"suites": [SUITE]}}
+        recipe = {name: value for name, value in (recipe | changes).items() if value is not None}
+        path = tmp_path / "recipe.yaml"
+        path.write_text(yaml.safe_dump(recipe))
+        return path
+
+    return write

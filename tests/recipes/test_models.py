@@ -1,0 +1,195 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from ft_assets.evals.suite_task import SuiteTask
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.resolve import with_written, written_paths
+from ft_assets.recipes.strict import _models_in, parse_strict
+from ft_resources.errors import BadRecipe
+
+DIGEST = "0" * 64
+
+
+def recipe(**changes: Any) -> Recipe:
+    return parse_strict(Recipe, {"key": "tiny.v1", "base": "folder:./base", **changes}, "recipe.yaml")
+
+
+def complaint(**changes: Any) -> str:
+    with pytest.raises(BadRecipe) as caught:
+        recipe(**changes)
+    return caught.value.what
+
+
+def models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    yield model
+    for field in model.model_fields.values():
+        for child in _models_in(field.annotation):
+            yield from models_below(child)
+
+
+@pytest.mark.parametrize("root", [Recipe, SuiteTask])
+def test_every_public_field_is_described(root: type[BaseModel]) -> None:
+    for model in models_below(root):
+        for name, field in model.model_fields.items():
+            description = field.description or ""
+            assert len(description) > 10, f"{model.__name__}.{name} is not described"
+            assert description.endswith("."), f"{model.__name__}.{name} is not described by a sentence"
+
+
+def test_a_recipe_needs_only_a_key_and_a_base() -> None:
+    settled, _ = recipe().resolved()
+    assert settled.training.learning_rate == 2e-4
+    assert settled.lora.alpha == 32
+    assert settled.training.precision == "fp32"
+    assert settled.hardware.device == "cpu"
+
+
+def test_full_fine_tuning_resolves_to_a_lower_rate() -> None:
+    assert recipe(variant="full").resolved()[0].training.learning_rate == 2e-5
+
+
+def test_a_gpu_makes_auto_mean_cuda_and_bf16() -> None:
+    settled, origins = recipe(hardware={"gpus": 1}).resolved()
+    assert (settled.hardware.device, settled.training.precision) == ("cuda", "bf16")
+    assert origins["training.precision"] == "auto: bf16 on cuda"
+
+
+def test_every_setting_has_an_origin() -> None:
+    settled, origins = recipe(training={"epochs": 2, "learning_rate": 0.1}).resolved()
+    assert origins["training.epochs"] == "recipe"
+    assert origins["training.learning_rate"] == "recipe"
+    assert origins["training.seed"] == "default"
+    assert origins["lora.alpha"] == "auto: twice the rank of 16"
+    assert set(origins) == set(flat(settled.model_dump()))
+
+
+def test_nothing_is_auto_once_resolved_and_resolving_again_changes_nothing() -> None:
+    settled, _ = recipe().resolved()
+    assert "auto" not in flat(settled.model_dump()).values()
+    assert settled.resolved()[0] == settled
+
+
+def test_a_written_auto_is_told_from_a_default_in_its_reason_only() -> None:
+    assert recipe(lora={"alpha": "auto"}).resolved()[1]["lora.alpha"].startswith("auto: ")
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, item in value.items():
+        found |= flat(item, f"{prefix}{name}.") if isinstance(item, dict) else {f"{prefix}{name}": item}
+    return found
+
+
+written = st.fixed_dictionaries(
+    {},
+    optional={
+        "description": st.text(max_size=20),
+        "variant": st.sampled_from(["lora", "full"]),
+        "lora": st.fixed_dictionaries(
+            {}, optional={"rank": st.integers(1, 1024), "target_modules": st.just(["q_proj", "v_proj"])}
+        ),
+        "training": st.fixed_dictionaries(
+            {}, optional={"epochs": st.integers(1, 9), "learning_rate": st.just("auto") | st.floats(1e-6, 1.0)}
+        ),
+        "evaluation": st.fixed_dictionaries({}, optional={"seed": st.integers(0, 99)}),
+    },
+)
+
+
+@given(written)
+def test_a_stored_recipe_means_and_explains_the_same_as_the_written_one(changes: dict[str, Any]) -> None:
+    first = recipe(**changes)
+    stored = parse_strict(Recipe, first.model_dump(mode="json"), "store")
+    again = with_written(stored, written_paths(first))
+    assert again == first
+    assert again.resolved() == first.resolved()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"trainin": {}}, "trainin: unknown key; did you mean 'training'?"),
+        ({"training": {"learning_rat": 1}}, "training.learning_rat: unknown key; did you mean 'learning_rate'?"),
+        ({"gates": {"task_gain": {"min_relativ": 1}}}, "gates.task_gain.min_relativ: unknown key; did you mean 'min_r"),
+        ({"method": "dpo"}, "method: 'dpo' is planned and not available yet"),
+        ({"method": "rlhf"}, "method: should be 'sft'"),
+        ({"variant": "qlora"}, "variant: 'qlora' is planned and not available yet"),
+        ({"base": "artifact:acme/adapter/123"}, "not supported yet"),
+        ({"base": "./base"}, "base: should be folder:PATH"),
+        ({"base": "hub:org/name"}, "such as hub:org/name@main"),
+        ({"base": "hub:org/../x@main"}, "should be hub:ORG/NAME@REVISION"),
+        ({"base": "folder:sha256:abc"}, "64 lower-case hexadecimal"),
+        ({"key": "Tiny.v1"}, "key: 'Tiny' cannot be part of a recipe key"),
+        ({"key": "tiny"}, "key: a recipe key has the form"),
+        ({"training": {"micro_batch_size": 7}}, "micro_batch_size (7) should divide global_batch_size (64)"),
+        ({"training": {"epochs": 0}}, "training.epochs: should be greater than or equal to 1"),
+        ({"training": {"epochs": 1.5}}, "training.epochs"),
+        ({"training": {"learning_rate": 0}}, "training.learning_rate: should be greater than 0"),
+        ({"training": {"learning_rate": float("nan")}}, "training.learning_rate"),
+        ({"lora": {"alpha": 0}}, "lora.alpha"),
+        ({"lora": {"target_modules": []}}, "lora.target_modules"),
+        ({"lora": {"target_modules": ["q_proj", "q_proj"]}}, "lora.target_modules: lists something twice"),
+        ({"packing": {"max_length": 3}}, "packing.max_length"),
+        ({"hardware": {"device": "cuda"}}, "hardware: device cuda needs gpus"),
+        ({"hardware": {"device": "cpu", "gpus": 1}}, "contradict"),
+        ({"evaluation": {"suites": []}}, "evaluation.suites"),
+        ({"evaluation": {"suites": ["tiny"]}}, "evaluation.suites[0]: a suite key has the form"),
+        ({"evaluation": {"suites": ["a.v1", "a.v1"]}}, "evaluation.suites: lists something twice"),
+        ({"evaluation": {"holdout": {"metrics": []}}}, "gates.task_gain.metric: 'exact_match' is not measured"),
+        ({"chat_template": ""}, "chat_template"),
+    ],
+)
+def test_a_senseless_setting_is_named(changes: dict[str, Any], expected: str) -> None:
+    assert expected in complaint(**changes)
+
+
+def test_perplexity_is_always_measured() -> None:
+    recipe(evaluation={"holdout": {"metrics": []}}, gates={"task_gain": {"metric": "perplexity"}})
+
+
+@pytest.mark.parametrize(
+    "base",
+    ["folder:/models/x", f"folder:sha256:{DIGEST}", "hub:org/name@main", "hub:gpt2@607a30d", "hub:o/n@refs/pr/1"],
+)
+def test_every_form_of_base_is_read(base: str) -> None:
+    assert recipe(base=base).base_reference is not None
+
+
+def test_recipes_are_frozen_and_hashable() -> None:
+    one = recipe(lora={"target_modules": ["q_proj"]})
+    assert len({one, recipe(lora={"target_modules": ["q_proj"]})}) == 1
+    with pytest.raises(ValidationError):
+        one.training.epochs = 3  # type: ignore[misc]
+
+
+def test_only_what_touches_tokens_decides_a_pack() -> None:
+    first = recipe().token_settings()
+    assert recipe(training={"learning_rate": 0.5}, lora={"rank": 2}, key="other.v9").token_settings() == first
+    assert recipe(packing={"max_length": 512}).token_settings() != first
+    assert recipe(chat_template="{{ x }}").token_settings() != first
+    assert recipe(training={"seed": 1}).token_settings() != first
+
+
+def test_cadences_and_hardware_do_not_decide_a_checkpoint() -> None:
+    first = recipe().training_settings()
+    other = recipe(
+        training={"checkpoint_every_steps": 7, "checkpoint_every_minutes": 1.0},
+        hardware={"max_gpu_hours": 2.0},
+        gates={"task_gain": {"min_relative": 0.5}},
+    )
+    assert other.training_settings() == first
+    assert recipe(training={"epochs": 2}).training_settings() != first
+
+
+def test_a_written_default_decides_the_same_as_an_absent_one() -> None:
+    written_out = recipe(lora={"alpha": 32}, training={"learning_rate": 2e-4, "precision": "fp32"})
+    assert written_out.training_settings() == recipe().training_settings()
+
+
+def test_adapter_settings_do_not_decide_a_full_training() -> None:
+    assert recipe(variant="full", lora={"rank": 2}).training_settings() == recipe(variant="full").training_settings()

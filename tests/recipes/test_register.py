@@ -1,0 +1,249 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ft_assets.recipes.register import StoredRecipe, get_recipe, list_recipes, register_recipe
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.store import Store
+from tests.fake_base import CHAT_TEMPLATE, make_fake_base
+from tests.fake_hub import FakeHub
+from tests.recipes.conftest import SUITE, contents
+
+Write = Callable[..., Path]
+
+
+def refused(store: Store, path: Path, error: type[UserError] = BadRecipe, hub: FakeHub | None = None) -> str:
+    """The text of the error, after checking that the store is as it was."""
+    before = contents(store)
+    with pytest.raises(error) as caught:
+        register_recipe(store, path, actor="ann", hub=hub)
+    assert contents(store) == before
+    assert caught.value.where
+    assert caught.value.remedy
+    return str(caught.value)
+
+
+def test_a_registered_recipe_is_found_with_its_lock(store: Store, write_recipe: Write, base: Path) -> None:
+    path = write_recipe(training={"epochs": 3})
+    done = register_recipe(store, path, actor="ann")
+    stored = get_recipe(store, "tiny.v1")
+    assert done.created
+    assert list_recipes(store) == ["tiny.v1"]
+    assert (stored.digest, stored.lock) == (done.digest, done.lock)
+    assert stored.recipe.training.epochs == 3
+    assert stored.recipe.resolved()[1]["training.epochs"] == "recipe"
+    assert stored.recipe.base == f"folder:sha256:{done.lock.digest}"
+    upload = Artifacts(store).get(Address.parse(done.lock.upload or ""))
+    assert upload.digest == done.lock.digest
+    assert upload.address.tenant == "shared"
+    assert upload.read("model.safetensors") == (base / "model.safetensors").read_bytes()
+    assert set(upload.manifest.files) == {path.name for path in base.iterdir()}
+
+
+def test_a_tenants_recipe_keeps_its_base_below_the_tenant(store: Store, write_recipe: Write) -> None:
+    done = register_recipe(store, write_recipe(key="acme.tiny.v1"), actor="ann")
+    assert (done.lock.upload or "").startswith("acme/base_upload/")
+
+
+def test_registering_the_same_again_changes_nothing(store: Store, write_recipe: Write) -> None:
+    first = register_recipe(store, write_recipe(), actor="ann")
+    before = contents(store)
+    again = register_recipe(store, write_recipe(), actor="bob")
+    assert not again.created
+    assert (again.digest, again.lock) == (first.digest, first.lock)
+    assert contents(store) == before
+
+
+def test_what_is_written_out_as_its_default_is_the_same_recipe(store: Store, write_recipe: Write) -> None:
+    register_recipe(store, write_recipe(), actor="ann")
+    assert not register_recipe(store, write_recipe(training={"epochs": 1}), actor="ann").created
+
+
+def test_a_key_reused_with_other_content_is_refused_with_the_fields(store: Store, write_recipe: Write) -> None:
+    register_recipe(store, write_recipe(), actor="ann")
+    text = refused(store, write_recipe(training={"epochs": 2}, packing={"max_length": 64}))
+    assert "already registered with other content" in text
+    assert "training.epochs, packing.max_length" in text
+    assert "use key tiny.v2" in text
+
+
+def test_a_changed_base_folder_is_other_content(store: Store, write_recipe: Write, base: Path) -> None:
+    register_recipe(store, write_recipe(), actor="ann")
+    make_fake_base(base, seed=1)
+    assert "it differs in base" in refused(store, write_recipe())
+
+
+def test_a_folder_can_be_named_by_digest_once_it_was_uploaded(store: Store, write_recipe: Write, base: Path) -> None:
+    first = register_recipe(store, write_recipe(), actor="ann")
+    shutil.rmtree(base)
+    named = write_recipe(key="acme.tiny.v1", base=f"folder:sha256:{first.lock.digest}")
+    second = register_recipe(store, named, actor="ann")
+    assert second.created
+    assert second.lock == first.lock
+
+
+def test_another_tenants_folder_cannot_be_named_by_digest(store: Store, write_recipe: Write) -> None:
+    first = register_recipe(store, write_recipe(key="acme.tiny.v1"), actor="ann")
+    text = refused(store, write_recipe(key="rival.tiny.v1", base=f"folder:sha256:{first.lock.digest}"))
+    assert "no folder with digest" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"trainin": {}}, "did you mean 'training'?"),
+        ({"training": {"learning_rat": 1}}, "training.learning_rat: unknown key; did you mean 'learning_rate'?"),
+        ({"key": "a|b.v1"}, "key: 'a|b' cannot be part of a recipe key"),
+        ({"evaluation": {"suites": ["tiny-suit.v1"]}}, f"did you mean '{SUITE}'?"),
+        ({"base": "folder:sha256:" + "0" * 64}, "this store has no folder with digest"),
+        ({"chat_template": "missing.jinja"}, "cannot be read (No such file or directory)"),
+    ],
+)
+def test_a_recipe_that_means_nothing_is_refused(
+    store: Store, write_recipe: Write, changes: dict[str, object], expected: str
+) -> None:
+    text = refused(store, write_recipe(**changes))
+    assert expected in text
+    assert "recipe.yaml" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "should be a mapping, not null"),
+        (b"key: tiny.v1\nbase: \xff", "line 2: this is not UTF-8 text"),
+        (b"key: tiny.v1\nkey: other.v1", "line 2, column 1: key 'key' is here again"),
+        (b"x" * 300_000, "larger than 256 KiB"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_refused(store: Store, tmp_path: Path, data: bytes, expected: str) -> None:
+    (tmp_path / "recipe.yaml").write_bytes(data)
+    assert expected in refused(store, tmp_path / "recipe.yaml")
+
+
+def test_a_missing_recipe_file_is_refused(store: Store, tmp_path: Path) -> None:
+    assert "No such file" in refused(store, tmp_path / "nowhere.yaml")
+
+
+def test_a_missing_base_folder_is_refused(store: Store, write_recipe: Write) -> None:
+    assert "there is no folder" in refused(store, write_recipe(base="folder:./bse"), BadBase)
+
+
+def test_a_base_without_a_template_needs_a_recipe_that_names_one(
+    store: Store, write_recipe: Write, tmp_path: Path
+) -> None:
+    make_fake_base(tmp_path / "base", with_template=False)
+    assert "no chat template and the recipe names none" in refused(store, write_recipe(), BadBase)
+    (tmp_path / "mine.jinja").write_text(CHAT_TEMPLATE)
+    done = register_recipe(store, write_recipe(chat_template="mine.jinja"), actor="ann")
+    assert get_recipe(store, "tiny.v1").recipe.chat_template == CHAT_TEMPLATE
+    # The same holds where the folder is only named by its digest.
+    text = refused(store, write_recipe(key="other.v1", base=f"folder:sha256:{done.lock.digest}"))
+    assert "no chat template and the recipe names none" in text
+
+
+def test_a_template_with_a_mistake_is_refused_with_its_line(store: Store, write_recipe: Write, tmp_path: Path) -> None:
+    (tmp_path / "mine.jinja").write_text("{% for m in messages %}\n{{ m.content\n{% endfor %}")
+    text = refused(store, write_recipe(chat_template="mine.jinja"), BadBase)
+    assert "mine.jinja" in text
+    assert "line 3" in text
+
+
+def test_an_unknown_key_comes_with_the_nearest_registered_one(store: Store, write_recipe: Write) -> None:
+    register_recipe(store, write_recipe(key="docs-qa.v1"), actor="ann")
+    with pytest.raises(UserError, match=r"there is no recipe 'docs-q\.v1'; did you mean 'docs-qa\.v1'\?"):
+        get_recipe(store, "docs-q.v1")
+
+
+def test_of_two_writers_one_wins_and_the_other_learns_what_differs(
+    store: Store, write_recipe: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = write_recipe(training={"epochs": 9})
+    rival = written.rename(written.with_name("rival.yaml"))
+    create = Store.create_json
+
+    def create_late(self: Store, path: str, value: object) -> bool:
+        """Another registration comes between our look at the name and our taking it."""
+        if path == "names/recipe/tiny.v1.json":
+            monkeypatch.setattr(Store, "create_json", create)
+            register_recipe(store, rival, actor="bob")
+        return create(self, path, value)
+
+    monkeypatch.setattr(Store, "create_json", create_late)
+    with pytest.raises(BadRecipe, match=r"differs in training\.epochs"):
+        register_recipe(store, write_recipe(), actor="ann")
+    assert get_recipe(store, "tiny.v1").recipe.training.epochs == 9
+
+
+def test_a_base_that_changes_while_it_is_uploaded_is_not_registered(
+    store: Store, write_recipe: Write, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = Artifacts.publish
+
+    def publish_late(self: Artifacts, *args: object, **keywords: object) -> object:
+        monkeypatch.setattr(Artifacts, "publish", publish)
+        make_fake_base(base, seed=5)
+        return publish(self, *args, **keywords)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Artifacts, "publish", publish_late)
+    with pytest.raises(UserError, match="changed while they were uploaded"):
+        register_recipe(store, write_recipe(), actor="ann")
+    assert list_recipes(store) == []
+    # Nothing wrong stays at the address of the good content.
+    make_fake_base(base)
+    done = register_recipe(store, write_recipe(), actor="ann")
+    assert Artifacts(store).get(Address.parse(done.lock.upload or "")).digest == done.lock.digest
+
+
+def test_a_store_that_refuses_leaves_no_recipe(
+    store: Store, write_recipe: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Store, source: Path, path: str) -> None:
+        raise StoreUnavailable("the store refused to write (no space left)", where=path, remedy="Free some.")
+
+    monkeypatch.setattr(Store, "upload", full)
+    refused(store, write_recipe(), StoreUnavailable)
+
+
+def test_a_record_that_somebody_edited_is_found_out(store: Store, write_recipe: Write) -> None:
+    register_recipe(store, write_recipe(), actor="ann")
+    record = store.get_json("names/recipe/tiny.v1.json")
+    record["recipe"]["training"]["epochs"] = 5
+    store.put("names/recipe/tiny.v1.json", json.dumps(record).encode())
+    with pytest.raises(CorruptArtifact, match="does not match its digest"):
+        get_recipe(store, "tiny.v1")
+
+
+def from_hub(store: Store, path: Path, hub: FakeHub) -> StoredRecipe:
+    return get_recipe(store, register_recipe(store, path, actor="ann", hub=hub).key)
+
+
+def test_a_moved_revision_never_changes_what_a_recipe_means(store: Store, write_recipe: Write, base: Path) -> None:
+    hub = FakeHub()
+    first_commit = hub.commit("org/tiny", base)
+    path = write_recipe(base="hub:org/tiny@main")
+    first = from_hub(store, path, hub)
+    assert first.lock.revision == first_commit
+    assert "model.safetensors" not in hub.downloads
+    second_commit = hub.commit("org/tiny", make_fake_base(base, seed=1))
+    assert second_commit != first_commit
+    assert from_hub(store, path, hub) == first
+    following = from_hub(store, write_recipe(key="tiny.v2", base="hub:org/tiny@main"), hub)
+    assert following.lock.revision == second_commit
+    assert following.lock.digest != first.lock.digest
+
+
+def test_an_unknown_hub_model_leaves_the_store_as_it_was(store: Store, write_recipe: Write) -> None:
+    assert "no such model" in refused_hub(store, write_recipe(base="hub:org/none@main"))
+
+
+def refused_hub(store: Store, path: Path) -> str:
+    before = contents(store)
+    with pytest.raises(BadBase) as caught:
+        register_recipe(store, path, actor="ann", hub=FakeHub())
+    assert contents(store) == before
+    return str(caught.value)

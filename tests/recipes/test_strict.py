@@ -1,0 +1,170 @@
+import json
+from contextlib import suppress
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field
+
+from ft_assets.recipes.strict import MAX_BYTES, parse_strict, parse_yaml
+from ft_resources.errors import BadRecipe
+
+
+class Inner(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    learning_rate: float | None = Field(None, ge=0)
+    names: list[str] = []
+
+
+class Outer(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    key: str
+    training: Inner = Inner()
+    choice: int | Inner = 1
+    by_name: dict[str, Inner] = {}
+
+
+def problem(text: str) -> str:
+    with pytest.raises(BadRecipe) as caught:
+        parse_yaml(text, "r.yaml")
+    return str(caught.value)
+
+
+def complaint(value: object) -> str:
+    with pytest.raises(BadRecipe) as caught:
+        parse_strict(Outer, value, "r.yaml")
+    assert caught.value.where == "r.yaml"
+    assert caught.value.remedy
+    return caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: 2e-4", 2e-4),
+        ("a: 1e5", 1e5),
+        ("a: -1.5", -1.5),
+        ("a: 12", 12),
+        ("a: no", "no"),
+        ("a: on", "on"),
+        ("a: 2026-01-01", "2026-01-01"),
+        ("a: 010", "010"),
+        ("a: 1:30", "1:30"),
+        ("a: true", True),
+        ("a:", None),
+        ("a: ~", None),
+        ("a: 'null'", "null"),
+        ("a: .nan", ".nan"),
+        ("a: [1, {b: x}]", [1, {"b": "x"}]),
+    ],
+)
+def test_plain_values_mean_what_they_look_like(text: str, value: object) -> None:
+    assert parse_yaml(text, "r.yaml") == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        ("a: 1\nb: 2\na: 3", "line 3, column 1", "line 1 has it already"),
+        ("a: {b: 1, b: 2}", "line 1, column 11", "key 'b' is here again"),
+        ("a: &x [1]\nb: *x", "line 2, column 4", "aliases"),
+        ("a: !!python/object/apply:os.system [ls]", "line 1, column 4", "tags"),
+        ("a: !function utils.f", "line 1, column 4", "tags"),
+        ("1: x", "line 1, column 1", "keys must be text"),
+        ("a: [1", "line 1, column", "expected"),
+        ("a: b: c", "line 1, column 5", "not allowed"),
+        ("a: 1\n---\nb: 1", "line 2", "document"),
+        ("[" * 100, "line 1, column 33", "deeper than 32"),
+        ("a: 1e999", "line 1, column 4", "too large"),
+        ("a: " + "9" * 10_000, "line 1, column 4", "too long"),
+        ('a: "\\ud800"', "line 1, column 4", "surrogate"),
+        ("a: \x00", "r.yaml", "not valid YAML"),
+        ("a: " + "x" * MAX_BYTES, "r.yaml", "larger than 256 KiB"),
+    ],
+)
+def test_bad_yaml_is_refused_with_its_place(text: str, place: str, what: str) -> None:
+    message = problem(text)
+    assert place in message
+    assert what in message
+
+
+def test_an_alias_bomb_is_refused_before_it_grows() -> None:
+    lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    assert "aliases" in problem("\n".join(lines))
+
+
+# json.dumps escapes what lies beyond the basic plane as two surrogates, which YAML (unlike JSON) does not join.
+texts = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))
+numbers = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(texts, children, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(texts, json_values, max_size=4))
+def test_json_is_read_as_itself(value: dict[str, object]) -> None:
+    assert parse_yaml(json.dumps(value), "r.yaml") == value
+
+
+@given(st.text(max_size=60))
+def test_any_text_gives_a_value_or_a_user_error(text: str) -> None:
+    with suppress(BadRecipe):
+        parse_yaml(text, "r.yaml")
+
+
+@given(json_values)
+def test_any_value_gives_a_model_or_one_user_error(value: object) -> None:
+    with suppress(BadRecipe):
+        parse_strict(Outer, value, "r.yaml")
+
+
+def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
+    assert complaint({"key": "x", "training": {"learning_rat": 1}}) == (
+        "training.learning_rat: unknown key; did you mean 'learning_rate'?"
+    )
+
+
+def test_an_unlike_key_comes_with_all_known_ones() -> None:
+    assert complaint({"key": "x", "training": {"zzz": 1}}) == (
+        "training.zzz: unknown key; known here: learning_rate, names"
+    )
+
+
+def test_hints_reach_into_mappings_of_models_and_unions() -> None:
+    assert "did you mean 'names'?" in complaint({"key": "x", "by_name": {"one": {"name": []}}})
+    assert "choice.nams: unknown key; did you mean 'names'?" in complaint({"key": "x", "choice": {"nams": []}})
+
+
+def test_every_problem_is_named_in_one_error() -> None:
+    text = complaint({"trainin": {}, "training": {"learning_rate": -1, "names": ["a", 2]}, "choice": "x"})
+    assert text.startswith("5 problems")
+    for part in (
+        "key: is missing",
+        "trainin: unknown key; did you mean 'training'?",
+        "training.learning_rate: should be greater than or equal to 0",
+        "training.names[1]: should be a valid string, not 2",
+        "choice: should be a valid integer or a mapping",
+    ):
+        assert part in text, part
+
+
+@pytest.mark.parametrize("value", [None, [], "text", 3])
+def test_a_file_that_holds_no_mapping_is_refused(value: object) -> None:
+    assert complaint(value).startswith("should be a mapping")
+
+
+def test_numbers_are_not_made_of_text_or_truth_values() -> None:
+    assert 'not "1"' in complaint({"key": "x", "training": {"learning_rate": "1"}})
+    assert "not true" in complaint({"key": "x", "training": {"learning_rate": True}})
+
+
+def test_long_values_are_shown_short() -> None:
+    assert len(complaint({"key": "x", "training": {"learning_rate": "y" * 10_000}})) < 200
+
+
+def test_yaml_dumped_by_pyyaml_is_read_as_itself() -> None:
+    value = {"a": "no", "b": [1, 2.5, None, True], "c": {"d": "x: y"}}
+    assert parse_yaml(yaml.safe_dump(value), "r.yaml") == value
