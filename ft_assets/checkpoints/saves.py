@@ -90,8 +90,8 @@ def newest_save(store: Store, address: Address, attempts: Iterable[int], scratch
     """
     found = []
     for attempt in attempts:
-        folder = f"{attempt_path(address, attempt)}/saves"
-        found += [(int(step), attempt, f"{folder}/{step}") for step in store.folders(folder)]
+        saves = f"{attempt_path(address, attempt)}/saves"
+        found += [(int(step), attempt, f"{saves}/{step}") for step in store.folders(saves)]
     for _, attempt, place in sorted(found, reverse=True):
         try:
             record = _read_record(store, place)

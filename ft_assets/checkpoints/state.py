@@ -17,7 +17,7 @@ from ft_assets.checkpoints.saves import IncompleteSave
 _REMEDY = "Delete this save's folder to go on from an older one, or all saves to start again."
 
 
-def write_state(folder: Path, model: torch.nn.Module, optimizer: Any, scheduler: Any) -> None:
+def write_state(folder: Path, model: Any, optimizer: Any, scheduler: Any) -> None:
     """Write weights (those that train, in their dtype), optimizer, scheduler and random states into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(_on_cpu(_trained(model)), folder / saves.MODEL)
@@ -26,7 +26,7 @@ def write_state(folder: Path, model: torch.nn.Module, optimizer: Any, scheduler:
     _write_random(folder)
 
 
-def read_state(folder: Path, model: torch.nn.Module, optimizer: Any, scheduler: Any) -> None:
+def read_state(folder: Path, model: Any, optimizer: Any, scheduler: Any) -> None:
     """Put the run back as ``write_state`` found it; call it last before training goes on, as anything may draw numbers.
 
     Raises IncompleteSave where the save does not fit the model or lacks the state of a parameter.

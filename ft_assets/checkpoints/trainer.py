@@ -46,14 +46,18 @@ class PackedTrainer(SFTTrainer):
         self.step_tokens = 0
         self.last_loss = self.last_grad_norm = self.last_learning_rate = math.nan
         rows = Dataset.from_dict({"window": range(len(reader.pack))})
-        super().__init__(train_dataset=rows, data_collator=lambda rows: rows, **kwargs)
+        super().__init__(train_dataset=rows, data_collator=dict, **kwargs)
         self.remove_callback(PrinterCallback)
 
     def get_train_dataloader(self) -> Any:
         return self.reader
 
     def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
-        """Forward and backward of one whole optimizer step; the loss is the mean over its learned tokens."""
+        """Forward and backward of one whole optimizer step.
+
+        The loss is the mean over the learned tokens of the whole global batch, so that neither the size of a
+        micro-batch nor how the learned tokens are spread over them changes its meaning.
+        """
         if not model.training:
             model.train()
         batches: list[MicroBatch] = inputs["batches"]
@@ -63,23 +67,17 @@ class PackedTrainer(SFTTrainer):
             # Nothing to learn is nothing to compute, and its gradient would be zero.
             if batch.learned:
                 with self.compute_loss_context_manager():
-                    loss = self.compute_loss(model, batch, num_items_in_batch=learned)
+                    loss = summed_loss(model, batch.to(self.args.device)) / learned
                 self.accelerator.backward(loss)
                 total += loss.detach()
         self.step, self.step_loss, self.step_tokens = inputs["step"], total, sum(batch.tokens for batch in batches)
         return total
 
-    def compute_loss(
-        self, model: Any, inputs: MicroBatch, return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        """Summed cross-entropy of the learned tokens over ``num_items_in_batch``, those of the whole global batch."""
-        assert not return_outputs
-        return summed_loss(model, inputs.to(self.args.device)) / num_items_in_batch
-
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The one place between backward and update that knows the gradient's norm; here the host waits, once."""
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
         self.last_loss, self.last_grad_norm = float(self.step_loss), float(norm)
+        assert self.optimizer is not None
         self.last_learning_rate = float(self.optimizer.param_groups[0]["lr"])
         self._before_update(self.step, self.last_loss, self.last_grad_norm)
         return norm
@@ -127,6 +125,7 @@ def mean_loss(model: Any, pack: Pack, device: torch.device, windows: int, poll: 
 
 def trainer_config(training: TrainingSettings, order: Order, scratch: Path, device: str) -> SFTConfig:
     """The recipe's settings in TRL's words; everything that would save, log, report or fetch is off."""
+    assert isinstance(training.learning_rate, float)
     names = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
     return SFTConfig(
         output_dir=str(scratch / "trl"),

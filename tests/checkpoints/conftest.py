@@ -10,11 +10,11 @@ import pytest
 from ft_assets.checkpoints.sampler import Order
 from ft_assets.packs.format import IGNORED, Documents, Layout, Pack, write_split
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
-from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.artifacts import EXPLAINING_FOLDERS, Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
-from ft_resources.worker_context import WorkContext
+from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
 
 TENANT = "acme"
@@ -141,6 +141,12 @@ def make_bench(
             "device": "cpu",
         },
     )
+
+
+def content(result: WorkResult) -> dict[str, bytes]:
+    """Every file that decides the artifact's content digest."""
+    files = {str(path.relative_to(result.folder)): path for path in result.folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if not name.startswith(EXPLAINING_FOLDERS)}
 
 
 @pytest.fixture

@@ -1,0 +1,19 @@
+"""The loss curve is drawn from whatever rows there are."""
+
+import struct
+
+from ft_assets.checkpoints.plots import _trend, loss_curve
+
+
+def test_the_curve_is_a_png_of_a_readable_size_with_and_without_validation() -> None:
+    rows = [{"step": step, "loss": 5 / step} for step in range(1, 40)]
+    for shown in (rows, [*rows, {"step": 39, "validation_loss": 0.4}], []):
+        picture = loss_curve(shown, "acme.books.v1 | tiny.v1")
+        assert picture.startswith(b"\x89PNG")
+        width, height = struct.unpack(">II", picture[16:24])
+        assert width >= 700
+        assert height >= 400
+
+
+def test_the_trend_of_a_constant_is_that_constant_from_the_first_step() -> None:
+    assert all(abs(value - 2.5) < 1e-9 for value in _trend([2.5] * 10))

@@ -1,0 +1,275 @@
+"""Whole training runs at tiny size: exact after any interruption, honest about trouble."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from ft_assets.checkpoints import saves
+from ft_assets.checkpoints.ledger import check_ledger
+from ft_assets.checkpoints.saves import IncompleteSave
+from ft_assets.checkpoints.train import train
+from ft_assets.packs.format import IGNORED
+from ft_assets.worker import Diverged, OutOfMemory
+from ft_resources.errors import BadData
+from ft_resources.worker_context import Preempted, WorkContext, WorkResult
+from tests.checkpoints.conftest import Bench, content, make_bench, publish
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing after it runs."""
+
+
+def rows(result: WorkResult, key: str) -> list[tuple[int, float]]:
+    lines = (result.folder / "report" / "steps.jsonl").read_text().splitlines()
+    return [(row["step"], row[key]) for row in map(json.loads, lines) if key in row]
+
+
+def at_step(context: WorkContext, step: int, act: Callable[[], None]) -> None:
+    """Let ``act`` happen as soon as optimizer step ``step`` reports."""
+    report = context.step
+
+    def watch(**metrics: Any) -> None:
+        report(**metrics)
+        if metrics["step"] == step and "loss" in metrics:
+            act()
+
+    context.step = watch  # type: ignore[method-assign]
+
+
+def kill() -> None:
+    raise Killed
+
+
+def run_killed_at(bench: Bench, attempt: int, step: int) -> None:
+    context = bench.context(attempt)
+    at_step(context, step, kill)
+    with pytest.raises(Killed):
+        train(context)
+
+
+def assert_same(one: WorkResult, other: WorkResult) -> None:
+    mine, theirs = content(one), content(other)
+    assert mine.keys() == theirs.keys()
+    assert [name for name in mine if mine[name] != theirs[name]] == []
+
+
+@pytest.mark.parametrize("variant", ["lora", "full"])
+def test_a_run_killed_at_random_steps_ends_with_the_bytes_of_a_quiet_run(tmp_path: Path, variant: str) -> None:
+    settings: dict[str, Any] = {"variant": variant, "epochs": 3, "validate_every_steps": 4}
+    quiet = train(make_bench(tmp_path / "quiet", **settings).context())
+    bench = make_bench(tmp_path / "killed", **settings)
+    steps = np.random.default_rng(5).choice(np.arange(1, 15), 3, replace=False)
+    for attempt, step in enumerate(sorted(steps.tolist()), start=1):
+        run_killed_at(bench, attempt, step)
+    resumed = train(bench.context(4))
+    assert_same(quiet, resumed)
+    assert rows(quiet, "loss") == rows(resumed, "loss")
+    assert rows(quiet, "validation_loss") == rows(resumed, "validation_loss")
+    assert resumed.facts["resumed"]
+    assert resumed.facts["validation_loss"] == quiet.facts["validation_loss"]
+
+
+def test_a_stop_request_saves_that_very_step_and_ends_as_preempted(tmp_path: Path) -> None:
+    quiet = train(make_bench(tmp_path / "quiet").context())
+    bench = make_bench(tmp_path / "stopped")
+    context = bench.context(1)
+    at_step(context, 5, context._stopping.set)
+    with pytest.raises(Preempted):
+        train(context)
+    second = bench.context(2)
+    seen: list[int] = []
+    at_step(second, 6, lambda: seen.append(6))
+    resumed = train(second)
+    assert resumed.facts["resumed"] == [{"attempt": 1, "step": 5}]
+    assert seen == [6]
+    assert_same(quiet, resumed)
+
+
+def test_a_stop_during_the_last_validation_loses_no_step(tmp_path: Path) -> None:
+    quiet = train(make_bench(tmp_path / "quiet").context())
+    bench = make_bench(tmp_path / "stopped")
+    context = bench.context(1)
+    report = context.progress
+
+    def stop(phase: str, *args: Any, **extra: Any) -> None:
+        report(phase, *args, **extra)
+        if phase == "validating":
+            context._stopping.set()
+
+    context.progress = stop  # type: ignore[method-assign]
+    with pytest.raises(Preempted):
+        train(context)
+    resumed = train(bench.context(2))
+    assert resumed.facts["resumed"] == [{"attempt": 1, "step": bench.order.steps}]
+    assert_same(quiet, resumed)
+    assert resumed.facts["validation_loss"] == quiet.facts["validation_loss"]
+
+
+def test_a_damaged_newest_save_costs_steps_and_not_the_result(tmp_path: Path) -> None:
+    quiet = train(make_bench(tmp_path / "quiet").context())
+    bench = make_bench(tmp_path / "damaged")
+    run_killed_at(bench, 1, 8)
+    place = f"{bench.spec().attempt_path}/saves/000006/{saves.OPTIMIZER}"
+    damaged = bytearray(bench.store.get(place))
+    damaged[-9] ^= 4
+    bench.store.put(place, bytes(damaged))
+    resumed = train(bench.context(2))
+    assert resumed.facts["resumed"] == [{"attempt": 1, "step": 3}]
+    assert_same(quiet, resumed)
+
+
+def test_a_save_without_optimizer_state_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ft_assets.checkpoints import conductor
+
+    whole = conductor.write_state
+
+    def forgetful(folder: Path, *parts: Any) -> None:
+        whole(folder, *parts)
+        (folder / saves.OPTIMIZER).unlink()
+
+    monkeypatch.setattr(conductor, "write_state", forgetful)
+    run_killed_at(bench, 1, 5)
+    with pytest.raises(IncompleteSave, match=saves.OPTIMIZER):
+        train(bench.context(2))
+
+
+def test_optimizer_state_that_lacks_a_tensor_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ft_assets.checkpoints import state
+
+    whole = state._write_optimizer
+
+    def partial(folder: Path, values: dict[str, Any]) -> None:
+        whole(folder, values)
+        tensors = load_file(folder / saves.OPTIMIZER)
+        state.save_file(
+            {name: tensor for name, tensor in tensors.items() if not name.startswith("3.")}, folder / saves.OPTIMIZER
+        )
+
+    monkeypatch.setattr(state, "_write_optimizer", partial)
+    run_killed_at(bench, 1, 5)
+    with pytest.raises(IncompleteSave, match="optimizer"):
+        train(bench.context(2))
+
+
+def test_the_loss_falls_and_the_ledger_proves_every_example_once_an_epoch(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path, epochs=12, dropout=0.0, learning_rate=2e-2)
+    result = train(bench.context())
+    losses = [loss for _, loss in rows(result, "loss")]
+    assert losses[-1] < losses[0] - 0.5
+    assert result.facts["train_loss"] < losses[0]
+    assert result.facts["validation_loss"][-1][1] < losses[0]
+    lines = (result.folder / "ledger.jsonl").read_text().splitlines()
+    assert check_ledger(lines, bench.pack, bench.order) == []
+    assert check_ledger(lines[:-1], bench.pack, bench.order)
+
+
+def test_another_micro_batch_changes_neither_loss_nor_ledger(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"dropout": 0.0, "micro_batch_size": 4}
+    whole = train(make_bench(tmp_path / "whole", **settings).context())
+    bench = make_bench(tmp_path / "split", **settings)
+    bench.runtime["micro_batch_divisor"] = 4
+    split = train(bench.context())
+    assert content(whole)["ledger.jsonl"] == content(split)["ledger.jsonl"]
+    assert content(whole)["recipe.json"] == content(split)["recipe.json"]
+    for one, other in zip(rows(whole, "loss"), rows(split, "loss"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4)
+    mine, theirs = (load_file(result.folder / "final" / "adapter_model.safetensors") for result in (whole, split))
+    assert all(torch.allclose(mine[name], theirs[name], atol=1e-4) for name in mine)
+
+
+def test_a_run_may_go_on_with_another_micro_batch(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"dropout": 0.0, "micro_batch_size": 4}
+    quiet = train(make_bench(tmp_path / "quiet", **settings).context())
+    bench = make_bench(tmp_path / "resumed", **settings)
+    run_killed_at(bench, 1, 5)
+    bench.runtime["micro_batch_divisor"] = 2
+    resumed = train(bench.context(2))
+    assert content(quiet)["ledger.jsonl"] == content(resumed)["ledger.jsonl"]
+    for one, other in zip(rows(quiet, "loss"), rows(resumed, "loss"), strict=True):
+        assert one == pytest.approx(other, rel=1e-4)
+
+
+def test_divergence_names_the_step_and_its_examples_before_the_weights_are_spoilt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ft_assets.checkpoints import trainer
+
+    calls = 0
+    real = trainer.summed_loss
+
+    def spoilt(model: Any, batch: Any) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return real(model, batch) * (float("nan") if calls == 7 else 1.0)
+
+    monkeypatch.setattr(trainer, "summed_loss", spoilt)
+    with pytest.raises(Diverged) as caught:
+        train(bench.context())
+    # Two micro-batches a step: the seventh belongs to step 4.
+    assert caught.value.where == "step 4"
+    step = list(bench.order.read())[3]
+    first = bench.pack.window(int(step.windows[0])).example_ids[0]
+    assert first in caught.value.what
+    assert "learning_rate" in caught.value.remedy
+
+
+def test_running_out_of_memory_is_told_apart(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ft_assets.checkpoints import trainer
+
+    def too_much(model: Any, batch: Any) -> torch.Tensor:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(trainer, "summed_loss", too_much)
+    with pytest.raises(OutOfMemory, match="micro_batch_size"):
+        train(bench.context())
+
+
+def test_a_pack_without_learned_tokens_is_bad_data(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path)
+    folder = tmp_path / "pack"
+    labels = np.load(folder / "train.labels.npy")
+    np.save(folder / "train.labels.npy", np.full_like(labels, IGNORED))
+    bench.inputs["pack"] = publish(bench.store, folder.rename(tmp_path / "masked"), "token_pack", "acme")
+    with pytest.raises(BadData):
+        train(bench.context())
+
+
+def test_an_adapter_says_which_base_it_belongs_to_and_holds_no_local_path(tmp_path: Path) -> None:
+    result = train(make_bench(tmp_path, max_steps=1).context())
+    config = json.loads((result.folder / "final" / "adapter_config.json").read_text())
+    assert (config["base_model_name_or_path"], config["revision"]) == ("hub:acme/tiny", "abc123")
+    assert config["target_modules"] == sorted(config["target_modules"])
+    assert sorted(path.name for path in (result.folder / "final").iterdir()) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    ]
+    for name, data in content(result).items():
+        assert str(tmp_path).encode() not in data, name
+
+
+def test_a_full_model_loads_and_holds_no_local_path(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    result = train(make_bench(tmp_path, variant="full", max_steps=1).context())
+    AutoModelForCausalLM.from_pretrained(result.folder / "final")
+    for name, data in content(result).items():
+        assert str(tmp_path).encode() not in data, name
+    assert b"ft_documents" not in (result.folder / "final" / "config.json").read_bytes()
+
+
+def test_steps_report_everything_a_person_follows(bench: Bench) -> None:
+    result = train(bench.context())
+    lines = map(json.loads, (result.folder / "report" / "steps.jsonl").read_text().splitlines())
+    *steps, last = lines
+    assert [row["step"] for row in steps] == list(range(1, bench.order.steps + 1))
+    wanted = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "epoch"}
+    assert all(row.keys() == wanted for row in steps)
+    assert last.keys() == {"step", "validation_loss"}
+    assert result.facts["tokens"] == bench.pack.tokens * 2
+    assert (result.folder / "report" / "loss.png").read_bytes().startswith(b"\x89PNG")
