@@ -1,0 +1,105 @@
+"""The asset and its checks in real Dagster runs; the pack itself is made beforehand, without a worker."""
+
+import warnings
+
+import dagster as dg
+import pytest
+
+from ft_assets import identity
+from ft_assets.packs import assets
+from ft_assets.packs.assets import token_pack
+from ft_assets.packs.checks import pack_doctor
+from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE
+from ft_assets.partitions import dataset_partitions, recipe_partitions
+from ft_resources.artifacts import Artifact
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from tests.packs.conftest import Workbench, chat
+
+PAIR = dg.MultiPartitionKey({"dataset": "acme.chats.v1", "recipe": "tiny.v1"})
+
+
+@dg.asset(deps=[token_pack], partitions_def=token_pack.partitions_def)
+def downstream() -> None:
+    """Stands for what must not run after a failed check."""
+
+
+@pytest.fixture
+def pack(workbench: Workbench) -> Artifact:
+    return workbench.publish_pack(workbench.dataset([chat(f"private {n}?", f"it is {n}") for n in range(20)]))
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, workbench: Workbench, artifact: Artifact) -> dg.ExecuteInProcessResult:
+    monkeypatch.setattr(identity, "token_pack_request", lambda artifacts, dataset, recipe: None)
+    monkeypatch.setattr(identity, "token_pack", lambda artifacts, dataset, recipe: artifact)
+    monkeypatch.setattr(identity, "base_model", lambda artifacts, recipe: workbench.base())
+    monkeypatch.setattr(assets, "run_work", lambda *arguments: artifact)
+    instance = dg.DagsterInstance.ephemeral()
+    instance.add_dynamic_partitions(dataset_partitions.name or "", [PAIR.keys_by_dimension["dataset"]])
+    instance.add_dynamic_partitions(recipe_partitions.name or "", [PAIR.keys_by_dimension["recipe"]])
+    definitions = dg.Definitions(
+        assets=[token_pack, downstream],
+        asset_checks=[pack_doctor],
+        resources={"store": StoreResource(url=workbench.store.url), "launcher": LauncherResource()},
+    )
+    job = definitions.resolve_implicit_global_asset_job_def()
+    return job.execute_in_process(instance=instance, partition_key=PAIR, raise_on_error=False)
+
+
+def _downstream_ran(result: dg.ExecuteInProcessResult) -> bool:
+    return any(m.asset_key.to_user_string() == "downstream" for m in _materializations(result))
+
+
+def _materializations(result: dg.ExecuteInProcessResult) -> list[dg.AssetMaterialization]:
+    return [event.materialization for event in result.get_asset_materialization_events()]
+
+
+def test_a_sound_pack_passes_all_checks_of_its_partition(
+    monkeypatch: pytest.MonkeyPatch, workbench: Workbench, pack: Artifact
+) -> None:
+    result = _run(monkeypatch, workbench, pack)
+    evaluations = result.get_asset_check_evaluations()
+    assert result.success
+    assert _downstream_ran(result)
+    assert {evaluation.check_name for evaluation in evaluations} == set(DOCTOR_CHECKS)
+    assert all(evaluation.passed for evaluation in evaluations)
+    assert {evaluation.partition for evaluation in evaluations} == {str(PAIR)}
+
+
+def test_the_asset_shows_numbers_and_no_row_text(
+    monkeypatch: pytest.MonkeyPatch, workbench: Workbench, pack: Artifact
+) -> None:
+    metadata = _materializations(_run(monkeypatch, workbench, pack))[0].metadata
+    assert metadata["examples"].value == 20
+    assert 0 < metadata["fill"].value <= 1
+    assert str(metadata["lengths"].value).startswith("![lengths](data:image/png;base64,")
+    assert str(metadata["samples"].value).endswith("report/samples.html")
+    assert not any("private" in str(value.value) for value in metadata.values())
+
+
+def test_a_pack_without_evidence_blocks_what_is_downstream(
+    monkeypatch: pytest.MonkeyPatch, workbench: Workbench
+) -> None:
+    built = workbench.build(workbench.dataset([chat("a", "b")]))
+    (built.folder / EVIDENCE).unlink()
+    result = _run(monkeypatch, workbench, workbench.publish_folder("token_pack", built.folder, built.facts))
+    evaluations = result.get_asset_check_evaluations()
+    assert len(evaluations) == len(DOCTOR_CHECKS)
+    assert not any(evaluation.passed for evaluation in evaluations)
+    assert not _downstream_ran(result)
+
+
+def test_every_check_is_blocking_and_partitioned() -> None:
+    for spec in pack_doctor.check_specs:
+        assert spec.blocking
+        assert spec.partitions_def == token_pack.partitions_def
+        assert spec.description
+
+
+def test_loading_the_checks_warns_of_no_preview_api() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dg.PreviewWarning)
+        import importlib
+
+        from ft_assets.packs import checks
+
+        importlib.reload(checks)
