@@ -1,0 +1,1 @@
+"""Adapters: export behind the gates, and lineage."""

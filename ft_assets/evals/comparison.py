@@ -1,0 +1,169 @@
+"""From what base and candidate did, item by item, to the evidence: paired differences, intervals and tests."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.evals.answers import TrainingAnswers, exact_match, f1
+from ft_assets.evals.evidence import (
+    EXACT_MATCH,
+    F1,
+    PERPLEXITY,
+    MetricEvidence,
+    NeverSeen,
+    SuiteEvidence,
+    relative_gain,
+)
+from ft_assets.evals.holdout import HoldoutRow, HoldoutScore
+from ft_assets.evals.statistics import (
+    bootstrap,
+    contingency,
+    mcnemar_exact,
+    paired_interval,
+    sign_flip_p,
+)
+from ft_resources.errors import UserError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldoutComparison:
+    """Both models on the same holdout rows, in the rows' order."""
+
+    rows: Sequence[HoldoutRow]
+    base: Sequence[HoldoutScore]
+    candidate: Sequence[HoldoutScore]
+
+    def metrics(self, *, seed: int) -> dict[str, MetricEvidence]:
+        """Perplexity, exact match and F1."""
+        return {
+            PERPLEXITY: _perplexity(self.base, self.candidate, seed),
+            EXACT_MATCH: _answers(self.matches(self.base), self.matches(self.candidate), seed),
+            F1: _answers(
+                [f1(score.answer, row.target) for score, row in zip(self.base, self.rows, strict=True)],
+                [f1(score.answer, row.target) for score, row in zip(self.candidate, self.rows, strict=True)],
+                seed,
+            ),
+        }
+
+    def matches(self, scores: Sequence[HoldoutScore]) -> list[float]:
+        """Exact match of each row."""
+        return [exact_match(score.answer, row.target) for score, row in zip(scores, self.rows, strict=True)]
+
+    def majority_rate(self, training: TrainingAnswers) -> float:
+        """Exact match of always giving the commonest training answer to rows of that kind."""
+        return _share([training.commonest(row.kind) == row.target for row in self.rows])
+
+    def never_seen(self, training: TrainingAnswers) -> tuple[float, NeverSeen | None]:
+        """The share of rows whose answer is no training answer, and exact match on these."""
+        unseen = [not training.seen(row.target) for row in self.rows]
+        if not any(unseen):
+            return 0.0, None
+        base, candidate = self.matches(self.base), self.matches(self.candidate)
+        return _share(unseen), NeverSeen(
+            n=sum(unseen),
+            base=_share([match for match, new in zip(base, unseen, strict=True) if new]),
+            candidate=_share([match for match, new in zip(candidate, unseen, strict=True) if new]),
+        )
+
+
+def compare_suite(
+    key: str,
+    metric: str,
+    base: tuple[Sequence[str], Sequence[float]],
+    candidate: tuple[Sequence[str], Sequence[float]],
+    *,
+    seed: int,
+) -> SuiteEvidence:
+    """A suite's evidence from item ids and scores of both. Raises UserError where the items are not the same."""
+    if list(base[0]) != list(candidate[0]):
+        raise UserError(
+            f"the baseline has {len(base[0])} items and the candidate {len(candidate[0])}, and they are not the same",
+            where=f"suite {key}",
+            remedy="Materialize baseline_report for this recipe again, then eval_report.",
+        )
+    before, after = np.asarray(base[1], float), np.asarray(candidate[1], float)
+    interval = paired_interval(before, after, seed=seed)
+    base_score, candidate_score = _share(base[1]), _share(candidate[1])
+    return SuiteEvidence(
+        metric=metric,
+        base=base_score,
+        candidate=candidate_score,
+        n=len(before),
+        difference_points=100 * (candidate_score - base_score),
+        interval_points=(100 * interval.low, 100 * interval.high),
+    )
+
+
+def _perplexity(base: Sequence[HoldoutScore], candidate: Sequence[HoldoutScore], seed: int) -> MetricEvidence:
+    """Of all answer tokens together: exp(summed negative log-likelihood / tokens), as usually published."""
+    tokens = np.array([score.tokens for score in base], float)
+    before = np.array([score.nll_sum for score in base])
+    after = np.array([score.nll_sum for score in candidate])
+    if not (np.isfinite(before).all() and np.isfinite(after).all()):
+        raise UserError(
+            "the likelihood of an answer is not a finite number",
+            where="holdout",
+            remedy="The candidate's weights have probably diverged: lower the learning rate.",
+        )
+
+    def statistic(rows: NDArray[np.int64]) -> Floats:
+        count = tokens[rows].sum(axis=1)
+        return np.exp(before[rows].sum(axis=1) / count) - np.exp(after[rows].sum(axis=1) / count)
+
+    interval = bootstrap(statistic, len(tokens), seed=seed)
+    return _evidence(
+        math.exp(before.sum() / tokens.sum()),
+        math.exp(after.sum() / tokens.sum()),
+        higher_is_better=False,
+        n=len(tokens),
+        interval=(interval.low, interval.high),
+        p_value=sign_flip_p(before - after, seed=seed),
+    )
+
+
+def _answers(base: Sequence[float], candidate: Sequence[float], seed: int) -> MetricEvidence:
+    before, after = np.asarray(base, float), np.asarray(candidate, float)
+    interval = paired_interval(base, candidate, seed=seed)
+    if np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
+        _, only_base, only_candidate, _ = contingency(before, after)
+        p_value = mcnemar_exact(only_base, only_candidate)
+    else:
+        p_value = sign_flip_p(after - before, seed=seed)
+    return _evidence(
+        _share(base),
+        _share(candidate),
+        higher_is_better=True,
+        n=len(base),
+        interval=(interval.low, interval.high),
+        p_value=p_value,
+    )
+
+
+def _evidence(
+    base: float,
+    candidate: float,
+    *,
+    higher_is_better: bool,
+    n: int,
+    interval: tuple[float, float],
+    p_value: float,
+) -> MetricEvidence:
+    return MetricEvidence(
+        higher_is_better=higher_is_better,
+        base=base,
+        candidate=candidate,
+        n=n,
+        improvement=candidate - base if higher_is_better else base - candidate,
+        interval=interval,
+        p_value=p_value,
+        relative_gain=relative_gain(base, candidate, higher_is_better=higher_is_better),
+    )
+
+
+def _share(values: Sequence[float] | Sequence[bool]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,172 @@
+"""The work of ``eval_report``: candidate against base, on general suites and on the tenant's holdout."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+from ft_assets.evals.answers import TrainingAnswers
+from ft_assets.evals.comparison import HoldoutComparison, compare_suite
+from ft_assets.evals.evidence import REPORT, Evidence, SuiteEvidence
+from ft_assets.evals.holdout import HoldoutRow, HoldoutScore, HoldoutScorer, read_records
+from ft_assets.evals.model import LoadedModel, load_model, seeded
+from ft_assets.evals.page import Page, evaluation_page
+from ft_assets.evals.runner import SuiteScore, score_loaded
+from ft_assets.evals.samples import SCORE, read_suite_samples, write_suite_samples
+from ft_assets.recipes.models import EvaluationSettings
+from ft_resources.canonical import canonical_json
+from ft_resources.errors import UserError
+from ft_resources.worker_context import WorkContext, WorkResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What the models did: the candidate on the suites, both on the holdout, and seconds spent on each part."""
+
+    suites: dict[str, SuiteScore]
+    rows: list[HoldoutRow]
+    too_long: int
+    base: list[HoldoutScore]
+    candidate: list[HoldoutScore]
+    seconds: dict[str, float]
+
+
+def evaluate(context: WorkContext) -> WorkResult:
+    """Score, compare and explain; see ``docs/plan.md`` for files and facts.
+
+    The base's suite scores are the baseline report's, item by item; on the holdout it is scored beside the
+    candidate. Raises UserError where the baseline does not fit, BadData for a holdout that cannot be scored.
+    """
+    settings = EvaluationSettings.model_validate_json(canonical_json(context.params["evaluation"]))
+    check_baseline(context)
+    keep_offline()
+    with absent(*UNUSED):
+        measured = _measure(context, settings)
+    context.progress("comparing")
+    comparison = HoldoutComparison(rows=measured.rows, base=measured.base, candidate=measured.candidate)
+    training = TrainingAnswers.of(read_records(context.input("dataset").path("train.parquet", context.scratch)))
+    never_seen_rate, never_seen = comparison.never_seen(training)
+    evidence = Evidence(
+        fingerprint=context.spec.address.fingerprint,
+        suites=_compare_suites(context, measured.suites, settings.seed),
+        holdout=comparison.metrics(seed=settings.seed),
+        rows=len(measured.rows),
+        too_long=measured.too_long,
+        majority_rate=comparison.majority_rate(training),
+        never_seen_rate=never_seen_rate,
+        never_seen=never_seen,
+    )
+    _write_holdout(context.output / "samples" / "holdout.parquet", comparison)
+    (context.output / REPORT).write_bytes(canonical_json(evidence.model_dump(mode="json")))
+    report = context.output / "report"
+    report.mkdir()
+    page = Page(label=context.spec.label, evidence=evidence, comparison=comparison)
+    (report / "report.html").write_text(evaluation_page(page), encoding="utf-8")
+    (report / "timings.json").write_bytes(canonical_json(measured.seconds))
+    return WorkResult(folder=context.output, facts={"summary": summary(evidence)})
+
+
+def summary(evidence: Evidence) -> dict[str, dict[str, float]]:
+    """The scores alone, for those who need no more."""
+    return {
+        **{key: {"base": suite.base, "candidate": suite.candidate} for key, suite in evidence.suites.items()},
+        **{name: {"base": metric.base, "candidate": metric.candidate} for name, metric in evidence.holdout.items()},
+    }
+
+
+def check_baseline(context: WorkContext) -> None:
+    """Raise UserError where the baseline is of another base, other settings, or a suite that has changed since."""
+    manifest, ours = context.input("baseline").manifest, context.spec.inputs
+    names = ["base", *(name for name in ours if name.startswith("suite:"))]
+    differing = [
+        name for name in names if name not in manifest.inputs or manifest.inputs[name].digest != ours[name].digest
+    ]
+    settings, evaluation = manifest.identity["params"]["settings"], context.params["evaluation"]
+    if (settings["seed"], settings["limit"]) != (evaluation["seed"], evaluation["suite_limit"]):
+        differing.append("seed or limit")
+    if differing:
+        raise UserError(
+            f"the baseline was measured with another {', '.join(differing)}",
+            where=ours["baseline"].address,
+            remedy="Materialize baseline_report for this recipe again, then eval_report.",
+        )
+
+
+def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
+    """Load the models once and score them. A full model is another set of weights and is loaded after the base."""
+    seconds: dict[str, float] = {}
+    started = time.monotonic()
+
+    def lap(part: str) -> None:
+        nonlocal started
+        seconds[part] = round(time.monotonic() - started, 3)
+        started = time.monotonic()
+
+    context.progress("loading")
+    base_folder = context.input("base").folder(context.scratch)
+    final = context.input("checkpoint").folder(context.scratch, "final/")
+    full = context.params["variant"] == "full"
+    model = load_model(base_folder, None if full else final)
+    scorer = HoldoutScorer(
+        base_folder, chat_template=context.params["chat_template"], context_length=model.context_length
+    )
+    holdout = context.input("dataset").path("holdout.parquet", context.scratch)
+    rows, too_long = scorer.read(holdout, max_samples=settings.holdout.max_samples, seed=settings.seed)
+    lap("loading")
+
+    def score(loaded: LoadedModel, phase: str) -> list[HoldoutScore]:
+        with seeded(settings.seed, loaded.model):
+            return scorer.score(
+                loaded,
+                rows,
+                max_new_tokens=settings.holdout.max_new_tokens,
+                report=lambda done, total: context.progress(phase, done, total),
+            )
+
+    with model.as_base():
+        base = score(model, "holdout, base")
+    lap("holdout, base")
+    if full:
+        model = load_model(final, tokenizer_folder=base_folder)
+    candidate = score(model, "holdout, candidate")
+    lap("holdout, candidate")
+    suites = score_loaded(
+        model,
+        {key: suite.folder(context.scratch) for key, suite in context.inputs("suite:").items()},
+        seed=settings.seed,
+        limit=settings.suite_limit,
+        progress=context.progress,
+    )
+    lap("suites, candidate")
+    return Measured(suites=suites, rows=rows, too_long=too_long, base=base, candidate=candidate, seconds=seconds)
+
+
+def _compare_suites(context: WorkContext, scores: dict[str, SuiteScore], seed: int) -> dict[str, SuiteEvidence]:
+    """Pair each suite's items with the baseline's, and keep both sides as samples."""
+    baseline = context.input("baseline")
+    evidence = {}
+    for key, score in scores.items():
+        name = f"samples/{key}.parquet"
+        ids, columns = read_suite_samples(baseline.path(name, context.scratch))
+        base = columns[SCORE]
+        evidence[key] = compare_suite(key, score.metric, (ids, base), (score.item_ids, score.correct), seed=seed)
+        write_suite_samples(context.output / name, score.item_ids, base=base, candidate=score.correct)
+    return evidence
+
+
+def _write_holdout(path: Path, comparison: HoldoutComparison) -> None:
+    """One row for each holdout row; likelihoods are means in nats a token."""
+    rows, base, candidate = comparison.rows, comparison.base, comparison.candidate
+    write_suite_samples(
+        path,
+        [row.id for row in rows],
+        kind=[row.kind for row in rows],
+        target=[row.target for row in rows],
+        tokens=[score.tokens for score in base],
+        base_nll=[score.nll_sum / score.tokens for score in base],
+        candidate_nll=[score.nll_sum / score.tokens for score in candidate],
+        base_answer=[score.answer for score in base],
+        candidate_answer=[score.answer for score in candidate],
+        base_correct=[bool(match) for match in comparison.matches(base)],
+        candidate_correct=[bool(match) for match in comparison.matches(candidate)],
+    )

@@ -1,0 +1,133 @@
+"""The evidence that gates judge: ``report.json`` of an eval report, strictly read.
+
+A number that is missing, not finite or contradicts its neighbours makes the whole report unreadable, and what
+cannot be read cannot pass.
+"""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ft_resources.errors import UserError
+
+REPORT = "report.json"
+PERPLEXITY = "perplexity"
+EXACT_MATCH = "exact_match"
+F1 = "f1"
+
+_Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class BadEvidence(UserError):
+    """A report that cannot be read as evidence."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class SuiteEvidence(_Record):
+    """One general suite: share of right answers of both, and the difference in percentage points with its interval."""
+
+    metric: str
+    base: _Share
+    candidate: _Share
+    n: Annotated[int, Field(ge=1)]
+    difference_points: float
+    interval_points: tuple[float, float]
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> "SuiteEvidence":
+        _require(math.isclose(self.difference_points, 100 * (self.candidate - self.base), abs_tol=1e-6), "difference")
+        _require(self.interval_points[0] <= self.interval_points[1], "interval")
+        return self
+
+
+class MetricEvidence(_Record):
+    """One metric of the tenant's holdout.
+
+    ``improvement`` and its ``interval`` are in the metric's own unit, and positive is better whichever direction
+    the metric has. ``relative_gain`` is what ``relative_gain()`` gives.
+    """
+
+    higher_is_better: bool
+    base: Annotated[float, Field(ge=0.0)]
+    candidate: Annotated[float, Field(ge=0.0)]
+    n: Annotated[int, Field(ge=1)]
+    improvement: float
+    interval: tuple[float, float]
+    p_value: _Share
+    relative_gain: float | None
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> "MetricEvidence":
+        sign = 1 if self.higher_is_better else -1
+        expected = sign * (self.candidate - self.base)
+        _require(math.isclose(self.improvement, expected, rel_tol=1e-6, abs_tol=1e-9), "improvement")
+        _require(self.interval[0] <= self.interval[1], "interval")
+        _require(not self.higher_is_better or max(self.base, self.candidate) <= 1, "share")
+        gain = relative_gain(self.base, self.candidate, higher_is_better=self.higher_is_better)
+        same = (gain is None) == (self.relative_gain is None)
+        _require(same and math.isclose(gain or 0.0, self.relative_gain or 0.0, abs_tol=1e-6), "relative gain")
+        return self
+
+
+class NeverSeen(_Record):
+    """Exact match on the holdout rows whose right answer is no training answer: here nothing was memorised."""
+
+    n: Annotated[int, Field(ge=1)]
+    base: _Share
+    candidate: _Share
+
+
+class Evidence(_Record):
+    """Everything the gates look at, for exactly one eval report: the one with this ``fingerprint``.
+
+    Args:
+        rows: holdout rows scored; ``too_long`` more did not fit into the model's context.
+        majority_rate: exact match of always giving the commonest training answer (of the row's kind).
+        never_seen_rate: share of scored rows whose right answer is no training answer.
+    """
+
+    version: Literal[1] = 1
+    fingerprint: str
+    suites: dict[str, SuiteEvidence]
+    holdout: dict[str, MetricEvidence]
+    rows: Annotated[int, Field(ge=1)]
+    too_long: Annotated[int, Field(ge=0)]
+    majority_rate: _Share
+    never_seen_rate: _Share
+    never_seen: NeverSeen | None
+
+
+def read_evidence(data: bytes, where: str) -> Evidence:
+    """The evidence in ``report.json``. Raises BadEvidence for anything else, NaN and infinities included."""
+    try:
+        return Evidence.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadEvidence(
+            f"the report cannot be read as evidence ({place or 'file'}: {first['msg']})",
+            where=where,
+            remedy="Delete the report's manifest and materialize eval_report again.",
+        ) from error
+
+
+def relative_gain(base: float, candidate: float, *, higher_is_better: bool) -> float | None:
+    """The improvement as a share of the base, positive is better; None where there is nothing to divide by.
+
+    Lower is better: the share by which the base's value fell. Higher is better: the share by which it rose or,
+    above 0.5, the share of the remaining error (1 - base) that is gone, as little room is left there.
+    """
+    if not higher_is_better:
+        return (base - candidate) / base if base > 0 else None
+    if base > 0.5:
+        return (candidate - base) / (1 - base) if base < 1 else None
+    return (candidate - base) / base if base > 0 else None
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise ValueError(f"the {what} contradicts the scores")

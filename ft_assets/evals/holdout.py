@@ -1,0 +1,267 @@
+"""The tenant's holdout: how well base and candidate predict its answers, and what they answer themselves.
+
+Rendering and encoding are the token pack's own (``ft_assets.packs``), so training and evaluation cannot differ.
+The answer asked for is a row's last assistant turn, given everything before it; the likelihood is over all
+assistant turns, as in training.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ft_assets.evals.model import LoadedModel
+from ft_assets.packs.labels import learned_spans
+from ft_assets.packs.template import Messages, Rendering, Span
+from ft_assets.packs.tokenizer import ChatTokenizer, load_template
+from ft_resources.errors import BadData
+
+# Rows answered together, and tokens of them; logits of a batch take at most 256 MiB in float32.
+MAX_ROWS = 64
+MAX_TOKENS = 16_384
+MAX_LOGITS = 1 << 26
+
+Report = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HoldoutRow:
+    """One encoded row.
+
+    Args:
+        ids: token ids of the whole conversation.
+        learned: whether the assistant wrote the token, one for each id.
+        prompt: token ids up to and with the generation prompt of the last answer.
+        question: text of the message before the last answer, for the report page.
+        target: the last answer's text, trimmed.
+    """
+
+    id: str
+    kind: str
+    ids: list[int]
+    learned: list[bool]
+    prompt: list[int]
+    question: str
+    target: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HoldoutScore:
+    """What one model did with one row: summed negative log-likelihood (nats) of ``tokens`` tokens, and its answer."""
+
+    nll_sum: float
+    tokens: int
+    answer: str
+
+
+class HoldoutScorer:
+    """Scores models on rows; one template, tokenizer and end condition for all of them.
+
+    Args:
+        folder: the base's folder.
+        chat_template: Jinja text of the recipe; None for the base's own template.
+        context_length: most tokens of a sequence.
+    """
+
+    def __init__(self, folder: Path, *, chat_template: str | None, context_length: int) -> None:
+        self._tokenizer = ChatTokenizer.load(folder)
+        self._template = load_template(folder, self._tokenizer, chat_template)
+        self._ends = self._template.end_of_turn()
+        self._context_length = context_length
+
+    def read(self, path: Path, *, max_samples: int, seed: int) -> tuple[list[HoldoutRow], int]:
+        """At most ``max_samples`` rows of a split, and how many of the chosen were too long and left out.
+
+        Rows are chosen by a hash of their ids, so file order and other rows' presence do not matter.
+        Raises BadData where no row is left.
+        """
+        rows: list[HoldoutRow] = []
+        too_long = 0
+        for record in choose(read_records(path), max_samples, seed):
+            row = self._encode(record)
+            if len(row.ids) > self._context_length or len(row.prompt) >= self._context_length:
+                too_long += 1
+            else:
+                rows.append(row)
+        if not rows:
+            raise BadData(
+                "there is no holdout row to score" if not too_long else f"all {too_long} holdout rows are too long",
+                where="holdout",
+                remedy=f"Give the dataset holdout rows of at most {self._context_length} tokens.",
+            )
+        return rows, too_long
+
+    def score(
+        self, model: LoadedModel, rows: Sequence[HoldoutRow], *, max_new_tokens: int, report: Report
+    ) -> list[HoldoutScore]:
+        """The model's likelihood and greedy answer for each row, in the rows' order.
+
+        An answer ends at an end token of the model's generation settings or at what ends the template's turns.
+        """
+        likelihoods: dict[int, tuple[float, int]] = {}
+        answers: dict[int, str] = {}
+        ends = self._end_ids(model.model)
+
+        def advance() -> None:
+            report(len(likelihoods) + len(answers), 2 * len(rows))
+
+        for places in _batches([len(row.ids) for row in rows], model.model.config.get_text_config().vocab_size):
+            likelihoods.update(zip(places, _likelihoods(model, [rows[place] for place in places]), strict=True))
+            advance()
+        for places in _batches([len(row.prompt) + max_new_tokens for row in rows]):
+            prompts = [rows[place].prompt for place in places]
+            room = self._context_length - max(len(prompt) for prompt in prompts)
+            for place, ids in zip(places, _generate(model, prompts, min(max_new_tokens, room), ends), strict=True):
+                answers[place] = self._tokenizer.tokenizer.decode(ids, skip_special_tokens=True).strip()
+            advance()
+        return [
+            HoldoutScore(nll_sum=likelihoods[place][0], tokens=likelihoods[place][1], answer=answers[place])
+            for place in range(len(rows))
+        ]
+
+    def _encode(self, record: dict[str, Any]) -> HoldoutRow:
+        messages: Messages = record["messages"]
+        where = f"row {record['row']} of the upload"
+        rendering = self._template.trace(messages, where=where)
+        spans = learned_spans(
+            rendering,
+            self._tokenizer.template_tokens(rendering),
+            learn="all_assistant",
+            end_of_turn=self._ends,
+            marked=self._template.marked,
+        )
+        last = answer_place(messages)
+        prompt = self._prompt(messages[:last], where)
+        no_spans: list[Span] = []
+        whole, before = self._tokenizer.encode([rendering, prompt], [spans, no_spans])
+        if not whole.learned[1:].any():
+            raise BadData(
+                "there is nothing to score in this row: the template shows no assistant text",
+                where=where,
+                remedy="Give the conversation an assistant message, or correct the recipe's chat_template.",
+            )
+        return HoldoutRow(
+            id=record["id"],
+            kind=record["kind"],
+            ids=whole.ids.tolist(),
+            learned=whole.learned.tolist(),
+            prompt=before.ids.tolist(),
+            question=str(messages[last - 1]["content"]) if last else "",
+            target=target_of(messages),
+        )
+
+    def _prompt(self, messages: Messages, where: str) -> Rendering:
+        """What a server shows the model before it answers."""
+        text = self._template.render(messages, where=where, add_generation_prompt=True)
+        if not self._template.control.search("".join(str(message["content"]) for message in messages)):
+            return Rendering(text=text, turns=[], quoted=[])
+        without = self._template.trace(messages, where=where)
+        if not text.startswith(without.text):
+            raise BadData(
+                "a message spells a control token, and the template's generation prompt moves it",
+                where=where,
+                remedy="Remove the control token's text from the row.",
+            )
+        return Rendering(text=text, turns=[], quoted=without.quoted)
+
+    def _end_ids(self, model: Any) -> list[int]:
+        named = getattr(model.generation_config, "eos_token_id", None)
+        ids = set(named if isinstance(named, list) else [] if named is None else [named])
+        ids |= {number for text in self._ends if (number := self._tokenizer.tokenizer.token_to_id(text)) is not None}
+        return sorted(ids)
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a dataset split: ``id``, ``messages``, ``kind`` and ``row``."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=512, columns=["id", "messages", "kind", "row"]):
+            yield from batch.to_pylist()
+
+
+def choose(records: Iterator[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:
+    """The ``count`` records whose seeded hash of the id is smallest, in that order."""
+
+    def rank(record: dict[str, Any]) -> str:
+        return hashlib.sha256(f"{seed}:{record['id']}".encode()).hexdigest()
+
+    return sorted(records, key=rank)[:count]
+
+
+def answer_place(messages: Messages) -> int:
+    """Index of the last assistant message. Raises BadData where there is none."""
+    for place in range(len(messages) - 1, -1, -1):
+        if messages[place]["role"] == "assistant":
+            return place
+    raise BadData("a row has no assistant message", where="holdout", remedy="Give each row an answer.")
+
+
+def target_of(messages: Messages) -> str:
+    """The text of the last answer, trimmed."""
+    return str(messages[answer_place(messages)]["content"]).strip()
+
+
+def _batches(lengths: Sequence[int], vocabulary: int = 1) -> Iterator[list[int]]:
+    """Places in batches of similar lengths within the limits above; longest first, ties by place."""
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
+        longest = lengths[batch[0]] if batch else 0
+        tokens = (len(batch) + 1) * longest
+        if batch and (len(batch) == MAX_ROWS or tokens > MAX_TOKENS or tokens * vocabulary > MAX_LOGITS):
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def _likelihoods(loaded: LoadedModel, rows: Sequence[HoldoutRow]) -> list[tuple[float, int]]:
+    """Summed negative log-likelihood of the learned tokens of each row, and their number."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    device = loaded.model.device
+    width = max(len(row.ids) for row in rows)
+    ids = torch.zeros((len(rows), width), dtype=torch.long)
+    learned = torch.zeros((len(rows), width), dtype=torch.bool)
+    for number, row in enumerate(rows):
+        ids[number, : len(row.ids)] = torch.tensor(row.ids)
+        learned[number, : len(row.ids)] = torch.tensor(row.learned)
+    ids, mask = ids.to(device), learned[:, 1:].to(device)  # a first token has nothing to be predicted from
+    with torch.inference_mode():
+        # Padded on the right, where causal attention does not look: no mask is needed.
+        logits = loaded.model(input_ids=ids, use_cache=False).logits[:, :-1]
+        losses = torch.zeros(mask.shape, device=device)
+        losses[mask] = cross_entropy(logits[mask].float(), ids[:, 1:][mask], reduction="none")
+    return list(zip(losses.double().sum(1).tolist(), mask.sum(1).tolist(), strict=True))
+
+
+def _generate(
+    loaded: LoadedModel, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int]
+) -> list[list[int]]:
+    """Greedy continuations without their end tokens."""
+    import torch
+    from transformers import GenerationConfig
+
+    model = loaded.model
+    width = max(len(prompt) for prompt in prompts)
+    padding = ends[0] if ends else 0
+    ids = torch.full((len(prompts), width), padding, dtype=torch.long)
+    mask = torch.zeros((len(prompts), width), dtype=torch.long)
+    for number, prompt in enumerate(prompts):
+        ids[number, width - len(prompt) :] = torch.tensor(prompt)
+        mask[number, width - len(prompt) :] = 1
+    settings = GenerationConfig(
+        do_sample=False, max_new_tokens=max_new_tokens, eos_token_id=ends or None, pad_token_id=padding
+    )
+    with torch.inference_mode():
+        out = model.generate(
+            input_ids=ids.to(model.device), attention_mask=mask.to(model.device), generation_config=settings
+        )
+    answers = []
+    for new in out[:, width:].tolist():
+        end = next((place for place, token in enumerate(new) if token in ends), len(new))
+        answers.append(new[:end])
+    return answers

@@ -1,0 +1,99 @@
+"""Load a model for scoring, and leave the process as it was found afterwards."""
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ft_resources.errors import BadBase
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel:
+    """A causal language model ready to score, with its tokenizer.
+
+    ``model`` is a transformers model or, with an adapter, a PEFT model around it.
+    """
+
+    model: Any
+    tokenizer: Any
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens of one sequence, prompt and answer together."""
+        return int(self.model.config.get_text_config().max_position_embeddings)
+
+    @contextmanager
+    def as_base(self) -> Iterator[None]:
+        """While inside, the model answers as its base: the adapter, if there is one, is switched off."""
+        if hasattr(self.model, "disable_adapter"):
+            with self.model.disable_adapter():
+                yield
+        else:
+            yield
+
+
+def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: Path | None = None) -> LoadedModel:
+    """The model in ``folder``, with the PEFT adapter of folder ``adapter`` on top, on a GPU where one is.
+
+    Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32:
+    it is faster there than bfloat16 on most machines, and rounding does not blur paired differences.
+    The tokenizer comes from ``tokenizer_folder`` where the weights' folder has none.
+    """
+    # Read by tqdm when it is imported: bars belong on a terminal, and a worker's log is a file.
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        folder,
+        dtype=torch.float32 if device == "cpu" else "auto",
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+    )
+    if adapter is not None:
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, str(adapter), is_trainable=False)
+    tokenizer = AutoTokenizer.from_pretrained(
+        tokenizer_folder or folder, local_files_only=True, trust_remote_code=False
+    )
+    if tokenizer.pad_token_id is None:
+        # Padding is always masked, so any token will do; an end token is the one that every model has.
+        if tokenizer.eos_token is None:
+            raise BadBase(
+                "the tokenizer has neither a padding nor an end-of-text token",
+                where="tokenizer_config.json",
+                remedy="Set eos_token in the base's tokenizer_config.json.",
+            )
+        tokenizer.pad_token = tokenizer.eos_token
+    return LoadedModel(model=model.to(device).eval().requires_grad_(False), tokenizer=tokenizer)
+
+
+@contextmanager
+def seeded(seed: int, model: Any) -> Iterator[None]:
+    """Seed every generator inside, and restore them and the model's training mode afterwards."""
+    import numpy as np
+    import torch
+
+    python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    training = bool(model.training)
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    try:
+        model.eval()
+        yield
+    finally:
+        model.train(training)
+        random.setstate(python)
+        np.random.set_state(legacy)
+        torch.set_rng_state(cpu)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)

@@ -1,0 +1,159 @@
+"""Statistics on paired per-sample results: intervals, tests, and what a sample size can show.
+
+Two models answered the same items, so everything here works on pairs; that removes the items' own difficulty from
+the noise. All randomness is seeded. Differences are always ``second - first``.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+FLIPS = 4000
+# Elements of one random matrix (32 MiB of indices): larger draws are made in pieces.
+_PIECE = 4_000_000
+
+Floats = NDArray[np.float64]
+# Row numbers [resamples, n] to the statistic of each resample [resamples].
+Statistic = Callable[[NDArray[np.int64]], Floats]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """A confidence interval, both ends included."""
+
+    low: float
+    high: float
+
+
+def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
+    """Score interval of a share (Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953).
+
+    Unlike the textbook interval it never leaves [0, 1] and has a width at 0 and n successes.
+    """
+    if not 0 <= successes <= n or n == 0:
+        raise ValueError(f"{successes} successes of {n}")
+    z = _z(confidence)
+    share = successes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Interval(low=max(0.0, centre - half), high=min(1.0, centre + half))
+
+
+def newcombe(both: int, only_first: int, only_second: int, neither: int, confidence: float = CONFIDENCE) -> Interval:
+    """Interval of the difference of two paired shares, second minus first.
+
+    Method 10 of Newcombe 1998 ("Improved confidence intervals for the difference between binomial proportions
+    based on paired data", Statistics in Medicine 17, 2635-2650): the two Wilson intervals, joined with the
+    correlation phi. A bootstrap would claim certainty where no pair differs; this does not.
+    """
+    n = both + only_first + only_second + neither
+    first, second = (both + only_first) / n, (both + only_second) / n
+    first_interval = wilson(both + only_first, n, confidence)
+    second_interval = wilson(both + only_second, n, confidence)
+    margins = (both + only_first) * (only_second + neither) * (both + only_second) * (only_first + neither)
+    cross = float(both * neither - only_first * only_second)
+    # The continuity correction: with few pairs a perfect agreement is no proof of correlation 1.
+    cross = max(cross - n / 2, 0.0) if cross > 0 else cross
+    phi = cross / math.sqrt(margins) if margins else 0.0
+    down, up = second - second_interval.low, first_interval.high - first
+    rise, fall = second_interval.high - second, first - first_interval.low
+    difference = second - first
+    return Interval(
+        low=difference - math.sqrt(max(0.0, down * down - 2 * phi * down * up + up * up)),
+        high=difference + math.sqrt(max(0.0, rise * rise - 2 * phi * rise * fall + fall * fall)),
+    )
+
+
+def paired_interval(first: ArrayLike, second: ArrayLike, *, seed: int, confidence: float = CONFIDENCE) -> Interval:
+    """Interval of ``mean(second) - mean(first)``: Newcombe's where all scores are 0 or 1, else the bootstrap's."""
+    before, after = np.asarray(first, float), np.asarray(second, float)
+    _require_pairs(before, after)
+    if np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
+        return newcombe(*contingency(before, after), confidence=confidence)
+    difference = after - before
+    return bootstrap(lambda rows: difference[rows].mean(axis=1), len(difference), seed=seed, confidence=confidence)
+
+
+def bootstrap(statistic: Statistic, n: int, *, seed: int, confidence: float = CONFIDENCE) -> Interval:
+    """Percentile bootstrap (Efron & Tibshirani 1993, chapter 13) over ``RESAMPLES`` draws of ``n`` rows.
+
+    ``statistic`` maps row numbers [resamples, n] to values [resamples]; pairs stay together, as whole rows are drawn.
+    """
+    if n == 0:
+        raise ValueError("nothing to resample")
+    generator = np.random.default_rng(seed)
+    size = max(1, _PIECE // n)
+    values = [
+        statistic(generator.integers(0, n, size=(min(size, RESAMPLES - start), n)))
+        for start in range(0, RESAMPLES, size)
+    ]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(np.concatenate(values), (tail, 1 - tail))
+    return Interval(low=float(low), high=float(high))
+
+
+def contingency(first: Floats, second: Floats) -> tuple[int, int, int, int]:
+    """How many pairs of 0/1 scores are right in both, only the first, only the second, neither."""
+    one, two = first.astype(bool), second.astype(bool)
+    return int((one & two).sum()), int((one & ~two).sum()), int((~one & two).sum()), int((~one & ~two).sum())
+
+
+def mcnemar_exact(only_first: int, only_second: int) -> float:
+    """Two-sided exact p-value that two paired shares are equal (McNemar 1947, with the binomial distribution).
+
+    Only pairs that differ count: under equality each is a fair coin.
+    """
+    n, fewer = only_first + only_second, min(only_first, only_second)
+    if n == 0:
+        return 1.0
+    log_terms = [math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in range(fewer + 1)]
+    # fsum of terms scaled by 2^-n in the logarithm: no overflow for any n.
+    tail = math.fsum(math.exp(term - n * math.log(2)) for term in log_terms)
+    return min(1.0, 2 * tail)
+
+
+def sign_flip_p(differences: ArrayLike, *, seed: int) -> float:
+    """Two-sided p-value that paired differences are symmetric around 0 (Fisher 1935; Monte Carlo as in
+    Phipson & Smyth 2010, https://doi.org/10.2202/1544-6115.1585, so it is never 0)."""
+    values = np.asarray(differences, float)
+    if not len(values):
+        raise ValueError("no differences")
+    observed = abs(values.sum()) * (1 - 1e-12)
+    generator = np.random.default_rng(seed)
+    size = max(1, _PIECE // len(values))
+    extreme = 0
+    for start in range(0, FLIPS, size):
+        signs = generator.integers(0, 2, size=(min(size, FLIPS - start), len(values)), dtype=np.int8) * 2 - 1
+        extreme += int((np.abs(signs @ values) >= observed).sum())
+    return (extreme + 1) / (FLIPS + 1)
+
+
+def minimum_detectable(half_width: float, *, power: float = 0.8, confidence: float = CONFIDENCE) -> float:
+    """The smallest true effect whose interval excludes 0 with probability ``power`` (Cohen 1988), given the
+    half width of the interval that was observed; same unit."""
+    return half_width * (1 + NormalDist().inv_cdf(power) / _z(confidence))
+
+
+def samples_to_decide(n: int, half_width: float, room: float) -> int | None:
+    """How many samples in all would narrow an interval of ``half_width`` at ``n`` to ``room``; None where no
+    number would. Widths fall with the square root of n."""
+    if room <= 0:
+        return None
+    return max(n + 1, math.ceil(n * (half_width / room) ** 2))
+
+
+def _z(confidence: float) -> float:
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def _require_pairs(first: Floats, second: Floats) -> None:
+    if first.shape != second.shape or first.ndim != 1 or not len(first):
+        raise ValueError(f"not pairs: {first.shape} and {second.shape}")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ValueError("a score is not a finite number")
