@@ -127,9 +127,10 @@ def _split_facts(split: Pack, prepared: PreparedSplit) -> dict[str, Any]:
 
 def _histogram(lengths: NDArray[np.int64]) -> dict[str, list[int]]:
     """Document lengths in bins of equal width; ``edges`` has one entry more than ``counts``."""
-    width = -(-int(lengths.max()) // _HISTOGRAM_BINS)
-    edges = np.arange(0, int(lengths.max()) + width, width)
-    counts, _ = np.histogram(lengths, np.append(edges, edges[-1] + width) if len(edges) < 2 else edges)
+    longest = int(lengths.max())
+    width = -(-longest // _HISTOGRAM_BINS)
+    edges = np.arange(longest // width + 2) * width
+    counts, _ = np.histogram(lengths, edges)
     return {"edges": edges.tolist(), "counts": counts.tolist()}
 
 

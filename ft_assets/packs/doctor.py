@@ -199,7 +199,7 @@ def _holdout(patient: Patient, views: list[_View]) -> str | None:
 
 
 def _fresh_ids(patient: Patient, example: Example) -> NDArray[np.int32]:
-    rendering = patient.reference.trace(example.messages, where=example.where)
+    rendering = patient.reference.trace(example.messages, where=example.where, with_turns=False)
     return patient.tokenizer.encode([rendering], [[]])[0].ids
 
 

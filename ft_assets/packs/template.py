@@ -75,29 +75,32 @@ class ChatTemplate:
         """The template's text for ``messages``. Raises BadData, naming ``where``, if the template refuses them."""
         return self._render(messages, where, ("", ""), add_generation_prompt)
 
-    def trace(self, messages: Messages, *, where: str) -> Rendering:
-        """``render`` with the assistant's turns.
+    def trace(self, messages: Messages, *, where: str, with_turns: bool = True) -> Rendering:
+        """``render`` with the quoted places and, unless ``with_turns`` is off, the assistant's turns.
 
         Raises BadData, naming ``where``, for a conversation the template refuses, and BadBase for a template from
         which the assistant's turns cannot be told.
         """
         text = self.render(messages, where=where)
         contents = "".join(str(message.get("content") or "") for message in messages)
-        looks_like_control = self.control.search(contents) is not None
         turns: list[Span] = []
         quoted: list[Span] = []
-        if self.marked or looks_like_control:
+        if (self.marked and with_turns) or self.control.search(contents) is not None:
             turns, quoted = self._read_marks(messages, text, contents, where)
-        if not self.marked:
+        if with_turns and not self.marked:
             turns = self._derive_turns(messages, text, where)
-        return Rendering(text=text, turns=_joined(turns), quoted=quoted)
+        return Rendering(text=text, turns=list(_joined(turns)), quoted=quoted)
 
     def end_of_turn(self) -> frozenset[str]:
         """The control tokens that may end a turn: what follows a last answer, and the tokenizer's end of text."""
         ends = {self._variables["eos_token"]} if self._variables.get("eos_token") else set()
         question, answer = "What is the colour of the sky?", "It is blue on most days."
         probe = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
-        text = self.render(probe, where=f"a probe of {self.name}")
+        try:
+            text = self.render(probe, where=f"a probe of {self.name}")
+        except BadData:
+            # A template may want other conversations than the probe, for one a system turn; the rows will tell.
+            return frozenset(ends)
         found = self.control.search(text, text.rfind(answer) + len(answer)) if answer in text else None
         return frozenset(ends | {found.group()} if found else ends)
 
@@ -246,14 +249,10 @@ def _raise_exception(message: str) -> None:
     raise jinja2.TemplateError(message)
 
 
-def _joined(spans: list[Span]) -> list[Span]:
-    return list(_join(sorted(spans)))
-
-
-def _join(spans: list[Span]) -> Iterator[Span]:
+def _joined(spans: list[Span]) -> Iterator[Span]:
     """Spans in order, touching ones as one and empty ones left out."""
     current: Span | None = None
-    for start, end in spans:
+    for start, end in sorted(spans):
         if start == end:
             continue
         if current is not None and start <= current[1]:

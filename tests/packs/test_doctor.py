@@ -18,7 +18,7 @@ from ft_assets.packs.template import ChatTemplate
 from ft_assets.packs.tokenizer import ChatTokenizer, load_template
 from ft_resources.errors import BadBase
 from tests.fake_base import VOCABULARY
-from tests.packs.conftest import Workbench, chat, example_id
+from tests.packs.conftest import Workbench, chat, edit_json, example_id
 
 TRAIN = [chat(f"private question {n}?", f"private answer <|end|> {n}", "and?", "so.") for n in range(9)]
 MAX_LENGTH = 128
@@ -234,4 +234,19 @@ def test_the_template_of_the_base_is_the_reference_of_its_marked_variant(workben
     tokenizer = ChatTokenizer.load(workbench.base_folder)
     own = load_template(workbench.base_folder, tokenizer, None).source
     artifact = workbench.publish_pack(workbench.dataset([chat("a", "b")]), chat_template=own + "{# a variant #}")
+    assert all(finding.passed for finding in verdicts(artifact, vocabulary=VOCABULARY))
+
+
+def test_a_marked_variant_serves_a_base_whose_own_template_does_not_tell_the_turns(workbench: Workbench) -> None:
+    # Its generation prompt opens a thought that the conversation itself does not show.
+    own = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>[think]{% endif %}"
+    )
+    marked = own.replace("{{ m.content }}<|end|>", "{% generation %}{{ m.content }}<|end|>{% endgeneration %}")
+    edit_json(workbench.base_folder / "tokenizer_config.json", lambda settings: settings.update(chat_template=own))
+    dataset = workbench.dataset([chat("a", "b <|end|>")])
+    with pytest.raises(BadBase, match="without its own generation prompt"):
+        workbench.build(dataset)
+    artifact = workbench.publish_pack(dataset, chat_template=marked)
     assert all(finding.passed for finding in verdicts(artifact, vocabulary=VOCABULARY))
