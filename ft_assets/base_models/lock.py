@@ -59,7 +59,8 @@ def lock_hub(hub: Hub, repo: str, revision: str, *, template_given: bool) -> Bas
         shards = weight_files(folder, where)
         missing = [name for name in shards if name not in snapshot.files]
         if missing:
-            raise BadBase(f"{INDEX} lists {missing[0]}, which the model does not have", where=where)
+            remedy = "Choose another revision; this one is not whole."
+            raise BadBase(f"{INDEX} lists {missing[0]}, which the model does not have", where=where, remedy=remedy)
         taken = [name for name in safe if not name.endswith(".safetensors") or name in shards]
         files = {name: _entry(hub, snapshot, snapshot.files[name], folder / name, where) for name in taken}
     return BaseLock(

@@ -26,7 +26,7 @@ def count_parameters(path: Path, where: str) -> int:
         tensors = {name: entry for name, entry in json.loads(header).items() if name != "__metadata__"}
         shapes = [_dimensions(entry["shape"]) for entry in tensors.values()]
         end = max((int(entry["data_offsets"][1]) for entry in tensors.values()), default=0)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise BadBase(
             f"{path.name} has a safetensors header that cannot be read", where=where, remedy=_REMEDY
         ) from error

@@ -145,18 +145,23 @@ def _check_data(task: SuiteTask, files: dict[str, Path], where: str) -> int:
 
 
 def _count_rows(path: Path) -> int:
-    """Rows of a JSON lines file, each a JSON object."""
-    count = 0
+    """Rows of a JSON lines file, each a JSON object; ids, where rows have them, are different."""
+    count, ids = 0, set()
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
+            where = f"{path}, line {number}"
             try:
-                is_object = isinstance(json.loads(line), dict)
+                row = json.loads(line)
             except (ValueError, RecursionError):
-                is_object = False
-            if not is_object:
+                row = None
+            if not isinstance(row, dict):
                 remedy = "Write one JSON object a line."
-                raise BadRecipe("this line is not a JSON object", where=f"{path}, line {number}", remedy=remedy)
+                raise BadRecipe("this line is not a JSON object", where=where, remedy=remedy)
+            if "id" in row and str(row["id"]) in ids:
+                remedy = "Give each item an id of its own, or none an id."
+                raise BadRecipe("an earlier item has this id", where=where, remedy=remedy)
+            ids.add(str(row.get("id", f"line {number}")))
             count += 1
     return count

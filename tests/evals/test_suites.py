@@ -1,0 +1,195 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ft_assets.evals.suites import add_suite, get_suite, list_suites
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.errors import BadRecipe, UserError
+from ft_resources.store import Store
+
+TASK: dict[str, Any] = {
+    "task": "parity",
+    "dataset_path": "json",
+    "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
+    "test_split": "test",
+    "output_type": "multiple_choice",
+    "doc_to_text": "{{question}}",
+    "doc_to_choice": "choices",
+    "doc_to_target": "answer",
+    "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    (folder / "items.jsonl").write_text('{"question": "1 is", "choices": ["odd", "even"], "answer": 0}\n' * 3)
+    (folder / "parity.yaml").write_text(yaml.safe_dump(TASK))
+    return folder
+
+
+def objects(store: Store) -> list[str]:
+    assert store.root is not None
+    return sorted(str(path) for path in store.root.rglob("*") if path.is_file())
+
+
+def refused(store: Store, folder: Path, key: str = "parity.v1") -> str:
+    before = objects(store)
+    with pytest.raises(BadRecipe) as caught:
+        add_suite(store, folder, key, "ann")
+    assert objects(store) == before
+    assert caught.value.where
+    assert caught.value.remedy
+    return str(caught.value)
+
+
+def test_a_suite_is_stored_with_its_task_under_one_name(store: Store, folder: Path) -> None:
+    done = add_suite(store, folder, "parity.v1", "ann")
+    assert done.created
+    assert done.items == 3
+    assert get_suite(store, "parity.v1") == done.ref
+    artifact = Artifacts(store).get(Address.parse(done.ref.address))
+    assert set(artifact.manifest.files) == {"task.yaml", "items.jsonl"}
+    assert artifact.facts == {"items": 3, "kind": "multiple_choice"}
+    assert artifact.digest == done.ref.digest
+    assert artifact.read("task.yaml") == (folder / "parity.yaml").read_bytes()
+    assert list_suites(store) == ["parity.v1"]
+
+
+def test_registering_the_same_again_changes_nothing(store: Store, folder: Path) -> None:
+    first = add_suite(store, folder, "parity.v1", "ann")
+    before = objects(store)
+    again = add_suite(store, folder, "parity.v1", "bob")
+    assert not again.created
+    assert again.ref == first.ref
+    assert objects(store) == before
+
+
+def test_a_key_reused_with_other_content_is_refused(store: Store, folder: Path) -> None:
+    add_suite(store, folder, "parity.v1", "ann")
+    (folder / "items.jsonl").write_text('{"question": "2 is", "choices": ["odd", "even"], "answer": 1}\n')
+    text = refused(store, folder)
+    assert "already registered with other content" in text
+    assert "use key parity.v2" in text
+
+
+def test_an_unknown_suite_comes_with_the_nearest_known_one(store: Store, folder: Path) -> None:
+    add_suite(store, folder, "parity.v1", "ann")
+    with pytest.raises(UserError, match=r"did you mean 'parity\.v1'\?"):
+        get_suite(store, "party.v1")
+
+
+def test_a_malformed_key_is_refused(store: Store, folder: Path) -> None:
+    with pytest.raises(UserError, match="suite key"):
+        add_suite(store, folder, "Parity", "ann")
+    assert objects(store) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"include": "other.yaml"}, "include: unknown key"),
+        ({"process_docs": "utils.f"}, "process_docs: unknown key"),
+        ({"dataset_path": "EleutherAI/arc"}, "dataset_path: should be 'json'"),
+        ({"output_type": "generate_until"}, "output_type: should be 'multiple_choice'"),
+        ({"doc_to_txt": "x"}, "doc_to_txt: unknown key; did you mean 'doc_to_text'?"),
+        ({"doc_to_text": None}, "doc_to_text"),
+        ({"metric_list": [{"metric": "someone/their_metric"}]}, "metric_list[0].metric: should be 'acc' or 'acc_norm'"),
+        ({"dataset_kwargs": {"data_files": {"test": "../x.jsonl"}}}, "'../x.jsonl' is not a JSON lines file"),
+        ({"dataset_kwargs": {"data_files": {"test": "https://a/b.jsonl"}}}, "is not a JSON lines file of this folder"),
+        ({"dataset_kwargs": {"data_files": {"test": "none.jsonl"}}}, "'none.jsonl' is not a JSON lines file"),
+        ({"dataset_kwargs": {"data_files": {"train": "items.jsonl"}}}, "no file for the scored split 'test'"),
+        (
+            {"dataset_kwargs": {"data_files": "items.jsonl", "trust_remote_code": True}},
+            "trust_remote_code: unknown key",
+        ),
+    ],
+)
+def test_a_task_that_fetches_runs_code_or_misspells_is_refused(
+    store: Store, folder: Path, changes: dict[str, object], expected: str
+) -> None:
+    task = {name: value for name, value in (TASK | changes).items() if value is not None}
+    (folder / "parity.yaml").write_text(yaml.safe_dump(task))
+    assert expected in refused(store, folder)
+
+
+def test_functions_in_the_task_file_are_refused(store: Store, folder: Path) -> None:
+    with (folder / "parity.yaml").open("a") as file:
+        file.write("process_docs: !function utils.process\n")
+    assert "!function runs code" in refused(store, folder)
+
+
+def second_task(folder: Path) -> None:
+    (folder / "other.yml").write_text("task: x")
+
+
+def script(folder: Path) -> None:
+    (folder / "utils.py").write_text("")
+
+
+def pickled(folder: Path) -> None:
+    (folder / "items.pkl").write_bytes(b"")
+
+
+def linked(folder: Path) -> None:
+    (folder / "more.jsonl").symlink_to(folder / "items.jsonl")
+
+
+def nested(folder: Path) -> None:
+    (folder / "data").mkdir()
+
+
+def no_task(folder: Path) -> None:
+    (folder / "parity.yaml").unlink()
+
+
+def not_utf8(folder: Path) -> None:
+    (folder / "parity.yaml").write_bytes(b"task: \xff")
+
+
+def empty(folder: Path) -> None:
+    (folder / "items.jsonl").write_text("\n")
+
+
+def bad_line(folder: Path) -> None:
+    (folder / "items.jsonl").write_text('{"question": "1"}\n[1]\n')
+
+
+def same_id(folder: Path) -> None:
+    (folder / "items.jsonl").write_text(json.dumps({"id": 7}) + "\n" + json.dumps({"id": "7"}) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "expected"),
+    [
+        (second_task, "more than one YAML file"),
+        (script, "utils.py may not be part of a suite"),
+        (pickled, "items.pkl may not be part of a suite"),
+        (linked, "more.jsonl is a link"),
+        (nested, "data is a link or a folder"),
+        (no_task, "no task file"),
+        (not_utf8, "not UTF-8"),
+        (empty, "the scored split has no items"),
+        (bad_line, "line 2: this line is not a JSON object"),
+        (same_id, "line 2: an earlier item has this id"),
+    ],
+)
+def test_a_folder_that_is_no_suite_is_refused(
+    store: Store, folder: Path, break_it: Callable[[Path], None], expected: str
+) -> None:
+    break_it(folder)
+    assert expected in refused(store, folder)
+
+
+def test_a_missing_folder_is_refused(store: Store, tmp_path: Path) -> None:
+    assert "no such folder" in refused(store, tmp_path / "nowhere")
