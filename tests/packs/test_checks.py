@@ -8,11 +8,12 @@ import pytest
 from ft_assets import identity
 from ft_assets.packs import assets
 from ft_assets.packs.assets import token_pack
-from ft_assets.packs.checks import pack_doctor
+from ft_assets.packs.checks import pack_doctor, partition_findings
 from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE
 from ft_assets.partitions import dataset_partitions, recipe_partitions
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.errors import MissingInput
 from tests.packs.conftest import Workbench, chat
 
 PAIR = dg.MultiPartitionKey({"dataset": "acme.chats.v1", "recipe": "tiny.v1"})
@@ -86,6 +87,17 @@ def test_a_pack_without_evidence_blocks_what_is_downstream(
     assert len(evaluations) == len(DOCTOR_CHECKS)
     assert not any(evaluation.passed for evaluation in evaluations)
     assert not _downstream_ran(result)
+
+
+def test_a_missing_pack_fails_every_check(monkeypatch: pytest.MonkeyPatch, workbench: Workbench) -> None:
+    # Without results Dagster would let a separate run of what is downstream through.
+    def missing(*arguments: object) -> Artifact:
+        raise MissingInput("token_pack", str(PAIR))
+
+    monkeypatch.setattr(identity, "token_pack", missing)
+    findings = partition_findings(workbench.artifacts, PAIR)
+    assert [finding.name for finding in findings] == list(DOCTOR_CHECKS)
+    assert not any(finding.passed for finding in findings)
 
 
 def test_every_check_is_blocking_and_partitioned() -> None:
