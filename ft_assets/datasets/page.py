@@ -13,6 +13,7 @@ from ft_assets.datasets.split import Split
 _SHOWN_CHARACTERS = 600
 _SHOWN_TURNS = 6
 _SHOWN_BAD_ROWS = 50
+_SHOWN_DUPLICATES = 20
 
 
 def render_page(report: DatasetReport, samples: Sequence[Example]) -> str:
@@ -58,12 +59,14 @@ def row_ranges(rows: Iterable[int]) -> str:
 
 
 def _rows_of(report: DatasetReport, reason: str) -> str:
-    """The listed rows of one reason, with an ellipsis where there are more."""
+    """The listed rows of one reason, with an ellipsis where there are more; a duplicate comes with the row kept."""
     if reason == Reason.DUPLICATE:
-        rows = [duplicate.row for duplicate in report.duplicates]
+        shown = report.duplicates[:_SHOWN_DUPLICATES]
+        text, count = ", ".join(f"{pair.row:,} (same as {pair.kept_row:,})" for pair in shown), len(shown)
     else:
         rows = [bad.row for bad in report.bad_rows if bad.reason == reason]
-    return row_ranges(rows) + (", …" if len(rows) < report.dropped[reason] else "")
+        text, count = row_ranges(rows), len(rows)
+    return text + (", …" if count < report.dropped[reason] else "")
 
 
 def _cut(text: str) -> str:

@@ -1,0 +1,84 @@
+"""The two assets in Dagster: what they refuse, and what their pages show."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ft_assets.datasets.assets import dataset, raw_dataset
+from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.versions import DatasetVersion
+from ft_resources.artifacts import Artifacts
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.store import Store
+from tests.datasets.conftest import WriteRows, pair
+
+Add = Callable[..., DatasetVersion]
+
+
+def materialize(store: Store, key: str, assets: list[dg.AssetsDefinition]) -> dg.ExecuteInProcessResult:
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("dataset", [key])
+        return dg.materialize(
+            [raw_dataset, dataset],
+            selection=[asset.key for asset in assets],
+            partition_key=key,
+            instance=instance,
+            resources={"store": StoreResource(url=store.url), "launcher": LauncherResource()},
+        )
+
+
+def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, dg.MetadataValue]:
+    (event,) = result.asset_materializations_for_node(asset)
+    return dict(event.metadata)
+
+
+def test_raw_dataset_verifies_and_shows_what_was_uploaded(add: Add, write: WriteRows, store: Store) -> None:
+    add(write([pair(number) for number in range(150)]))
+    result = materialize(store, "acme.facts.v1", [raw_dataset])
+    shown = metadata(result, "raw_dataset")
+    assert shown["dagster/row_count"].value == 150
+    assert shown["uploaded_by"].value == "tester"
+    assert shown["policy"].value == DatasetPolicy().model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("acme.facts.v2", "there is no dataset version 'acme.facts.v2'"),
+        ("Acme.facts.v1", "'Acme' cannot be part of a dataset key"),
+        ("acme.fa|cts.v1", "'fa|cts' cannot be part of a dataset key"),
+        ("acme.facts", "a dataset key has the form tenant.name.vN"),
+        ("shared.facts.v1", "'shared' is not a tenant"),
+    ],
+)
+def test_raw_dataset_refuses_a_key_that_the_ui_let_in(store: Store, key: str, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        materialize(store, key, [raw_dataset])
+    assert error.value.what == message
+    assert error.value.remedy
+
+
+def test_raw_dataset_refuses_an_upload_with_a_flipped_byte(add: Add, write: WriteRows, store: Store) -> None:
+    version = add(write([pair(number) for number in range(150)]))
+    artifact = Artifacts(store).get(version.address)
+    path = store.local_path(artifact.location("upload/data.jsonl"))
+    assert path is not None
+    path.write_bytes(path.read_bytes().replace(b"What", b"Whut", 1))
+    with pytest.raises(CorruptArtifact, match=r"upload/data\.jsonl of .* does not match its sha256"):
+        materialize(store, "acme.facts.v1", [raw_dataset])
+
+
+@pytest.mark.e2e
+def test_dataset_is_made_by_a_worker_and_shows_numbers_but_no_text(add: Add, write: WriteRows, store: Store) -> None:
+    rows = [*[pair(number) for number in range(200)], pair(0), b"x"]
+    add(write(rows), DatasetPolicy(on_bad_row="drop"))
+    shown = metadata(materialize(store, "acme.facts.v1", [raw_dataset, dataset]), "dataset")
+    assert shown["dagster/row_count"].value == 200
+    assert sum(shown[f"rows_{split}"].value for split in ("train", "validation", "holdout")) == 200
+    assert "| the same conversation as an earlier row | 1 |" in str(shown["left_out"].value)
+    assert "data:image/png;base64," in str(shown["lengths"].value)
+    assert Path(str(shown["report"].value)).read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert not any("It is the number" in str(value.value) for value in shown.values())

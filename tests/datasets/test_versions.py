@@ -1,0 +1,250 @@
+"""Adding versions: what is refused and in which words, what is the same version, and races."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ft_assets.datasets.policy import DatasetPolicy, SplitSettings
+from ft_assets.datasets.versions import DatasetVersion, add_dataset_version, latest_version, list_versions
+from ft_assets.identity import raw_dataset
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import BadData, CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.store import Store
+from tests.datasets.conftest import Row, WriteRows, chat, pair
+
+Add = Callable[..., DatasetVersion]
+GOOD: list[Row | bytes] = [pair(number) for number in range(150)]
+DROP = DatasetPolicy(on_bad_row="drop")
+
+
+def test_an_upload_is_kept_byte_for_byte_with_its_policy(add: Add, write: WriteRows, artifacts: Artifacts) -> None:
+    file = write([*GOOD, b""])
+    version = add(file)
+    artifact = raw_dataset(artifacts, "acme.facts.v1")
+    assert (str(version.key), version.created, version.address) == ("acme.facts.v1", True, artifact.address)
+    assert artifact.read("upload/data.jsonl") == file.read_bytes()
+    assert DatasetPolicy.model_validate_json(artifact.read("policy.json")) == DatasetPolicy()
+    assert artifact.facts == {"files": 1, "bytes": file.stat().st_size, "rows": 150}
+    assert artifact.verify() == []
+    assert artifacts.store.get_json("names/dataset/acme.facts.v1.json")["digest"] == artifact.digest
+
+
+def test_the_same_bytes_and_policy_are_the_same_version(add: Add, write: WriteRows, store: Store) -> None:
+    first, other = write(GOOD), write(GOOD[1:], "other.jsonl")
+    again = write(GOOD, "renamed.jsonl")
+    assert [str(add(file).key) for file in (first, other, first, again, other)] == [
+        f"acme.facts.v{number}" for number in (1, 2, 1, 1, 2)
+    ]
+    assert [add(first).created, add(again).created] == [False, False]
+    assert len(list_versions(store, "acme", "facts")) == 2
+
+
+def test_another_policy_is_another_version(add: Add, write: WriteRows) -> None:
+    file = write(GOOD)
+    policies = [DatasetPolicy(), DatasetPolicy(split=SplitSettings(seed=1)), DROP, DatasetPolicy()]
+    assert [add(file, policy).key.version for policy in policies] == [1, 2, 3, 1]
+
+
+def test_versions_are_listed_in_order_and_by_name(add: Add, write: WriteRows, store: Store) -> None:
+    for number in range(11):
+        add(write(GOOD[number:]))
+    add(write(GOOD), name="facts-2")
+    assert [key.version for key in list_versions(store, "acme", "facts")] == list(range(1, 12))
+    assert str(latest_version(store, "acme", "facts")) == "acme.facts.v11"
+    assert latest_version(store, "acme", "unknown") is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "message", "remedy"),
+    [
+        ([], "data.jsonl: the file is empty (0 bytes)", "Upload a file with examples in it."),
+        ([b"", b"  "], "data.jsonl: the file has no rows", "Upload a file with examples in it."),
+        (
+            [*GOOD[:40], b'{"prompt": "caf\xe9"}', *GOOD],
+            "data.jsonl, row 41: byte 16 of the row (0xe9) is not UTF-8",
+            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
+        ),
+        (
+            [*GOOD, b"hello"],
+            "data.jsonl, row 151: the row is not valid JSON at character 1 (Expecting value)",
+            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
+        ),
+        (
+            [*GOOD, chat("user", "assistant", "assistant")],
+            "data.jsonl, row 151, messages[2].role: 'assistant' stands where 'user' belongs (after 'assistant')",
+            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
+        ),
+        (
+            [*GOOD, {}, b"x", {"prompt": "a"}, *GOOD, b"x", b"y"],
+            "data.jsonl, row 151: the row's fields (none that can be shown) fit none of: messages; prompt and "
+            "completion; instruction and output (4 more bad rows: 152, 153, 304, …)",
+            "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
+        ),
+        (
+            GOOD[:99],
+            "data.jsonl: 99 different examples are too few to learn from and to measure on",
+            "Add examples: at least 100 different ones are needed.",
+        ),
+        (
+            [*GOOD[:99], *GOOD[:20]],
+            "data.jsonl: 99 different examples are too few to learn from and to measure on "
+            "(119 rows, of which 20 duplicates)",
+            "Add examples: at least 100 different ones are needed.",
+        ),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_row_and_leaves_no_trace(
+    add: Add, write: WriteRows, store: Store, rows: list[Row | bytes], message: str, remedy: str
+) -> None:
+    with pytest.raises(BadData) as error:
+        add(write(rows))
+    assert str(error.value) == f"{message}\n  What to do: {remedy}"
+    assert list(store.entries("names")) == list(store.entries("acme")) == []
+
+
+def test_bad_rows_may_be_dropped_up_to_the_share_allowed(add: Add, write: WriteRows) -> None:
+    assert add(write([*GOOD, *[b"x"] * 7]), DROP).created
+    with pytest.raises(BadData) as error:
+        add(write([*GOOD, *[b"x"] * 8]), DROP)
+    assert error.value.what == (
+        "8 of 158 rows are bad, more than max_dropped_share (0.05) allows; the first is row 151: the row is not valid "
+        "JSON at character 1 (Expecting value)"
+    )
+    assert add(write([*GOOD, *[b"x"] * 8]), DROP.model_copy(update={"max_dropped_share": 0.2})).created
+
+
+def test_an_empty_split_says_what_to_change(add: Add, write: WriteRows) -> None:
+    rare = DatasetPolicy(split=SplitSettings(holdout=0.00001))
+    with pytest.raises(BadData) as error:
+        add(write(GOOD), rare)
+    assert str(error.value) == (
+        "data.jsonl: the holdout split is empty: none of the 150 examples fell into it\n"
+        "  What to do: Raise split.holdout (1e-05) in dataset.yaml, or add examples."
+    )
+    one_group = DatasetPolicy(split=SplitSettings(group_by="source"))
+    with pytest.raises(BadData) as error:
+        add(write([pair(number, source="book") for number in range(150)]), one_group)
+    assert error.value.what.endswith("split is empty: none of the 1 group (source) fell into it")
+    assert "set split.group_by (source) to a field with more different values" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    "name", ["my data.jsonl", ".hidden.jsonl", "-x.jsonl", "a\nb.jsonl", "ä.jsonl", "x" * 120 + ".jsonl"]
+)
+def test_a_file_name_that_is_unsafe_is_refused(add: Add, write: WriteRows, name: str) -> None:
+    with pytest.raises(BadData, match=r"cannot be a file name in the store\n  What to do: Rename it"):
+        add(write(GOOD, name))
+
+
+def test_what_is_no_regular_file_is_refused(add: Add, write: WriteRows, tmp_path: Path, store: Store) -> None:
+    link, folder, pipe = tmp_path / "link.jsonl", tmp_path / "folder.jsonl", tmp_path / "pipe.jsonl"
+    link.symlink_to(write(GOOD))
+    folder.mkdir()
+    os.mkfifo(pipe)
+    for file, message in (
+        (tmp_path / "absent.jsonl", f"{tmp_path}/absent.jsonl: there is no such file"),
+        (link, "link.jsonl: this is a symbolic link"),
+        (folder, "folder.jsonl: this is not a regular file"),
+        (pipe, "pipe.jsonl: this is not a regular file"),
+    ):
+        with pytest.raises(BadData) as error:
+            add(file)
+        assert str(error.value).splitlines()[0] == message
+    assert list(store.entries("names")) == []
+
+
+def test_a_file_that_is_still_being_written_is_refused(
+    add: Add, write: WriteRows, monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    file, read = write(GOOD), os.read
+
+    def read_once_and_append(descriptor: int, count: int) -> bytes:
+        monkeypatch.setattr(os, "read", read)
+        data = read(descriptor, count)
+        with file.open("ab") as writer:
+            writer.write(b'{"prompt": "one more')
+        return data
+
+    monkeypatch.setattr(os, "read", read_once_and_append)
+    with pytest.raises(BadData, match=r"^data.jsonl: the file changed while it was being read\n"):
+        add(file)
+    assert list(store.entries("names")) == []
+
+
+@pytest.mark.parametrize(
+    ("tenant", "name"), [("Acme", "facts"), ("acme", "a|b"), ("acme", ""), ("acme", "a.b"), ("shared", "facts")]
+)
+def test_a_tenant_or_name_that_cannot_be_in_a_key_is_refused(
+    store: Store, write: WriteRows, tenant: str, name: str
+) -> None:
+    with pytest.raises(UserError):
+        add_dataset_version(store, write(GOOD), tenant=tenant, name=name, policy=DatasetPolicy(), actor="tester")
+    assert list(store.entries("names")) == []
+
+
+def test_concurrent_adds_of_different_bytes_get_a_number_each(add: Add, write: WriteRows, store: Store) -> None:
+    files = [write(GOOD[number:], f"part{number}.jsonl") for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(add, files))
+    assert sorted(version.key.version for version in added) == list(range(1, 9))
+    for file, version in zip(files, added, strict=True):
+        assert raw_dataset(Artifacts(store), str(version.key)).read(f"upload/{file.name}") == file.read_bytes()
+
+
+def test_concurrent_adds_of_the_same_bytes_are_one_version(add: Add, write: WriteRows, store: Store) -> None:
+    files = [write(GOOD, f"copy{number % 2}.jsonl") for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(add, files))
+    assert {str(version.key) for version in added} == {"acme.facts.v1"}
+    assert [version.created for version in added].count(True) == 1
+    assert [str(key) for key in list_versions(store, "acme", "facts")] == ["acme.facts.v1"]
+
+
+def test_a_lost_race_against_the_same_bytes_gives_the_winners_version(
+    add: Add, write: WriteRows, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other writer takes the number between our look at it and our try."""
+    ours, rival = write(GOOD, "ours.jsonl"), write(GOOD, "rival.jsonl")
+    create = Store.create_json
+
+    def beaten(self: Store, path: str, value: object) -> bool:
+        if path.startswith("names/dataset/"):
+            monkeypatch.setattr(Store, "create_json", create)
+            assert add(rival).created
+        return create(self, path, value)
+
+    monkeypatch.setattr(Store, "create_json", beaten)
+    lost = add(ours)
+    assert (str(lost.key), lost.created) == ("acme.facts.v1", False)
+    assert lost.address == raw_dataset(Artifacts(store), "acme.facts.v1").address
+
+
+def test_an_interrupted_upload_leaves_no_version_and_can_be_repeated(
+    add: Add, write: WriteRows, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_self: Store, _source: Path, path: str) -> None:
+        raise StoreUnavailable("the store refused to write (connection reset)", where=path, remedy="Try again.")
+
+    file = write(GOOD)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "upload", interrupted)
+        with pytest.raises(StoreUnavailable):
+            add(file)
+    assert list(store.entries("names")) == []
+    assert not [entry for entry in store.entries("acme") if entry.path.endswith("manifest.json")]
+    assert add(file).created
+
+
+def test_a_flipped_byte_is_found_when_the_upload_is_read(add: Add, write: WriteRows, artifacts: Artifacts) -> None:
+    add(write(GOOD))
+    artifact = raw_dataset(artifacts, "acme.facts.v1")
+    path = artifacts.store.local_path(artifact.location("upload/data.jsonl"))
+    assert path is not None
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptArtifact, match="does not match its sha256"):
+        artifact.path("upload/data.jsonl", path.parent)
