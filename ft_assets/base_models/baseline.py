@@ -15,6 +15,7 @@ def score_baseline(context: WorkContext) -> WorkResult:
     from ft_assets.evals.samples import write_suite_samples
 
     settings = context.params["settings"]
+    context.progress("loading the base and the suites")
     base = context.input("base").folder(context.scratch / "inputs")
     suites = {key: suite.folder(context.scratch / "inputs") for key, suite in context.inputs("suite:").items()}
     results = score_suites(

@@ -1,4 +1,4 @@
-"""When a Hub base moves, a recipe stays what it was and gets a successor: its next version, locked to the new commit."""
+"""When a Hub base moves, a recipe stays what it was and gets a successor: its next version, at the new commit."""
 
 from ft_assets.base_models.lock import lock_hub
 from ft_assets.keys import RecipeKey

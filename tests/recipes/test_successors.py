@@ -1,0 +1,66 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ft_assets.recipes.register import get_recipe, list_recipes, register_recipe
+from ft_assets.recipes.successors import current_recipe, register_successor
+from ft_resources.errors import BadBase
+from ft_resources.store import Store
+from tests.fake_base import make_fake_base
+from tests.fake_hub import FakeHub
+from tests.recipes.conftest import contents
+
+Write = Callable[..., Path]
+REPO = "org/tiny"
+
+
+@pytest.fixture
+def hub(store: Store, write_recipe: Write, base: Path) -> FakeHub:
+    """A hub whose model is the base of the registered recipe tiny.v1."""
+    hub = FakeHub()
+    hub.commit(REPO, base)
+    path = write_recipe(base=f"hub:{REPO}@main", training={"epochs": 3})
+    register_recipe(store, path, actor="ann", hub=hub)
+    return hub
+
+
+def test_a_base_that_did_not_move_has_no_successor(store: Store, hub: FakeHub) -> None:
+    before = contents(store)
+    assert register_successor(store, "tiny.v1", hub, actor="sensor") is None
+    assert contents(store) == before
+    assert current_recipe(store, "tiny.v1") == "tiny.v1"
+
+
+def test_a_moved_base_gives_the_next_version_with_the_new_lock(store: Store, hub: FakeHub, base: Path) -> None:
+    before = get_recipe(store, "tiny.v1")
+    commit = hub.commit(REPO, make_fake_base(base, seed=1))
+    assert register_successor(store, "tiny.v1", hub, actor="sensor") == "tiny.v2"
+    following = get_recipe(store, "tiny.v2")
+    assert following.lock.revision == commit
+    assert following.recipe == before.recipe.model_copy(update={"key": "tiny.v2"})
+    assert following.recipe.resolved()[1] == before.recipe.resolved()[1]
+    assert get_recipe(store, "tiny.v1") == before
+    assert current_recipe(store, "tiny.v1") == "tiny.v2"
+    assert register_successor(store, "tiny.v1", hub, actor="sensor") is None
+
+
+def test_a_taken_version_is_passed_over(store: Store, hub: FakeHub, base: Path, write_recipe: Write) -> None:
+    register_recipe(store, write_recipe(key="tiny.v2"), actor="ann")
+    hub.commit(REPO, make_fake_base(base, seed=1))
+    assert register_successor(store, "tiny.v1", hub, actor="sensor") == "tiny.v3"
+
+
+def test_a_new_base_that_cannot_be_used_registers_nothing(store: Store, hub: FakeHub, base: Path) -> None:
+    (base / "tokenizer.json").unlink()
+    hub.commit(REPO, base)
+    before = contents(store)
+    with pytest.raises(BadBase, match=r"tokenizer\.json is missing"):
+        register_successor(store, "tiny.v1", hub, actor="sensor")
+    assert contents(store) == before
+
+
+def test_a_folder_base_never_moves(store: Store, write_recipe: Write) -> None:
+    register_recipe(store, write_recipe(key="other.v1"), actor="ann")
+    assert register_successor(store, "other.v1", FakeHub(), actor="sensor") is None
+    assert list_recipes(store) == ["other.v1"]
