@@ -79,7 +79,7 @@ def _walk(store: Store, first: DatasetKey, content: str) -> tuple[DatasetKey, Ad
     """The version from ``first`` on that has ``content``, with its address; else the first free key and None."""
     key = first
     while (pointer := store.find_json(f"{_NAMES}/{key}.json")) is not None:
-        if pointer["content"] == content:
+        if pointer.get("content") == content:
             return key, Address.parse(pointer["address"])
         key = DatasetKey(tenant=key.tenant, name=key.name, version=key.version + 1)
     return key, None
