@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from ft_assets.evals.evidence import Evidence, MetricEvidence, SuiteEvidence
-from ft_assets.evals.statistics import minimum_detectable, samples_to_decide
+from ft_assets.evals.power import minimum_detectable, samples_to_decide
 from ft_assets.recipes.models import BenchmarkRegressionGate, GateSettings, TaskGainGate
 
 BENCHMARK_REGRESSION = "benchmark_regression"

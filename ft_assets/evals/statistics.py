@@ -1,4 +1,4 @@
-"""Statistics on paired per-sample results: intervals, tests, and what a sample size can show.
+"""Statistics on paired per-sample results: intervals and tests.
 
 Two models answered the same items, so everything here works on pairs; that removes the items' own difficulty from
 the noise. All randomness is seeded. Differences are always ``second - first``.
@@ -7,12 +7,12 @@ the noise. All randomness is seeded. Differences are always ``second - first``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-CONFIDENCE = 0.95
+from ft_assets.evals.power import CONFIDENCE, two_sided_z
+
 RESAMPLES = 2000
 FLIPS = 4000
 # Elements of one random matrix (32 MiB of indices): larger draws are made in pieces.
@@ -38,7 +38,7 @@ def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"{successes} successes of {n}")
-    z = _z(confidence)
+    z = two_sided_z(confidence)
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -132,24 +132,6 @@ def sign_flip_p(differences: ArrayLike, *, seed: int) -> float:
         signs = generator.integers(0, 2, size=(min(size, FLIPS - start), len(values)), dtype=np.int8) * 2 - 1
         extreme += int((np.abs(signs @ values) >= observed).sum())
     return (extreme + 1) / (FLIPS + 1)
-
-
-def minimum_detectable(half_width: float, *, power: float = 0.8, confidence: float = CONFIDENCE) -> float:
-    """The smallest true effect whose interval excludes 0 with probability ``power`` (Cohen 1988), given the
-    half width of the interval that was observed; same unit."""
-    return half_width * (1 + NormalDist().inv_cdf(power) / _z(confidence))
-
-
-def samples_to_decide(n: int, half_width: float, room: float) -> int | None:
-    """How many samples in all would narrow an interval of ``half_width`` at ``n`` to ``room``; None where no
-    number would. Widths fall with the square root of n."""
-    if room <= 0:
-        return None
-    return max(n + 1, math.ceil(n * (half_width / room) ** 2))
-
-
-def _z(confidence: float) -> float:
-    return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 def _require_pairs(first: Floats, second: Floats) -> None:

@@ -1,0 +1,67 @@
+"""The ``adapter`` asset."""
+
+import dagster as dg
+
+from ft_assets import identity
+from ft_assets.adapters.lineage import Lineage, lineage
+from ft_assets.evals.gates import Verdict, passed
+from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
+from ft_assets.glue import common_metadata, pair_of, run_work
+from ft_assets.identity import CODE_VERSIONS
+from ft_assets.partitions import pair_partitions
+from ft_resources.artifacts import Address
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+
+
+@dg.asset(
+    partitions_def=pair_partitions,
+    deps=["checkpoint", "eval_report", "base_model"],
+    group_name="adapters",
+    kinds={"huggingface"},
+    owners=["team:ml-platform"],
+    code_version=CODE_VERSIONS["adapter"],
+)
+def adapter(
+    context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
+) -> dg.MaterializeResult:
+    """The accepted, immutable adapter with its tokenizer, template, card and lineage; only what passes every gate."""
+    request = identity.adapter_request(store.artifacts, *pair_of(context.partition_key))
+    verdicts = judge_candidate(store.artifacts, request.inputs, request.params)
+    if not passed(verdicts):
+        raise rejection(verdicts, request.label)
+    # The worker judges again, from bytes that it verifies itself.
+    artifact = run_work(context, store, launcher, request)
+    report = store.artifacts.get(Address.parse(request.inputs["eval_report"].address))
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(artifact.digest),
+        metadata={
+            **common_metadata(artifact),
+            "line": artifact.facts["line"],
+            "scores": dg.MetadataValue.md(score_table(load_evidence(report))),
+            "gates": dg.MetadataValue.md(verdict_table(verdicts)),
+            "lineage": dg.MetadataValue.md(lineage_list(lineage(store.artifacts, artifact.address))),
+        },
+    )
+
+
+def rejection(verdicts: list[Verdict], label: str) -> dg.Failure:
+    """A rejected candidate is a result: it is shown with its verdicts and never retried."""
+    failed = [verdict.gate for verdict in verdicts if verdict.outcome != "pass"]
+    return dg.Failure(
+        description=f"{label} was rejected by {', '.join(failed)}. The candidate stays stored and unserved.",
+        metadata={"gates": dg.MetadataValue.md(verdict_table(verdicts))},
+        allow_retries=False,
+    )
+
+
+def lineage_list(tree: Lineage) -> str:
+    """The tree as a nested Markdown list; what was listed before is not listed again."""
+    lines: list[str] = []
+    seen: set[str] = set()
+    for depth, name, node in tree.walk():
+        again = node.address in seen
+        seen.add(node.address)
+        label = f"{name}: " if name else ""
+        if not (again and depth > 1):
+            lines.append(f"{'  ' * depth}- {label}`{node.address}` ({node.digest[:12]})")
+    return "\n".join(lines)

@@ -1,0 +1,161 @@
+"""The work of ``adapter``: judge the candidate once more, and lay out a folder that needs nothing else but the base.
+
+This is where gates cannot be walked around: whatever Dagster let through, nothing is exported unless every verdict,
+recomputed here from verified bytes, is a pass.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ft_assets.adapters.card import model_card
+from ft_assets.adapters.lineage import lineage
+from ft_assets.evals.gates import Verdict, passed
+from ft_assets.evals.judging import judge_candidate, load_evidence
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.canonical import canonical_json
+from ft_resources.errors import BadBase, GateRejected, UserError
+from ft_resources.work import WorkRequest
+from ft_resources.worker_context import WorkContext, WorkResult
+
+FINAL = "final/"
+TEMPLATE = "chat_template.jinja"
+# What a tokenizer may consist of; see transformers' PreTrainedTokenizerBase.save_pretrained.
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+)
+_NEXT = {
+    "benchmark_regression": "lower the learning rate or the LoRA rank, train fewer epochs, or mix general text into "
+    "the dataset",
+    "task_gain": "train longer or with a higher rank, give the dataset more examples, or choose the metric that the "
+    "task is about",
+}
+
+
+def export_adapter(context: WorkContext) -> WorkResult:
+    """Lay out the accepted adapter; see ``docs/plan.md`` for files and facts. Raises GateRejected for any other."""
+    context.progress("judging")
+    verdicts = judge_candidate(context.artifacts, context.spec.inputs, context.params)
+    require_pass(verdicts, context.spec.label)
+    context.progress("writing")
+    checkpoint, base = context.input("checkpoint"), context.input("base")
+    evidence = load_evidence(context.input("eval_report"))
+    output = context.output
+    _copy(checkpoint, FINAL, output, context.scratch)
+    _pin_base(output, base)
+    _write_tokenizer(base, context.params["chat_template"], output, context.scratch)
+    tree = {
+        "line": context.params["line"],
+        "dataset": context.params["dataset"],
+        "recipe": context.params["recipe"],
+        "inputs": {
+            name: lineage(context.artifacts, ref.address).as_json() for name, ref in context.spec.inputs.items()
+        },
+    }
+    _write_json(output / "lineage.json", tree)
+    _write_json(output / "verdicts.json", [verdict.model_dump(mode="json") for verdict in verdicts])
+    recipe = json.loads(checkpoint.read("recipe.json"))
+    card = model_card(
+        params=context.params,
+        inputs=context.spec.inputs,
+        base=base.facts,
+        recipe=recipe,
+        evidence=evidence,
+        verdicts=verdicts,
+        is_adapter=(output / "adapter_config.json").exists(),
+    )
+    (output / "README.md").write_text(card, encoding="utf-8")
+    metrics = {name: {"base": m.base, "candidate": m.candidate} for name, m in evidence.holdout.items()}
+    metrics |= {key: {"base": s.base, "candidate": s.candidate} for key, s in evidence.suites.items()}
+    return WorkResult(folder=output, facts={"line": context.params["line"], "metrics": metrics})
+
+
+def rejection_reason(artifacts: Artifacts, adapter_request: WorkRequest) -> str:
+    """Why the candidate of ``adapter_request`` does not pass, one line a verdict; "" where it passes."""
+    verdicts = judge_candidate(artifacts, adapter_request.inputs, adapter_request.params)
+    return "" if passed(verdicts) else _reasons(verdicts)
+
+
+def require_pass(verdicts: list[Verdict], label: str) -> None:
+    """Raise GateRejected unless every gate passed."""
+    if passed(verdicts):
+        return
+    hints = [_NEXT[v.gate] for v in verdicts if v.outcome != "pass" and v.gate in _NEXT and v.numbers]
+    raise GateRejected(
+        f"the candidate did not pass every gate\n{_reasons(verdicts)}",
+        where=label,
+        remedy="; ".join(hints) + "." if hints else "Materialize eval_report for this pair, then adapter again.",
+    )
+
+
+def _reasons(verdicts: list[Verdict]) -> str:
+    wanted = [verdict for verdict in verdicts if verdict.outcome != "pass"]
+    return "\n".join(f"{verdict.gate}: {verdict.outcome}, {verdict.reason}" for verdict in wanted) or "no verdict"
+
+
+def _copy(artifact: Artifact, prefix: str, output: Path, scratch: Path) -> None:
+    """The artifact's verified files below ``prefix``, without it."""
+    for name in artifact.manifest.files:
+        if name.startswith(prefix):
+            target = output / name.removeprefix(prefix)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(artifact.path(name, scratch), target)
+
+
+def _pin_base(output: Path, base: Artifact) -> None:
+    """Check that a PEFT folder names its base and revision, and name a hub base as PEFT and servers load it.
+
+    Without the pin a server would load the adapter onto whatever the name means by then.
+    """
+    path = output / "adapter_config.json"
+    if not path.exists():
+        return
+    config = json.loads(path.read_bytes())
+    source, revision = base.facts["source"], base.facts["revision"]
+    named = (config.get("base_model_name_or_path"), config.get("revision"))
+    if named != (source, revision) or not all(named):
+        raise UserError(
+            f"the adapter names base {named[0]} at revision {named[1]}, and was trained on {source} at {revision}",
+            where="final/adapter_config.json",
+            remedy="Materialize checkpoint for this pair again.",
+        )
+    _write_json(path, {**config, "base_model_name_or_path": source.removeprefix("hub:")})
+
+
+def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, scratch: Path) -> None:
+    """The base's tokenizer with the template that training used, as one file and nowhere else."""
+    for name in TOKENIZER_FILES:
+        if name in base.manifest.files:
+            shutil.copyfile(base.path(name, scratch), output / name)
+    settings_path = output / "tokenizer_config.json"
+    settings: dict[str, Any] = json.loads(settings_path.read_bytes()) if settings_path.exists() else {}
+    own = settings.pop("chat_template", None)
+    if chat_template is None and TEMPLATE in base.manifest.files:
+        chat_template = base.read(TEMPLATE).decode()
+    if chat_template is None:
+        # Older bases keep several templates by name; "default" is the one for conversations.
+        chat_template = (
+            {item["name"]: item["template"] for item in own}.get("default") if isinstance(own, list) else own
+        )
+    if not chat_template:
+        raise BadBase(
+            "neither the base nor the recipe has a chat template",
+            where=str(base.address),
+            remedy="Name a Jinja file in the recipe's chat_template.",
+        )
+    (output / TEMPLATE).write_text(chat_template, encoding="utf-8")
+    if settings:
+        _write_json(settings_path, settings)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    canonical_json(value)  # refuses NaN
+    path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

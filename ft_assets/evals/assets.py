@@ -1,0 +1,45 @@
+"""The ``eval_report`` asset."""
+
+import dagster as dg
+
+from ft_assets import identity
+from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
+from ft_assets.glue import common_metadata, pair_of, run_work
+from ft_assets.identity import CODE_VERSIONS
+from ft_assets.partitions import pair_partitions
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+
+REPORT_PAGE = "report/report.html"
+
+
+@dg.asset(
+    partitions_def=pair_partitions,
+    deps=["checkpoint", "dataset", "base_model", "baseline_report"],
+    group_name="evaluation",
+    kinds={"pytorch", "python"},
+    owners=["team:ml-platform"],
+    code_version=CODE_VERSIONS["eval_report"],
+)
+def eval_report(
+    context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
+) -> dg.MaterializeResult:
+    """Candidate against its base on general suites and the holdout, per sample, with intervals and verdicts."""
+    dataset_key, recipe_key = pair_of(context.partition_key)
+    request = identity.eval_report_request(store.artifacts, dataset_key, recipe_key)
+    artifact = run_work(context, store, launcher, request)
+    evidence = load_evidence(artifact)
+    wanted = identity.adapter_request(store.artifacts, dataset_key, recipe_key)
+    verdicts = judge_candidate(store.artifacts, wanted.inputs, wanted.params)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(artifact.digest),
+        metadata={
+            **common_metadata(artifact),
+            "scores": dg.MetadataValue.md(score_table(evidence)),
+            "gates": dg.MetadataValue.md(verdict_table(verdicts)),
+            "holdout_rows": evidence.rows,
+            "majority_rate": evidence.majority_rate,
+            "never_seen_rate": evidence.never_seen_rate,
+            **{f"candidate_{name}": metric.candidate for name, metric in evidence.holdout.items()},
+            "report": dg.MetadataValue.path(artifact.location(REPORT_PAGE)),
+        },
+    )

@@ -1,0 +1,25 @@
+"""What a number of samples can show. No numpy here: the code location loads this with the gates."""
+
+import math
+from statistics import NormalDist
+
+CONFIDENCE = 0.95
+
+
+def minimum_detectable(half_width: float, *, power: float = 0.8, confidence: float = CONFIDENCE) -> float:
+    """The smallest true effect whose interval excludes 0 with probability ``power`` (Cohen 1988), given the
+    half width of the interval that was observed; same unit."""
+    return half_width * (1 + NormalDist().inv_cdf(power) / two_sided_z(confidence))
+
+
+def samples_to_decide(n: int, half_width: float, room: float) -> int | None:
+    """How many samples in all would narrow an interval of ``half_width`` at ``n`` to ``room``; None where no
+    number would. Widths fall with the square root of n."""
+    if room <= 0:
+        return None
+    return max(n + 1, math.ceil(n * (half_width / room) ** 2))
+
+
+def two_sided_z(confidence: float) -> float:
+    """How many standard errors an interval of this confidence reaches to either side, 1.96 for 95 %."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
