@@ -105,6 +105,12 @@ def _split(text: str, kind: str, form: str, allowed: tuple[int, ...]) -> list[st
                 where=where,
                 remedy="Between the dots use 1 to 40 lower-case letters, digits and inner hyphens.",
             )
+    if len(parts) == 3 and parts[0] == SHARED:
+        raise UserError(
+            f"{SHARED!r} is not a tenant",
+            where=where,
+            remedy="Put your tenant's name first; a shared recipe is name.vN.",
+        )
     if not _VERSION.fullmatch(parts[-1]):
         raise UserError(f"{parts[-1]!r} is not a version", where=where, remedy="End the key with .v1, .v2 and so on.")
     return parts

@@ -5,6 +5,7 @@ So two writers never mix, a folder without a manifest does not exist, and of two
 """
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ft_resources.canonical import canonical_json, digest, sha256_bytes, sha256_file
-from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 
 MANIFEST = "manifest.json"
@@ -258,12 +259,25 @@ class Artifacts:
         data = canonical_json(manifest.model_dump(mode="json"))
         if self.store.exists(f"{address}/{MANIFEST}"):
             return self.get(address)
-        for name in names:
-            self.store.upload(folder / name, f"{address}/{writer}/{name}")
-        if not self.store.create(f"{address}/{MANIFEST}", data):
+        sent: list[str] = []
+        try:
             for name in names:
-                self.store.delete(f"{address}/{writer}/{name}")
+                # Listed before it is sent: an upload that fails half-way may still have left something.
+                sent.append(f"{address}/{writer}/{name}")
+                self.store.upload(folder / name, sent[-1])
+            won = self.store.create(f"{address}/{MANIFEST}", data)
+        except BaseException:
+            self._discard(sent)
+            raise
+        if not won:
+            self._discard(sent)
         return self.get(address)
+
+    def _discard(self, paths: list[str]) -> None:
+        """Remove what a writer who did not win has sent; without a manifest nobody sees it, so best effort will do."""
+        for path in paths:
+            with suppress(StoreUnavailable):
+                self.store.delete(path)
 
 
 def content_digest(files: dict[str, FileEntry]) -> str:

@@ -52,6 +52,11 @@ def test_a_recipe_of_another_tenant_is_a_senseless_pair() -> None:
         check_pair(dataset, RecipeKey.parse("globex.tiny.v1"))
 
 
+def test_shared_is_no_tenant_of_recipes_either() -> None:
+    with pytest.raises(UserError, match="'shared' is not a tenant"):
+        RecipeKey.parse("shared.tiny.v1")
+
+
 def test_a_line_has_no_versions() -> None:
     assert line_of(DatasetKey.parse("acme.support.v7"), RecipeKey.parse("tiny.v3")) == "acme.support.tiny"
 

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import canonical_json, digest
-from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 
 IDENTITY = {"asset": "thing", "code_version": "1", "inputs": {}, "params": {"n": 1}}
@@ -60,7 +62,9 @@ def test_two_writers_never_mix(artifacts: Artifacts, any_store: Store, tmp_path:
     }
 
 
-def test_one_flipped_byte_is_found_by_every_way_of_reading(artifacts: Artifacts, any_store: Store, tmp_path: Path) -> None:
+def test_one_flipped_byte_is_found_by_every_way_of_reading(
+    artifacts: Artifacts, any_store: Store, tmp_path: Path
+) -> None:
     artifact = publish(artifacts, folder_with(tmp_path / "a", **{"sub/a": "text", "sub/b": "more"}))
     any_store.put(artifact.location("sub/b"), b"mor3")
     with pytest.raises(CorruptArtifact, match="sub/b"):
@@ -122,3 +126,33 @@ def test_the_digest_does_not_depend_on_key_order(value: dict) -> None:
 def test_nan_has_no_canonical_form() -> None:
     with pytest.raises(ValueError, match="JSON"):
         canonical_json({"loss": float("nan")})
+
+
+def test_an_upload_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
+    class Full(Store):
+        def upload(self, source: Path, path: str) -> None:
+            if path.endswith("b"):
+                raise StoreUnavailable("no space left", where=path, remedy="free some")
+            super().upload(source, path)
+
+    store = Full(str(tmp_path / "store"))
+    with pytest.raises(StoreUnavailable, match="no space left"):
+        publish(Artifacts(store), folder_with(tmp_path / "a", a="x", b="y"))
+    assert list(store.entries("acme")) == []
+
+
+def test_a_disk_that_is_full_or_read_only_says_so(tmp_path: Path) -> None:
+    """A file-size limit of the process stands in for a full disk: the kernel refuses the write either way."""
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+        "from ft_resources.store import Store; from ft_resources.errors import StoreUnavailable\n"
+        "store = Store(sys.argv[1])\n"
+        "try:\n    store.put('t/big', bytes(100_000))\n"
+        "except StoreUnavailable as error:\n    print(error)\n"
+        "print(sorted(entry.path for entry in store.entries('t')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "s")], capture_output=True, text=True, check=True)
+    assert "t/big: the store refused to write" in done.stdout
+    assert "What to do" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
