@@ -55,7 +55,7 @@ def _cached_asset_seconds(store: Store) -> dict[str, float]:
     with dg.instance_for_test() as instance:
         for dimension, key in (("dataset", DATASET), ("recipe", RECIPE)):
             instance.add_dynamic_partitions(dimension, [key])
-        job = build_definitions(store.url).resolve_job_def(Stage.TRAIN_PAIR)
+        job = build_definitions(store.url).resolve_job_def(Stage.TRAIN_PAIR.value)
         empty_assets = [nothing(f"empty_{number}") for number in range(4)]
         cached, empty = [], []
         for _ in range(_REPEATS):

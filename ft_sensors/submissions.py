@@ -57,7 +57,7 @@ def _request(instance: dg.DagsterInstance, action: Launch) -> dg.RunRequest:
     register_partitions(instance, dataset=submission.dataset, recipe=submission.recipe)
     return dg.RunRequest(
         run_key=action.run_key,
-        job_name=str(action.stage),
+        job_name=action.stage.value,
         partition_key=action.partition,
         tags={tags.SUBMISSION: submission.id, tags.ACTOR: submission.actor, tags.TENANT: submission.tenant},
     )

@@ -14,19 +14,19 @@ from ft_assets.submissions.record import resubmit_key, submit
 from ft_resources.dagster_resources import StoreResource
 
 prepare_dataset = dg.define_asset_job(
-    Stage.PREPARE_DATASET,
+    Stage.PREPARE_DATASET.value,
     selection=["raw_dataset", "dataset"],
     executor_def=dg.in_process_executor,
     description="Curate one dataset version.",
 )
 prepare_recipe = dg.define_asset_job(
-    Stage.PREPARE_RECIPE,
+    Stage.PREPARE_RECIPE.value,
     selection=["base_model", "baseline_report"],
     executor_def=dg.in_process_executor,
     description="Mirror a recipe's base model and score it once.",
 )
 train_pair = dg.define_asset_job(
-    Stage.TRAIN_PAIR,
+    Stage.TRAIN_PAIR.value,
     selection=["token_pack", "checkpoint", "eval_report", "adapter"],
     executor_def=dg.in_process_executor,
     description="Pack, train, evaluate and gate one pair.",

@@ -106,7 +106,7 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunS
     # Imported here: definitions import the sensors, which import this package.
     from ft_assets.definitions import build_definitions
 
-    job = build_definitions(store.url).resolve_job_def(action.stage)
+    job = build_definitions(store.url).resolve_job_def(action.stage.value)
     result = job.execute_in_process(
         instance=instance,
         partition_key=action.partition,
