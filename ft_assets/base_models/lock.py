@@ -1,5 +1,6 @@
 """The lock: what a recipe's base was when it was registered, by content. Made once, obeyed ever after."""
 
+import re
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,8 @@ from ft_resources.errors import BadBase
 from ft_resources.hub import Hub, HubFile, HubSnapshot, verify_file
 
 _MAX_TEXT_BYTES = 256 * 1024 * 1024
+# What describes a model without being part of it.
+_DOCUMENT = re.compile(r"^(LICENSE|NOTICE|COPYING|USE_POLICY|README)|\.md$")
 
 
 class BaseLock(BaseModel):
@@ -26,6 +29,11 @@ class BaseLock(BaseModel):
     digest: str = Field(description="Digest of all names and sha256 together; the mirrored artifact's content digest.")
     files: dict[str, FileEntry] = Field(description="File name to size in bytes and sha256.")
     upload: str | None = Field(None, description="Address of the base_upload artifact of a folder.")
+
+    @property
+    def substance(self) -> str:
+        """Digest of what decides the model's answers: every file but model card and licence."""
+        return content_digest({name: entry for name, entry in self.files.items() if not _DOCUMENT.search(name)})
 
 
 def lock_folder(folder: Path, where: str, *, template_given: bool) -> BaseLock:

@@ -44,7 +44,7 @@ def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str |
     given = stored.recipe.chat_template is not None
     lock = lock_hub(hub, reference.repo, commit, template_given=given)
     successor = ""
-    if lock.digest != stored.lock.digest:
+    if lock.substance != stored.lock.substance:
         following = stored.recipe.model_copy(update={"key": _next_free(store, stored.recipe.recipe_key)})
         successor = register_locked(store, following, lock, actor=actor).key
     store.create_json(record, {"successor": successor, "from": stored.lock.revision, "to": commit, "actor": actor})

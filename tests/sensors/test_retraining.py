@@ -113,15 +113,11 @@ def test_a_base_that_moved_without_a_change_that_counts_has_no_successor(
     subscribe(project, "tiny.v1")
     (project.folder / "base" / "README.md").write_text("a typo less")
     hub.commit("org/tiny", project.folder / "base")
-    first = tick_bases(instance, project)
-    downloads = len(hub.downloads)
     assert tick_bases(instance, project) == "looked at 1 subscribed recipes: 0 bases moved"
     # A commit that was looked at is not fetched again with every tick.
+    downloads = len(hub.downloads)
+    assert tick_bases(instance, project) == "looked at 1 subscribed recipes: 0 bases moved"
     assert len(hub.downloads) == downloads
-    assert first in (
-        "looked at 1 subscribed recipes: 0 bases moved",
-        "looked at 1 subscribed recipes: 1 bases moved (tiny.v2)",
-    )
 
 
 def test_a_base_that_is_gone_does_not_hide_the_others(project: Project, instance, hub: FakeHub) -> None:
