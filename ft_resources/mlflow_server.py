@@ -55,7 +55,8 @@ class MlflowServer:
 
         run = self._find_run(address)
         if run is not None:
-            self._client.update_run(run.info.run_id, status="RUNNING")
+            if run.info.status in ("FAILED", "KILLED"):
+                self._client.update_run(run.info.run_id, status="RUNNING")
             return
         experiment = self._experiment(address.split("/")[0])
         run = self._client.create_run(experiment, run_name=name, tags={**tags, ADDRESS: address})
@@ -89,7 +90,9 @@ class MlflowServer:
             self._client.log_batch(run_id, metrics=[point for point, _ in part], tags=[RunTag(MARKS, part[-1][1])])
 
     def finish(self, address: str, status: RunStatus) -> None:
-        """The run's end, at this time."""
+        """The run's end, at this time; one that finished already stays as it is."""
+        if self._client.get_run(self._runs[address]).info.status == "FINISHED":
+            return
         self._client.set_terminated(self._runs[address], status)
 
     def register(self, version: Version) -> None:

@@ -60,15 +60,14 @@ def _node(artifacts: Artifacts, artifact: Artifact, known: dict[str, Lineage]) -
     )
 
 
-def verify_lineage(artifacts: Artifacts, address: Address | str) -> list[str]:
-    """Recompute every hash of an artifact and of all that it was made of; findings as sentences, none if all is well.
+def verify_lineage(artifacts: Artifacts, *addresses: Address | str) -> list[str]:
+    """Recompute every hash of artifacts and of all they were made of; the findings as sentences, none if all is well.
 
     Looks at each file's bytes, each fingerprint and content digest, and whether each input is still what was used.
     """
-    start = Address.parse(address) if isinstance(address, str) else address
-    artifacts.get(start)
+    waiting = [Address.parse(address) if isinstance(address, str) else address for address in addresses]
     findings: list[str] = []
-    waiting, seen = [start], {start}
+    seen = set(waiting)
     while waiting:
         current = waiting.pop()
         try:

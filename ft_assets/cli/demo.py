@@ -1,0 +1,129 @@
+"""``ft demo``: the whole path on this machine, from the standard library's source to one accepted and one rejected pair."""
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ft_assets.cli.environment import actor, open_instance, open_store
+
+if TYPE_CHECKING:
+    from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
+    from ft_resources.store import Store
+
+FOLDER = Path(__file__).resolve().parents[1] / "demo"
+DATASET, SUITE = "demo.docs", "book-cloze.v1"
+_EXAMPLES = 8
+
+
+def demo() -> None:
+    """Turn real text into a gated adapter, and watch a careless recipe being rejected. No network, no GPU."""
+    from ft_assets.cli.output import note
+    from ft_assets.submissions.record import SubmissionStatus
+
+    console, store = Console(highlight=False), open_store()
+    console.rule("[bold]Fine-tuning demo")
+    dataset = _register(console, store)
+    console.print("\n[bold]1. A careful recipe.[/] It has to answer better and may not forget what the base knew.")
+    careful, _ = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
+    _print_gain(console, store, careful)
+    console.print("\n[bold]2. A careless recipe.[/] The same data, a learning rate that is far too high.")
+    _run(store, dataset, "recipe_forgetful.yaml", SubmissionStatus.REJECTED)
+    console.print("\n[bold]Both pairs, their plots and their gates are in Dagster:[/] make ui")
+    note("The store and Dagster's state are below .ft/; running the demo again reuses everything.")
+
+
+def _register(console: Console, store: "Store") -> str:
+    """Make the data set and register it and the suite; the dataset version's key."""
+    import os
+
+    from ft_assets.cli.datasets import add_version
+    from ft_assets.demo.dataset import build_demo_dataset
+    from ft_assets.evals.suites import add_suite
+
+    built = build_demo_dataset(Path(os.environ["FT_STATE"]) / "demo" / "docs.jsonl")
+    kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(built.counts.items()))
+    console.print(
+        f"Data: {built.rows:,} questions about signatures in this Python's own standard library ({kinds}).\n"
+        "Whole modules are held out, so no test question comes from a file that was trained on.\n"
+        "Base: a 3.5-million-parameter model that has read some old novels and never a line of Python."
+    )
+    add_suite(store, FOLDER / "suites" / "book_cloze", SUITE, actor())
+    return add_version(built.path, DATASET, FOLDER / "dataset.yaml")[0]
+
+
+def _run(
+    store: "Store", dataset: str, recipe: str, expected: "SubmissionStatus"
+) -> tuple["Submission", "SubmissionOutcome"]:
+    """Fine-tune in the foreground; exits with an error where the pair did not end as the demo promises."""
+    from ft_assets.cli.live import LiveView, print_outcome
+    from ft_assets.cli.run import ask
+    from ft_assets.submissions.run import drive
+
+    submission = ask(store, dataset, str(FOLDER / recipe), "", None, driver="caller")
+    with LiveView(store, submission):
+        outcome = drive(store, open_instance(), submission)
+    print_outcome(store, submission, outcome)
+    if outcome.status is not expected:
+        raise typer.Exit(1)
+    return submission, outcome
+
+
+def _print_gain(console: Console, store: "Store", submission: "Submission") -> None:
+    """Before and after, by kind of question, beside what costs nothing; and examples picked by a fixed seed."""
+    from ft_assets import identity
+    from ft_assets.evals.judging import load_evidence
+    from ft_resources.artifacts import Artifacts
+
+    artifacts = Artifacts(store)
+    report = identity.eval_report(artifacts, submission.dataset, submission.recipe)
+    evidence, rows = load_evidence(report), _holdout_rows(artifacts, report.read("samples/holdout.parquet"), submission)
+    table = Table(title="exact answers on held-out modules", title_justify="left", box=None, pad_edge=False)
+    for column in ("question", "n", "base", "tuned"):
+        table.add_column(column, justify="left" if column == "question" else "right")
+    for kind in sorted({row["kind"] for row in rows}):
+        of_kind = [row for row in rows if row["kind"] == kind]
+        table.add_row(kind.replace("_", " "), str(len(of_kind)), _share(of_kind, "base"), _share(of_kind, "candidate"))
+    table.add_row("[bold]all", str(len(rows)), _share(rows, "base"), f"[bold]{_share(rows, 'candidate')}")
+    console.print(table)
+    console.print(f"always giving the commonest training answer would score {evidence.majority_rate:.1%}")
+    if evidence.never_seen:
+        seen = evidence.never_seen
+        console.print(f"answers that are in no training row ({seen.n}): base {seen.base:.1%}, tuned {seen.candidate:.1%}")
+    console.print("\n[bold]Some of them, chosen by a fixed seed, right or wrong:")
+    for row in random.Random(17).sample(rows, min(_EXAMPLES, len(rows))):
+        mark = Text("✓ ", "green") if row["candidate_correct"] else Text("✗ ", "red")
+        console.print(mark, Text(row["question"], "dim"), sep="")
+        console.print(Text.assemble("    base: ", (_short(row["base_answer"]), "red"), "   tuned: ", row["candidate_answer"]))
+        if not row["candidate_correct"]:
+            console.print(Text.assemble("    right: ", row["target"]))
+
+
+def _holdout_rows(artifacts: "object", samples: bytes, submission: "Submission") -> list[dict[str, object]]:
+    """Scored holdout rows with the question they answer."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ft_assets import identity
+
+    holdout = identity.dataset(artifacts, submission.dataset).read("holdout.parquet")
+    questions = {
+        row["id"]: row["messages"][0]["content"] for row in pq.read_table(pa.BufferReader(holdout)).to_pylist()
+    }
+    return [
+        {**row, "question": questions[row["item_id"]].replace("\n\n", "  —  ")}
+        for row in pq.read_table(pa.BufferReader(samples)).to_pylist()
+    ]
+
+
+def _share(rows: list[dict[str, object]], who: str) -> str:
+    return f"{sum(bool(row[f'{who}_correct']) for row in rows) / len(rows):.1%}"
+
+
+def _short(answer: object) -> str:
+    text = " ".join(str(answer).split())
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,176 @@
+"""What ``ft run`` shows: the stages with their progress while it runs, then gates and adapter, or what went wrong.
+
+Everything shown is read from the store, as ``ft status`` does it; the jobs run in the main thread beside it.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, redirect_stderr, suppress
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from ft_assets import identity
+from ft_assets.cli.output import print_error, print_table, seconds
+from ft_assets.evals.judging import judge_candidate
+from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
+from ft_assets.submissions.status import Work, read_works
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+
+POLL_S = 0.5
+LABELS = {
+    "dataset": "curate dataset",
+    "base_model": "mirror base model",
+    "baseline_report": "score base model",
+    "token_pack": "pack tokens",
+    "checkpoint": "train",
+    "eval_report": "evaluate",
+    "adapter": "export adapter",
+}
+
+
+class LiveView:
+    """Shows a submission while the block runs; where stdout is no terminal, one line for each change of phase.
+
+    Dagster's own log goes to a file meanwhile, and to the run's page in the UI as always.
+    """
+
+    def __init__(self, store: Store, submission: Submission) -> None:
+        self._store, self._submission = store, submission
+        # Bound to the stream as it is now, since stderr is about to be redirected.
+        self._console = Console(file=sys.stdout, highlight=False)
+        self._works: tuple[Work, ...] = tuple(Work(asset=asset) for asset in LABELS)
+        self._spinner = Spinner("dots", style="cyan")
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="live-view", daemon=True)
+        self._stack = ExitStack()
+        self._printed: set[tuple[str, str]] = set()
+
+    def __enter__(self) -> None:
+        log = Path(os.environ.get("FT_STATE", ".")) / "foreground.log"
+        self._stack.enter_context(redirect_stderr(self._stack.enter_context(log.open("a", encoding="utf-8"))))
+        if self._console.is_terminal:
+            live = Live(get_renderable=self._render, console=self._console, refresh_per_second=8, redirect_stderr=False)
+            self._stack.enter_context(live)
+        self._thread.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        self._stack.close()
+
+    def _poll(self) -> None:
+        while True:
+            over = self._over.wait(POLL_S)
+            # The jobs meet the same problem and report it; the view only waits.
+            with suppress(UserError):
+                self._works = read_works(self._store, self._submission)
+            if not self._console.is_terminal:
+                self._print_changes()
+            if over:
+                return
+
+    def _render(self) -> RenderableType:
+        return render(self._submission, self._works, spinner=self._spinner)
+
+    def _print_changes(self) -> None:
+        for work in self._works:
+            phase = "done" if work.done else str(work.progress.get("phase", "")) if work.running else ""
+            if phase and (work.asset, phase) not in self._printed:
+                self._printed.add((work.asset, phase))
+                self._console.print(f"{LABELS[work.asset]}: {phase}")
+
+
+def render(submission: Submission, works: Sequence[Work], *, spinner: RenderableType = "…") -> RenderableType:
+    """The stages of a submission as a picture for the terminal."""
+    asked = datetime.fromisoformat(submission.created_at).timestamp()
+    header = Text.assemble(
+        (submission.dataset, "bold"), " × ", (submission.recipe, "bold"), (f"   submission {submission.id}", "dim")
+    )
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for work in works:
+        if work.done:
+            remark = "made" if work.claimed_at >= asked else "reused"
+            table.add_row(Text("✓", "green"), LABELS[work.asset], Text(remark, "dim"))
+        elif work.running:
+            table.add_row(spinner, Text(LABELS[work.asset], "bold"), _running(work))
+        elif work.ending is not None and work.claimed_at >= asked:
+            table.add_row(Text("✗", "red"), LABELS[work.asset], Text(work.ending.outcome, "red"))
+        else:
+            table.add_row(Text("·", "dim"), Text(LABELS[work.asset], "dim"), "")
+    return Group(header, table)
+
+
+def _running(work: Work) -> RenderableType:
+    """Phase, bar and numbers of work in progress."""
+    progress = work.progress
+    total = progress.get("total") or 0
+    text = str(progress.get("phase", "starting"))
+    if total:
+        text += f" {progress['done']:,}/{total:,}"
+    if progress.get("loss") is not None:
+        text += f"  loss {progress['loss']:.3f}"
+    if progress.get("tokens_per_s"):
+        text += f"  {progress['tokens_per_s']:,.0f} tokens/s"
+    if progress.get("eta_s") is not None:
+        text += f"  {seconds(progress['eta_s'])} left"
+    if not total:
+        text += f"  {seconds(time.time() - work.claimed_at)}"
+        return Text(text)
+    row = Table.grid(padding=(0, 1))
+    row.add_row(ProgressBar(total=total, completed=progress["done"], width=30), Text(text))
+    return row
+
+
+def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutcome) -> None:
+    """The gates and the adapter's address, or the reason why there is none."""
+    console = Console(highlight=False, soft_wrap=True)
+    if outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED):
+        _print_gates(store, submission)
+    if outcome.status is SubmissionStatus.ACCEPTED:
+        console.print(Text.assemble(("accepted  ", "bold green"), outcome.adapter))
+        console.print(Text(f"take it home: ft adapter download {outcome.adapter} FOLDER", "dim"))
+    elif outcome.status is SubmissionStatus.REJECTED:
+        console.print(Text.assemble(("rejected  ", "bold yellow"), "the candidate stays stored, and is not served"))
+    else:
+        style = "bold red" if outcome.status is SubmissionStatus.FAILED else "bold"
+        console.print(Text.assemble((f"{outcome.status}  ", style), outcome.reason))
+    if outcome.status is SubmissionStatus.FAILED:
+        _print_cause(store, submission)
+
+
+def _print_gates(store: Store, submission: Submission) -> None:
+    """Each gate's verdict on the candidate, judged again from the stored evidence."""
+    artifacts = Artifacts(store)
+    request = identity.adapter_request(artifacts, submission.dataset, submission.recipe)
+    styles = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
+    print_table(
+        ("gate", "verdict", "why"),
+        [
+            (verdict.gate, Text(verdict.outcome, styles[verdict.outcome]), verdict.reason)
+            for verdict in judge_candidate(artifacts, request.inputs, request.params)
+        ],
+        empty="",
+    )
+
+
+def _print_cause(store: Store, submission: Submission) -> None:
+    """What the worker that failed said, where one did."""
+    for work in read_works(store, submission):
+        if not work.done and work.ending is not None and work.ending.error:
+            error = work.ending.error
+            print_error(UserError(error["what"], where=error["where"] or work.asset, remedy=error["remedy"]))

@@ -1,0 +1,53 @@
+"""The ``ft`` command: its nouns and verbs, the environment they run in, and how errors look."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from ft_assets.cli import adapters, cancel, datasets, estimate, lineage, logs, rebuild, recipes, run, status, suites
+from ft_assets.cli.environment import prepare_environment
+from ft_resources.errors import UserError
+
+USER_ERROR = 2
+
+
+class _Group(TyperGroup):
+    """Shows what a user can put right as what, where and what to do, without a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            from ft_assets.cli.output import print_error
+
+            print_error(error)
+            raise typer.Exit(USER_ERROR) from error
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Fine-tune language models: datasets and recipes in, gated and registered adapters out.",
+)
+
+
+@app.callback()
+def _before_every_command() -> None:
+    prepare_environment()
+
+
+app.add_typer(datasets.app, name="dataset")
+app.add_typer(recipes.app, name="recipe")
+app.add_typer(suites.app, name="suite")
+app.add_typer(adapters.app, name="adapter")
+app.command("run")(run.run)
+app.command("submit")(run.submit)
+app.command("estimate")(estimate.estimate)
+app.command("status")(status.status)
+app.command("logs")(logs.logs)
+app.command("cancel")(cancel.cancel)
+app.command("lineage")(lineage.lineage)
+app.command("verify")(lineage.verify)
+app.command("rebuild")(rebuild.rebuild)

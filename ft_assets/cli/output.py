@@ -1,0 +1,55 @@
+"""What the commands print: results to stdout, everything about them to stderr."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ft_resources.errors import UserError
+
+
+def print_error(error: UserError) -> None:
+    """What is wrong, where, and what to do."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble(("Error: ", "bold red"), (error.what, "red")))
+    if error.where:
+        console.print(Text.assemble(("  where: ", "dim"), error.where))
+    if error.remedy:
+        console.print(Text.assemble(("  what to do: ", "dim"), error.remedy))
+
+
+def note(text: str) -> None:
+    """A remark for the person at the terminal; scripts read stdout only."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(text, style="dim"))
+
+
+def print_json(value: Any) -> None:
+    """``value`` as indented JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, empty: str) -> None:
+    """A plain table; ``empty`` is said where it has no rows."""
+    settled = list(rows)
+    if not settled:
+        note(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in settled:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def seconds(value: float) -> str:
+    """Seconds for people: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    total = round(value)
+    if total < 60:
+        return f"{total} s"
+    if total < 3600:
+        return f"{total // 60} min {total % 60} s"
+    return f"{total // 3600} h {total % 3600 // 60} min"

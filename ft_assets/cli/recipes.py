@@ -1,0 +1,93 @@
+"""``ft recipe``: register recipes and see what they mean."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ft_assets.cli.environment import actor, open_instance, open_store
+
+app = typer.Typer(no_args_is_help=True, help="Recipes: immutable, versioned YAML that says how to fine-tune what.")
+
+
+@app.command()
+def add(file: Annotated[Path, typer.Argument(help="The recipe's YAML file.")]) -> None:
+    """Register FILE and lock the revision and content of its base model."""
+    from ft_assets.cli.output import note
+    from ft_assets.recipes.register import register_recipe
+    from ft_assets.submissions.run import register_partitions
+
+    registered = register_recipe(open_store(), file, actor=actor())
+    register_partitions(open_instance(), recipe=registered.key)
+    print(registered.key)
+    note("registered" if registered.created else "the same recipe is registered already; nothing was added")
+
+
+@app.command("list")
+def list_(as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False) -> None:
+    """All registered recipes."""
+    from ft_assets.cli.output import print_json, print_table
+    from ft_assets.recipes.register import get_recipe, list_recipes
+
+    store = open_store()
+    rows = [
+        {
+            "key": key,
+            "base": stored.lock.source,
+            "method": f"{stored.recipe.method} {stored.recipe.variant}",
+            "digest": stored.digest,
+            "description": stored.recipe.description,
+        }
+        for key in list_recipes(store)
+        for stored in [get_recipe(store, key)]
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = ("key", "method", "base", "description")
+    print_table(
+        columns,
+        [[row[column] for column in columns] for row in rows],
+        empty="No recipes yet. Register one: ft recipe add FILE",
+    )
+
+
+@app.command()
+def show(key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")]) -> None:
+    """Every setting of a recipe as it is used, and where each came from."""
+    from ft_assets.cli.output import print_table
+    from ft_assets.recipes.register import get_recipe
+
+    stored = get_recipe(open_store(), key)
+    recipe, origins = stored.recipe.resolved()
+    settings = dict(_flat(recipe.model_dump(mode="json")))
+    rows = [(path, _shown(settings[path]), origin) for path, origin in origins.items()]
+    lock = stored.lock
+    rows += [("lock.source", lock.source, "locked"), ("lock.revision", lock.revision, "locked")]
+    rows += [("lock.digest", lock.digest, "locked")]
+    print_table(("setting", "value", "from"), rows, empty="")
+
+
+@app.command()
+def schema() -> None:
+    """The recipe's JSON schema, for editors."""
+    from ft_assets.recipes.schema import recipe_schema
+
+    print(recipe_schema(), end="")
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """``{"a": {"b": 1}}`` as ``("a.b", 1)``."""
+    found: list[tuple[str, Any]] = []
+    for name, item in value.items():
+        found += _flat(item, f"{prefix}{name}.") if isinstance(item, dict) else [(f"{prefix}{name}", item)]
+    return found
+
+
+def _shown(value: Any) -> str:
+    """A value as YAML would write it, long texts cut."""
+    if isinstance(value, list):
+        return f"[{', '.join(str(item) for item in value)}]"
+    text = "null" if value is None else str(value)
+    text = text.replace("\n", "⏎")
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,77 @@
+"""``ft run`` and ``ft submit``: ask for an adapter, and wait for it or not."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ft_assets.cli.datasets import NAME_HELP, POLICY_HELP, add_version
+from ft_assets.cli.environment import actor, open_instance, open_store
+
+if TYPE_CHECKING:
+    from ft_assets.submissions.record import Submission, SubmissionOutcome
+    from ft_resources.store import Store
+
+EXIT_CODES = {"accepted": 0, "failed": 1, "rejected": 3, "cancelled": 130}
+
+Dataset = Annotated[str, typer.Argument(help="Dataset key, or a JSON lines file (then --name is needed).")]
+Recipe = Annotated[str, typer.Argument(help="Recipe key, or a recipe's YAML file.")]
+Name = Annotated[str, typer.Option(help=f"For a file: {NAME_HELP}")]
+Policy = Annotated[Path | None, typer.Option(help=f"For a file: {POLICY_HELP}")]
+
+
+def run(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None) -> None:
+    """Fine-tune and watch. Exit code: 0 accepted, 3 rejected by a gate, 1 failed, 2 a mistake, 130 cancelled."""
+    from ft_assets.cli.live import LiveView, print_outcome
+    from ft_assets.submissions.record import SubmissionStatus, find_outcome, finish
+    from ft_assets.submissions.run import drive
+
+    store = open_store()
+    submission = _ask(store, dataset, recipe, name, policy, driver="caller")
+    instance = open_instance()
+    try:
+        with LiveView(store, submission):
+            outcome: SubmissionOutcome | None = drive(store, instance, submission)
+    except KeyboardInterrupt:
+        # The interrupted op has stopped its worker.
+        outcome = find_outcome(store, submission) or finish(
+            store, submission, SubmissionStatus.CANCELLED, reason=f"interrupted by {actor()}"
+        )
+    assert outcome is not None
+    print_outcome(store, submission, outcome)
+    raise typer.Exit(EXIT_CODES[outcome.status])
+
+
+def submit(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None) -> None:
+    """Ask for an adapter and return at once; the submissions sensor of a running Dagster does the rest."""
+    from ft_assets.cli.output import note
+
+    submission = _ask(open_store(), dataset, recipe, name, policy, driver="sensor")
+    print(submission.id)
+    note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
+
+
+def _ask(store: "Store", dataset: str, recipe: str, name: str, policy: Path | None, *, driver: str) -> "Submission":
+    """The submission for a pair given by keys or files; the open one, if somebody asked before."""
+    from ft_assets.recipes.register import get_recipe, register_recipe
+    from ft_assets.submissions.record import resubmit_key
+    from ft_assets.submissions.record import submit as record
+    from ft_resources.errors import UserError
+
+    if Path(dataset).suffix in (".jsonl", ".json") and not name:
+        raise UserError("a file needs a name", where=dataset, remedy="Say what it is: --name tenant.name")
+    dataset_key = add_version(Path(dataset), name, policy)[0] if name else dataset
+    if recipe.endswith((".yaml", ".yml")):
+        recipe_key = register_recipe(store, Path(recipe), actor=actor()).key
+    else:
+        recipe_key = get_recipe(store, recipe).recipe.key
+    submission, _ = record(
+        store,
+        dataset=dataset_key,
+        recipe=recipe_key,
+        actor=actor(),
+        origin="cli",
+        driver="caller" if driver == "caller" else "sensor",
+        idempotency_key=resubmit_key(store, dataset_key, recipe_key),
+    )
+    return submission

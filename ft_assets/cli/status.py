@@ -1,0 +1,69 @@
+"""``ft status``: how submissions stand, from the store alone."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ft_assets.cli.environment import open_store
+
+if TYPE_CHECKING:
+    from ft_assets.submissions.status import Status
+
+STYLES = {
+    "accepted": "green",
+    "rejected": "yellow",
+    "failed": "red",
+    "cancelled": "dim",
+    "preempted": "magenta",
+    "queued": "dim",
+}
+
+
+def status(
+    submission: Annotated[str, typer.Argument(help="A submission's id; all of them where not given.")] = "",
+    tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """How submissions stand: state, step, loss, tokens per second, time left."""
+    from rich.text import Text
+
+    from ft_assets.cli.output import print_json, print_table
+    from ft_assets.submissions.status import get_submission, status_of, statuses
+
+    store = open_store()
+    found = [status_of(store, get_submission(store, submission))] if submission else statuses(store, tenant)
+    if as_json:
+        print_json([asdict(item) for item in found])
+        return
+    print_table(
+        ("submission", "state", "dataset", "recipe", "now", ""),
+        [
+            (
+                item.submission,
+                Text(item.state, style=STYLES.get(item.state, "cyan")),
+                item.dataset,
+                item.recipe,
+                describe(item),
+                item.adapter or item.detail,
+            )
+            for item in found
+        ],
+        empty="Nothing was asked for yet. Ask: ft run DATASET RECIPE",
+    )
+
+
+def describe(item: "Status") -> str:
+    """One line such as ``checkpoint: training 40/120, loss 1.230, 5,400 tokens/s, 12 s left``."""
+    from ft_assets.cli.output import seconds
+
+    parts = [f"{item.asset}: {item.phase}".rstrip(": ")] if item.asset else []
+    if item.steps:
+        parts[-1:] = [f"{' '.join(parts)} {item.step}/{item.steps}".strip()]
+    if item.loss is not None:
+        parts.append(f"loss {item.loss:.3f}")
+    if item.tokens_per_s:
+        parts.append(f"{item.tokens_per_s:,.0f} tokens/s")
+    if item.eta_s is not None:
+        parts.append(f"{seconds(item.eta_s)} left")
+    return ", ".join(parts)

@@ -1,0 +1,227 @@
+"""How a submission stands, from the store alone: what was recorded of it, and what its workers last said."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from ft_assets import identity
+from ft_assets.submissions.record import Submission, SubmissionOutcome, all_submissions, find_outcome
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.attempts import Attempt, Ending, attempts_at
+from ft_resources.errors import MissingInput, UserError
+from ft_resources.execution import LEASE_S
+from ft_resources.outcomes import POLICIES, Outcome
+from ft_resources.store import Store
+from ft_resources.work import WorkRequest
+
+
+class State(StrEnum):
+    """Where a submission is; the last four are ends."""
+
+    QUEUED = "queued"
+    PREPARING = "preparing"
+    TRAINING = "training"
+    EVALUATING = "evaluating"
+    PREEMPTED = "preempted"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+# The work of a submission, in order, and what it counts as.
+STATE_OF_WORK: dict[str, State] = {
+    "dataset": State.PREPARING,
+    "base_model": State.PREPARING,
+    "baseline_report": State.PREPARING,
+    "token_pack": State.PREPARING,
+    "checkpoint": State.TRAINING,
+    "eval_report": State.EVALUATING,
+    "adapter": State.EVALUATING,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """One artifact of a submission and its last attempt; ``address`` is None while an input of it is missing."""
+
+    asset: str
+    address: Address | None = None
+    done: bool = False
+    attempt: int = 0
+    claimed_at: float = 0.0
+    progress: dict[str, Any] = field(default_factory=dict)
+    ending: Ending | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether a worker is (thought to be) at it."""
+        return self.attempt > 0 and not self.done and self.ending is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """What a person wants to know of a submission; numbers are None where there are none (yet).
+
+    ``step`` and ``steps`` count what the present phase counts (optimizer steps while training), ``eta_s`` is the
+    worker's own estimate of the seconds left of it.
+    """
+
+    submission: str
+    dataset: str
+    recipe: str
+    actor: str
+    created_at: str
+    state: State
+    asset: str = ""
+    phase: str = ""
+    step: int | None = None
+    steps: int | None = None
+    loss: float | None = None
+    tokens_per_s: float | None = None
+    eta_s: float | None = None
+    adapter: str = ""
+    detail: str = ""
+
+
+def derive(submission: Submission, outcome: SubmissionOutcome | None, works: Sequence[Work], *, now: float) -> Status:
+    """The status that follows from the records; ``now`` in seconds since the epoch. Pure."""
+    if outcome is not None:
+        return _status(submission, State(outcome.status), adapter=outcome.adapter, detail=outcome.reason)
+    asked = datetime.fromisoformat(submission.created_at).timestamp()
+    open_works = [work for work in works if not work.done]
+    for work in reversed(open_works):
+        if work.running:
+            return _of_running(submission, work, now)
+    for work in reversed(open_works):
+        # An attempt that ended before this was asked for belongs to an earlier submission.
+        if work.ending is not None and work.claimed_at >= asked:
+            return _of_ended(submission, work, work.ending)
+    begun = any(work.claimed_at >= asked for work in works)
+    if begun and open_works:
+        return _status(submission, STATE_OF_WORK[open_works[0].asset], open_works[0], detail="next")
+    return _status(submission, State.QUEUED)
+
+
+def _of_running(submission: Submission, work: Work, now: float) -> Status:
+    silent_s = now - float(work.progress.get("at") or work.claimed_at)
+    if silent_s > LEASE_S:
+        detail = f"no sign of life for {silent_s:.0f} s; it goes on when its run is retried or asked for again"
+        return _status(submission, State.PREEMPTED, work, detail=detail)
+    return _status(submission, STATE_OF_WORK[work.asset], work)
+
+
+def _of_ended(submission: Submission, work: Work, ending: Ending) -> Status:
+    error = ending.error or {}
+    detail = error.get("what", "")
+    if error.get("type") == "GateRejected":
+        return _status(submission, State.REJECTED, work, detail=detail)
+    if ending.outcome in (Outcome.PREEMPTED, Outcome.CANCELLED):
+        return _status(submission, State(ending.outcome), work, detail=POLICIES[ending.outcome].message)
+    if POLICIES[ending.outcome].retries:
+        return _status(submission, STATE_OF_WORK[work.asset], work, detail=f"trying again after: {detail}")
+    return _status(submission, State.FAILED, work, detail=detail)
+
+
+def _status(
+    submission: Submission, state: State, work: Work | None = None, *, adapter: str = "", detail: str = ""
+) -> Status:
+    progress = work.progress if work else {}
+    counts = bool(progress.get("total"))
+    return Status(
+        submission=submission.id,
+        dataset=submission.dataset,
+        recipe=submission.recipe,
+        actor=submission.actor,
+        created_at=submission.created_at,
+        state=state,
+        asset=work.asset if work else "",
+        phase=str(progress.get("phase", "")),
+        step=progress["done"] if counts else None,
+        steps=progress["total"] if counts else None,
+        loss=progress.get("loss"),
+        tokens_per_s=progress.get("tokens_per_s"),
+        eta_s=progress.get("eta_s"),
+        adapter=adapter,
+        detail=detail,
+    )
+
+
+def read_works(store: Store, submission: Submission) -> tuple[Work, ...]:
+    """The submission's work in order, as far as today's inputs name it. Raises UserError for broken records."""
+    artifacts = Artifacts(store)
+    dataset, recipe = submission.dataset, submission.recipe
+    requests: dict[str, Callable[[], WorkRequest]] = {
+        "dataset": lambda: identity.dataset_request(artifacts, dataset),
+        "base_model": lambda: identity.base_model_request(artifacts, recipe),
+        "baseline_report": lambda: identity.baseline_report_request(artifacts, recipe),
+        "token_pack": lambda: identity.token_pack_request(artifacts, dataset, recipe),
+        "checkpoint": lambda: identity.checkpoint_request(artifacts, dataset, recipe),
+        "eval_report": lambda: identity.eval_report_request(artifacts, dataset, recipe),
+        "adapter": lambda: identity.adapter_request(artifacts, dataset, recipe),
+    }
+    return tuple(_read_work(artifacts, asset, request) for asset, request in requests.items())
+
+
+def _read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkRequest]) -> Work:
+    try:
+        address = request().address
+    except MissingInput:
+        return Work(asset=asset)
+    attempts = attempts_at(artifacts.store, address)
+    done = artifacts.find(address) is not None
+    last = attempts[-1] if attempts else None
+    if last is None:
+        return Work(asset=asset, address=address, done=done)
+    return Work(
+        asset=asset,
+        address=address,
+        done=done,
+        attempt=last.number,
+        claimed_at=last.claimed_at(),
+        progress=last.progress(),
+        ending=last.ending(),
+    )
+
+
+def last_attempts(store: Store, submission: Submission) -> Iterator[Attempt]:
+    """The last attempt at each artifact of the submission, in the order of the work."""
+    for work in read_works(store, submission):
+        if work.address is not None and work.attempt:
+            yield Attempt(store, work.address, work.attempt)
+
+
+def status_of(store: Store, submission: Submission) -> Status:
+    """How the submission stands now. A record that cannot be read is part of the answer, not an error."""
+    outcome = find_outcome(store, submission)
+    try:
+        works = () if outcome else read_works(store, submission)
+    except UserError as error:
+        return _status(submission, State.FAILED, detail=str(error))
+    return derive(submission, outcome, works, now=time.time())
+
+
+def tenants(store: Store) -> list[str]:
+    """Tenants that have submissions."""
+    return [name for name in store.folders() if "submissions" in store.folders(name)]
+
+
+def get_submission(store: Store, submission_id: str) -> Submission:
+    """The submission with this id, of any tenant. Raises UserError where there is none."""
+    for tenant in tenants(store):
+        raw = store.find_json(f"{tenant}/submissions/{submission_id}.json")
+        if raw:
+            return Submission(**raw)
+    raise UserError(
+        f"there is no submission {submission_id!r}", where="submission", remedy="See them all with: ft status"
+    )
+
+
+def statuses(store: Store, tenant: str = "") -> list[Status]:
+    """All submissions of one tenant, or of all, newest first."""
+    names = [tenant] if tenant else tenants(store)
+    found = [submission for name in names for submission in all_submissions(store, name)]
+    return [status_of(store, submission) for submission in sorted(found, key=lambda s: s.created_at, reverse=True)]

@@ -1,0 +1,128 @@
+"""Adding and showing datasets, recipes and suites, and how mistakes look."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ft_assets.cli.environment import prepare_environment
+from tests.cli.conftest import DATASET, RECIPE, Ft
+from tests.e2e.project import SUITE, Project
+
+
+def test_adding_the_same_file_twice_gives_the_same_version(
+    project: Project, ft: Ft, instance: dg.DagsterInstance
+) -> None:
+    file = project.dataset()
+    first = ft("dataset", "add", file, "--name", "acme.colours")
+    second = ft("dataset", "add", file, "--name", "acme.colours")
+    other = ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "acme.colours")
+    assert (first.stdout, second.stdout, other.stdout) == (
+        "acme.colours.v1\n",
+        "acme.colours.v1\n",
+        "acme.colours.v2\n",
+    )
+    assert "nothing was added" in second.stderr
+    assert "nothing was added" not in first.stderr
+    assert set(instance.get_dynamic_partitions("dataset")) == {"acme.colours.v1", "acme.colours.v2"}
+
+
+def test_a_policy_is_part_of_the_version(project: Project, ft: Ft) -> None:
+    file, policy = project.dataset(), project.folder / "dataset.yaml"
+    policy.write_text("split: {holdout: 0.2}\n")
+    ft("dataset", "add", file, "--name", "acme.colours")
+    assert ft("dataset", "add", file, "--name", "acme.colours", "--policy", policy).stdout == "acme.colours.v2\n"
+    result = ft("dataset", "add", file, "--name", "acme.colours", "--policy", project.folder / "none.yaml")
+    assert result.exit_code == 2
+    assert "none.yaml" in result.stderr
+
+
+def test_datasets_are_listed_by_tenant_and_for_machines(ft: Ft, pair: tuple[str, str]) -> None:
+    assert DATASET in ft("dataset", "list").stdout
+    assert [item["key"] for item in json.loads(ft("dataset", "list", "--tenant", "acme", "--json").stdout)] == [DATASET]
+    assert json.loads(ft("dataset", "list", "--tenant", "globex", "--json").stdout) == []
+
+
+def test_a_registered_recipe_is_a_partition_and_registering_it_again_changes_nothing(
+    project: Project, ft: Ft, instance: dg.DagsterInstance
+) -> None:
+    first, second = ft("recipe", "add", project.recipe(RECIPE)), ft("recipe", "add", project.recipe(RECIPE))
+    assert first.stdout == second.stdout == f"{RECIPE}\n"
+    assert "nothing was added" not in first.stderr
+    assert "nothing was added" in second.stderr
+    assert instance.get_dynamic_partitions("recipe") == [RECIPE]
+
+
+def test_a_recipe_says_where_its_settings_are_from(ft: Ft, pair: tuple[str, str]) -> None:
+    assert RECIPE in ft("recipe", "list").stdout
+    lines = ft("recipe", "show", RECIPE).stdout.splitlines()
+    rows = {line.split()[0]: line.strip().split(maxsplit=2)[1:] for line in lines if line.strip()}
+    assert rows["lora.rank"] == ["4", "recipe"]
+    assert rows["lora.alpha"] == ["8", "auto: twice the rank of 4"]
+    assert rows["training.schedule"] == ["cosine", "default"]
+    assert rows["lock.digest"][1] == "locked"
+
+
+def test_the_schema_is_json(ft: Ft) -> None:
+    assert "training" in json.loads(ft("recipe", "schema").stdout)["properties"]
+
+
+def test_a_suite_is_registered_once(project: Project, ft: Ft) -> None:
+    result = ft("suite", "add", project.folder / "suite", "--key", "other.v1")
+    assert result.stdout == "other.v1\n"
+    assert "24 items" in result.stderr
+    assert {SUITE, "other.v1"} <= set(ft("suite", "list").stdout.split())
+
+
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_a_misspelt_recipe_key_is_exit_code_2_with_a_hint(ft: Ft, pair: tuple[str, str], command: str) -> None:
+    result = ft(command, DATASET, "tinny.v1")
+    assert result.exit_code == 2
+    assert "did you mean 'tiny.v1'?" in result.stderr
+    assert "what to do:" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_misspelt_field_of_a_recipe_names_field_and_file(project: Project, ft: Ft) -> None:
+    path = project.recipe("odd.v1", trainning=8)
+    result = ft("recipe", "add", path)
+    assert result.exit_code == 2
+    assert "did you mean 'training'?" in result.stderr
+    assert str(path) in result.stderr
+
+
+def test_a_file_without_a_name_is_told_to_take_one(project: Project, ft: Ft, pair: tuple[str, str]) -> None:
+    result = ft("submit", project.dataset(), RECIPE)
+    assert result.exit_code == 2
+    assert "--name tenant.name" in result.stderr
+    assert ft("dataset", "add", project.dataset(), "--name", "acme").exit_code == 2
+
+
+def test_state_is_kept_below_the_nearest_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in ("DAGSTER_HOME", "FT_STATE", "FT_STORE"):
+        # Set first, so that what is set below is undone after the test.
+        monkeypatch.setenv(name, "x")
+        monkeypatch.delenv(name)
+    inner = tmp_path / "project" / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / "project" / "dagster.yaml").write_text("")
+    monkeypatch.chdir(inner)
+    prepare_environment()
+    assert os.environ["DAGSTER_HOME"] == str(tmp_path / "project")
+    assert os.environ["FT_STATE"] == str(tmp_path / "project" / ".ft" / "dagster")
+    assert os.environ["FT_STORE"] == str(tmp_path / "project" / ".ft" / "store")
+
+
+def test_help_imports_neither_dagster_nor_mlflow_nor_pydantic() -> None:
+    script = (
+        "import sys, ft_assets.cli.main\n"
+        "bad = {'dagster', 'mlflow', 'pydantic', 'torch', 'pyarrow', 'obstore'} & set(sys.modules)\n"
+        "raise SystemExit(', '.join(bad) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

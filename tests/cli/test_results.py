@@ -1,0 +1,164 @@
+"""Downloading, tracing and verifying results, and rebuilding the views from the store."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from ft_assets.submissions.rebuild import rebuild_tracking
+from ft_resources.artifacts import Artifact
+from ft_resources.attempts import Attempt
+from ft_resources.tracking import Mirror
+from tests.cli.conftest import DATASET, LINE, RECIPE, Ft
+from tests.e2e.project import Project
+
+Made = dict[str, Artifact]
+
+
+def spoil(project: Project, artifact: Artifact, name: str) -> None:
+    """Flip a byte of a stored file."""
+    path = project.store.local_path(artifact.location(name))
+    assert path is not None
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("by", ["address", "line"])
+def test_an_adapter_is_downloaded_whole(ft: Ft, made: Made, tmp_path: Path, by: str) -> None:
+    adapter = made["adapter"]
+    target = tmp_path / "new" / "home"
+    result = ft("adapter", "download", adapter.address if by == "address" else LINE, target)
+    assert result.stdout == f"{adapter.address}\n"
+    files = {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    assert files == {name: adapter.read(name) for name in adapter.manifest.files}
+    assert list(target.parent.iterdir()) == [target]
+    assert LINE in ft("adapter", "list").stdout
+
+
+def test_a_download_never_overwrites(ft: Ft, made: Made, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    result = ft("adapter", "download", LINE, tmp_path / "home")
+    assert result.exit_code == 2
+    assert "there is something already" in result.stderr
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_a_damaged_adapter_is_not_downloaded_at_all(project: Project, ft: Ft, made: Made, tmp_path: Path) -> None:
+    spoil(project, made["adapter"], "final/weights.bin")
+    result = ft("adapter", "download", LINE, tmp_path / "home" / "adapter")
+    assert result.exit_code == 2
+    assert "does not match its sha256" in result.stderr
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_only_adapters_are_downloaded_and_unknown_lines_are_named(ft: Ft, made: Made, tmp_path: Path) -> None:
+    result = ft("adapter", "download", made["checkpoint"].address, tmp_path / "home")
+    assert result.exit_code == 2
+    assert "this is a checkpoint" in result.stderr
+    assert "acme.colours.other" in ft("adapter", "download", "acme.colours.other", tmp_path / "home").stderr
+
+
+def test_lineage_reaches_the_uploaded_bytes(ft: Ft, made: Made) -> None:
+    shown = ft("lineage", made["adapter"].address).stdout
+    for asset in ("checkpoint", "token_pack", "dataset", "raw_dataset", "base_model", "baseline_report"):
+        assert str(made[asset].address) in shown
+    assert "as above" in shown
+
+
+def test_verify_finds_one_flipped_byte_anywhere(project: Project, ft: Ft, made: Made) -> None:
+    assert ft("verify", made["adapter"].address).exit_code == 0
+    assert ft("verify", "--all").exit_code == 0
+    spoil(project, made["raw_dataset"], "upload/rows.jsonl")
+    for arguments in (("--all",), (made["raw_dataset"].address,), (made["adapter"].address,)):
+        result = ft("verify", *arguments)
+        assert result.exit_code == 1
+        assert "upload/rows.jsonl" in result.stdout
+    assert ft("verify").exit_code == 2
+
+
+def test_verify_goes_on_after_a_manifest_that_cannot_be_read(project: Project, ft: Ft, made: Made) -> None:
+    project.store.put(f"{made['token_pack'].address}/manifest.json", b"{}")
+    result = ft("verify", "--all")
+    assert result.exit_code == 1
+    assert "the manifest cannot be read" in result.stdout
+
+
+def test_the_views_of_dagster_come_back_from_the_store(ft: Ft, made: Made, instance: dg.DagsterInstance) -> None:
+    ft("submit", DATASET, RECIPE)
+    first = ft("rebuild")
+    assert first.exit_code == 0
+    assert "partitions added: 2" in first.stdout
+    assert "materializations added: 8 of 8" in first.stdout
+    assert instance.get_dynamic_partitions("dataset") == [DATASET]
+    assert instance.get_dynamic_partitions("recipe") == [RECIPE]
+    pair = dg.MultiPartitionKey({"dataset": DATASET, "recipe": RECIPE})
+    assert instance.get_materialized_partitions(dg.AssetKey("adapter")) == {pair}
+    event = instance.get_latest_materialization_event(dg.AssetKey("checkpoint"))
+    assert event is not None
+    assert event.asset_materialization is not None
+    tags = event.asset_materialization.tags
+    assert tags is not None
+    assert tags["dagster/data_version"] == made["checkpoint"].digest
+    assert tags["dagster/input_data_version/token_pack"] == made["token_pack"].digest
+    second = ft("rebuild")
+    assert "partitions added: 0" in second.stdout
+    assert "materializations added: 0 of 8" in second.stdout
+
+
+def test_rebuild_says_what_it_could_not_read_and_does_the_rest(project: Project, ft: Ft, made: Made) -> None:
+    project.store.put(f"{made['dataset'].address}/manifest.json", b"{}")
+    result = ft("rebuild")
+    assert result.exit_code == 1
+    assert "the manifest cannot be read" in result.stderr
+    assert "materializations added: 3 of 3" in result.stdout
+
+
+class Notes(Mirror):
+    """Remembers what it is told, instead of telling MLflow."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.notes: list[tuple[Any, ...]] = []
+
+    def run_started(self, address: str, *, name: str, params: Any, tags: Any) -> None:
+        self.notes.append(("started", address, name))
+
+    def steps(self, address: str, rows: Any) -> None:
+        self.notes.append(("steps", address, rows))
+
+    def run_finished(self, address: str, status: str) -> None:
+        self.notes.append(("finished", address, status))
+
+    def register_adapter(self, artifact: Artifact, *, tags: Any, card: str) -> None:
+        self.notes.append(("registered", str(artifact.address), tags, card))
+
+
+def test_mlflow_is_told_of_every_training_and_adapter_in_the_store(project: Project, ft: Ft, made: Made) -> None:
+    ft("submit", DATASET, RECIPE)
+    address = made["checkpoint"].address
+    for number in (1, 2):
+        attempt = Attempt(project.store, address, number)
+        attempt.claim("ann")
+        spec = {"asset": "checkpoint", "label": "pair", "actor": "ann", "inputs": {}, "params": {}}
+        project.store.put_json(f"{attempt.path}/spec.json", spec)
+        project.store.put_json(f"{attempt.path}/steps-000001.jsonl", {"step": number, "loss": 2.0, "at": 1.0})
+    mirror = Notes()
+    mirrored = rebuild_tracking(project.store, mirror)
+    assert (mirrored.runs, mirrored.adapters, mirrored.problem) == (1, 1, "")
+    assert mirror.notes[:4] == [
+        ("started", str(address), "pair"),
+        ("steps", str(address), [{"step": 1, "loss": 2.0, "at": 1.0}]),
+        ("steps", str(address), [{"step": 2, "loss": 2.0, "at": 1.0}]),
+        ("finished", str(address), "FINISHED"),
+    ]
+    _, adapter, tags, card = mirror.notes[4]
+    assert adapter == str(made["adapter"].address)
+    assert card.startswith("# adapter of")
+    assert (tags["ft.line"], tags["ft.dataset"], tags["ft.recipe"]) == (LINE, DATASET, RECIPE)
+    assert tags["ft.metric.exact_match.candidate"] == "0.8"
+    for asset in ("raw_dataset", "dataset", "base_model", "token_pack", "checkpoint", "eval_report", "baseline_report"):
+        assert tags[f"ft.lineage.{asset}"] == str(made[asset].address)
+        assert tags[f"ft.lineage.{asset}.digest"] == made[asset].digest
+    assert "ft.lineage.suite.digest" in tags

@@ -1,0 +1,192 @@
+"""Asking, watching, reading logs and cancelling, over records and attempts that the tests write."""
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ft_assets import identity
+from ft_assets.cli.live import render
+from ft_assets.submissions.record import (
+    Submission,
+    SubmissionOutcome,
+    SubmissionStatus,
+    find_outcome,
+    finish,
+    open_submissions,
+)
+from ft_assets.submissions.status import read_works
+from ft_resources.artifacts import Artifacts
+from ft_resources.attempts import Attempt
+from ft_resources.outcomes import Outcome
+from ft_resources.store import Store
+from ft_resources.work import WorkSpec
+from tests.cli.conftest import DATASET, RECIPE, Ft
+from tests.e2e.project import Project
+
+Pair = tuple[str, str]
+
+
+@pytest.fixture
+def asked(project: Project, ft: Ft, pair: Pair) -> Submission:
+    """A submission of the pair."""
+    assert ft("submit", *pair).exit_code == 0
+    (submission,) = open_submissions(project.store)
+    return submission
+
+
+def attempt_at_dataset(store: Store, dataset: str = DATASET) -> Attempt:
+    """A claimed attempt at curating the dataset, with a heartbeat and a log, by a worker that is nowhere."""
+    request = identity.dataset_request(Artifacts(store), dataset)
+    attempt = Attempt(store, request.address, 1)
+    attempt.claim("ann")
+    attempt.write_spec(
+        WorkSpec(
+            asset="dataset",
+            store_url=store.url,
+            address=request.address,
+            attempt=1,
+            identity=request.identity,
+            inputs=request.inputs,
+            params=request.params,
+            runtime={},
+            label=dataset,
+            actor="ann",
+        )
+    )
+    beat = {"phase": "reading", "done": 40, "total": 160, "tokens_per_s": 5400.0, "loss": 1.25, "eta_s": 75.0}
+    store.put_json(f"{attempt.path}/progress.json", {**beat, "at": time.time()})
+    store.put(f"{attempt.path}/log-000001.txt", b"first line\n")
+    store.put(f"{attempt.path}/log-000002.txt", b"second line\n")
+    return attempt
+
+
+def test_submitting_twice_is_one_submission_for_the_sensor(project: Project, ft: Ft, asked: Submission) -> None:
+    assert (asked.origin, asked.driver, asked.pair) == ("cli", "sensor", f"{DATASET}|{RECIPE}")
+    assert ft("submit", DATASET, RECIPE).stdout == f"{asked.id}\n"
+    assert len(list(open_submissions(project.store))) == 1
+
+
+def test_status_shows_the_numbers_of_the_running_worker(project: Project, ft: Ft, asked: Submission) -> None:
+    assert "queued" in ft("status").stdout
+    attempt_at_dataset(project.store)
+    shown = ft("status", asked.id).stdout
+    for words in ("preparing", "40/160", "loss 1.250", "5,400 tokens/s", "1 min 15 s left"):
+        assert words in shown
+    (item,) = json.loads(ft("status", "--tenant", "acme", "--json").stdout)
+    assert (item["state"], item["step"], item["steps"], item["eta_s"]) == ("preparing", 40, 160, 75.0)
+    assert json.loads(ft("status", "--tenant", "globex", "--json").stdout) == []
+
+
+def test_status_shows_what_became_of_ended_submissions(project: Project, ft: Ft, asked: Submission) -> None:
+    finish(project.store, asked, SubmissionStatus.REJECTED, reason="task_gain: fail, no gain")
+    shown = ft("status").stdout
+    assert "rejected" in shown
+    assert "task_gain: fail" in shown
+
+
+def test_an_unknown_submission_is_a_users_mistake(ft: Ft, asked: Submission) -> None:
+    for command in ("status", "logs", "cancel"):
+        result = ft(command, "feedfeedfeedfeed")
+        assert result.exit_code == 2
+        assert "there is no submission 'feedfeedfeedfeed'" in result.stderr
+
+
+def test_logs_are_found_by_submission_and_by_address(project: Project, ft: Ft, asked: Submission) -> None:
+    assert "no worker has written anything yet" in ft("logs", asked.id).stderr
+    attempt = attempt_at_dataset(project.store)
+    attempt.record_ending(Outcome.DONE)
+    by_submission = ft("logs", asked.id)
+    assert by_submission.stdout == "first line\nsecond line\n"
+    assert str(attempt.address) in by_submission.stderr
+    assert ft("logs", attempt.address, "-f").stdout == "first line\nsecond line\n"
+
+
+def test_cancel_records_the_end_and_stops_the_work(project: Project, ft: Ft, asked: Submission) -> None:
+    attempt = attempt_at_dataset(project.store)
+    assert ft("cancel", asked.id).exit_code == 0
+    outcome = find_outcome(project.store, asked)
+    assert outcome is not None
+    assert outcome.status is SubmissionStatus.CANCELLED
+    ending = attempt.ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.CANCELLED
+    assert attempt.stop_requested()
+    assert "cancelled" in ft("status").stdout
+
+
+def test_cancel_leaves_work_that_another_submission_needs(project: Project, ft: Ft, asked: Submission) -> None:
+    ft("recipe", "add", project.recipe("other.v1"))
+    ft("submit", DATASET, "other.v1")
+    attempt = attempt_at_dataset(project.store)
+    assert ft("cancel", asked.id).exit_code == 0
+    assert attempt.ending() is None
+    assert not attempt.stop_requested()
+
+
+def test_what_has_ended_cannot_be_cancelled(project: Project, ft: Ft, asked: Submission) -> None:
+    finish(project.store, asked, SubmissionStatus.ACCEPTED, adapter="acme/adapter/aa")
+    result = ft("cancel", asked.id)
+    assert result.exit_code == 2
+    assert "it has ended already: accepted" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (SubmissionStatus.FAILED, 1, "train_pair failed"),
+        (SubmissionStatus.CANCELLED, 130, "cancelled"),
+    ],
+)
+def test_run_ends_with_the_exit_code_of_its_outcome(
+    ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch, status: SubmissionStatus, code: int, words: str
+) -> None:
+    def drive(store: Store, _instance: object, submission: Submission) -> SubmissionOutcome:
+        attempt_at_dataset(store).record_ending(
+            Outcome.BAD_DATA, {"type": "BadData", "what": "a row is wrong", "where": "row 7", "remedy": "fix it"}
+        )
+        return finish(store, submission, status, reason=words)
+
+    monkeypatch.setattr("ft_assets.submissions.run.drive", drive)
+    result = ft("run", *pair)
+    assert result.exit_code == code
+    assert words in result.stdout
+    # The worker's own words are shown for a failure, and only for one.
+    assert ("a row is wrong" in result.stderr) == (status is SubmissionStatus.FAILED)
+
+
+def test_ctrl_c_of_a_run_is_a_cancel(project: Project, ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> SubmissionOutcome:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ft_assets.submissions.run.drive", interrupted)
+    assert ft("run", *pair).exit_code == 130
+    assert list(open_submissions(project.store)) == []
+
+
+def test_the_view_shows_each_stage(project: Project, ft: Ft, asked: Submission) -> None:
+    from rich.console import Console
+
+    attempt_at_dataset(project.store)
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(render(asked, read_works(project.store, asked)))
+    text = console.export_text()
+    assert "curate dataset" in text
+    assert "reading 40/160  loss 1.250  5,400 tokens/s  1 min 15 s left" in text
+    assert "export adapter" in text
+
+
+def test_an_estimate_says_what_it_stands_on(project: Project, ft: Ft, pair: Pair, made_later: Callable) -> None:
+    rough = json.loads(ft("estimate", *pair, "--json").stdout)
+    assert "guess" in rough["tokens_from"]
+    assert rough["seconds"] is None
+    assert rough["steps"] == 8
+    made_later()
+    exact = json.loads(ft("estimate", *pair, "--json").stdout)
+    assert (exact["tokens_per_epoch"], exact["windows"]) == (4000, 40)
+    # 40 windows in batches of 4 are 10 steps; the recipe stops after 8, so 3,200 tokens at 500 a second.
+    assert (exact["steps_per_epoch"], exact["steps"], exact["tokens"]) == (10, 8, 3200)
+    assert exact["seconds"] == pytest.approx(6.4)
+    assert "last training on this base" in exact["seconds_from"]
+    assert "about 6 s" in ft("estimate", *pair).stdout

@@ -1,0 +1,107 @@
+"""The state of a submission follows from the records alone."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
+from ft_assets.submissions.status import STATE_OF_WORK, State, Status, Work, derive
+from ft_resources.artifacts import Address
+from ft_resources.attempts import Ending
+from ft_resources.outcomes import Outcome
+
+ASKED = datetime.fromisoformat("2026-11-01T12:00:00+00:00").timestamp()
+SUBMISSION = Submission(
+    id="0123456789abcdef",
+    dataset="acme.support.v1",
+    recipe="tiny.v1",
+    actor="ann",
+    origin="cli",
+    idempotency_key="k",
+    driver="sensor",
+    created_at="2026-11-01T12:00:00.000+00:00",
+)
+
+
+def work(asset: str, **fields: Any) -> Work:
+    return Work(asset=asset, address=Address(tenant="acme", asset=asset, fingerprint="ff"), **fields)
+
+
+def running(asset: str, *, seconds_ago: float = 0.5, **progress: Any) -> Work:
+    beat = {"phase": "working", "done": 0, "total": 0, "at": ASKED + 100 - seconds_ago, **progress}
+    return work(asset, attempt=1, claimed_at=ASKED + 5, progress=beat)
+
+
+def done(asset: str, *, before: bool = False) -> Work:
+    return work(asset, done=True, attempt=1, claimed_at=ASKED - 50 if before else ASKED + 1)
+
+
+def ended(asset: str, outcome: Outcome, *, claimed_at: float = ASKED + 5, **error: str) -> Work:
+    return work(asset, attempt=1, claimed_at=claimed_at, ending=Ending(outcome=outcome, error=error or None))
+
+
+def status(*works: Work, outcome: SubmissionOutcome | None = None) -> Status:
+    return derive(SUBMISSION, outcome, works, now=ASKED + 100)
+
+
+@pytest.mark.parametrize("asset", STATE_OF_WORK)
+def test_running_work_decides_the_state(asset: str) -> None:
+    assert status(running(asset)).state is STATE_OF_WORK[asset]
+
+
+def test_training_shows_step_loss_rate_and_time_left() -> None:
+    beat = {"phase": "training", "done": 40, "total": 120, "loss": 1.25, "tokens_per_s": 5400.0, "eta_s": 12.0}
+    found = status(done("dataset"), done("base_model"), running("checkpoint", **beat))
+    assert (found.state, found.asset, found.phase) == (State.TRAINING, "checkpoint", "training")
+    assert (found.step, found.steps, found.loss, found.tokens_per_s, found.eta_s) == (40, 120, 1.25, 5400.0, 12.0)
+
+
+def test_nothing_begun_is_queued_also_where_everything_so_far_is_reused() -> None:
+    assert status(work("dataset"), work("base_model")).state is State.QUEUED
+    assert status(done("dataset", before=True), work("base_model")).state is State.QUEUED
+
+
+def test_between_two_pieces_of_work_the_next_one_decides() -> None:
+    assert status(done("dataset"), done("token_pack"), work("checkpoint")).state is State.TRAINING
+
+
+def test_a_silent_worker_is_preempted_and_a_fresh_sign_of_life_is_not() -> None:
+    assert status(running("checkpoint", seconds_ago=29)).state is State.TRAINING
+    silent = status(running("checkpoint", seconds_ago=31))
+    assert silent.state is State.PREEMPTED
+    assert "no sign of life for 31 s" in silent.detail
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        (Outcome.PREEMPTED, State.PREEMPTED),
+        (Outcome.CANCELLED, State.CANCELLED),
+        (Outcome.DIVERGED, State.FAILED),
+        (Outcome.BAD_DATA, State.FAILED),
+        (Outcome.USER_ERROR, State.FAILED),
+        (Outcome.OUT_OF_MEMORY, State.TRAINING),
+        (Outcome.PLATFORM_ERROR, State.TRAINING),
+    ],
+)
+def test_the_last_attempts_ending_decides_while_nothing_runs(outcome: Outcome, state: State) -> None:
+    found = status(done("dataset"), ended("checkpoint", outcome, what="the reason"))
+    assert found.state is state
+    assert found.detail
+
+
+def test_an_ending_from_before_this_was_asked_for_is_not_this_ones() -> None:
+    assert status(ended("checkpoint", Outcome.DIVERGED, claimed_at=ASKED - 1)).state is State.QUEUED
+
+
+def test_a_candidate_that_the_exporter_refuses_is_rejected_not_failed() -> None:
+    refused = ended("adapter", Outcome.USER_ERROR, type="GateRejected", what="task_gain: fail")
+    assert status(done("eval_report"), refused).state is State.REJECTED
+
+
+@pytest.mark.parametrize("recorded", SubmissionStatus)
+def test_a_recorded_outcome_is_the_last_word(recorded: SubmissionStatus) -> None:
+    outcome = SubmissionOutcome(status=recorded, adapter="acme/adapter/aa", reason="why", at="now")
+    found = status(running("checkpoint"), outcome=outcome)
+    assert (found.state, found.adapter, found.detail) == (State(recorded), "acme/adapter/aa", "why")
