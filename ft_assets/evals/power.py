@@ -14,10 +14,11 @@ def minimum_detectable(half_width: float, *, power: float = 0.8, confidence: flo
 
 def samples_to_decide(n: int, half_width: float, room: float) -> int | None:
     """How many samples in all would narrow an interval of ``half_width`` at ``n`` to ``room``; None where no
-    number would. Widths fall with the square root of n."""
-    if room <= 0:
+    number would, or only a hundred million times as many. Widths fall with the square root of n."""
+    if room <= half_width * 1e-4:
         return None
-    return max(n + 1, math.ceil(n * (half_width / room) ** 2))
+    # Less a hair, or a whole number that floats put a hair above itself would be one too many.
+    return max(n + 1, math.ceil(n * (half_width / room) ** 2 * (1 - 1e-9)))
 
 
 def two_sided_z(confidence: float) -> float:

@@ -9,6 +9,7 @@ choices are padded on the right, where causal attention does not look. Scores eq
 # ruff: noqa: TID253
 
 import inspect
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import torch
 from lm_eval.models.huggingface import HFLM
 
 from ft_assets.evals.model import LoadedModel
+from ft_resources.errors import UserError
 
 MAX_ROWS = 64
 # Of context and choice together, over a batch's rows: bounds the memory of the repeated cache.
@@ -86,6 +88,13 @@ class SharedPrefixLM(HFLM):
         if rest:
             stock = super()._loglikelihood_tokens([requests[place] for place in rest], disable_tqdm=True)
             answers.update(zip(rest, stock, strict=True))
+        if not all(math.isfinite(likelihood) for likelihood, _ in answers.values()):
+            # lm-eval would take the first choice for the likeliest, and chance for a score.
+            raise UserError(
+                "the model's likelihoods are not finite numbers",
+                where="model",
+                remedy="Its weights have probably diverged: lower the learning rate.",
+            )
         self._report(len(requests), len(requests))
         return [answers[place] for place in range(len(requests))]
 

@@ -42,7 +42,8 @@ def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Interval(low=max(0.0, centre - half), high=min(1.0, centre + half))
+    # The share itself is inside, also where rounding would put an end a hair beyond it.
+    return Interval(low=max(0.0, min(share, centre - half)), high=min(1.0, max(share, centre + half)))
 
 
 def newcombe(both: int, only_first: int, only_second: int, neither: int, confidence: float = CONFIDENCE) -> Interval:

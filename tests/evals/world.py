@@ -1,0 +1,305 @@
+"""A small store with everything an evaluation reads, made here: a base, a suite, a dataset, candidates."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from safetensors.numpy import save
+
+from ft_assets.evals.evidence import Evidence, MetricEvidence, SuiteEvidence, relative_gain
+from ft_assets.recipes.models import EvaluationSettings, GateSettings, HoldoutSettings
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.canonical import canonical_json, digest
+from ft_resources.store import Store
+from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.worker_context import WorkContext, WorkResult
+from tests.fake_base import HIDDEN, LAYERS, make_fake_base
+
+SUITE = "colours.v1"
+PAIR = "acme.things.v1|tiny.v1"
+COLOURS = ("red", "green", "blue", "grey")
+SOURCE, REVISION = "hub:acme/tiny", "0123abcd"
+
+
+@dataclass
+class World:
+    """Artifacts by hand; each ``publish`` is what a worker would have left."""
+
+    store: Store
+    folder: Path
+    made: int = 0
+    contexts: int = 0
+    artifacts: Artifacts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.artifacts = Artifacts(self.store)
+
+    def publish(
+        self,
+        asset: str,
+        files: Mapping[str, bytes] | Path,
+        *,
+        tenant: str = "acme",
+        inputs: Mapping[str, Artifact] | None = None,
+        params: Mapping[str, Any] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Artifact:
+        """An artifact with these files (contents, or a folder of them)."""
+        request = self.request(asset, tenant=tenant, inputs=inputs, params=params)
+        self.made += 1
+        if isinstance(files, Path):
+            folder = files
+        else:
+            folder = self.folder / f"made-{self.made}"
+            for name, data in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(data)
+        return self.artifacts.publish(
+            request.address,
+            folder,
+            writer=f"w{self.made}",
+            identity=request.identity,
+            inputs=request.inputs,
+            facts=dict(facts or {}),
+            actor="test",
+        )
+
+    def request(
+        self,
+        asset: str,
+        *,
+        tenant: str = "acme",
+        inputs: Mapping[str, Artifact] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> WorkRequest:
+        return WorkRequest(
+            asset=asset,
+            tenant=tenant,
+            code_version="1",
+            inputs={name: artifact.ref for name, artifact in (inputs or {}).items()},
+            params=dict(params or {}),
+            label=PAIR,
+        )
+
+    def context(self, request: WorkRequest) -> WorkContext:
+        """A fresh worker's context for ``request``."""
+        self.contexts += 1
+        spec = WorkSpec(
+            asset=request.asset,
+            store_url=self.store.url,
+            address=request.address,
+            attempt=1,
+            identity=request.identity,
+            inputs=request.inputs,
+            params=request.params,
+            runtime={},
+            label=request.label,
+            actor="test",
+        )
+        scratch = self.folder / f"scratch-{self.contexts}"
+        scratch.mkdir()
+        return WorkContext(spec, self.store, scratch)
+
+    def publish_result(self, request: WorkRequest, result: WorkResult) -> Artifact:
+        """What the worker does with a finished piece of work."""
+        return self.artifacts.publish(
+            request.address,
+            result.folder,
+            writer=f"r{self.contexts}",
+            identity=request.identity,
+            inputs=request.inputs,
+            facts=result.facts,
+            actor="test",
+        )
+
+    def base(self, *, seed: int = 0) -> Artifact:
+        return self.publish(
+            "base_model",
+            make_fake_base(self.folder / f"base-{seed}", seed=seed),
+            tenant="shared",
+            params={"seed": seed},
+            facts={
+                "source": SOURCE,
+                "revision": REVISION,
+                "tokenizer_digest": "t",
+                "template_digest": "c",
+            },
+        )
+
+    def suite(self, items: int = 24) -> Artifact:
+        return self.publish("suite", suite_files(items), tenant="shared", params={"items": items})
+
+    def dataset(self, train: int = 40, holdout: int = 16) -> Artifact:
+        files = {
+            "train.parquet": parquet(rows(train)),
+            "validation.parquet": parquet(rows(4, start=train)),
+            "holdout.parquet": parquet(rows(holdout, start=train + 4)),
+        }
+        return self.publish("dataset", files, params={"train": train, "holdout": holdout})
+
+    def checkpoint(self, base: Artifact, *, strength: float = 0.0, seed: int = 1) -> Artifact:
+        """A LoRA candidate whose adapter is random with this strength, in PEFT's own file format."""
+        files = {f"final/{name}": data for name, data in lora_files(strength, seed).items()}
+        recipe = {"method": "sft", "variant": "lora", "lora": {"rank": 2}, "training": {"epochs": 1}}
+        files["recipe.json"] = canonical_json(recipe)
+        return self.publish("checkpoint", files, inputs={"base": base}, params={"strength": strength, "seed": seed})
+
+    def eval_report(self, base: Artifact, checkpoint: Artifact, evidence: Evidence | bytes | None = None) -> Artifact:
+        """A report with this evidence; its fingerprint is put right unless bytes are given."""
+        inputs = {"base": base, "checkpoint": checkpoint}
+        params = {"evidence": repr(evidence)}
+        address = self.request("eval_report", inputs=inputs, params=params).address
+        if isinstance(evidence, bytes):
+            data = evidence
+        else:
+            good = (evidence or make_evidence()).model_copy(update={"fingerprint": address.fingerprint})
+            data = canonical_json(good.model_dump(mode="json"))
+        return self.publish("eval_report", {"report.json": data}, inputs=inputs, params=params)
+
+    def adapter_request(self, base: Artifact, checkpoint: Artifact, report: Artifact, **gates: Any) -> WorkRequest:
+        return self.request(
+            "adapter",
+            inputs={"base": base, "checkpoint": checkpoint, "eval_report": report},
+            params={
+                "gates": GateSettings.model_validate(gates).model_dump(mode="json"),
+                "suites": [SUITE],
+                "line": "acme.things.tiny",
+                "dataset": "acme.things.v1",
+                "recipe": "tiny.v1",
+                "chat_template": None,
+            },
+        )
+
+
+def evaluation(**changes: Any) -> dict[str, Any]:
+    """Evaluation settings as JSON, of a size for tests."""
+    settings = EvaluationSettings(suites=(SUITE,), holdout=HoldoutSettings(max_samples=12, max_new_tokens=6))
+    return {**settings.model_dump(mode="json"), **changes}
+
+
+def suite_files(items: int = 24, *, context_words: int = 4) -> dict[str, bytes]:
+    """A four-way suite with contexts and choices of several lengths."""
+    lines = [
+        {
+            "id": f"item-{number}",
+            "question": " ".join(["the thing"] * (1 + number % context_words)) + f" {number} is",
+            "choices": [f"{colour} {'and bright ' * ((number + place) % 3)}" for place, colour in enumerate(COLOURS)],
+            "answer": number % 4,
+        }
+        for number in range(items)
+    ]
+    task = {
+        "task": "colours",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{question}}",
+        "doc_to_choice": "choices",
+        "doc_to_target": "answer",
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+    }
+    return {
+        "task.yaml": yaml.safe_dump(task).encode(),
+        "items.jsonl": "".join(json.dumps(line) + "\n" for line in lines).encode(),
+    }
+
+
+def rows(count: int, start: int = 0) -> list[dict[str, Any]]:
+    """Dataset rows about the colours of numbered things."""
+    made = []
+    for number in range(start, start + count):
+        messages = [
+            {"role": "user", "content": f"what colour is thing {number}?" + " please" * (number % 5)},
+            {
+                "role": "assistant",
+                "content": f"it is {COLOURS[number % 4]}" + (f" {number}" if number % 7 == 0 else ""),
+            },
+        ]
+        made.append(
+            {"id": digest(messages), "messages": messages, "group": "", "kind": "ab"[number % 2], "row": number + 1}
+        )
+    return made
+
+
+def parquet(records: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(records), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def lora_files(strength: float, seed: int = 1) -> dict[str, bytes]:
+    """A PEFT folder for the fake base: rank 2 on the query and value projections."""
+    random = np.random.default_rng(seed)
+    weights = {}
+    for layer in range(LAYERS):
+        for name in ("q_proj", "v_proj"):
+            prefix = f"base_model.model.model.layers.{layer}.self_attn.{name}"
+            weights[f"{prefix}.lora_A.weight"] = random.standard_normal((2, HIDDEN)).astype(np.float32)
+            noise = random.standard_normal((HIDDEN, 2)).astype(np.float32)
+            weights[f"{prefix}.lora_B.weight"] = np.float32(strength) * noise
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": SOURCE,
+        "revision": REVISION,
+        "r": 2,
+        "lora_alpha": 4,
+        "target_modules": ["q_proj", "v_proj"],
+    }
+    return {
+        "adapter_config.json": json.dumps(config).encode(),
+        "adapter_model.safetensors": save(weights, metadata={"format": "pt"}),
+    }
+
+
+def suite_evidence(base: float = 0.5, candidate: float = 0.5, *, half: float = 1.0, n: int = 1000) -> SuiteEvidence:
+    difference = 100 * (candidate - base)
+    return SuiteEvidence(
+        metric="acc",
+        base=base,
+        candidate=candidate,
+        n=n,
+        difference_points=difference,
+        interval_points=(difference - half, difference + half),
+    )
+
+
+def metric_evidence(
+    base: float = 0.2, candidate: float = 0.4, *, half: float = 0.05, n: int = 400, higher: bool = True
+) -> MetricEvidence:
+    improvement = candidate - base if higher else base - candidate
+    return MetricEvidence(
+        higher_is_better=higher,
+        base=base,
+        candidate=candidate,
+        n=n,
+        improvement=improvement,
+        interval=(improvement - half, improvement + half),
+        p_value=0.01,
+        relative_gain=relative_gain(base, candidate, higher_is_better=higher),
+    )
+
+
+def make_evidence(**changes: Any) -> Evidence:
+    """Evidence that passes the default gates, with changes."""
+    values: dict[str, Any] = {
+        "fingerprint": "f" * 64,
+        "suites": {SUITE: suite_evidence()},
+        "holdout": {
+            "exact_match": metric_evidence(),
+            "perplexity": metric_evidence(20.0, 10.0, half=1.0, higher=False),
+        },
+        "rows": 400,
+        "too_long": 0,
+        "majority_rate": 0.1,
+        "never_seen_rate": 0.0,
+        "never_seen": None,
+    }
+    return Evidence(**{**values, **changes})
