@@ -60,8 +60,11 @@ def assert_same(one: WorkResult, other: WorkResult) -> None:
 
 
 @pytest.mark.parametrize("variant", ["lora", "full"])
-def test_a_run_killed_at_random_steps_ends_with_the_bytes_of_a_quiet_run(tmp_path: Path, variant: str) -> None:
-    settings: dict[str, Any] = {"variant": variant, "epochs": 3, "validate_every_steps": 4}
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_run_killed_at_random_steps_ends_with_the_bytes_of_a_quiet_run(
+    tmp_path: Path, variant: str, precision: str
+) -> None:
+    settings: dict[str, Any] = {"variant": variant, "precision": precision, "epochs": 3, "validate_every_steps": 4}
     quiet = train(make_bench(tmp_path / "quiet", **settings).context())
     bench = make_bench(tmp_path / "killed", **settings)
     steps = np.random.default_rng(5).choice(np.arange(1, 15), 3, replace=False)
