@@ -12,6 +12,7 @@ from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, Ending
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.outcomes import POLICIES
+from ft_resources.tracking import default_uri, mirrored
 from ft_resources.work import WorkRequest
 
 _LOG_EVERY_S = 5.0
@@ -68,7 +69,8 @@ def run_work(
     execution = launcher.execution(store.store)
     actor = context.run.tags.get(tags.ACTOR, "dagster")
     try:
-        result = execution.run(request, actor=actor, observer=DagsterObserver(context.log))
+        with mirrored(default_uri(), context.log, DagsterObserver(context.log)) as observer:
+            result = execution.run(request, actor=actor, observer=observer)
     except (DagsterExecutionInterruptedError, KeyboardInterrupt):
         run = context.instance.get_run_by_id(context.run_id)
         cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)

@@ -70,7 +70,7 @@ class Attempt:
 
     def chunks(self, kind: str, after: int) -> list[tuple[int, bytes]]:
         """Chunks of ``steps`` or ``log`` numbered above ``after``, in order."""
-        found = []
+        found: list[tuple[int, bytes]] = []
         number = after + 1
         while True:
             suffix = "jsonl" if kind == "steps" else "txt"

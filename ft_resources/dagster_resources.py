@@ -21,7 +21,7 @@ def default_store_url() -> str:
     return os.environ.get("FT_STORE", DEFAULT_STORE)
 
 
-class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class StoreResource(dg.ConfigurableResource):
     """The store that holds everything the platform knows."""
 
     url: str = Field(description="A folder, or the URL of a bucket and prefix, such as s3://bucket/prefix.")
@@ -35,7 +35,7 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return Artifacts(self.store)
 
 
-class LauncherResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class LauncherResource(dg.ConfigurableResource):
     """Where heavy work runs."""
 
     kind: str = Field(default="local", description="`local`: a process of this machine.")
@@ -49,7 +49,7 @@ class LauncherResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return Execution(store=store, launcher=self.launcher)
 
 
-class HubResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class HubResource(dg.ConfigurableResource):
     """Where Hub models come from."""
 
     endpoint: str = Field(default="", description="URL of a mirror that speaks the Hub's protocol; empty: the Hub.")

@@ -6,6 +6,7 @@ import dagster as dg
 
 from ft_assets import identity
 from ft_assets.glue import common_metadata, pair_of, run_work
+from ft_assets.packs.checks import refuse_sick_pack
 from ft_assets.partitions import pair_partitions
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -23,6 +24,7 @@ def checkpoint(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
     """The training run: final weights, step metrics, the data ledger and the recipe as resolved."""
+    refuse_sick_pack(store.artifacts, context.partition_key)
     request = identity.checkpoint_request(store.artifacts, *pair_of(context.partition_key))
     artifact = run_work(context, store, launcher, request)
     return dg.MaterializeResult(

@@ -3,7 +3,6 @@
 They show the verdicts and stop the run; what keeps an adapter from being made is the export, which judges itself.
 """
 
-import warnings
 from collections.abc import Iterator
 
 import dagster as dg
@@ -12,19 +11,10 @@ from ft_assets import identity
 from ft_assets.evals.gates import GATES, Verdict, refuse
 from ft_assets.evals.judging import judge_candidate
 from ft_assets.glue import pair_of
-from ft_assets.partitions import pair_partitions
+from ft_assets.partitions import pair_check
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import MissingInput
-
-
-def _spec(name: str, description: str) -> dg.AssetCheckSpec:
-    with warnings.catch_warnings():
-        # partitions_def on checks is a preview; without it one verdict would stand for all partitions.
-        warnings.simplefilter("ignore", dg.PreviewWarning)
-        return dg.AssetCheckSpec(
-            name, asset="eval_report", description=description, blocking=True, partitions_def=pair_partitions
-        )
 
 
 def partition_verdicts(artifacts: Artifacts, partition_key: str) -> list[Verdict]:
@@ -37,7 +27,7 @@ def partition_verdicts(artifacts: Artifacts, partition_key: str) -> list[Verdict
     return judge_candidate(artifacts, request.inputs, request.params)
 
 
-@dg.multi_asset_check(specs=[_spec(name, description) for name, description in GATES.items()])
+@dg.multi_asset_check(specs=[pair_check("eval_report", name, description) for name, description in GATES.items()])
 def eval_gates(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Judges the evidence of this partition's own report; anything but a pass stops the run."""
     for verdict in partition_verdicts(store.artifacts, context.partition_key):

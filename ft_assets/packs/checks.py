@@ -1,6 +1,5 @@
 """The doctor's verdicts as blocking asset checks of the partition at hand, one for each of ``DOCTOR_CHECKS``."""
 
-import warnings
 from collections.abc import Iterator
 
 import dagster as dg
@@ -8,21 +7,12 @@ import dagster as dg
 from ft_assets import identity
 from ft_assets.glue import pair_of
 from ft_assets.packs.evidence import DOCTOR_CHECKS, Finding, verdicts, vocabulary_size
-from ft_assets.partitions import pair_partitions
+from ft_assets.partitions import pair_check
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
-from ft_resources.errors import MissingInput
+from ft_resources.errors import BadData, MissingInput
 
 __all__ = ["DOCTOR_CHECKS", "pack_doctor"]
-
-
-def _spec(name: str, description: str) -> dg.AssetCheckSpec:
-    with warnings.catch_warnings():
-        # partitions_def on checks is a preview; without it one verdict would stand for all partitions.
-        warnings.simplefilter("ignore", dg.PreviewWarning)
-        return dg.AssetCheckSpec(
-            name, asset="token_pack", description=description, blocking=True, partitions_def=pair_partitions
-        )
 
 
 def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding]:
@@ -36,7 +26,20 @@ def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding
     return verdicts(pack, vocabulary=vocabulary_size(base.read("config.json")))
 
 
-@dg.multi_asset_check(specs=[_spec(name, description) for name, description in DOCTOR_CHECKS.items()])
+def refuse_sick_pack(artifacts: Artifacts, partition_key: str) -> None:
+    """Raise BadData unless every check of the doctor passes: a blocking check stops only the run it failed in."""
+    failed = [finding for finding in partition_findings(artifacts, partition_key) if not finding.passed]
+    if failed:
+        raise BadData(
+            "the token pack's doctor found: " + "; ".join(f"{finding.name}: {finding.detail}" for finding in failed),
+            where=f"token_pack of {partition_key}",
+            remedy="Correct the dataset, the template or the packing settings; nothing was trained.",
+        )
+
+
+@dg.multi_asset_check(
+    specs=[pair_check("token_pack", name, description) for name, description in DOCTOR_CHECKS.items()]
+)
 def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Reads the evidence that the work left in this partition's pack; missing or stale evidence fails."""
     for finding in partition_findings(store.artifacts, context.partition_key):

@@ -1,6 +1,7 @@
 """Pairs launched straight from the UI are submissions too: recorded by the run itself, and limited in number."""
 
 import os
+from collections.abc import Mapping
 
 import dagster as dg
 
@@ -38,7 +39,7 @@ def record_direct_launch(context: dg.AssetExecutionContext, store: Store, datase
     )
 
 
-def _check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: dict[str, str]) -> None:
+def _check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: Mapping[str, str]) -> None:
     limit = int(os.environ.get("FT_MAX_PAIRS", MAX_PAIRS))
     pairs = _pairs_of(instance, backfill_id)
     if pairs > max(limit, int(run_tags.get(tags.ALLOW_PAIRS, "0"))):

@@ -7,6 +7,7 @@ per step. The heavy work is in workers anyhow.
 import getpass
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
 from ft_assets.submissions.plan import Stage
@@ -62,4 +63,9 @@ def fine_tune() -> None:
     record_submission()
 
 
-all_jobs = [prepare_dataset, prepare_recipe, train_pair, fine_tune]
+all_jobs: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [
+    prepare_dataset,
+    prepare_recipe,
+    train_pair,
+    fine_tune,
+]
