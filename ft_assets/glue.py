@@ -68,18 +68,19 @@ def run_work(
         record_direct_launch(context, store.store, *pair_of(request.label))
     execution = launcher.execution(store.store)
     actor = context.run.tags.get(tags.ACTOR, "dagster")
-    try:
-        with mirrored(default_uri(), context.log, DagsterObserver(context.log)) as observer:
+    # Around the cancel, so that MLflow learns of it, and so that stopping the work does not wait for MLflow.
+    with mirrored(default_uri(), context.log, DagsterObserver(context.log)) as observer:
+        try:
             result = execution.run(request, actor=actor, observer=observer)
-    except (DagsterExecutionInterruptedError, KeyboardInterrupt):
-        run = context.instance.get_run_by_id(context.run_id)
-        cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)
-        if cancelled or tags.FOREGROUND in context.run.tags:
-            context.log.info("cancelled: stopping the work")
-            execution.cancel(request.address, actor=actor)
-        else:
-            context.log.info("this run worker is going away; the work goes on and the retried run attaches to it")
-        raise
+        except (DagsterExecutionInterruptedError, KeyboardInterrupt):
+            run = context.instance.get_run_by_id(context.run_id)
+            cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)
+            if cancelled or tags.FOREGROUND in context.run.tags:
+                context.log.info("cancelled: stopping the work")
+                execution.cancel(request.address, actor=actor)
+            else:
+                context.log.info("this run worker is going away; the work goes on and the retried run attaches to it")
+            raise
     context.log.info("cached, nothing to do" if result.cached else f"made in {result.attempts} attempt(s)")
     return result.artifact
 
