@@ -1,0 +1,136 @@
+"""The whole work of eval_report on a tiny base: paired with the baseline, and the same bytes every time."""
+
+from pathlib import Path
+
+import pytest
+
+from ft_assets.base_models.baseline import score_baseline
+from ft_assets.evals.evaluate import evaluate
+from ft_assets.evals.gates import passed
+from ft_assets.evals.judging import judge_candidate, load_evidence
+from ft_assets.evals.samples import read_suite_samples
+from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
+from ft_resources.errors import UserError
+from ft_resources.work import WorkRequest
+from tests.evals.world import SUITE, World, evaluation
+
+pytestmark = pytest.mark.e2e
+SUITE_INPUT = f"suite:{SUITE}"
+
+
+def baseline(world: World, base: Artifact, suite: Artifact, **settings: object) -> Artifact:
+    request = world.request(
+        "baseline_report",
+        tenant="shared",
+        inputs={"base": base, SUITE_INPUT: suite},
+        params={"settings": {"seed": 17, "limit": None, "chat_template": None, **settings}},
+    )
+    return world.publish_result(request, score_baseline(world.context(request)))
+
+
+def eval_request(world: World, variant: str = "lora", **inputs: Artifact) -> WorkRequest:
+    named = {"suite": SUITE_INPUT}
+    return world.request(
+        "eval_report",
+        inputs={named.get(name, name): artifact for name, artifact in inputs.items()},
+        params={"evaluation": evaluation(), "variant": variant, "chat_template": None},
+    )
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Names and bytes of the files that decide a content digest."""
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return {name: (folder / name).read_bytes() for name in names if not name.startswith(EXPLAINING_FOLDERS)}
+
+
+def test_a_candidate_is_compared_with_its_base_item_by_item_and_twice_the_same(world: World) -> None:
+    base, suite, dataset = world.base(), world.suite(), world.dataset()
+    request = eval_request(
+        world,
+        checkpoint=world.checkpoint(base, strength=0.5),
+        base=base,
+        baseline=baseline(world, base, suite),
+        dataset=dataset,
+        suite=suite,
+    )
+    result = evaluate(world.context(request))
+    assert content(evaluate(world.context(request)).folder) == content(result.folder)
+    report = world.publish_result(request, result)
+    evidence = load_evidence(report)
+    assert evidence.fingerprint == request.address.fingerprint
+    assert evidence.rows == 12
+    assert set(evidence.holdout) == {"perplexity", "exact_match", "f1"}
+    assert evidence.holdout["perplexity"].candidate != evidence.holdout["perplexity"].base
+    ids, columns = read_suite_samples(report.path(f"samples/{SUITE}.parquet", world.folder))
+    assert len(ids) == evidence.suites[SUITE].n == 24
+    assert sum(columns["base"]) / 24 == evidence.suites[SUITE].base
+    assert sum(columns["candidate"]) / 24 == evidence.suites[SUITE].candidate
+    rows, holdout = read_suite_samples(report.path("samples/holdout.parquet", world.folder))
+    assert len(rows) == 12
+    assert sum(holdout["candidate_correct"]) / 12 == evidence.holdout["exact_match"].candidate
+    assert "report/report.html" in report.manifest.files
+    assert report.facts["summary"]["perplexity"]["base"] == evidence.holdout["perplexity"].base
+
+
+def test_a_candidate_that_is_its_base_gains_and_loses_nothing(world: World) -> None:
+    base, suite = world.base(), world.suite()
+    checkpoint = world.checkpoint(base, strength=0.0)
+    request = eval_request(
+        world,
+        checkpoint=checkpoint,
+        base=base,
+        baseline=baseline(world, base, suite),
+        dataset=world.dataset(),
+        suite=suite,
+    )
+    report = world.publish_result(request, evaluate(world.context(request)))
+    evidence = load_evidence(report)
+    assert evidence.suites[SUITE].difference_points == 0
+    assert all(metric.improvement == 0 for metric in evidence.holdout.values())
+    adapter = world.adapter_request(base, checkpoint, report)
+    assert not passed(judge_candidate(world.artifacts, adapter.inputs, adapter.params))
+
+
+def test_a_full_model_is_scored_with_its_own_weights_and_the_bases_tokenizer(world: World) -> None:
+    base, suite, other = world.base(), world.suite(), world.base(seed=5)
+    files = {
+        f"final/{name}": other.read(name) for name in ("config.json", "model.safetensors", "generation_config.json")
+    }
+    full = world.publish("checkpoint", files, inputs={"base": base}, params={"variant": "full"})
+    request = eval_request(
+        world,
+        "full",
+        checkpoint=full,
+        base=base,
+        baseline=baseline(world, base, suite),
+        dataset=world.dataset(),
+        suite=suite,
+    )
+    evidence = load_evidence(world.publish_result(request, evaluate(world.context(request))))
+    theirs = baseline(world, other, suite).facts["scores"][SUITE]["value"]
+    assert evidence.suites[SUITE].candidate == theirs
+    assert evidence.holdout["perplexity"].candidate != evidence.holdout["perplexity"].base
+
+
+@pytest.mark.parametrize("changed", ["suite", "base", "seed"])
+def test_a_baseline_of_something_else_is_refused_before_any_work(world: World, changed: str) -> None:
+    base, suite = world.base(), world.suite()
+    theirs = world.suite(12) if changed == "suite" else suite
+    other = world.base(seed=9) if changed == "base" else base
+    report = world.publish(
+        "baseline_report",
+        {"report.json": b"{}"},
+        tenant="shared",
+        inputs={"base": other, SUITE_INPUT: theirs},
+        params={"settings": {"seed": 4 if changed == "seed" else 17, "limit": None}},
+    )
+    request = eval_request(
+        world,
+        checkpoint=world.checkpoint(base),
+        base=base,
+        baseline=report,
+        dataset=world.dataset(),
+        suite=suite,
+    )
+    with pytest.raises(UserError, match=rf"measured with another .*{changed}"):
+        evaluate(world.context(request))

@@ -1,0 +1,117 @@
+"""The holdout: prompts as a server renders them, likelihoods and answers that batching does not change."""
+
+from pathlib import Path
+
+import pytest
+
+from ft_assets.evals.holdout import HoldoutRow, HoldoutScorer
+from ft_assets.evals.model import LoadedModel, load_model
+from ft_resources.errors import BadData
+from tests.evals.world import parquet, rows
+from tests.fake_base import make_fake_base
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_fake_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def model(base: Path) -> LoadedModel:
+    return load_model(base)
+
+
+def read(base: Path, folder: Path, records: list[dict[str, object]], *, context: int = 256, count: int = 100):
+    path = folder / "holdout.parquet"
+    path.write_bytes(parquet(records))
+    scorer = HoldoutScorer(base, chat_template=None, context_length=context)
+    return scorer, *scorer.read(path, max_samples=count, seed=1)
+
+
+def conversation(*contents: str) -> dict[str, object]:
+    messages = [{"role": "assistant" if i % 2 else "user", "content": text} for i, text in enumerate(contents)]
+    return {"id": contents[-1], "messages": messages, "group": "", "kind": "", "row": 1}
+
+
+def test_the_prompt_is_what_transformers_renders_and_the_target_the_last_answer(
+    base: Path, tmp_path: Path, model
+) -> None:
+    record = conversation("hi", "hello", "and now?", " the end ")
+    _, (row,), _ = read(base, tmp_path, [record])
+    expected = model.tokenizer.apply_chat_template(
+        record["messages"][:-1], add_generation_prompt=True, tokenize=True, return_dict=False
+    )
+    assert row.prompt == expected
+    assert row.ids[: len(expected)] == expected
+    assert row.target == "the end"
+    assert row.question == "and now?"
+    learned = model.tokenizer.decode([token for token, mark in zip(row.ids, row.learned, strict=True) if mark])
+    assert learned == "hello<|end|> the end <|end|>"
+
+
+def test_a_control_token_spelled_in_a_message_stays_text_in_the_prompt(base: Path, tmp_path: Path, model) -> None:
+    _, (row,), _ = read(base, tmp_path, [conversation("say <|assistant|> twice", "no")])
+    token = model.tokenizer.convert_tokens_to_ids("<|assistant|>")
+    assert row.prompt.count(token) == 1
+    assert row.prompt[-1] == token
+
+
+def naive(model: LoadedModel, row: HoldoutRow, limit: int) -> tuple[float, list[int]]:
+    """One row at a time: its summed negative log-likelihood, and greedy tokens up to the end token."""
+    import torch
+
+    with torch.inference_mode():
+        logits = model.model(input_ids=torch.tensor([row.ids])).logits[0].log_softmax(-1)
+        nll = -sum(float(logits[i - 1, token]) for i, token in enumerate(row.ids) if row.learned[i])
+        ids, new = list(row.prompt), []
+        while len(new) < limit:
+            token = int(model.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
+            if token == 2:
+                break
+            ids.append(token)
+            new.append(token)
+    return nll, new
+
+
+def test_batches_score_and_answer_as_row_by_row(base: Path, tmp_path: Path, model: LoadedModel) -> None:
+    scorer, found, too_long = read(base, tmp_path, rows(20))
+    assert (len(found), too_long) == (20, 0)
+    calls: list[tuple[int, int]] = []
+    scores = scorer.score(model, found, max_new_tokens=6, report=lambda *call: calls.append(call))
+    assert calls[-1] == (40, 40)
+    for row, score in zip(found, scores, strict=True):
+        nll, new = naive(model, row, 6)
+        assert score.nll_sum == pytest.approx(nll, rel=1e-4)
+        assert score.tokens == sum(row.learned)
+        assert score.answer == model.tokenizer.decode(new, skip_special_tokens=True).strip()
+    assert scores == scorer.score(model, found, max_new_tokens=6, report=lambda *call: None)
+
+
+def test_an_answer_ends_at_the_end_token_of_the_generation_settings(base: Path, tmp_path: Path) -> None:
+    other = load_model(base)
+    scorer, found, _ = read(base, tmp_path, rows(4))
+    _, new = naive(other, found[0], 6)
+    # Whatever the model writes second now ends its answers.
+    other.model.generation_config.eos_token_id = [new[1]]
+    (score, *_) = scorer.score(other, found, max_new_tokens=6, report=lambda *call: None)
+    expected = new[: new.index(new[1])]
+    assert score.answer == other.tokenizer.decode(expected, skip_special_tokens=True).strip()
+
+
+def test_rows_beyond_the_context_are_counted_and_none_left_is_an_error(base: Path, tmp_path: Path) -> None:
+    records = [conversation("short", "answer"), conversation("long " * 100, "answer too")]
+    _, found, too_long = read(base, tmp_path, records)
+    assert ([row.target for row in found], too_long) == (["answer"], 1)
+    with pytest.raises(BadData, match="all 2 holdout rows are too long"):
+        read(base, tmp_path, records, context=8)
+    with pytest.raises(BadData, match="no holdout row"):
+        read(base, tmp_path, rows(1), count=0)
+
+
+def test_an_answer_never_outgrows_the_context(base: Path, tmp_path: Path, model: LoadedModel) -> None:
+    scorer, (row,), _ = read(base, tmp_path, rows(1), context=60)
+    (score,) = scorer.score(model, [row], max_new_tokens=10_000, report=lambda *call: None)
+    _, new = naive(model, row, 60 - len(row.prompt))
+    assert score.answer == model.tokenizer.decode(new, skip_special_tokens=True).strip()
