@@ -59,6 +59,9 @@ class Conductor(TrainerCallback):
         if save is not None:
             self._resume(save)
             state.global_step = save.record.step
+        # Loading leaves a base in evaluation mode below adapters that are in training mode.
+        model: Any = self.trainer.model
+        model.train()
         self._saved_at = self._stepped_at = self._began = time.monotonic()
         self._after_step(state.global_step)
 

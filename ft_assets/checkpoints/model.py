@@ -59,7 +59,8 @@ def save_final(model: Any, folder: Path, *, source: str, revision: str | None, f
     ``source`` and ``revision`` name the base as the recipe's lock does, so that a PEFT folder says what it belongs to.
     """
     if full:
-        model.config._name_or_path = source
+        # The trainer switched it off, which is no property of the model.
+        model.config.use_cache = True
         model.save_pretrained(folder)
         return
     # "auto" would ask the hub whether the base's vocabulary was resized; ours never is.

@@ -75,7 +75,7 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     context.progress("loading model")
     torch.use_deterministic_algorithms(plan.device == "cpu")
     # Comes with the above and costs time; nothing here reads memory that it has not written.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     conductor = Conductor(context, pack, validation, plan.order, plan.cadence)
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows),

@@ -58,8 +58,6 @@ class PackedTrainer(SFTTrainer):
         The loss is the mean over the learned tokens of the whole global batch, so that neither the size of a
         micro-batch nor how the learned tokens are spread over them changes its meaning.
         """
-        if not model.training:
-            model.train()
         batches: list[MicroBatch] = inputs["batches"]
         learned = sum(batch.learned for batch in batches)
         total = torch.zeros((), device=self.args.device)

@@ -186,6 +186,23 @@ def test_another_micro_batch_changes_neither_loss_nor_ledger(tmp_path: Path) -> 
     assert all(torch.allclose(mine[name], theirs[name], atol=1e-4) for name in mine)
 
 
+def test_the_whole_model_is_in_training_mode_also_below_the_adapters(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ft_assets.checkpoints import trainer
+
+    modes = set()
+    real = trainer.summed_loss
+
+    def watched(model: Any, batch: Any) -> torch.Tensor:
+        modes.update((torch.is_grad_enabled(), module.training) for module in model.modules())
+        return real(model, batch)
+
+    monkeypatch.setattr(trainer, "summed_loss", watched)
+    train(bench.context())
+    assert modes == {(True, True), (False, False)}
+
+
 def test_a_run_may_go_on_with_another_micro_batch(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"dropout": 0.0, "micro_batch_size": 4}
     quiet = train(make_bench(tmp_path / "quiet", **settings).context())
@@ -260,7 +277,7 @@ def test_a_full_model_loads_and_holds_no_local_path(tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     result = train(make_bench(tmp_path, variant="full", max_steps=1).context())
-    AutoModelForCausalLM.from_pretrained(result.folder / "final")
+    assert AutoModelForCausalLM.from_pretrained(result.folder / "final").config.use_cache
     for name, data in content(result).items():
         assert str(tmp_path).encode() not in data, name
     assert b"ft_documents" not in (result.folder / "final" / "config.json").read_bytes()
