@@ -23,16 +23,7 @@ REPLAY_FILE = Path(__file__).with_name("replay.txt")
 REPLAY_KIND = "replay"
 REPLAY_SOURCE = "replay"
 """One group, whose hash puts it on the training side: free text in the holdout could only be scored as wrong."""
-QUOTAS: Mapping[str, int] = MappingProxyType(
-    {
-        "default": 1600,
-        "next_argument": 1100,
-        "base_class": 600,
-        "returns": 1300,
-        "raises": 500,
-        REPLAY_KIND: 700,
-    }
-)
+QUOTAS: Mapping[str, int] = MappingProxyType({"default": 2400, "base_class": 700, REPLAY_KIND: 420})
 """Most rows of a kind; the library may hold fewer."""
 ANSWER_SHARE = 0.04
 """No answer fills more than this share of its kind's quota: always saying the commonest one must not pay."""
@@ -88,7 +79,7 @@ def library_questions() -> Iterator[Question]:
 
 
 def balanced(questions: Iterable[Question]) -> list[Question]:
-    """A fixed pseudo-random choice within the quotas, the caps on answers and modules, two rows per function.
+    """A fixed pseudo-random choice within the quotas, the caps on answers and modules, four rows per function.
 
     The order is by hash, not by file, so dropping one module from a Python changes few other choices.
     """
@@ -100,7 +91,7 @@ def balanced(questions: Iterable[Question]) -> list[Question]:
             (question.kind,): quota,
             (question.kind, "answer", question.answer): max(1, int(quota * ANSWER_SHARE)),
             (question.kind, "source", question.source): max(1, int(quota * SOURCE_SHARE)),
-            (question.kind, "owner", question.owner): 2,
+            (question.kind, "owner", question.owner): 4,
             ("prompt", question.prompt): 1,
         }
         if all(used[key] < limit for key, limit in limits.items()):

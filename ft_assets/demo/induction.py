@@ -17,13 +17,13 @@ which a tied output layer turns into the same number for every token, so it chan
 import torch
 from transformers import LlamaForCausalLM
 
-EMBEDDING_STD = 0.06
+EMBEDDING_STD = 0.1
 FAST_PAIRS = 8
 SLOW_FROM = 13
 PREVIOUS_SHARPNESS = 7.0
-WRITE = 0.4
+WRITE = 0.5
 MATCH = 2.2
-COPY = 0.7
+COPY = 0.9
 QUIET = 0.3
 
 

@@ -7,11 +7,12 @@ wrong without judgement, and a model that learned to *look* generalises to modul
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
-MAX_CODE = 480
-MAX_ANSWER = 32
-KINDS = ("default", "next_argument", "base_class", "returns", "raises")
+MAX_CODE = 320
+MAX_ANSWER = 24
+KINDS = ("default", "base_class")
+"""Kept by measurement: after a minute of LoRA the base reached 0.48 and 0.40 on these, but 0.05 on naming the next
+argument, 0.06 on what a function returns and 0.00 on what it raises, so those three are gone."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _BOUND = ("self", "cls")
@@ -56,39 +57,8 @@ def _about_function(node: _Function) -> Iterator[tuple[str, str, str, str]]:
     pairs = [*zip(firsts, node.args.defaults, strict=True)]
     pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
     for argument, default in pairs:
-        if len(positional) + len(node.args.kwonlyargs) > 2:
+        if len(positional) + len(node.args.kwonlyargs) > 1:
             yield "default", shown, f"What is the default of {argument.arg}?", ast.unparse(default)
-    names = [a.arg for a in positional if a.arg not in _BOUND]
-    for before, after in pairwise(names):
-        if len(names) > 2:
-            yield "next_argument", shown, f"Which argument comes after {before}?", after
-    yield from _about_body(node)
-
-
-def _about_body(node: _Function) -> Iterator[tuple[str, str, str, str]]:
-    """Questions on what a short function returns or raises, shown whole but for its docstring."""
-    inside = [child for statement in node.body for child in ast.walk(statement)]
-    if len(inside) > 120 or any(isinstance(n, (*_FUNCTIONS, ast.Yield, ast.YieldFrom)) for n in inside):
-        return
-    returns = [n.value for n in inside if isinstance(n, ast.Return) and n.value is not None]
-    raised = [n.exc for n in inside if isinstance(n, ast.Raise) and n.exc is not None]
-    if len(returns) != 1 and len(raised) != 1:
-        return
-    body = _without_docstring(node)
-    if len(body) > 1 and len(returns) == 1:
-        yield "returns", _source(node, body), f"What does {node.name} return?", ast.unparse(returns[0])
-    if len(raised) == 1:
-        error = raised[0].func if isinstance(raised[0], ast.Call) else raised[0]
-        if isinstance(error, (ast.Name, ast.Attribute)) and _is_class_name(error):
-            yield "raises", _source(node, body), f"What does {node.name} raise?", ast.unparse(error)
-
-
-def _is_class_name(node: ast.Name | ast.Attribute) -> bool:
-    """``ValueError`` and ``socket.gaierror`` name an exception; ``raise error`` re-raises a variable."""
-    return isinstance(node, ast.Attribute) or node.id[:1].isupper()
-
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def _about_classes(tree: ast.Module, source: str) -> Iterator[Question]:
@@ -104,12 +74,3 @@ def _about_classes(tree: ast.Module, source: str) -> Iterator[Question]:
             if len(answer) <= MAX_ANSWER:
                 prompt = f"{shown}\n\nWhat is the base class of {node.name}?"
                 yield Question(kind="base_class", source=source, owner=prompt, prompt=prompt, answer=answer)
-
-
-def _without_docstring(node: _Function) -> list[ast.stmt]:
-    return node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
-
-
-def _source(node: _Function, body: list[ast.stmt]) -> str:
-    lines = "\n".join(ast.unparse(statement) for statement in body).splitlines()
-    return "\n".join([signature(node) + ":", *(f"    {line}" for line in lines)])
