@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ft_assets.cli.addresses import find_address, short
 from ft_assets.cli.environment import open_store
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ def download(
 ) -> None:
     """Copy an adapter, every byte verified; TARGET appears only when it is whole."""
     from ft_assets.cli.output import note
-    from ft_resources.artifacts import Address, Artifacts
+    from ft_resources.artifacts import Artifacts
     from ft_resources.errors import UserError
 
     store = open_store()
-    artifact = Artifacts(store).get(Address.parse(source)) if "/" in source else _last_of(store, source)
+    artifact = Artifacts(store).get(find_address(store, source)) if "/" in source else _last_of(store, source)
     if artifact.address.asset != "adapter":
         raise UserError(
             f"this is a {artifact.address.asset}, not an adapter",
@@ -44,7 +45,7 @@ def list_(tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "")
     from ft_assets.cli.output import print_table
 
     rows = [
-        (artifact.facts["line"], artifact.manifest.created_at, str(artifact.address))
+        (artifact.facts["line"], artifact.manifest.created_at, short(str(artifact.address)))
         for artifact in find_adapters(open_store(), tenant)
     ]
     print_table(("line", "accepted", "address"), rows, empty="No adapters yet. Make one: ft run DATASET RECIPE")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ft_assets.cli.addresses import short
 from ft_assets.cli.environment import actor, open_instance, open_store
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def cancel(submission: Annotated[str, typer.Argument(help="The submission's id."
     print(f"cancelled {submission}")
     note(f"stopped {runs} runs and {len(stopped)} workers")
     for address in stopped:
-        note(f"  {address}")
+        note(f"  {short(str(address))}")
 
 
 def _addresses(store: "Store", submission: "Submission") -> "list[Address]":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ft_assets.cli.addresses import find_address, short
 from ft_assets.cli.environment import open_store
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def lineage(address: Annotated[str, typer.Argument(help="An artifact's address."
     from ft_assets.adapters.lineage import lineage as read_lineage
     from ft_resources.artifacts import Artifacts
 
-    tree = read_lineage(Artifacts(open_store()), address)
+    store = open_store()
+    tree = read_lineage(Artifacts(store), find_address(store, address))
     Console(highlight=False, soft_wrap=True).print(_branch("", tree, set()))
 
 
@@ -36,7 +38,7 @@ def _branch(name: str, node: "Lineage", seen: set[str]) -> "Tree":
 
     again = node.address in seen
     seen.add(node.address)
-    label = Text.assemble((f"{name}  " if name else "", "cyan"), node.address, (f"  {node.digest[:12]}", "dim"))
+    label = Text.assemble((f"{name}  " if name else "", "cyan"), short(node.address))
     if not node.present:
         label.append("  not in the store any more", "red")
     elif again and node.inputs:
@@ -54,14 +56,14 @@ def verify(
     """Recompute every hash of an artifact and of its lineage, or of all. Exit code 1 where anything has changed."""
     from ft_assets.adapters.lineage import verify_lineage
     from ft_assets.cli.output import note
-    from ft_resources.artifacts import MANIFEST, Address, Artifacts
+    from ft_resources.artifacts import MANIFEST, Artifacts
     from ft_resources.errors import UserError
 
     if bool(address) == everything:
         raise UserError("say what to verify", where="ft verify", remedy="Give one ADDRESS, or --all.")
     store = open_store()
     artifacts = Artifacts(store)
-    addresses = list(_addresses(store)) if everything else [Address.parse(address)]
+    addresses = list(_addresses(store)) if everything else [find_address(store, address)]
     if not everything and not store.exists(f"{addresses[0]}/{MANIFEST}"):
         artifacts.get(addresses[0])
     findings = verify_lineage(artifacts, *addresses)

@@ -8,10 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stderr, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stderr, suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ft_assets import identity
+from ft_assets.cli.addresses import short
 from ft_assets.cli.output import print_error, print_table, seconds
 from ft_assets.evals.judging import judge_candidate
 from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
@@ -49,8 +51,6 @@ class LiveView:
 
     def __init__(self, store: Store, submission: Submission) -> None:
         self._store, self._submission = store, submission
-        # Bound to the stream as it is now, since stderr is about to be redirected.
-        self._console = Console(file=sys.stdout, highlight=False)
         self._works: tuple[Work, ...] = tuple(Work(asset=asset) for asset in LABELS)
         self._spinner = Spinner("dots", style="cyan")
         self._over = threading.Event()
@@ -59,10 +59,18 @@ class LiveView:
         self._printed: set[tuple[str, str]] = set()
 
     def __enter__(self) -> None:
+        self._console = Console(file=self._stack.enter_context(_own_stdout()), highlight=False)
+        self._live = self._console.is_terminal
         log = Path(os.environ.get("FT_STATE", ".")) / "foreground.log"
         self._stack.enter_context(redirect_stderr(self._stack.enter_context(log.open("a", encoding="utf-8"))))
-        if self._console.is_terminal:
-            live = Live(get_renderable=self._render, console=self._console, refresh_per_second=8, redirect_stderr=False)
+        if self._live:
+            live = Live(
+                get_renderable=self._render,
+                console=self._console,
+                refresh_per_second=8,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
             self._stack.enter_context(live)
         self._thread.start()
 
@@ -79,7 +87,7 @@ class LiveView:
             # The jobs meet the same problem and report it; the view only waits.
             with suppress(UserError):
                 self._works = read_works(self._store, self._submission)
-            if not self._console.is_terminal:
+            if not self._live:
                 self._print_changes()
             if over:
                 return
@@ -93,6 +101,15 @@ class LiveView:
             if phase and (work.asset, phase) not in self._printed:
                 self._printed.add((work.asset, phase))
                 self._console.print(f"{LABELS[work.asset]}: {phase}")
+
+
+def _own_stdout() -> AbstractContextManager[TextIO]:
+    """A stream of its own to where stdout goes now: Dagster redirects the file descriptor itself while a step runs."""
+    try:
+        return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    except (OSError, ValueError):
+        # Not a file, as in a notebook or a test.
+        return nullcontext(sys.stdout)
 
 
 def render(submission: Submission, works: Sequence[Work], *, spinner: RenderableType = "…") -> RenderableType:
@@ -143,7 +160,7 @@ def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutco
         _print_gates(store, submission)
     if outcome.status is SubmissionStatus.ACCEPTED:
         console.print(Text.assemble(("accepted  ", "bold green"), outcome.adapter))
-        console.print(Text(f"take it home: ft adapter download {outcome.adapter} FOLDER", "dim"))
+        console.print(Text(f"take it home: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
     elif outcome.status is SubmissionStatus.REJECTED:
         console.print(Text.assemble(("rejected  ", "bold yellow"), "the candidate stays stored, and is not served"))
     else:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ft_assets.cli.addresses import find_address, short
 from ft_assets.cli.environment import open_store
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def logs(
         for attempt in attempts():
             for number, data in attempt.chunks("log", seen.get(attempt.path, 0)):
                 if attempt.path != shown:
-                    note(f"── {attempt.address} attempt {attempt.number}")
+                    note(f"── {short(str(attempt.address))} attempt {attempt.number}")
                     shown = attempt.path
                 typer.echo(data, nl=False)
                 seen[attempt.path] = number
@@ -48,13 +49,12 @@ def _source(store: "Store", target: str) -> "tuple[Callable[[], list[Attempt]], 
     """How to find the attempts behind ``target``, and whether its work is over."""
     from ft_assets.submissions.record import find_outcome
     from ft_assets.submissions.status import get_submission, last_attempts
-    from ft_resources.artifacts import Address
     from ft_resources.attempts import attempts_at
 
     if "/" not in target:
         submission = get_submission(store, target)
         return lambda: list(last_attempts(store, submission)), lambda: find_outcome(store, submission) is not None
-    address = Address.parse(target)
+    address = find_address(store, target)
 
     def last() -> "list[Attempt]":
         return attempts_at(store, address)[-1:]

@@ -37,12 +37,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
     if not settled:
         note(empty)
         return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # Whatever reads this wants whole lines.
+        console.width = 10_000
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in settled:
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    Console(highlight=False).print(table)
+    console.print(table)
 
 
 def seconds(value: float) -> str:

@@ -27,7 +27,7 @@ def run(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None
     from ft_assets.submissions.run import drive
 
     store = open_store()
-    submission = _ask(store, dataset, recipe, name, policy, driver="caller")
+    submission = ask(store, dataset, recipe, name, policy, driver="caller")
     instance = open_instance()
     try:
         with LiveView(store, submission):
@@ -46,12 +46,14 @@ def submit(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = N
     """Ask for an adapter and return at once; the submissions sensor of a running Dagster does the rest."""
     from ft_assets.cli.output import note
 
-    submission = _ask(open_store(), dataset, recipe, name, policy, driver="sensor")
+    submission = ask(open_store(), dataset, recipe, name, policy, driver="sensor")
     print(submission.id)
     note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
+    if submission.driver == "caller":
+        note("an ft run is at it already; should that be gone, go on with: ft run instead of ft submit")
 
 
-def _ask(store: "Store", dataset: str, recipe: str, name: str, policy: Path | None, *, driver: str) -> "Submission":
+def ask(store: "Store", dataset: str, recipe: str, name: str, policy: Path | None, *, driver: str) -> "Submission":
     """The submission for a pair given by keys or files; the open one, if somebody asked before."""
     from ft_assets.recipes.register import get_recipe, register_recipe
     from ft_assets.submissions.record import resubmit_key

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ft_assets.cli.addresses import short
 from ft_assets.cli.environment import open_store
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def status(
                 item.dataset,
                 item.recipe,
                 describe(item),
-                item.adapter or item.detail,
+                short(item.adapter) if item.adapter else item.detail,
             )
             for item in found
         ],

@@ -46,8 +46,7 @@ def ft(project: Project, instance: dg.DagsterInstance) -> Ft:
     """Calls ``ft`` with arguments; the result has ``exit_code``, ``stdout`` and ``stderr``."""
 
     def call(*arguments: object) -> Result:
-        # A wide terminal, so that tables are not folded.
-        return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "400"})
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
     return call
 

@@ -25,11 +25,12 @@ def spoil(project: Project, artifact: Artifact, name: str) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("by", ["address", "line"])
+@pytest.mark.parametrize("by", ["address", "short address", "line"])
 def test_an_adapter_is_downloaded_whole(ft: Ft, made: Made, tmp_path: Path, by: str) -> None:
     adapter = made["adapter"]
     target = tmp_path / "new" / "home"
-    result = ft("adapter", "download", adapter.address if by == "address" else LINE, target)
+    source = {"address": str(adapter.address), "short address": str(adapter.address)[:20], "line": LINE}[by]
+    result = ft("adapter", "download", source, target)
     assert result.stdout == f"{adapter.address}\n"
     files = {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
     assert files == {name: adapter.read(name) for name in adapter.manifest.files}
@@ -60,10 +61,16 @@ def test_only_adapters_are_downloaded_and_unknown_lines_are_named(ft: Ft, made: 
     assert "acme.colours.other" in ft("adapter", "download", "acme.colours.other", tmp_path / "home").stderr
 
 
+def test_an_address_that_begins_like_none_or_several_is_refused(ft: Ft, made: Made) -> None:
+    assert "0 artifacts begin like this" in ft("lineage", "acme/adapter/xyz").stderr
+    assert ft("lineage", "acme/adapter").exit_code == 2
+    assert ft("verify", f"acme/adapter/{'0' * 64}").exit_code == 2
+
+
 def test_lineage_reaches_the_uploaded_bytes(ft: Ft, made: Made) -> None:
     shown = ft("lineage", made["adapter"].address).stdout
     for asset in ("checkpoint", "token_pack", "dataset", "raw_dataset", "base_model", "baseline_report"):
-        assert str(made[asset].address) in shown
+        assert str(made[asset].address)[: -64 + 12] in shown
     assert "as above" in shown
 
 
