@@ -17,7 +17,7 @@ from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.outcomes import EXIT_CODES, Outcome
 from tests.checkpoints.conftest import Bench, content, make_bench
 
-SETTINGS: dict[str, Any] = {"epochs": 24}
+SETTINGS: dict[str, Any] = {"epochs": 30}
 TIMEOUT_S = 120
 
 
@@ -68,7 +68,7 @@ def test_a_worker_killed_by_sigkill_and_started_again_publishes_the_bytes_of_a_q
 def test_sigterm_ends_a_worker_as_preempted_at_once_while_loading_and_with_a_save_while_training(
     tmp_path: Path,
 ) -> None:
-    bench = make_bench(tmp_path / "stopped", **SETTINGS)
+    bench = make_bench(tmp_path / "stopped", epochs=800)
     bench.runtime["checkpoint_every_steps"] = 10_000
     process = start(bench, tmp_path, 1)
     wait_for(process, lambda: progress(bench, 1)[0] == "loading libraries")
