@@ -122,4 +122,5 @@ def save_base(
     )
     half.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    (folder / "training_log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
+    # Beside the folder, not in it: every file in a base's folder is part of its content digest.
+    (folder.parent / "training_log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))

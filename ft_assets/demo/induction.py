@@ -1,7 +1,7 @@
 """Start a Llama with a copying circuit already in place ("A B … A" → "B"), instead of waiting for it to form.
 
-Induction heads appear late in training, after far more tokens than an hour on two cores gives (three attempts to
-train them in by repetition stages of about a million tokens left the score at 0). What they compute is known
+Induction heads appear late in training, after far more tokens than an hour on two cores gives (stages of
+about a million tokens of pure repetition left the score at 0). What they compute is known
 (Olsson et al., 2022, "In-context learning and induction heads"), so two layers' attention is *initialised* to it:
 
 * layer 0, a previous-token head: queries and keys are constants whose rotary phases differ by one position, so
