@@ -35,6 +35,8 @@ class Conductor(TrainerCallback):
         self._saved_step = 0
         self._saved_at = self._stepped_at = self._began = time.monotonic()
         self._steps_here = 0
+        # Asked once: reading the packages' metadata takes longer than writing a small save.
+        self._software = software_versions()
 
     def before_update(self, step: Step, loss: float, grad_norm: float) -> None:
         """Refuse an update that would spoil the weights. Raises Diverged, which is never retried by itself."""
@@ -143,7 +145,7 @@ class Conductor(TrainerCallback):
             "position": journal.position,
             "seconds": journal.seconds,
             "threads": torch.get_num_threads(),
-            "software": software_versions(),
+            "software": self._software,
         }
         write_save(self.context.store, self.context.spec.attempt_path, folder, record)
         self._saved_step, self._saved_at = step, time.monotonic()

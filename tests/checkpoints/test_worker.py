@@ -17,7 +17,7 @@ from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.outcomes import EXIT_CODES, Outcome
 from tests.checkpoints.conftest import Bench, content, make_bench
 
-SETTINGS: dict[str, Any] = {"epochs": 30}
+SETTINGS: dict[str, Any] = {"epochs": 20}
 TIMEOUT_S = 120
 
 
@@ -52,13 +52,14 @@ def progress(bench: Bench, attempt: int) -> tuple[str, int]:
 @pytest.mark.e2e
 def test_a_worker_killed_by_sigkill_and_started_again_publishes_the_bytes_of_a_quiet_one(tmp_path: Path) -> None:
     bench = make_bench(tmp_path / "killed", **SETTINGS)
+    bench.runtime["checkpoint_every_steps"] = 7
     process = start(bench, tmp_path, 1)
-    wait_for(process, lambda: bench.store.exists(f"{bench.spec(1).attempt_path}/saves/000030/save.json"))
+    wait_for(process, lambda: bench.store.exists(f"{bench.spec(1).attempt_path}/saves/000014/save.json"))
     process.kill()
     assert process.wait() == -signal.SIGKILL
     assert not bench.store.exists(f"{bench.spec(1).attempt_path}/outcome.json")
     resumed = finish(bench, tmp_path, 2)
-    assert resumed.facts["resumed"][0]["step"] >= 30
+    assert resumed.facts["resumed"][0]["step"] >= 14
     expected = content(train(make_bench(tmp_path / "quiet", **SETTINGS).context()))
     assert {name: resumed.read(name) for name in expected} == expected
     assert check_ledger(resumed.read("ledger.jsonl").decode().splitlines(), bench.pack, bench.order) == []
