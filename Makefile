@@ -45,10 +45,15 @@ $(VENV)/bin/uv: constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
 	touch $@
 
+# PyTorch first where an index is given for it: that index also holds outdated copies of other packages.
+TORCH := $(if $(TORCH_INDEX),$(UV_INSTALL) --no-deps --index-url $(TORCH_INDEX) torch,true)
+
 $(VENV)/.train: $(VENV)/bin/uv pyproject.toml constraints.txt
+	$(TORCH)
 	$(UV_INSTALL) -e '.[train]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/uv pyproject.toml constraints.txt
+	$(TORCH)
 	$(UV_INSTALL) -e '.[train,dev]'
 	touch $@ $(VENV)/.train

@@ -4,6 +4,7 @@ import dagster as dg
 
 from ft_assets import identity
 from ft_assets.adapters.lineage import Lineage, lineage
+from ft_assets.adapters.registry import register_new_adapter
 from ft_assets.evals.gates import Verdict, passed
 from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
 from ft_assets.glue import common_metadata, pair_of, run_work
@@ -11,6 +12,7 @@ from ft_assets.identity import CODE_VERSIONS
 from ft_assets.partitions import pair_partitions
 from ft_resources.artifacts import Address
 from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.tracking import default_uri
 
 
 @dg.asset(
@@ -30,7 +32,10 @@ def adapter(
     if not passed(verdicts):
         raise rejection(verdicts, request.label)
     # The worker judges again, from bytes that it verifies itself.
+    known = store.artifacts.find(request.address) is not None
     artifact = run_work(context, store, launcher, request)
+    if not known:
+        register_new_adapter(default_uri(), context.log, store.artifacts, artifact)
     report = store.artifacts.get(Address.parse(request.inputs["eval_report"].address))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),

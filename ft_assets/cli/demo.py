@@ -1,8 +1,9 @@
-"""``ft demo``: the whole path on this machine, from the standard library's source to one accepted and one rejected pair."""
+"""``ft demo``: the whole path on this machine, from real text to one accepted and one rejected pair."""
 
+import os
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -13,6 +14,7 @@ from ft_assets.cli.environment import actor, open_instance, open_store
 
 if TYPE_CHECKING:
     from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
+    from ft_resources.artifacts import Artifacts
     from ft_resources.store import Store
 
 FOLDER = Path(__file__).resolve().parents[1] / "demo"
@@ -39,8 +41,6 @@ def demo() -> None:
 
 def _register(console: Console, store: "Store") -> str:
     """Make the data set and register it and the suite; the dataset version's key."""
-    import os
-
     from ft_assets.cli.datasets import add_version
     from ft_assets.demo.dataset import build_demo_dataset
     from ft_assets.evals.suites import add_suite
@@ -93,17 +93,21 @@ def _print_gain(console: Console, store: "Store", submission: "Submission") -> N
     console.print(f"always giving the commonest training answer would score {evidence.majority_rate:.1%}")
     if evidence.never_seen:
         seen = evidence.never_seen
-        console.print(f"answers that are in no training row ({seen.n}): base {seen.base:.1%}, tuned {seen.candidate:.1%}")
+        console.print(
+            f"answers that are in no training row ({seen.n}): base {seen.base:.1%}, tuned {seen.candidate:.1%}"
+        )
     console.print("\n[bold]Some of them, chosen by a fixed seed, right or wrong:")
     for row in random.Random(17).sample(rows, min(_EXAMPLES, len(rows))):
         mark = Text("✓ ", "green") if row["candidate_correct"] else Text("✗ ", "red")
         console.print(mark, Text(row["question"], "dim"), sep="")
-        console.print(Text.assemble("    base: ", (_short(row["base_answer"]), "red"), "   tuned: ", row["candidate_answer"]))
+        console.print(
+            Text.assemble("    base: ", (_short(row["base_answer"]), "red"), "   tuned: ", row["candidate_answer"])
+        )
         if not row["candidate_correct"]:
             console.print(Text.assemble("    right: ", row["target"]))
 
 
-def _holdout_rows(artifacts: "object", samples: bytes, submission: "Submission") -> list[dict[str, object]]:
+def _holdout_rows(artifacts: "Artifacts", samples: bytes, submission: "Submission") -> list[dict[str, Any]]:
     """Scored holdout rows with the question they answer."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -120,7 +124,7 @@ def _holdout_rows(artifacts: "object", samples: bytes, submission: "Submission")
     ]
 
 
-def _share(rows: list[dict[str, object]], who: str) -> str:
+def _share(rows: list[dict[str, Any]], who: str) -> str:
     return f"{sum(bool(row[f'{who}_correct']) for row in rows) / len(rows):.1%}"
 
 

@@ -5,7 +5,20 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ft_assets.cli import adapters, cancel, datasets, estimate, lineage, logs, rebuild, recipes, run, status, suites
+from ft_assets.cli import (
+    adapters,
+    cancel,
+    datasets,
+    demo,
+    estimate,
+    lineage,
+    logs,
+    rebuild,
+    recipes,
+    run,
+    status,
+    suites,
+)
 from ft_assets.cli.environment import prepare_environment
 from ft_resources.errors import UserError
 
@@ -42,6 +55,7 @@ app.add_typer(datasets.app, name="dataset")
 app.add_typer(recipes.app, name="recipe")
 app.add_typer(suites.app, name="suite")
 app.add_typer(adapters.app, name="adapter")
+app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("submit")(run.submit)
 app.command("estimate")(estimate.estimate)
