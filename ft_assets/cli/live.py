@@ -188,6 +188,6 @@ def _print_gates(store: Store, submission: Submission) -> None:
 def _print_cause(store: Store, submission: Submission) -> None:
     """What the worker that failed said, where one did."""
     for work in read_works(store, submission):
-        if not work.done and work.ending is not None and work.ending.error:
-            error = work.ending.error
+        error = work.ending.error if work.ending and not work.done else None
+        if error and error["what"]:
             print_error(UserError(error["what"], where=error["where"] or work.asset, remedy=error["remedy"]))

@@ -117,7 +117,12 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunS
             tags.ACTOR: action.submission.actor,
         },
     )
-    return RunState.SUCCEEDED if result.success else RunState.FAILED
+    if result.success:
+        return RunState.SUCCEEDED
+    # Dagster does not raise a Ctrl-C again: it ends the step, and so the run, as failed by an interrupt.
+    errors = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    interrupted = any(error and error.cls_name == dg.DagsterExecutionInterruptedError.__name__ for error in errors)
+    return RunState.CANCELLED if interrupted else RunState.FAILED
 
 
 def _dataset_key(store: Store, dataset: Path | str, name: str, policy: Path | str | None, actor: str) -> str:

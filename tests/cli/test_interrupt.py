@@ -1,0 +1,43 @@
+"""Ctrl-C of a real ``ft run``: the work stops, and the submission is cancelled, not failed."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ft_assets import identity
+from ft_assets.submissions.status import State, statuses
+from ft_resources.artifacts import Artifacts
+from ft_resources.attempts import attempts_at
+from ft_resources.launchers.base import LaunchState
+from ft_resources.launchers.local import LocalLauncher
+from ft_resources.outcomes import Outcome
+from tests.e2e.project import make_project
+
+pytestmark = pytest.mark.e2e
+
+
+def test_ctrl_c_of_a_foreground_run_stops_its_worker_and_cancels(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    command = [sys.executable, "-c", "from ft_assets.cli.main import app; app()", "run"]
+    command += [str(project.dataset()), str(project.recipe()), "--name", "acme.colours"]
+    process = subprocess.Popen(command, cwd=project.folder, env=project.environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        # The first worker that takes long enough to be interrupted.
+        if line.startswith("score base model"):
+            process.send_signal(signal.SIGINT)
+            break
+    rest = process.stdout.read()
+    assert process.wait(timeout=60) == 130, rest
+    assert "cancelled" in rest
+    (status,) = statuses(project.store)
+    assert status.state is State.CANCELLED
+    request = identity.baseline_report_request(Artifacts(project.store), "tiny.v1")
+    (attempt,) = attempts_at(project.store, request.address)
+    ending = attempt.ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.CANCELLED
+    assert LocalLauncher().state(attempt) is LaunchState.GONE
