@@ -85,7 +85,7 @@ class WorkContext:
             self._progress = {"phase": phase, "done": done, "total": total, **extra}
 
     def step(self, **metrics: Any) -> None:
-        """Append one row of step metrics (``step`` first, then JSON numbers); the time it happened is added as ``at``."""
+        """Append one row of step metrics (``step`` first, then JSON numbers); its time is added as ``at``."""
         with self._lock:
             self._steps.append({**metrics, "at": time.time()})
 
