@@ -1,0 +1,89 @@
+"""GSM8K and a real 260,000-parameter model through the whole graph to its verdicts, whatever they are."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ft_assets import identity
+from ft_assets.evals.judging import judge_candidate
+from ft_assets.evals.suites import add_suite
+from ft_assets.submissions.record import SubmissionStatus
+from ft_assets.submissions.run import fine_tune
+from ft_resources.artifacts import Artifacts
+from tests.e2e.project import make_project
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.realdata,
+    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no GSM8K, no real model"),
+]
+
+# The model was trained on plain stories, so the recipe brings the template.
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'assistant' %}"
+    "{{ 'A: ' }}{% generation %}{{ message['content'] + eos_token }}{% endgeneration %}"
+    "{% else %}{{ 'Q: ' + message['content'] + '\\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'A: ' }}{% endif %}"
+)
+ROWS, ITEMS = 1500, 150
+
+
+def test_gsm8k_and_a_real_model_reach_their_verdicts(tmp_path: Path) -> None:
+    data = Path(os.environ["FT_REAL_DATA"])
+    project = make_project(tmp_path / "project")
+    shutil.copytree(data / "stories260K-hf", project.folder / "stories", ignore=shutil.ignore_patterns("greedy*"))
+    (project.folder / "template.jinja").write_text(TEMPLATE)
+    add_suite(project.store, arc_suite(project.folder / "arc", data), "arc-easy.v1", "test")
+    with (data / "gsm8k" / "train.jsonl").open() as file:
+        rows = [json.loads(line) for line, _ in zip(file, range(ROWS), strict=False)]
+    dataset = project.folder / "gsm8k.jsonl"
+    lines = ({"prompt": row["question"], "completion": row["answer"].split("#### ")[1]} for row in rows)
+    dataset.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    recipe = project.recipe(
+        "maths.v1",
+        base="folder:./stories",
+        chat_template="template.jinja",
+        training={"max_steps": 12, "learning_rate": 0.003},
+        packing={"max_length": 512, "overlong": "drop"},
+        evaluation={"suites": ["arc-easy.v1"], "holdout": {"max_samples": 40, "max_new_tokens": 8}},
+        gates={"benchmark_regression": {"max_drop_points": 2.0}, "task_gain": {"metric": "exact_match"}},
+    )
+    result = fine_tune(dataset, recipe, name="school.gsm8k", store_url=project.store_url, instance=project.instance())
+
+    assert result.outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED), result.outcome.reason
+    artifacts = Artifacts(project.store)
+    request = identity.adapter_request(artifacts, "school.gsm8k.v1", "maths.v1")
+    verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, request.inputs, request.params)}
+    assert set(verdicts) == {"benchmark_regression", "task_gain"}
+    accepted = all(verdict.outcome == "pass" for verdict in verdicts.values())
+    assert (artifacts.find(request.address) is not None) == accepted
+    assert accepted == (result.outcome.status is SubmissionStatus.ACCEPTED)
+    # The numbers behind the verdicts are measured ones.
+    arc = verdicts["benchmark_regression"].numbers["arc-easy.v1"]
+    assert arc["n"] == ITEMS
+    print({name: (verdict.outcome, verdict.reason) for name, verdict in verdicts.items()})
+
+
+def arc_suite(folder: Path, data: Path) -> Path:
+    """A multiple-choice task over ARC-Easy items with four options."""
+    folder.mkdir()
+    with (data / "eval_compact" / "arc_easy.jsonl").open() as file:
+        items = [line["doc"] for line in map(json.loads, file) if len(line["doc"]["choices"]) == 4][:ITEMS]
+    (folder / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    task = {
+        "task": "arc_easy",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{query}}",
+        "doc_to_choice": "{{choices}}",
+        "doc_to_target": "gold",
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+    }
+    (folder / "arc_easy.yaml").write_text(yaml.safe_dump(task))
+    return folder
