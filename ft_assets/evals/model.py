@@ -35,6 +35,17 @@ class LoadedModel:
         else:
             yield
 
+    def merged(self) -> "LoadedModel":
+        """The same model without the cost of an adapter beside it; this one must not be used afterwards.
+
+        Only in float32, where merging changes nothing that matters: in bfloat16 small updates would be rounded away.
+        """
+        import torch
+
+        if not hasattr(self.model, "merge_and_unload") or self.model.dtype != torch.float32:
+            return self
+        return LoadedModel(model=self.model.merge_and_unload(), tokenizer=self.tokenizer)
+
 
 def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: Path | None = None) -> LoadedModel:
     """The model in ``folder``, with the PEFT adapter of folder ``adapter`` on top, on a GPU where one is.

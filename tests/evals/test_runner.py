@@ -95,6 +95,8 @@ def test_an_adapter_changes_the_likelihoods_and_can_be_switched_off(base: Path, 
         assert not torch.allclose(tuned.model(input_ids=ids).logits, expected, atol=1e-3)
         with tuned.as_base():
             assert torch.equal(tuned.model(input_ids=ids).logits, expected)
+        beside = tuned.model(input_ids=ids).logits
+        assert torch.allclose(tuned.merged().model(input_ids=ids).logits, beside, atol=1e-5)
 
 
 def test_random_generators_are_left_as_they_were_found(base: Path, suite: Path) -> None:
