@@ -1,5 +1,6 @@
 """The whole work of eval_report on a tiny base: paired with the baseline, and the same bytes every time."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,9 @@ def test_a_candidate_is_compared_with_its_base_item_by_item_and_twice_the_same(w
     assert sum(holdout["candidate_correct"]) / 12 == evidence.holdout["exact_match"].candidate
     assert "report/report.html" in report.manifest.files
     assert report.facts["summary"]["perplexity"]["base"] == evidence.holdout["perplexity"].base
+    # Row text stays in the samples and the page, which lie below the tenant's prefix; facts and evidence go further.
+    assert b"what colour" not in report.read("report.json")
+    assert "what colour" not in json.dumps(report.facts)
 
 
 def test_a_candidate_that_is_its_base_gains_and_loses_nothing(world: World) -> None:

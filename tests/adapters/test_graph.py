@@ -1,0 +1,190 @@
+"""Gates in real Dagster runs: eval_report, its checks and adapter over a store whose heavy work was done by hand."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from ft_assets import identity
+from ft_assets.adapters.assets import adapter
+from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.versions import add_dataset_version
+from ft_assets.evals.assets import eval_report
+from ft_assets.evals.checks import eval_gates, partition_verdicts
+from ft_assets.evals.evidence import Evidence
+from ft_assets.evals.gates import GATES, passed
+from ft_assets.evals.suites import add_suite
+from ft_assets.recipes.register import register_recipe
+from ft_resources.artifacts import Artifact
+from ft_resources.canonical import canonical_json
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.work import WorkRequest
+from tests.evals.world import SUITE, World, lora_files, make_evidence, rows, suite_evidence, suite_files
+from tests.fake_base import make_fake_base
+
+DATASET = "acme.things.v1"
+GOOD, BAD = f"{DATASET}|tiny.v1", f"{DATASET}|weak.v1"
+REGRESSION = make_evidence(suites={SUITE: suite_evidence(0.535, 0.483)})
+
+
+def leave(world: World, request: WorkRequest, files: dict[str, bytes], **facts: Any) -> Artifact:
+    """What the worker of ``request`` would have left."""
+    world.made += 1
+    folder = world.folder / f"left-{world.made}"
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return world.artifacts.publish(
+        request.address,
+        folder,
+        writer=f"l{world.made}",
+        identity=request.identity,
+        inputs=request.inputs,
+        facts=facts,
+        actor="test",
+    )
+
+
+@pytest.fixture
+def project(world: World) -> World:
+    """Two pairs whose everything is there up to the checkpoint."""
+    suite = world.folder / "suite"
+    suite.mkdir()
+    for name, data in suite_files().items():
+        (suite / name).write_bytes(data)
+    add_suite(world.store, suite, SUITE, "test")
+    upload = world.folder / "rows.jsonl"
+    upload.write_text("".join(json.dumps({"messages": row["messages"]}) + "\n" for row in rows(120)))
+    add_dataset_version(world.store, upload, tenant="acme", name="things", policy=DatasetPolicy(), actor="test")
+    base_folder = make_fake_base(world.folder / "base")
+    for number, key in enumerate(("tiny.v1", "weak.v1")):
+        recipe = {"key": key, "base": "folder:./base", "training": {"seed": number}, "evaluation": {"suites": [SUITE]}}
+        (world.folder / f"{key}.yaml").write_text(yaml.safe_dump(recipe))
+        register_recipe(world.store, world.folder / f"{key}.yaml", actor="test")
+    artifacts = world.artifacts
+    leave(world, identity.dataset_request(artifacts, DATASET), {"train.parquet": b"-"})
+    base = identity.base_model_request(artifacts, "tiny.v1")
+    pin = {"source": base.params["lock"]["source"], "revision": base.params["lock"]["revision"]}
+    tokenizer = {"tokenizer_digest": "t", "template_digest": "c"}
+    leave(world, base, {path.name: path.read_bytes() for path in base_folder.iterdir()}, **pin, **tokenizer)
+    leave(world, identity.baseline_report_request(artifacts, "tiny.v1"), {"report.json": b"{}"})
+    config = {"base_model_name_or_path": pin["source"], "revision": pin["revision"]}
+    for key in ("tiny.v1", "weak.v1"):
+        leave(world, identity.token_pack_request(artifacts, DATASET, key), {"train.input_ids.npy": key.encode()})
+        request = identity.checkpoint_request(artifacts, DATASET, key)
+        files = {f"final/{name}": data for name, data in lora_files(0.1).items()}
+        files |= {"recipe.json": canonical_json(request.params)}
+        leave(world, request, {**files, "final/adapter_config.json": json.dumps(config).encode()})
+    return world
+
+
+def report(world: World, pair: str, evidence: Evidence, *, right: bool = True) -> Artifact:
+    """The pair's eval report; not ``right``: with evidence about another one."""
+    request = identity.eval_report_request(world.artifacts, *pair.split("|"))
+    if right:
+        evidence = evidence.model_copy(update={"fingerprint": request.address.fingerprint})
+    files = {"report.json": canonical_json(evidence.model_dump(mode="json")), "report/report.html": b"<p>"}
+    return leave(world, request, files)
+
+
+def run(world: World, pair: str, monkeypatch: pytest.MonkeyPatch, *assets: str) -> dg.ExecuteInProcessResult:
+    monkeypatch.setenv("FT_TRACKING", "off")
+    dataset, recipe = pair.split("|")
+    instance = dg.DagsterInstance.ephemeral()
+    instance.add_dynamic_partitions("dataset", [dataset])
+    instance.add_dynamic_partitions("recipe", [recipe])
+    definitions = dg.Definitions(
+        assets=[eval_report, adapter],
+        asset_checks=[eval_gates],
+        resources={"store": StoreResource(url=world.store.url), "launcher": LauncherResource()},
+    )
+    return definitions.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance,
+        partition_key=dg.MultiPartitionKey({"dataset": dataset, "recipe": recipe}),
+        asset_selection=[dg.AssetKey(name) for name in assets] or None,
+        raise_on_error=False,
+    )
+
+
+def adapter_of(world: World, pair: str) -> Artifact | None:
+    return world.artifacts.find(identity.adapter_request(world.artifacts, *pair.split("|")).address)
+
+
+def test_every_gate_is_a_blocking_partitioned_check_of_the_report() -> None:
+    specs = {spec.name: spec for spec in eval_gates.check_specs}
+    assert set(specs) == set(GATES)
+    for spec in specs.values():
+        assert spec.blocking
+        assert spec.partitions_def is not None
+        assert spec.asset_key == dg.AssetKey("eval_report")
+
+
+def test_a_good_pair_shows_its_verdicts_and_becomes_an_adapter(project: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    report(project, GOOD, make_evidence())
+    result = run(project, GOOD, monkeypatch)
+    assert result.success
+    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    assert {name for name, check in checks.items() if check.passed} == set(GATES)
+    assert {check.partition for check in checks.values()} == {GOOD}
+    assert checks["task_gain"].metadata["exact match: relative gain"].value == pytest.approx(1.0)
+    made = adapter_of(project, GOOD)
+    assert made is not None
+    assert made.verify() == []
+    materialized = {
+        event.materialization.asset_key.to_user_string(): event.materialization
+        for event in result.get_asset_materialization_events()
+    }
+    assert "❌" not in str(materialized["eval_report"].metadata["gates"].value)
+    assert "raw_dataset" in str(materialized["adapter"].metadata["lineage"].value)
+
+
+def test_a_planted_regression_stops_the_run_and_a_separate_run_of_the_adapter_too(
+    project: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report(project, BAD, REGRESSION)
+    result = run(project, BAD, monkeypatch)
+    assert not result.success
+    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    assert not checks["benchmark_regression"].passed
+    assert "a drop of 5.2 points where at most 2 are allowed" in (checks["benchmark_regression"].description or "")
+    assert checks["task_gain"].passed
+    alone = run(project, BAD, monkeypatch, "adapter")
+    (failure,) = [event for event in alone.all_node_events if event.is_step_failure]
+    data = failure.step_failure_data
+    assert data.user_failure_data is not None
+    assert "rejected by benchmark_regression" in str(data.user_failure_data.description)
+    assert "a drop of 5.2 points" in str(data.user_failure_data.metadata["gates"].value)
+    assert adapter_of(project, BAD) is None
+
+
+def test_a_good_verdict_of_one_pair_does_not_serve_another(project: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = report(project, GOOD, make_evidence())
+    report(project, BAD, Evidence.model_validate_json(good.read("report.json")), right=False)
+    assert passed(partition_verdicts(project.artifacts, GOOD))
+    (first, *_) = partition_verdicts(project.artifacts, BAD)
+    assert "belongs to another eval report" in first.reason
+    assert not run(project, BAD, monkeypatch, "adapter").success
+    assert adapter_of(project, BAD) is None
+
+
+def test_without_a_report_every_gate_fails_and_names_what_to_materialize(
+    project: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = partition_verdicts(project.artifacts, GOOD)
+    assert {verdict.outcome for verdict in verdicts} == {"fail"}
+    assert "eval_report has not been materialized" in verdicts[0].reason
+    assert not run(project, GOOD, monkeypatch, "adapter").success
+
+
+def test_loading_the_gates_and_the_export_loads_nothing_heavy() -> None:
+    heavy = ("torch", "transformers", "peft", "lm_eval", "numpy", "pyarrow", "matplotlib")
+    names = "ft_assets.evals.checks, ft_assets.adapters.assets, sys"
+    code = f"import {names}; print([m for m in {heavy} if m in sys.modules])"
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
