@@ -14,6 +14,8 @@ which a tied output layer turns into the same number for every token, so it chan
 """
 # ruff: noqa: TID253 -- a maker's script: nothing that the code location loads imports it.
 
+from typing import Any
+
 import torch
 from transformers import LlamaForCausalLM
 
@@ -30,14 +32,14 @@ QUIET = 0.3
 @torch.no_grad()
 def seed_copying(model: LlamaForCausalLM) -> None:
     """Overwrite the embeddings and the attention of layers 0 and 1; draws from torch's global generator."""
-    config = model.config
+    config: Any = model.config  # its fields are typed as optional, and a Llama has them all
     width, size = config.hidden_size, config.hidden_size // config.num_attention_heads
     group = config.num_attention_heads // config.num_key_value_heads
     pairs = size // 2
     theta = config.rope_parameters["rope_theta"] ** (-torch.arange(pairs) / pairs)
     basis = torch.linalg.qr(torch.randn(width, width)).Q.T  # orthonormal rows: one, 64 read, 64 write, rest copied
     shared, read, write = basis[0], basis[1 : 1 + size], basis[1 + size : 1 + 2 * size]
-    embedding = model.get_input_embeddings().weight
+    embedding: Any = model.get_input_embeddings().weight
     embedding.normal_(std=EMBEDDING_STD)
     embedding.add_(shared * EMBEDDING_STD * width**0.5)
     for layer in model.model.layers:
