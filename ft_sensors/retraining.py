@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 
 import dagster as dg
+
 from ft_assets.datasets.versions import latest_version
 from ft_assets.recipes.successors import current_recipe
-
 from ft_assets.submissions.record import find_submission, submission_id, submit
 from ft_assets.submissions.retraining import LineState, plan_retraining, take_budget
 from ft_assets.tenants import TenantsFile, load_tenants

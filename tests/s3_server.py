@@ -52,5 +52,3 @@ def use_bucket(monkeypatch: pytest.MonkeyPatch, endpoint: str, bucket: str) -> s
         monkeypatch.delenv(proxy, raising=False)
     boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket=bucket)
     return f"s3://{bucket}/root"
-
-

@@ -8,8 +8,8 @@ from typing import Any
 
 import dagster as dg
 import yaml
-from ft_assets.evals.suites import add_suite
 
+from ft_assets.evals.suites import add_suite
 from ft_resources.store import Store
 from tests.fake_base import make_fake_base
 

@@ -5,10 +5,10 @@ import sys
 
 import dagster as dg
 import pytest
-from ft_assets.recipes.register import register_recipe
 
 from ft_assets import identity
 from ft_assets.definitions import build_definitions
+from ft_assets.recipes.register import register_recipe
 from ft_assets.submissions.record import SubmissionStatus, all_submissions
 from ft_assets.submissions.run import fine_tune
 from ft_resources.artifacts import Address, Artifacts

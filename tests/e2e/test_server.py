@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+
+from ft_assets import identity
 from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.versions import add_dataset_version
 from ft_assets.recipes.register import register_recipe
-
-from ft_assets import identity
 from ft_assets.submissions.record import SubmissionStatus, all_submissions, find_outcome
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import Attempt, attempts_at
