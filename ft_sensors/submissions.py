@@ -11,7 +11,7 @@ from ft_assets.submissions.plan import Launch, Wanted, plan
 from ft_assets.submissions.present import present
 from ft_assets.submissions.record import Submission, finish, open_submissions
 from ft_assets.submissions.run import register_partitions
-from ft_assets.submissions.runs import run_states
+from ft_assets.submissions.runs import as_dagster_shows, run_states
 from ft_resources.dagster_resources import StoreResource
 
 # A tick has 60 s; reading one submission takes some milliseconds.
@@ -29,7 +29,7 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     wanted = [
         Wanted(
             submission=submission,
-            present=present(store.artifacts, submission),
+            present=as_dagster_shows(context.instance, submission, present(store.artifacts, submission)),
             runs=run_states(context.instance, submission),
         )
         for submission in submissions

@@ -12,6 +12,7 @@ from ft_assets.submissions.plan import Finish, Launch, RunState, Stage, Wanted, 
 from ft_assets.submissions.present import present
 from ft_assets.submissions.record import Submission, SubmissionOutcome, find_outcome, finish, submit
 from ft_assets.submissions.record import resubmit_key as next_key
+from ft_assets.submissions.runs import as_dagster_shows
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import default_store_url
 from ft_resources.store import Store
@@ -84,7 +85,8 @@ def drive(
     runs: dict[Stage, RunState] = {}
     artifacts = Artifacts(store)
     while (outcome := find_outcome(store, submission)) is None:
-        wanted = Wanted(submission=submission, present=present(artifacts, submission), runs=runs)
+        shown = as_dagster_shows(instance, submission, present(artifacts, submission))
+        wanted = Wanted(submission=submission, present=shown, runs=runs)
         for action in plan([wanted]):
             if isinstance(action, Finish):
                 finish(store, submission, action.status, adapter=action.adapter, reason=action.reason)

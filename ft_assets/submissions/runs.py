@@ -1,11 +1,12 @@
 """The Dagster runs of a submission, as the plan wants to know them."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import dagster as dg
 
 from ft_assets import tags
-from ft_assets.submissions.plan import RunState, Stage
+from ft_assets.submissions.plan import Present, RunState, Stage
 from ft_assets.submissions.record import Submission
 
 _STATES = {
@@ -31,6 +32,24 @@ def run_states(instance: dg.DagsterInstance, submission: Submission) -> dict[Sta
         if stage is not None and stage not in states:
             states[stage] = _state(run)
     return states
+
+
+def as_dagster_shows(instance: dg.DagsterInstance, submission: Submission, present: Present) -> Present:
+    """``present`` without the preparations that this instance has never seen.
+
+    They are run once more, which costs a moment as everything is cached, so that the UI shows every partition's inputs.
+    """
+    prepared = {
+        Stage.PREPARE_DATASET: ("dataset", submission.dataset),
+        Stage.PREPARE_RECIPE: ("baseline_report", submission.recipe),
+    }
+    unseen = {stage for stage, (asset, key) in prepared.items() if not _materialized(instance, asset, key)}
+    return dataclasses.replace(present, done=present.done - unseen)
+
+
+def _materialized(instance: dg.DagsterInstance, asset: str, partition: str) -> bool:
+    records = dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[partition])
+    return bool(instance.fetch_materializations(records, limit=1).records)
 
 
 def _stage(run: dg.DagsterRun) -> Stage | None:
