@@ -25,7 +25,7 @@ ui: $(VENV)/.train  ## open Dagster on the same state
 	$(BIN)/dagster dev -w workspace.yaml -p $${PORT:-3000}
 
 test: $(VENV)/.dev  ## all tests
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev  ## lint and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tests.e2e.project import Project
+from tests.e2e.project import ROOT, Project
 
 T = TypeVar("T")
 
@@ -75,7 +75,18 @@ def dagster_server(project: Project) -> Iterator[DagsterServer]:
         port = probe.getsockname()[1]
     log = (project.folder / "dagster-dev.log").open("wb")
     process = subprocess.Popen(
-        [sys.executable, "-m", "dagster", "dev", "-m", "ft_assets.definitions", "-p", str(port), "-h", "127.0.0.1"],
+        [
+            sys.executable,
+            "-m",
+            "dagster",
+            "dev",
+            "-w",
+            str(ROOT / "workspace.yaml"),
+            "-p",
+            str(port),
+            "-h",
+            "127.0.0.1",
+        ],
         env=project.environment,
         cwd=project.folder,
         stdout=log,

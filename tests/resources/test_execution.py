@@ -106,7 +106,7 @@ def test_two_callers_share_one_worker(execution: Execution) -> None:
 
 
 def test_a_killed_worker_is_followed_by_the_next_attempt(execution: Execution) -> None:
-    request, watcher = request_for("write", text="x", runtime={"seconds": 1.0}), Watcher()
+    request, watcher = request_for("write", text="x", runtime={"seconds": 4.0}), Watcher()
     thread, got = in_thread(lambda: execution.run(request, actor="a", observer=watcher))
     os.kill(wait_for_worker(execution, request), signal.SIGKILL)
     thread.join()
@@ -118,7 +118,7 @@ def test_a_killed_worker_is_followed_by_the_next_attempt(execution: Execution) -
 
 
 def test_another_orchestrator_attaches_to_a_living_worker(execution: Execution, store: Store) -> None:
-    request = request_for("write", text="x", runtime={"seconds": 2.0})
+    request = request_for("write", text="x", runtime={"seconds": 4.0})
 
     class Died(BaseException):
         pass
@@ -150,7 +150,7 @@ def test_cancel_stops_the_worker_and_is_not_retried(execution: Execution) -> Non
 
 
 def test_a_cancelled_artifact_can_be_asked_for_again(execution: Execution) -> None:
-    request = request_for("write", text="y", runtime={"seconds": 1.5})
+    request = request_for("write", text="y", runtime={"seconds": 4.0})
     thread, _ = in_thread(lambda: execution.run(request, actor="a"))
     wait_for_worker(execution, request)
     execution.cancel(request.address, actor="a")
