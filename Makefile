@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does all its own set-up; nothing outside this folder is touched.
 SHELL := /bin/bash
-PYTHON ?= python3.11
+PYTHON ?= $(or $(shell command -v python3.11),$(shell command -v python3))
 VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
@@ -40,7 +40,8 @@ clean:  ## remove the environment and everything that was made
 	rm -rf $(VENV) .ft
 
 $(VENV)/bin/uv: constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not installed; set PYTHON to a Python 3.11 or 3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
+	  { echo "Python 3.11 or 3.12 is needed: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
 	touch $@

@@ -5,8 +5,10 @@ So two writers never mix, a folder without a manifest does not exist, and of two
 """
 
 import os
+import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 
 MANIFEST = "manifest.json"
+_PROJECT = Path(__file__).resolve().parents[1]
 # Files below these folders explain an artifact; they are stored and verified but do not decide its content digest.
 EXPLAINING_FOLDERS = ("report/", "evidence/", "log/")
 
@@ -251,8 +254,8 @@ class Artifacts:
             inputs=inputs or {},
             facts=facts or {},
             software=software_versions(),
-            commit=os.environ.get("FT_COMMIT", ""),
-            lock_digest=os.environ.get("FT_LOCK_DIGEST", ""),
+            commit=source_commit(),
+            lock_digest=lock_digest(),
             actor=actor,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -306,3 +309,22 @@ def software_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
+
+
+@cache
+def source_commit() -> str:
+    """The commit of the running code: ``FT_COMMIT`` (an image sets it), else the checkout's, else ""."""
+    if given := os.environ.get("FT_COMMIT"):
+        return given
+    command = ["git", "-C", str(_PROJECT), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+@cache
+def lock_digest() -> str:
+    """sha256 of the constraints file that the environment was made from; "" where the package lies without it."""
+    path = _PROJECT / "constraints.txt"
+    return sha256_file(path) if path.is_file() else ""

@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from ft_resources.artifacts import Artifacts
-from ft_resources.execution import Execution
+from ft_resources.execution import POLL_S, REMOTE_POLL_S, Execution
 from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.local import LocalLauncher
@@ -45,8 +45,9 @@ class LauncherResource(dg.ConfigurableResource):
         return LocalLauncher()
 
     def execution(self, store: Store) -> Execution:
-        """Runs work against ``store``."""
-        return Execution(store=store, launcher=self.launcher)
+        """Runs work against ``store``; a bucket is asked less often than a disk, as every look costs requests."""
+        poll_s = POLL_S if store.root is not None else REMOTE_POLL_S
+        return Execution(store=store, launcher=self.launcher, poll_s=poll_s)
 
 
 class HubResource(dg.ConfigurableResource):

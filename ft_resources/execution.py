@@ -19,6 +19,7 @@ from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
 
 POLL_S = 0.2
+REMOTE_POLL_S = 1.0
 # A worker that this machine cannot see is taken for dead when its heartbeat (one a second) is this old.
 LEASE_S = 30.0
 STOP_GRACE_S = 120.0

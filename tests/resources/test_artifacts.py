@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_resources.artifacts import Address, Artifacts, InputRef
-from ft_resources.canonical import canonical_json, digest
+from ft_resources.canonical import canonical_json, digest, sha256_file
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
 
@@ -156,3 +156,11 @@ def test_a_disk_that_is_full_or_read_only_says_so(tmp_path: Path) -> None:
     assert "t/big: the store refused to write" in done.stdout
     assert "What to do" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_manifest_names_the_commit_and_the_lock_it_was_made_with(artifacts: Artifacts, tmp_path: Path) -> None:
+    manifest = publish(artifacts, folder_with(tmp_path / "a", a="x")).manifest
+    constraints = Path(__file__).resolve().parents[2] / "constraints.txt"
+    assert manifest.lock_digest == sha256_file(constraints)
+    assert len(manifest.commit) in (0, 40)
+    assert manifest.software["python"]
