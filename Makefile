@@ -18,7 +18,7 @@ help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
 
 demo: $(VENV)/.train  ## install, then turn real text into a gated adapter through the whole graph
-	$(BIN)/ft demo
+	$(BIN)/ft demo $(ARGS)
 
 ui: $(VENV)/.train  ## open Dagster on the same state
 	mkdir -p $(FT_STATE)

@@ -12,35 +12,22 @@ NAME_HELP = "tenant.name, such as acme.support; the version is counted for you."
 POLICY_HELP = "The dataset.yaml that says how to clean and split the file; the default policy where not given."
 
 
-def add_version(file: Path, name: str, policy: Path | None) -> tuple[str, bool]:
-    """Add ``file`` as a version of ``tenant.name``: its key, and whether it is new."""
-    from ft_assets.datasets.policy import DatasetPolicy, load_policy
-    from ft_assets.datasets.versions import add_dataset_version
-    from ft_resources.errors import UserError
+def add_version(source: Path | str, name: str, policy: Path | None) -> tuple[str, bool]:
+    """Add ``source`` as a version of ``tenant.name``: its key, and whether it is new."""
+    from ft_assets.datasets.adding import add_dataset
 
-    tenant, dot, short = name.partition(".")
-    if not dot or not short:
-        raise UserError(
-            f"{name!r} is not a dataset name", where="--name", remedy="Write it as tenant.name, such as acme.support."
-        )
-    settled = load_policy(_read_text(policy), str(policy)) if policy else DatasetPolicy()
-    added = add_dataset_version(open_store(), file, tenant=tenant, name=short, policy=settled, actor=actor())
+    added = add_dataset(open_store(), source, name, policy, actor=actor())
     return str(added.key), added.created
-
-
-def _read_text(path: Path) -> str:
-    from ft_resources.errors import UserError
-
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UserError(f"the file cannot be read ({reason})", where=str(path), remedy="Check the path.") from error
 
 
 @app.command()
 def add(
-    file: Annotated[Path, typer.Argument(help="A JSON lines file, one conversation a line.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A JSON lines file, one conversation a line, or hub:ORG/NAME@REVISION#SPLIT."
+        ),
+    ],
     name: Annotated[str, typer.Option(help=NAME_HELP)],
     policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
 ) -> None:
@@ -48,7 +35,7 @@ def add(
     from ft_assets.cli.output import note
     from ft_assets.submissions.run import register_partitions
 
-    key, created = add_version(file, name, policy)
+    key, created = add_version(source, name, policy)
     register_partitions(open_instance(), dataset=key)
     print(key)
     note("added" if created else "these bytes with this policy are that version already; nothing was added")

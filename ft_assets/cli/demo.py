@@ -3,7 +3,7 @@
 import os
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,12 +18,60 @@ if TYPE_CHECKING:
     from ft_resources.store import Store
 
 FOLDER = Path(__file__).resolve().parents[1] / "demo"
-DATASET, SUITE = "demo.docs", "book-cloze.v1"
+NAME, SUITE = "demo.docs", "book-cloze.v1"
 _EXAMPLES = 8
 
 
-def demo() -> None:
-    """Turn real text into a gated adapter, and watch a careless recipe being rejected. No network, no GPU."""
+Base = Annotated[str, typer.Option(help="Another base: hub:ORG/NAME@REVISION, or folder:PATH.")]
+Dataset = Annotated[str, typer.Option(help="Another data set: hub:ORG/NAME@REVISION#SPLIT, or a JSON lines file.")]
+
+
+def demo(base: Base = "", dataset: Dataset = "") -> None:
+    """Turn real text into a gated adapter, and watch a careless recipe being rejected. No network, no GPU.
+
+    With --base or --dataset: the careful recipe on what you name.
+    """
+    if base or dataset:
+        return _demo_on(base, dataset)
+    _demo_offline()
+
+
+def _demo_on(base: str, dataset: str) -> None:
+    """The careful recipe on another base, another data set, or both; exits as ``ft run`` does."""
+    from ft_assets.cli.run import run
+
+    store, name, named = open_store(), "", dataset
+    if dataset:
+        _register_suite(store)
+        name = "demo.own"
+    else:
+        named = _register(Console(highlight=False), store)
+    recipe = own_recipe(base, dataset, Path(os.environ["FT_STATE"]) / "demo")
+    run(named, str(recipe), name=name)
+
+
+def own_recipe(base: str, dataset: str, folder: Path) -> Path:
+    """Write the careful recipe with another base and, for other data, with perplexity as the task's metric.
+
+    Its key is derived from what was named, so naming the same again is the same recipe.
+    """
+    import yaml
+
+    from ft_resources.canonical import digest
+
+    recipe = yaml.safe_load((FOLDER / "recipe.yaml").read_text(encoding="utf-8"))
+    recipe["base"] = base or f"folder:{FOLDER / 'base'}"
+    if dataset:
+        recipe["gates"]["task_gain"]["metric"] = "perplexity"
+        recipe["packing"]["overlong"] = "drop"
+    recipe["key"] = f"demo-{digest(recipe)[:10]}.v1"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{recipe['key']}.yaml"
+    path.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    return path
+
+
+def _demo_offline() -> None:
     from ft_assets.cli.output import note
     from ft_assets.submissions.record import SubmissionStatus
 
@@ -43,7 +91,6 @@ def _register(console: Console, store: "Store") -> str:
     """Make the data set and register it and the suite; the dataset version's key."""
     from ft_assets.cli.datasets import add_version
     from ft_assets.demo.dataset import build_demo_dataset
-    from ft_assets.evals.suites import add_suite
 
     built = build_demo_dataset(Path(os.environ["FT_STATE"]) / "demo" / "docs.jsonl")
     kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(built.counts.items()))
@@ -52,8 +99,14 @@ def _register(console: Console, store: "Store") -> str:
         "Whole modules are held out, so no test question comes from a file that was trained on.\n"
         "Base: a 3.5-million-parameter model that has read some old novels and never a line of Python."
     )
+    _register_suite(store)
+    return add_version(built.path, NAME, FOLDER / "dataset.yaml")[0]
+
+
+def _register_suite(store: "Store") -> None:
+    from ft_assets.evals.suites import add_suite
+
     add_suite(store, FOLDER / "suites" / "book_cloze", SUITE, actor())
-    return add_version(built.path, DATASET, FOLDER / "dataset.yaml")[0]
 
 
 def _run(

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {"accepted": 0, "failed": 1, "rejected": 3, "cancelled": 130}
 
-Dataset = Annotated[str, typer.Argument(help="Dataset key, or a JSON lines file (then --name is needed).")]
+Dataset = Annotated[
+    str,
+    typer.Argument(help="Dataset key, or a JSON lines file or hub:ORG/NAME@REVISION#SPLIT (then --name is needed)."),
+]
 Recipe = Annotated[str, typer.Argument(help="Recipe key, or a recipe's YAML file.")]
 Name = Annotated[str, typer.Option(help=f"For a file: {NAME_HELP}")]
 Policy = Annotated[Path | None, typer.Option(help=f"For a file: {POLICY_HELP}")]
@@ -60,9 +63,9 @@ def ask(store: "Store", dataset: str, recipe: str, name: str, policy: Path | Non
     from ft_assets.submissions.record import submit as record
     from ft_resources.errors import UserError
 
-    if Path(dataset).suffix in (".jsonl", ".json") and not name:
+    if (Path(dataset).suffix in (".jsonl", ".json") or dataset.startswith("hub:")) and not name:
         raise UserError("a file needs a name", where=dataset, remedy="Say what it is: --name tenant.name")
-    dataset_key = add_version(Path(dataset), name, policy)[0] if name else dataset
+    dataset_key = add_version(dataset, name, policy)[0] if name else dataset
     if recipe.endswith((".yaml", ".yml")):
         recipe_key = register_recipe(store, Path(recipe), actor=actor()).key
     else:

@@ -25,7 +25,7 @@ def record_direct_launch(context: dg.AssetExecutionContext, store: Store, datase
         return
     backfill_id = run.tags.get("dagster/backfill", "")
     if backfill_id:
-        _check_size(context.instance, backfill_id, run.tags)
+        check_size(context.instance, backfill_id, run.tags)
     DatasetKey.parse(dataset)
     submit(
         store,
@@ -39,7 +39,8 @@ def record_direct_launch(context: dg.AssetExecutionContext, store: Store, datase
     )
 
 
-def _check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: Mapping[str, str]) -> None:
+def check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: Mapping[str, str]) -> None:
+    """Raise UserError for a backfill over more pairs than ``FT_MAX_PAIRS`` (25), unless its tags allow as many."""
     limit = int(os.environ.get("FT_MAX_PAIRS", MAX_PAIRS))
     pairs = _pairs_of(instance, backfill_id)
     if pairs > max(limit, int(run_tags.get(tags.ALLOW_PAIRS, "0"))):

@@ -40,7 +40,7 @@ def fine_tune(
     """Turn a dataset file and a recipe into a gated adapter, and wait for it.
 
     Args:
-        dataset: a JSONL file (then ``name`` is needed), or the key of a version that is there already.
+        dataset: a JSONL file or ``hub:org/name@revision#split`` (then ``name`` is needed), or the key of a version.
         recipe: a recipe's YAML file, or the key of a registered recipe.
         name: ``tenant.name`` that the file becomes a version of.
         policy: the ``dataset.yaml`` that goes with the file.
@@ -128,16 +128,11 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunS
 
 
 def _dataset_key(store: Store, dataset: Path | str, name: str, policy: Path | str | None, actor: str) -> str:
-    from ft_assets.datasets.policy import DatasetPolicy, load_policy
-    from ft_assets.datasets.versions import add_dataset_version
+    from ft_assets.datasets.adding import add_dataset
 
     if not name:
         return str(dataset)
-    tenant, _, short = name.partition(".")
-    text = Path(policy).read_text(encoding="utf-8") if policy else ""
-    settled = load_policy(text, str(policy)) if policy else DatasetPolicy()
-    added = add_dataset_version(store, Path(dataset), tenant=tenant, name=short, policy=settled, actor=actor)
-    return str(added.key)
+    return str(add_dataset(store, dataset, name, Path(policy) if policy else None, actor=actor).key)
 
 
 def _recipe_key(store: Store, recipe: Path | str, actor: str) -> str:

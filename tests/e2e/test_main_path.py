@@ -101,6 +101,9 @@ def test_a_candidate_that_fails_a_gate_is_rejected_with_reasons_in_any_run(
     )
     assert not run.success
     assert artifacts.find(request.address) is None
+    # A run that nobody submitted is recorded as a submission of its own.
+    (direct,) = [s for s in all_submissions(project.store, "acme") if s.run_id == run.run_id]
+    assert (direct.origin, direct.driver, direct.recipe) == ("ui", "run", "greedy.v1")
 
 
 def test_the_gates_of_both_pairs_are_in_the_event_log(instance, project: Project, accepted) -> None:

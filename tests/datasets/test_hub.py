@@ -1,0 +1,60 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_assets.datasets.adding import add_dataset
+from ft_assets.datasets.hub import HubSplit, fetch_split
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import BadData, UserError
+from ft_resources.store import Store
+
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+REFERENCE = "hub:org/tickets@main#train"
+
+
+def rows(count: int = 120) -> list[dict[str, Any]]:
+    return [{"prompt": f"question {n}?", "completion": f"answer {n} — ünïcode"} for n in range(count)]
+
+
+def open_split(repo: str, revision: str, split: str) -> tuple[str, list[dict[str, Any]]]:
+    assert (repo, revision, split) == ("org/tickets", "main", "train")
+    return COMMIT, rows()
+
+
+def test_a_split_becomes_a_file_named_after_its_commit(tmp_path: Path) -> None:
+    path = fetch_split(REFERENCE, tmp_path, open_split=open_split)
+    assert path.name == "org--tickets-0123456789ab-train.jsonl"
+    assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == rows()
+
+
+def test_a_hub_split_is_added_like_a_file_and_once_for_a_commit(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    first = add_dataset(store, REFERENCE, "acme.tickets", None, actor="ann", open_split=open_split)
+    again = add_dataset(store, REFERENCE, "acme.tickets", None, actor="ann", open_split=open_split)
+    assert (str(first.key), first.created, again.created) == ("acme.tickets.v1", True, False)
+    (name,) = [n for n in Artifacts(store).get(first.address).manifest.files if n.startswith("upload/")]
+    assert COMMIT[:12] in name
+
+
+def test_a_column_without_a_json_form_is_named_by_row_and_nothing_is_stored(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    with pytest.raises(BadData, match="row 121: a column has no JSON form"):
+        add_dataset(
+            store,
+            REFERENCE,
+            "acme.tickets",
+            None,
+            actor="ann",
+            open_split=lambda *_: (COMMIT, [*rows(), {"image": b"png"}]),
+        )
+    assert store.folders() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["hub:org/tickets#train", "hub:org/tickets@main", "hub:../x@main#train", "hub:a/b/c@main#train", "hub:"]
+)
+def test_a_reference_without_revision_or_split_says_the_form(text: str) -> None:
+    with pytest.raises(UserError, match="hub:ORG/NAME@REVISION#SPLIT"):
+        HubSplit.parse(text)
