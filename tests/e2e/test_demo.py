@@ -45,7 +45,7 @@ def test_the_demo_on_s3_accepts_one_pair_and_rejects_the_other(tmp_path: Path, m
         assert evidence.never_seen is not None
         assert evidence.never_seen.candidate > 0.2
         assert evidence.suites["book-cloze.v1"].difference_points > -2
-        reports = [json.loads(line) for line in adapter.read("lineage.json").splitlines()]
-        assert reports[0]["dataset"] == DATASET
+        tree = json.loads(adapter.read("lineage.json"))
+        assert (tree["dataset"], tree["recipe"]) == (DATASET, CAREFUL)
         # Nothing but Dagster's and MLflow's own state is on this machine's disk.
         assert not (tmp_path / ".ft" / "store").exists()
