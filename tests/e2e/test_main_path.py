@@ -101,9 +101,13 @@ def test_a_candidate_that_fails_a_gate_is_rejected_with_reasons_in_any_run(
     )
     assert not run.success
     assert artifacts.find(request.address) is None
-    # A run that nobody submitted is recorded as a submission of its own.
+
+
+def test_a_run_that_nobody_submitted_is_recorded_as_a_submission(project: Project, instance, accepted) -> None:
+    job = build_definitions(project.store_url).resolve_job_def("train_pair")
+    run = job.execute_in_process(instance=instance, partition_key="acme.things.v1|tiny.v1")
     (direct,) = [s for s in all_submissions(project.store, "acme") if s.run_id == run.run_id]
-    assert (direct.origin, direct.driver, direct.recipe) == ("ui", "run", "greedy.v1")
+    assert (direct.origin, direct.driver, direct.recipe) == ("ui", "run", "tiny.v1")
 
 
 def test_the_gates_of_both_pairs_are_in_the_event_log(instance, project: Project, accepted) -> None:
@@ -116,7 +120,7 @@ def test_the_gates_of_both_pairs_are_in_the_event_log(instance, project: Project
 
 
 def test_the_pair_was_one_submission_with_an_end(project: Project, accepted) -> None:
-    (first, *_) = [s for s in all_submissions(project.store, "acme") if s.recipe == "tiny.v1"][-1:]
+    first = [s for s in all_submissions(project.store, "acme") if s.recipe == "tiny.v1"][-1]
     assert first.origin == "python"
     assert first.actor == "ann"
 
