@@ -64,7 +64,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
             outcome = Outcome.DONE
             context.progress("done")
         except BaseException as problem:
-            outcome = _classify(problem, store, spec)
+            outcome = _classify(problem, store, spec, stopped=context.stop_requested)
             error = _explain(problem)
             if not isinstance(problem, Preempted):
                 traceback.print_exc()
@@ -79,9 +79,10 @@ def _load(asset: str) -> Callable[[WorkContext], WorkResult]:
     return work
 
 
-def _classify(problem: BaseException, store: Store, spec: WorkSpec) -> Outcome:
+def _classify(problem: BaseException, store: Store, spec: WorkSpec, *, stopped: bool) -> Outcome:
     """The outcome that stands for an exception that ended the work."""
-    if isinstance(problem, Preempted | KeyboardInterrupt):
+    # A stop that hits an import or a callback comes out as whatever the library makes of it.
+    if stopped or isinstance(problem, Preempted | KeyboardInterrupt):
         cancelled = store.exists(f"{spec.attempt_path}/stop.json")
         return Outcome.CANCELLED if cancelled else Outcome.PREEMPTED
     if isinstance(problem, Diverged):
