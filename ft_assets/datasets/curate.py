@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from ft_assets.datasets.page import render_page
 from ft_assets.datasets.pipeline import curate_file
-from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.policy import policy_of
 from ft_assets.datasets.report import Upload
 from ft_assets.datasets.rows import Example
 from ft_assets.datasets.split import Split
@@ -40,7 +40,7 @@ def curate(context: WorkContext) -> WorkResult:
     by reason, ``length_histogram`` (characters), ``rows_read``, ``warnings``. Raises BadData (file, row, field).
     """
     raw = context.input("raw")
-    policy = DatasetPolicy.model_validate(context.params["policy"])
+    policy = policy_of(context.params["policy"])
     (file,) = (name for name in raw.manifest.files if name.startswith(UPLOAD_FOLDER))
     entry = raw.manifest.files[file]
     upload = Upload(name=file.removeprefix(UPLOAD_FOLDER), size=entry.size, sha256=entry.sha256)

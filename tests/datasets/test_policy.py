@@ -2,7 +2,7 @@
 
 import pytest
 
-from ft_assets.datasets.policy import DatasetPolicy, SplitSettings, load_policy
+from ft_assets.datasets.policy import DatasetPolicy, SplitSettings, load_policy, policy_of
 from ft_resources.errors import BadRecipe
 
 
@@ -30,7 +30,8 @@ def test_every_setting_can_be_written() -> None:
         ("split: {hold_out: 0.1}", "dataset.yaml: split.hold_out: unknown key; did you mean 'holdout'?"),
         (
             "min_examples: 5",
-            "dataset.yaml: min_examples: unknown key; known here: max_dropped_share, on_bad_row, split",
+            "dataset.yaml: min_examples: unknown key; known here: balance, contamination, duplicates, fields, "
+            "form, generated_by, max_dropped_share, mix, on_bad_row, personal_data, quality, split, text, toxicity",
         ),
         ("on_bad_row: ignore", "dataset.yaml: on_bad_row: should be 'reject' or 'drop', not \"ignore\""),
         ("split: {holdout: 0}", "dataset.yaml: split.holdout: should be greater than 0, not 0"),
@@ -58,4 +59,4 @@ def test_every_setting_is_described() -> None:
 
 def test_a_policy_survives_json() -> None:
     policy = DatasetPolicy(split=SplitSettings(group_by="source", holdout=0.25))
-    assert DatasetPolicy.model_validate(policy.model_dump(mode="json")) == policy
+    assert policy_of(policy.model_dump(mode="json")) == policy

@@ -1,0 +1,73 @@
+"""The Arrow schemas of curation: one canonical form for every example, whatever it was uploaded as."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+TURN = pa.struct(
+    [
+        ("role", pa.string()),
+        ("content", pa.string()),
+        ("tool_calls", pa.string()),
+        ("tool_call_id", pa.string()),
+        ("name", pa.string()),
+    ]
+)
+"""One turn. ``tool_calls`` is a JSON list of ``{"id", "type", "function": {"name", "arguments": object}}``. Fields that
+a turn does not have are "", never null; only ``content`` of an assistant turn with tool calls may be "" itself."""
+
+EXAMPLES = pa.schema(
+    [
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("messages", pa.list_(TURN), nullable=False),
+        pa.field("chosen", pa.list_(TURN), nullable=False),
+        pa.field("rejected", pa.list_(TURN), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("tools", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("page", pa.int32(), nullable=False),
+    ]
+)
+"""Examples as kernels hand them on. Chat: ``messages``. Preference: ``messages`` is the prompt, ``chosen`` and
+``rejected`` the turns that follow. Plain text: ``text``. What a kind of data does not use is empty, never null.
+``row`` is the 1-based row of the file (inside a chunk: of the chunk); ``tools`` a JSON list of tool definitions or "";
+``page`` the 1-based page of a PDF or 0."""
+
+BAD_ROWS = pa.schema([("row", pa.int64()), ("reason", pa.string()), ("field", pa.string()), ("problem", pa.string())])
+"""Rows that cannot be used; ``problem`` never quotes the row's text."""
+
+FORMS = ("chat", "preference", "text")
+"""What an example teaches: to answer, which of two answers is better, or plain text."""
+
+
+def map_texts(examples: pa.RecordBatch, change: Callable[[pa.Array], pa.Array]) -> pa.RecordBatch:
+    """``examples`` with ``change`` (string array to string array of equal length) applied to all words in them.
+
+    These are the content and the tool calls of every turn, and plain text; structure and other columns stay.
+    """
+    columns = []
+    for field in examples.schema:
+        column = examples.column(field.name)
+        if field.name in ("messages", "chosen", "rejected"):
+            column = _map_turns(column, change)
+        elif field.name == "text":
+            column = change(column)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=examples.schema)
+
+
+def _map_turns(turns: pa.ListArray, change: Callable[[pa.Array], pa.Array]) -> pa.ListArray:
+    # Offsets of a slice do not start at 0, and flatten() cuts the values to them.
+    offsets = turns.offsets
+    values = turns.flatten()
+    start = offsets[0].as_py() if len(offsets) else 0
+    if start:
+        import pyarrow.compute as pc
+
+        offsets = pc.subtract(offsets, start).cast(pa.int32())
+    fields = [
+        change(values.field(index)) if field.name in ("content", "tool_calls") else values.field(index)
+        for index, field in enumerate(TURN)
+    ]
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(fields, fields=list(TURN)))
