@@ -8,11 +8,13 @@ import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ft_assets.checkpoints.libraries import keep_offline
 from ft_assets.evals.model import LoadedModel, load_model, seeded
+from ft_assets.evals.suite_items import check_task_items, unreadable
 from ft_assets.evals.suite_task import SuiteTask
 from ft_assets.evals.suites import TASK_FILE
 from ft_assets.recipes.strict import parse_strict, parse_yaml
@@ -72,6 +74,7 @@ def score_loaded(
 def _score(
     loaded: LoadedModel, key: str, folder: Path, seed: int, limit: int | None, cache: Path, progress: Progress
 ) -> SuiteScore:
+    from jinja2 import TemplateError
     from lm_eval.evaluator import evaluate
     from lm_eval.tasks import TaskManager
 
@@ -82,8 +85,12 @@ def _score(
     settings = parse_strict(SuiteTask, parse_yaml(path.read_text(encoding="utf-8"), where), where)
     _sandbox_templates()
     # include_defaults would index lm-eval's own thousands of task files.
-    loaded_tasks = TaskManager(include_defaults=False).load([_task_config(settings, folder, cache)])
+    try:
+        loaded_tasks = TaskManager(include_defaults=False).load([_task_config(settings, folder, cache)])
+    except (TemplateError, LookupError, TypeError, ValueError) as error:
+        raise unreadable(error, where) from error  # lm-eval tries the settings on the first item.
     task = loaded_tasks["tasks"][settings.task]
+    check_task_items(task, islice(task.eval_docs, limit), key)
     task.set_fewshot_seed(seed=seed)
     model = SharedPrefixLM(loaded, lambda done, total: progress(key, done, total))
     # Our intervals are paired; lm-eval's standard errors are not wanted.

@@ -63,6 +63,20 @@ class SuiteTask(Settings):
         split, files = self.scored_split, self.data_files
         if split not in files:
             raise ValueError(f"dataset_kwargs.data_files: has no file for the scored split {split!r}")
+        for name in ("training_split", "validation_split", "fewshot_split"):
+            if (other := getattr(self, name)) is not None and other not in files:
+                raise ValueError(f"{name}: dataset_kwargs.data_files has no file for {other!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _examples_do_not_give_the_answer_away(self) -> "SuiteTask":
+        # lm-eval leaves an item out of its own examples only where fewshot_split and test_split are one split.
+        source = self.fewshot_split or self.training_split or self.validation_split or self.test_split
+        if self.num_fewshot and source == self.scored_split and self.fewshot_split != self.test_split:
+            raise ValueError(
+                f"num_fewshot: the examples would be items of the scored split {source!r}, the asked one and its "
+                "answer among them; name a fewshot_split with a file of its own"
+            )
         return self
 
     @property

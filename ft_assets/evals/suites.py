@@ -5,7 +5,9 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from ft_assets.evals.suite_items import check_items
 from ft_assets.evals.suite_task import SuiteTask
 from ft_assets.keys import SHARED, check_suite_key
 from ft_assets.recipes.strict import MAX_BYTES, nearest, parse_strict, parse_yaml
@@ -104,7 +106,7 @@ def _list_files(folder: Path) -> dict[str, Path]:
             raise BadRecipe(f"{path.name} is a link or a folder", where=where, remedy=remedy)
         if name in files:
             raise BadRecipe("there is more than one YAML file", where=where, remedy="Keep one task file per suite.")
-        if name != TASK_FILE and (not _DATA_NAME.match(name) or name in _RESERVED):
+        if name != TASK_FILE and (not _DATA_NAME.fullmatch(name) or name in _RESERVED):
             remedy = "A suite holds one task file (*.yaml) and data (*.json, *.jsonl, *.txt, *.parquet), and no code."
             raise BadRecipe(f"{path.name} may not be part of a suite", where=where, remedy=remedy)
         files[name] = path
@@ -129,8 +131,9 @@ def _read_task(path: Path) -> SuiteTask:
 
 
 def _check_data(task: SuiteTask, files: dict[str, Path], where: str) -> int:
-    """The number of scored items. Raises BadRecipe for data files that are elsewhere, missing or not JSON lines."""
-    counts = {}
+    """The number of scored items. Raises BadRecipe for data files that are elsewhere, missing or not JSON lines, and
+    for items that cannot be scored."""
+    rows = {}
     for split, name in task.data_files.items():
         if name not in files or not name.endswith((".json", ".jsonl")):
             raise BadRecipe(
@@ -138,15 +141,17 @@ def _check_data(task: SuiteTask, files: dict[str, Path], where: str) -> int:
                 where=where,
                 remedy="Name a .jsonl or .json file that lies beside the task file.",
             )
-        counts[split] = _count_rows(files[name])
-    if counts[task.scored_split] == 0:
+        rows[split] = _read_rows(files[name])
+    items = rows[task.scored_split]
+    if not items:
         raise BadRecipe("the scored split has no items", where=where, remedy="Add items to its data file.")
-    return counts[task.scored_split]
+    check_items(task, items)
+    return len(items)
 
 
-def _count_rows(path: Path) -> int:
-    """Rows of a JSON lines file, each a JSON object; ids, where rows have them, are different."""
-    count, ids = 0, set()
+def _read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Where each row of a JSON lines file stands, and the row, a JSON object; ids, where rows have them, differ."""
+    rows, ids = [], set()
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -163,5 +168,5 @@ def _count_rows(path: Path) -> int:
                 remedy = "Give each item an id of its own, or none an id."
                 raise BadRecipe("an earlier item has this id", where=where, remedy=remedy)
             ids.add(str(row.get("id", f"line {number}")))
-            count += 1
-    return count
+            rows.append((where, row))
+    return rows

@@ -146,3 +146,12 @@ def test_a_model_whose_weights_are_not_numbers_is_no_score(tmp_path: Path, suite
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UserError, match="not finite"):
         score(broken, suite)
+
+
+def test_a_stored_suite_without_usable_answers_is_an_error_and_not_a_score_of_zero(base: Path, suite: Path) -> None:
+    # Registration refuses it too; lm-eval itself only warns, and counts every such item as wrong.
+    items = suite / "items.jsonl"
+    items.write_text(items.read_text().replace('"answer": 0', '"answer": -1'))
+    with pytest.raises(BadRecipe, match="the right answer is none of this item's 4 choices") as caught:
+        score(base, suite)
+    assert caught.value.where.startswith(f"suite {SUITE}, item ")

@@ -123,6 +123,75 @@ def test_a_task_that_fetches_runs_code_or_misspells_is_refused(
     assert expected in refused(store, folder)
 
 
+ITEM: dict[str, Any] = {"question": "1 is", "choices": ["odd", "even"], "answer": 0}
+NO_ANSWER = "line 2: the right answer is none of this item's 2 choices"
+
+
+@pytest.mark.parametrize(
+    ("task", "item", "expected"),
+    [
+        ({}, {"answer": -1}, NO_ANSWER),
+        ({}, {"answer": 2}, NO_ANSWER),
+        ({}, {"answer": None}, NO_ANSWER),
+        ({}, {"answer": "1"}, NO_ANSWER),
+        ({}, {"answer": "prime"}, NO_ANSWER),
+        ({}, {"answer": []}, NO_ANSWER),
+        ({}, {"answer": [0, 5]}, NO_ANSWER),
+        ({"doc_to_target": "{{answer}}"}, {"answer": 9}, NO_ANSWER),
+        ({"doc_to_target": "anser"}, {}, "line 1: the right answer is none of"),
+        ({}, {"choices": ["odd"]}, "line 2: this item has no list of at least two choices"),
+        ({}, {"choices": ["odd", ""]}, "line 2: this item has no list of at least two choices"),
+        ({}, {"choices": "odd, even"}, "line 2: this item has no list of at least two choices"),
+        ({"doc_to_choice": "choises"}, {}, "line 1: the task's settings do not fit this item"),
+        ({"doc_to_text": "{{quesion}}"}, {}, "'quesion' is undefined"),
+        ({"doc_to_text": "quesion"}, {}, "there is no column 'quesion'; did you mean 'question'?"),
+        ({"doc_to_text": "{{question"}, {}, "TemplateSyntaxError"),
+        ({"doc_to_choice": "{{ ''.__class__ }}"}, {}, "SecurityError"),
+    ],
+)
+def test_items_that_lm_eval_would_score_as_wrong_for_every_model_are_refused(
+    store: Store, folder: Path, task: dict[str, Any], item: dict[str, Any], expected: str
+) -> None:
+    # An unlabelled test split (answer -1) gave 0 % for base and candidate alike, and passed the gate.
+    (folder / "parity.yaml").write_text(yaml.safe_dump(TASK | task))
+    (folder / "items.jsonl").write_text(json.dumps(ITEM) + "\n" + json.dumps(ITEM | item) + "\n")
+    assert expected in refused(store, folder)
+
+
+@pytest.mark.parametrize(
+    ("task", "item"),
+    [
+        ({}, {"answer": "even"}),
+        ({}, {"answer": [0, 1]}),
+        ({"doc_to_target": "{{answer + 0}}"}, {}),
+        ({"doc_to_target": "{{choices[answer]}}"}, {}),
+        ({"doc_to_choice": "{{choices}}", "doc_to_text": ""}, {}),
+        ({"doc_to_choice": ["odd", "even"], "doc_to_target": 1}, {}),
+        ({"doc_to_text": "answer", "doc_to_target": "question"}, {}),
+    ],
+)
+def test_every_way_of_naming_the_answer_that_lm_eval_has_is_understood(
+    store: Store, folder: Path, task: dict[str, Any], item: dict[str, Any]
+) -> None:
+    (folder / "parity.yaml").write_text(yaml.safe_dump(TASK | task))
+    (folder / "items.jsonl").write_text(json.dumps(ITEM | item) + "\n")
+    assert add_suite(store, folder, "parity.v1", "ann").items == 1
+
+
+def test_examples_never_come_from_the_scored_split_with_the_asked_item_among_them(store: Store, folder: Path) -> None:
+    (folder / "parity.yaml").write_text(yaml.safe_dump(TASK | {"num_fewshot": 2}))
+    assert "num_fewshot: the examples would be items of the scored split 'test'" in refused(store, folder)
+    # Here lm-eval leaves the asked item out.
+    (folder / "parity.yaml").write_text(yaml.safe_dump(TASK | {"num_fewshot": 2, "fewshot_split": "test"}))
+    assert add_suite(store, folder, "parity.v1", "ann").created
+
+
+@pytest.mark.parametrize("name", ["training_split", "validation_split", "fewshot_split"])
+def test_a_split_without_a_file_is_refused(store: Store, folder: Path, name: str) -> None:
+    (folder / "parity.yaml").write_text(yaml.safe_dump(TASK | {name: "dev"}))
+    assert f"{name}: dataset_kwargs.data_files has no file for 'dev'" in refused(store, folder)
+
+
 def test_functions_in_the_task_file_are_refused(store: Store, folder: Path) -> None:
     with (folder / "parity.yaml").open("a") as file:
         file.write("process_docs: !function utils.process\n")

@@ -1,0 +1,137 @@
+"""The items of a suite: is there a question, something to choose from, and a right choice?
+
+lm-eval counts an item whose answer is -1, out of range or a text that is no choice as wrong, for every model. A suite
+without usable answers would show 0 % for base and candidate alike, and so pass every limit on getting worse.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ft_assets.evals.suite_task import SuiteTask
+from ft_assets.recipes.strict import nearest
+from ft_resources.errors import BadRecipe
+
+Row = dict[str, Any]
+# What reading an item can raise: Jinja's errors, and what lm-eval's own evaluation of its text raises.
+_UNREADABLE = (LookupError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError)
+
+
+def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
+    """Read every item of the scored split as lm-eval will. ``rows``: where each stands, and its columns.
+
+    Raises BadRecipe that names the first item which cannot be scored.
+    """
+    from jinja2 import TemplateError
+
+    columns = {name for _, row in rows for name in row}
+    if task.doc_to_text not in columns and re.fullmatch(r"\w+", task.doc_to_text):
+        # lm-eval would ask this one word every time.
+        raise BadRecipe(
+            f"doc_to_text: there is no column {task.doc_to_text!r}; {nearest(task.doc_to_text, sorted(columns))}",
+            where=rows[0][0],
+            remedy="Name a column of the items, or write Jinja text.",
+        )
+    try:
+        reader = _Reader(task, columns)
+    except TemplateError as error:
+        raise unreadable(error, rows[0][0]) from error
+    for where, row in rows:
+        try:
+            choices, answer = reader.read(row)
+        except (TemplateError, *_UNREADABLE) as error:
+            raise unreadable(error, where) from error
+        require_answer(choices, answer, where)
+
+
+def check_task_items(task: Any, documents: Iterator[Mapping[str, Any]], suite: str) -> None:
+    """The same with an lm-eval task's own eyes, before a model is scored on ``documents``."""
+    from jinja2 import TemplateError
+
+    for number, document in enumerate(documents, start=1):
+        where = f"suite {suite}, item {number}"
+        try:
+            question = task.doc_to_text(document)
+            choices = task.doc_to_choice(document)
+            answer = question if task.multiple_input else task.doc_to_target(document)
+        except (TemplateError, *_UNREADABLE) as error:
+            raise unreadable(error, where) from error
+        require_answer(choices, answer, where)
+
+
+def require_answer(choices: Any, answer: Any, where: str) -> None:
+    """Raise BadRecipe unless ``answer`` is one or more of at least two ``choices``, by index or by text."""
+    texts = isinstance(choices, list | tuple) and all(isinstance(choice, str) and choice for choice in choices)
+    if not texts or len(choices) < 2:
+        raise BadRecipe(
+            "this item has no list of at least two choices, each a text",
+            where=where,
+            remedy="Correct the item, or the task's doc_to_choice.",
+        )
+    answers = answer if isinstance(answer, list | tuple) and answer else [answer]
+    if not all(_is_choice(choices, each, several=answers is answer) for each in answers):
+        raise BadRecipe(
+            f"the right answer is none of this item's {len(choices)} choices",
+            where=where,
+            remedy="Give its index (from 0) or its text in doc_to_target; an unlabelled split cannot be scored.",
+        )
+
+
+def unreadable(error: Exception, where: str) -> BadRecipe:
+    """The error for an item that the task's settings do not fit."""
+    return BadRecipe(
+        f"the task's settings do not fit this item ({type(error).__name__}: {str(error)[:200]})",
+        where=where,
+        remedy="Check doc_to_text, doc_to_choice and doc_to_target against the item's columns.",
+    )
+
+
+def _is_choice(choices: Sequence[str], answer: Any, *, several: bool) -> bool:
+    if isinstance(answer, str):
+        return answer in choices and not several
+    return isinstance(answer, int) and 0 <= answer < len(choices)
+
+
+class _Reader:
+    """How lm-eval reads an item (``ConfigurableTask``: ``doc_to_text``, ``_choice`` and ``_target``), without it."""
+
+    def __init__(self, task: SuiteTask, columns: set[str]) -> None:
+        from jinja2 import StrictUndefined
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+        environment.filters["regex_replace"] = _regex_replace
+        self._task, self._columns = task, columns
+        self._templates = {
+            text: environment.from_string(text)
+            for text in (task.doc_to_text, task.doc_to_choice, task.doc_to_target)
+            if isinstance(text, str) and text not in columns
+        }
+
+    def read(self, row: Row) -> tuple[Any, Any]:
+        """(choices, right answer)."""
+        # A column that a row leaves out is null in it once the whole file is a table.
+        whole = dict.fromkeys(self._columns) | row
+        question = self._field(self._task.doc_to_text, whole)
+        choices = self._field(self._task.doc_to_choice, whole)
+        if isinstance(choices, str) and self._task.doc_to_choice in self._templates:
+            choices = ast.literal_eval(choices)
+        if isinstance(question, int):
+            return choices, question  # The question is chosen, not its answer (as in Winogrande).
+        answer = self._field(self._task.doc_to_target, whole)
+        if isinstance(answer, str) and self._task.doc_to_target in self._templates:
+            answer = int(answer) if answer.isdigit() else answer
+            if isinstance(answer, str) and answer.startswith("[") and answer.endswith("]"):
+                answer = ast.literal_eval(answer)
+        return choices, answer
+
+    def _field(self, setting: Any, row: Row) -> Any:
+        if not isinstance(setting, str):
+            return setting
+        return row[setting] if setting in self._columns else self._templates[setting].render(row)
+
+
+def _regex_replace(string: str, pattern: str, repl: str, count: int = 0) -> str:
+    """lm-eval's own filter."""
+    return re.sub(pattern, repl, string, count=count)
