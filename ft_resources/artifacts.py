@@ -4,6 +4,7 @@ A writer puts its files into a folder of its own below the address and then crea
 So two writers never mix, a folder without a manifest does not exist, and of two finished writers one wins.
 """
 
+import json
 import os
 import subprocess
 from contextlib import suppress
@@ -68,7 +69,11 @@ class InputRef(_Record):
 
 
 class Manifest(_Record):
-    """What makes a folder an artifact. ``identity`` is the value whose digest is the fingerprint."""
+    """What makes a folder an artifact. ``identity`` is the value whose digest is the fingerprint.
+
+    ``seal`` is the digest of all other fields: facts and inputs decide what is made next, and are in no file's hash.
+    Only manifests from before there were seals have none.
+    """
 
     version: int = 1
     tenant: str
@@ -85,6 +90,12 @@ class Manifest(_Record):
     lock_digest: str
     actor: str
     created_at: str
+    seal: str = ""
+
+    @property
+    def expected_seal(self) -> str:
+        # Once through JSON, as the reader sees it: there all keys are texts, which decides their order.
+        return digest(json.loads(canonical_json(self.model_dump(mode="json", exclude={"seal"}))))
 
     @property
     def address(self) -> Address:
@@ -208,6 +219,12 @@ class Artifacts:
             raise CorruptArtifact(
                 "the manifest belongs to another artifact", where=path, remedy="Restore it from a backup."
             )
+        if manifest.seal and manifest.seal != manifest.expected_seal:
+            raise CorruptArtifact(
+                "the manifest was altered: it does not match its seal",
+                where=path,
+                remedy="Restore the object from the bucket's versions or a backup.",
+            )
         return Artifact(self.store, manifest)
 
     def get(self, address: Address) -> Artifact:
@@ -259,8 +276,9 @@ class Artifacts:
             actor=actor,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        data = canonical_json(manifest.model_dump(mode="json"))
-        if self.store.exists(f"{address}/{MANIFEST}"):
+        data = canonical_json(manifest.model_copy(update={"seal": manifest.expected_seal}).model_dump(mode="json"))
+        path = f"{address}/{MANIFEST}"
+        if self.store.exists(path):
             return self.get(address)
         sent: list[str] = []
         try:
@@ -268,13 +286,22 @@ class Artifacts:
                 # Listed before it is sent: an upload that fails half-way may still have left something.
                 sent.append(f"{address}/{writer}/{name}")
                 self.store.upload(folder / name, sent[-1])
-            won = self.store.create(f"{address}/{MANIFEST}", data)
         except BaseException:
             self._discard(sent)
             raise
-        if not won:
+        try:
+            self.store.create(path, data)
+        except BaseException:
+            # The manifest may be there all the same: a stop may come right after it, a network may lose the answer.
+            # A bucket may even create it after this, so there the files stay.
+            if self.store.root is not None and not self.store.exists(path):
+                self._discard(sent)
+            raise
+        # Not what ``create`` answered: a request that is repeated after its answer got lost finds its own manifest.
+        published = self.get(address)
+        if published.manifest.writer != writer:
             self._discard(sent)
-        return self.get(address)
+        return published
 
     def _discard(self, paths: list[str]) -> None:
         """Remove what a writer who did not win has sent; without a manifest nobody sees it, so best effort will do."""

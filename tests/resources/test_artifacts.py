@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,49 @@ def test_an_edited_manifest_is_refused(artifacts: Artifacts, any_store: Store, t
     any_store.put_json(f"{ADDRESS}/manifest.json", raw)
     with pytest.raises(CorruptArtifact, match="belongs to another"):
         artifacts.find(artifact.address)
+
+
+@pytest.mark.parametrize("field", ["facts", "inputs", "content_digest", "created_at"])
+def test_a_changed_manifest_is_refused_whatever_was_changed(
+    artifacts: Artifacts, any_store: Store, tmp_path: Path, field: str
+) -> None:
+    publish(artifacts, folder_with(tmp_path / "a", a="text"))
+    raw = any_store.get_json(f"{ADDRESS}/manifest.json")
+    changes = {"facts": {"n": 2}, "inputs": {"up": {"address": "a/b/c", "digest": "d"}}}
+    any_store.put_json(f"{ADDRESS}/manifest.json", raw | {field: changes.get(field, "0")})
+    with pytest.raises(CorruptArtifact, match="seal"):
+        artifacts.find(ADDRESS)
+
+
+@pytest.mark.parametrize("answer", ["lost", "repeated", "stopped"])
+def test_a_manifest_whose_answer_got_lost_keeps_its_files(tmp_path: Path, answer: str) -> None:
+    """The files of a published artifact were deleted when its writer did not learn that it had won."""
+
+    class Unlucky(Store):
+        def create(self, path: str, data: bytes) -> bool:
+            super().create(path, data)
+            if answer == "lost":
+                raise StoreUnavailable("no answer in time", where=path)
+            if answer == "stopped":
+                raise KeyboardInterrupt
+            return False
+
+    artifacts = Artifacts(Unlucky(str(tmp_path / "store")))
+    with suppress(StoreUnavailable, KeyboardInterrupt):
+        publish(artifacts, folder_with(tmp_path / "a", a="x"))
+    found = artifacts.get(ADDRESS)
+    assert found.verify() == []
+
+
+def test_a_manifest_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    class Full(Store):
+        def create(self, path: str, data: bytes) -> bool:
+            raise StoreUnavailable("no space left", where=path)
+
+    store = Full(str(tmp_path / "store"))
+    with pytest.raises(StoreUnavailable, match="no space left"):
+        publish(Artifacts(store), folder_with(tmp_path / "a", a="x"))
+    assert list(store.entries("acme")) == []
 
 
 def test_explanations_do_not_change_the_content_digest(artifacts: Artifacts, tmp_path: Path) -> None:
