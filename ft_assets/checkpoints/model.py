@@ -11,6 +11,7 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
+from ft_assets.base_models.weights import require_every_weight
 from ft_assets.checkpoints import attention
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
 
@@ -19,19 +20,23 @@ def load_base(folder: Path, training: TrainingSettings, *, full: bool) -> Any:
     """The causal language model in ``folder``, with attention that keeps documents apart.
 
     Weights that train stay in float32 also under bf16 arithmetic, as small updates vanish otherwise; a base that
-    stays frozen is held in bf16 then.
+    stays frozen is held in bf16 then. Raises BadBase where weights are missing.
     """
     attention.register()
     disable_progress_bar()
     half = training.precision == "bf16" and not full
-    return AutoModelForCausalLM.from_pretrained(
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=torch.bfloat16 if half else torch.float32,
         attn_implementation=attention.ATTENTION,
         use_safetensors=True,
         trust_remote_code=False,
         local_files_only=True,
+        output_loading_info=True,
     )
+    model, loading = loaded
+    require_every_weight(loading, str(folder))
+    return model
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ft_assets.base_models.weights import require_every_weight
 from ft_resources.errors import BadBase
 
 
@@ -52,7 +53,8 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
 
     Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32:
     it is faster there than bfloat16 on most machines, and rounding does not blur paired differences.
-    The tokenizer comes from ``tokenizer_folder`` where the weights' folder has none.
+    The tokenizer comes from ``tokenizer_folder`` where the weights' folder has none. Raises BadBase where weights are
+    missing.
     """
     # Read by tqdm when it is imported: bars belong on a terminal, and a worker's log is a file.
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -60,13 +62,16 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model: Any = AutoModelForCausalLM.from_pretrained(
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=torch.float32 if device == "cpu" else "auto",
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=True,
+        output_loading_info=True,
     )
+    model, loading = loaded
+    require_every_weight(loading, str(folder))
     if adapter is not None:
         from peft import PeftModel
 

@@ -104,6 +104,34 @@ def test_weights_with_a_senseless_header_are_refused(base: Path, header: bytes) 
     assert "header that cannot be read" in refused(base)
 
 
+Tensor = dict[str, object]
+
+
+def rewrite_header(path: Path, change: Callable[[dict[str, Tensor]], None]) -> None:
+    """The same data below another header."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    tensors = json.loads(data[8 : 8 + length])
+    change(tensors)
+    header = json.dumps(tensors).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + length :])
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"shape": [10**30]}, {"shape": [1]}, {"dtype": "F64"}, {"dtype": "EVIL"}, {"data_offsets": [0, 4]}],
+    ids=["huge", "small", "wider", "unknown type", "overlap"],
+)
+def test_weights_whose_header_lies_about_a_tensor_are_refused(base: Path, lie: Tensor) -> None:
+    rewrite_header(base / "model.safetensors", lambda tensors: tensors["model.norm.weight"].update(lie))
+    assert "header that cannot be read" in refused(base)
+
+
+def test_weights_without_a_tensor_are_refused(base: Path) -> None:
+    save_file({}, base / "model.safetensors")
+    assert "model.safetensors holds no weights" in refused(base)
+
+
 def test_shards_are_those_of_the_index(base: Path) -> None:
     weights = load_file(base / "model.safetensors")
     (base / "model.safetensors").unlink()

@@ -1,6 +1,7 @@
 """Suites through lm-eval: the same scores as the stock model, offline, and nothing left changed."""
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from ft_assets.evals.runner import score_suites
-from ft_resources.errors import BadRecipe, UserError
+from ft_resources.errors import BadBase, BadRecipe, UserError
 from tests.evals.world import SUITE, lora_files, suite_files
 from tests.fake_base import make_fake_base
 
@@ -155,3 +156,21 @@ def test_a_stored_suite_without_usable_answers_is_an_error_and_not_a_score_of_ze
     with pytest.raises(BadRecipe, match="the right answer is none of this item's 4 choices") as caught:
         score(base, suite)
     assert caught.value.where.startswith(f"suite {SUITE}, item ")
+
+
+def test_a_base_that_lacks_weights_is_refused_where_transformers_would_make_some_up(base: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    from ft_assets.checkpoints.model import load_base
+    from ft_assets.evals.model import load_model
+    from ft_assets.recipes.models import TrainingSettings
+
+    part = shutil.copytree(base, tmp_path / "part")
+    weights = load_file(part / "model.safetensors")
+    name = next(name for name in sorted(weights) if "q_proj" in name)
+    del weights[name]
+    save_file(weights, part / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BadBase, match=f"lack 1 of the model's tensors, such as {name}"):
+        load_model(part)
+    with pytest.raises(BadBase, match="lack 1 of"):
+        load_base(part, TrainingSettings(), full=False)
