@@ -6,9 +6,9 @@ import dagster as dg
 
 from ft_assets.datasets.versions import latest_version
 from ft_assets.recipes.successors import current_recipe
-from ft_assets.submissions.record import find_submission, submission_id, submit
-from ft_assets.submissions.retraining import LineState, plan_retraining, take_budget
-from ft_assets.tenants import TenantsFile, load_tenants
+from ft_assets.submissions.record import check_wish, find_submission, submission_id, submit
+from ft_assets.submissions.retraining import LineState, Wish, plan_retraining, take_budget
+from ft_assets.tenants import Subscription, TenantsFile, load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_resources.store import Store
@@ -24,8 +24,9 @@ def retraining_sensor(context: dg.SensorEvaluationContext, store: StoreResource)
         tenants = load_tenants()
     except UserError as error:
         return dg.SkipReason(f"the tenants file cannot be used: {error}")
-    lines = subscribed_lines(store.store, tenants)
-    wishes = plan_retraining(lines)
+    problems: list[str] = []
+    lines = subscribed_lines(store.store, tenants, problems)
+    wishes = [wish for wish in plan_retraining(lines) if _possible(store.store, wish, problems)]
     today = datetime.now(UTC).date()
     submitted = 0
     for wish in wishes:
@@ -43,18 +44,40 @@ def retraining_sensor(context: dg.SensorEvaluationContext, store: StoreResource)
         submitted += 1
     held = len(wishes) - submitted
     over = f"; {held} wait for tomorrow's budget of {tenants.retrainings_per_day}" if held else ""
-    return dg.SkipReason(f"looked at {len(lines)} subscribed lines: {submitted} submitted{over}")
+    return dg.SkipReason(
+        "; ".join([f"looked at {len(lines)} subscribed lines: {submitted} submitted{over}", *problems])
+    )
 
 
-def subscribed_lines(store: Store, tenants: TenantsFile) -> list[LineState]:
-    """Where every subscribed line stands: newest dataset version, recipe or its successor, and whether submitted."""
+def _possible(store: Store, wish: Wish, problems: list[str]) -> bool:
+    """Whether the wish can be submitted; otherwise it is named, and takes nothing of the day's budget."""
+    try:
+        check_wish(store, wish.dataset, wish.recipe)
+    except UserError as error:
+        problems.append(f"{wish.dataset} with {wish.recipe}: {error.what}")
+        return False
+    return True
+
+
+def subscribed_lines(store: Store, tenants: TenantsFile, problems: list[str]) -> list[LineState]:
+    """Where every subscribed line stands: newest dataset version, recipe or its successor, and whether submitted.
+
+    A line whose records cannot be read is added to ``problems``, and the rest goes on.
+    """
     lines = []
     for tenant, settings in sorted(tenants.tenants.items()):
         for subscription in settings.subscriptions:
-            newest = latest_version(store, tenant, subscription.dataset)
-            recipe = current_recipe(store, subscription.recipe)
-            dataset = str(newest) if newest else ""
-            asked = submission_id(dataset, recipe, FIRST_WISH)
-            submitted = bool(dataset) and find_submission(store, tenant, asked) is not None
-            lines.append(LineState(tenant=tenant, dataset=dataset, recipe=recipe, submitted=submitted))
+            try:
+                lines.append(_line(store, tenant, subscription))
+            except UserError as error:
+                problems.append(f"{tenant}.{subscription.dataset} with {subscription.recipe}: {error.what}")
     return lines
+
+
+def _line(store: Store, tenant: str, subscription: Subscription) -> LineState:
+    newest = latest_version(store, tenant, subscription.dataset)
+    recipe = current_recipe(store, subscription.recipe)
+    dataset = str(newest) if newest else ""
+    asked = submission_id(dataset, recipe, FIRST_WISH)
+    submitted = bool(dataset) and find_submission(store, tenant, asked) is not None
+    return LineState(tenant=tenant, dataset=dataset, recipe=recipe, submitted=submitted)

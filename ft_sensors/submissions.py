@@ -1,21 +1,22 @@
 """Brings every open submission one step further: prepare the dataset, prepare the recipe, train the pair."""
 
-from collections.abc import Iterator
-from itertools import islice
+import time
 
 import dagster as dg
 
 from ft_assets import tags
 from ft_assets.submissions.jobs import prepare_dataset, prepare_recipe, train_pair
-from ft_assets.submissions.plan import Launch, Wanted, plan
+from ft_assets.submissions.plan import Launch, Present, RunState, Wanted, plan
 from ft_assets.submissions.present import present
 from ft_assets.submissions.record import Submission, finish, open_submissions
 from ft_assets.submissions.run import register_partitions
 from ft_assets.submissions.runs import as_dagster_shows, run_states
 from ft_resources.dagster_resources import StoreResource
+from ft_resources.errors import StoreUnavailable, UserError
 
-# A tick has 60 s; reading one submission takes some milliseconds.
-_BATCH = 200
+# A tick has 60 s; reading one submission takes some milliseconds on a disk, and far more from a bucket. What is left
+# over is the next tick's.
+_BATCH, _TICK_S = 200, 30.0
 
 
 @dg.sensor(
@@ -25,16 +26,23 @@ _BATCH = 200
 )
 def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
     """Launch what open submissions need next, and record how they ended."""
-    submissions = list(islice(_after(open_submissions(store.store), context.cursor), _BATCH))
-    wanted = [
-        Wanted(
-            submission=submission,
-            present=as_dagster_shows(context.instance, submission, present(store.artifacts, submission)),
-            runs=run_states(context.instance, submission),
-        )
-        for submission in submissions
-        if submission.driver != "caller"
-    ]
+    began = time.monotonic()
+    wanted: list[Wanted] = []
+    problems: list[str] = []
+    looked, last = 0, ""
+    for submission in open_submissions(store.store, after=context.cursor or "", problems=problems):
+        looked, last = looked + 1, submission.marker
+        if submission.driver != "caller":
+            try:
+                wanted.append(_wanted(context.instance, store, submission))
+            except UserError as error:
+                # One submission whose inputs cannot be read must not keep the others waiting.
+                problems.append(f"{submission.id}: {error.what}")
+        if looked == _BATCH or time.monotonic() - began > _TICK_S:
+            break
+    else:
+        # All were looked at, so the next tick starts over.
+        last = ""
     requests = []
     finished = 0
     for action in plan(wanted):
@@ -43,13 +51,27 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
         else:
             finish(store.store, action.submission, action.status, adapter=action.adapter, reason=action.reason)
             finished += 1
-    # A full batch continues after its last submission with the next tick, else the next tick starts over.
-    cursor = submissions[-1].path if len(submissions) == _BATCH else ""
+    for problem in problems:
+        context.log.warning(problem)
     if requests:
-        return dg.SensorResult(run_requests=requests, cursor=cursor)
-    context.update_cursor(cursor)
-    waiting = len(wanted) - finished
-    return dg.SkipReason(f"looked at {len(submissions)} open submissions: {waiting} wait, {finished} ended")
+        return dg.SensorResult(run_requests=requests, cursor=last)
+    context.update_cursor(last)
+    text = f"looked at {looked} open submissions: {len(wanted) - finished} wait, {finished} ended"
+    return dg.SkipReason("; ".join([text, *problems]))
+
+
+def _wanted(instance: dg.DagsterInstance, store: StoreResource, submission: Submission) -> Wanted:
+    """The submission with what is known of it. Raises UserError for broken records, unless it can be ended by them."""
+    runs = run_states(instance, submission)
+    try:
+        there = as_dagster_shows(instance, submission, present(store.artifacts, submission))
+    except StoreUnavailable:
+        raise
+    except UserError as error:
+        if RunState.ACTIVE in runs.values():
+            raise
+        there = Present(done=frozenset(), problem=str(error))
+    return Wanted(submission=submission, present=there, runs=runs)
 
 
 def _request(instance: dg.DagsterInstance, action: Launch) -> dg.RunRequest:
@@ -61,7 +83,3 @@ def _request(instance: dg.DagsterInstance, action: Launch) -> dg.RunRequest:
         partition_key=action.partition,
         tags={tags.SUBMISSION: submission.id, tags.ACTOR: submission.actor, tags.TENANT: submission.tenant},
     )
-
-
-def _after(submissions: Iterator[Submission], cursor: str | None) -> Iterator[Submission]:
-    return (submission for submission in submissions if not cursor or submission.path > cursor)

@@ -1,5 +1,6 @@
 """``ft cancel``: stop a submission on purpose."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,9 +51,14 @@ def _addresses(store: "Store", submission: "Submission") -> "list[Address]":
 def _wanted_by_others(store: "Store", submission: "Submission") -> "set[Address]":
     """What other open submissions wait for; the same base model or dataset may be in the making for many."""
     from ft_assets.submissions.record import open_submissions
+    from ft_resources.errors import UserError
 
-    others = [other for other in open_submissions(store) if other.id != submission.id]
-    return {address for other in others for address in _addresses(store, other)}
+    wanted: set[Address] = set()
+    for other in open_submissions(store, problems=[]):
+        # One whose records cannot be read waits for nothing.
+        with suppress(UserError):
+            wanted.update(_addresses(store, other) if other.id != submission.id else ())
+    return wanted
 
 
 def _terminate_runs(instance: "dg.DagsterInstance", submission: "Submission") -> int:

@@ -27,11 +27,15 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Present:
-    """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection."""
+    """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection.
+
+    ``problem`` says what of it cannot be read; nothing can be launched then.
+    """
 
     done: frozenset[Stage]
     adapter: str = ""
     rejection: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +89,8 @@ def plan(wanted: Iterable[Wanted]) -> list[Launch | Finish]:
 
 def _steps(item: Wanted) -> list[Launch | Finish]:
     submission, present = item.submission, item.present
+    if present.problem:
+        return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=present.problem)]
     if present.adapter:
         return [Finish(submission=submission, status=SubmissionStatus.ACCEPTED, adapter=present.adapter)]
     if item.runs.get(Stage.TRAIN_PAIR) is RunState.ACTIVE:

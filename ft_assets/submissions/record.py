@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ft_assets.keys import DatasetKey, RecipeKey, check_pair
 from ft_resources.canonical import canonical_json, digest
-from ft_resources.errors import UserError
+from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
 
 Origin = Literal["ui", "cli", "python", "sensor", "backfill"]
@@ -57,6 +57,11 @@ class Submission(_Record):
     def path(self) -> str:
         return f"{self.tenant}/submissions/{self.id}.json"
 
+    @property
+    def marker(self) -> str:
+        """Where it is listed while it is open."""
+        return f"open_submissions/{self.tenant}/{self.id}.json"
+
 
 class SubmissionOutcome(_Record):
     """How a submission ended, and the adapter's address or the reason why there is none."""
@@ -82,13 +87,7 @@ def submit(
 
     Raises UserError for keys that were never added and for pairs that make no sense; nothing is written then.
     """
-    pair = DatasetKey.parse(dataset), RecipeKey.parse(recipe)
-    check_pair(*pair)
-    for kind, key in (("dataset", dataset), ("recipe", recipe)):
-        if not store.exists(f"names/{kind}/{key}.json"):
-            raise UserError(
-                f"there is no {kind} {key!r}", where="submission", remedy=f"Add it first: ft {kind} add FILE"
-            )
+    check_wish(store, dataset, recipe)
     submission = Submission(
         id=submission_id(dataset, recipe, idempotency_key),
         dataset=dataset,
@@ -104,9 +103,19 @@ def submit(
     if existing is not None:
         return existing, False
     # The marker first: a marker without a record is ignored, a record without a marker would never be run.
-    store.put_json(_marker(submission), {"created_at": submission.created_at})
+    store.put_json(submission.marker, {"created_at": submission.created_at})
     created = store.create(submission.path, canonical_json(submission.model_dump(mode="json")))
     return (submission, True) if created else (Submission(**store.get_json(submission.path)), False)
+
+
+def check_wish(store: Store, dataset: str, recipe: str) -> None:
+    """Raise UserError for keys that were never added, and for a pair that makes no sense."""
+    check_pair(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
+    for kind, key in (("dataset", dataset), ("recipe", recipe)):
+        if not store.exists(f"names/{kind}/{key}.json"):
+            raise UserError(
+                f"there is no {kind} {key!r}", where="submission", remedy=f"Add it first: ft {kind} add FILE"
+            )
 
 
 def submission_id(dataset: str, recipe: str, idempotency_key: str) -> str:
@@ -130,9 +139,19 @@ def resubmit_key(store: Store, dataset: str, recipe: str) -> str:
 
 
 def find_submission(store: Store, tenant: str, submission_id: str) -> Submission | None:
-    """The submission with this id, or None."""
-    raw = store.find_json(f"{tenant}/submissions/{submission_id}.json")
-    return Submission(**raw) if raw else None
+    """The submission with this id, or None. Raises CorruptArtifact for a record that cannot be read."""
+    path = f"{tenant}/submissions/{submission_id}.json"
+    raw = store.find_json(path)
+    if raw is None:
+        return None
+    try:
+        return Submission.model_validate(raw)
+    except ValidationError as error:
+        raise CorruptArtifact(
+            f"the submission cannot be read ({error.error_count()} problems)",
+            where=path,
+            remedy="Restore the object from the bucket's versions or a backup.",
+        ) from error
 
 
 def find_outcome(store: Store, submission: Submission) -> SubmissionOutcome | None:
@@ -149,22 +168,32 @@ def finish(
     path = f"{submission.tenant}/submissions/{submission.id}/outcome.json"
     if not store.create(path, canonical_json(outcome.model_dump(mode="json"))):
         outcome = SubmissionOutcome(**store.get_json(path))
-    store.delete(_marker(submission))
+    store.delete(submission.marker)
     return outcome
 
 
-def open_submissions(store: Store) -> Iterator[Submission]:
-    """Submissions that have not ended, in order of their ids."""
-    for entry in sorted(store.entries("open_submissions"), key=lambda entry: entry.path):
-        _, tenant, name = entry.path.split("/")
-        submission = find_submission(store, tenant, name.removesuffix(".json"))
-        if submission is None:
+def open_submissions(store: Store, *, after: str = "", problems: list[str] | None = None) -> Iterator[Submission]:
+    """Submissions that have not ended, in order of their markers; only those whose ``marker`` comes after ``after``.
+
+    A record that cannot be read is added to ``problems``, where given, and the rest goes on.
+    """
+    for path in sorted(entry.path for entry in store.entries("open_submissions")):
+        if path <= after:
             continue
-        if find_outcome(store, submission) is not None:
+        _, tenant, name = path.split("/")
+        try:
+            submission = find_submission(store, tenant, name.removesuffix(".json"))
+            ended = submission is not None and find_outcome(store, submission) is not None
+        except UserError as error:
+            if problems is None:
+                raise
+            problems.append(f"{path}: {error.what}")
+            continue
+        if ended:
             # The one who finished it died before the marker was gone.
-            store.delete(entry.path)
-            continue
-        yield submission
+            store.delete(path)
+        elif submission is not None:
+            yield submission
 
 
 def all_submissions(store: Store, tenant: str) -> list[Submission]:
@@ -175,10 +204,6 @@ def all_submissions(store: Store, tenant: str) -> list[Submission]:
         if entry.path.count("/") == 2
     ]
     return sorted(records, key=lambda record: record.created_at, reverse=True)
-
-
-def _marker(submission: Submission) -> str:
-    return f"open_submissions/{submission.tenant}/{submission.id}.json"
 
 
 def _now() -> str:

@@ -63,6 +63,18 @@ def test_the_daily_budget_holds_over_all_lines(project: Project, instance) -> No
     assert len(wanted(project)) == 2
 
 
+def test_a_subscription_that_cannot_be_submitted_is_named_and_takes_no_budget(project: Project, instance) -> None:
+    """A recipe that was never registered ended the tick, and took a slot of the day's budget with each one."""
+    register_recipe(project.store, project.recipe(), actor="ann")
+    subscribe(project, "missing.v1", "other.tiny.v1", "tiny.v1", per_day=1)
+    add_version(project)
+    said = tick(instance, project)
+    assert "1 submitted" in said
+    assert "there is no recipe 'missing.v1'" in said
+    assert "belongs to tenant 'other'" in said
+    assert wanted(project) == {("acme.things.v1", "tiny.v1", "sensor")}
+
+
 def test_a_tenants_file_that_means_nothing_stops_nothing_and_is_named(project: Project, instance) -> None:
     (project.folder / "tenants.yaml").write_text("tenants:\n  acme:\n    subscription: []\n")
     assert "did you mean 'subscriptions'?" in tick(instance, project)

@@ -71,6 +71,12 @@ def test_a_run_that_succeeded_without_its_artifact_is_not_launched_for_ever() ->
     assert action.status is SubmissionStatus.FAILED
 
 
+def test_records_that_cannot_be_read_end_the_submission_with_the_reason() -> None:
+    (action,) = step(Present(done=frozenset(), problem="the manifest was altered"))
+    assert isinstance(action, Finish)
+    assert (action.status, action.reason) == (SubmissionStatus.FAILED, "the manifest was altered")
+
+
 def test_a_cancelled_run_cancels_the_submission() -> None:
     (action,) = step(Present(done=BOTH), train_pair=RunState.CANCELLED)
     assert isinstance(action, Finish)

@@ -1,0 +1,61 @@
+import dagster as dg
+import pytest
+
+from ft_assets.recipes.register import register_recipe
+from ft_assets.submissions.record import SubmissionStatus, find_outcome, submit
+from ft_resources.dagster_resources import StoreResource
+from ft_resources.store import Store
+from ft_sensors import submissions
+from ft_sensors.submissions import submissions_sensor
+from tests.e2e.project import Project
+from tests.sensors.conftest import add_version
+
+
+def tick(instance: dg.DagsterInstance, project: Project, cursor: str = "") -> dg.SensorResult | dg.SkipReason:
+    context = dg.build_sensor_context(instance=instance, cursor=cursor)
+    found = submissions_sensor(context, store=StoreResource(url=project.store_url))
+    assert isinstance(found, dg.SensorResult | dg.SkipReason)
+    return found
+
+
+def ask(project: Project, dataset: str, key: str = "ask-1"):
+    return submit(project.store, dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key=key)[0]
+
+
+def launched(found: dg.SensorResult | dg.SkipReason) -> set[str]:
+    assert isinstance(found, dg.SensorResult)
+    return {str(request.partition_key) for request in found.run_requests or []}
+
+
+def test_one_broken_record_keeps_nobody_else_waiting(project: Project, instance) -> None:
+    """A corrupt manifest or submission used to end every tick, and with it everybody's submissions."""
+    register_recipe(project.store, project.recipe(), actor="ann")
+    broken, good, unreadable = (add_version(project, rows) for rows in (160, 170, 180))
+    failed, _, garbled = ask(project, broken), ask(project, good), ask(project, unreadable)
+    pointer = project.store.get_json(f"names/dataset/{broken}.json")
+    project.store.put(f"{pointer['address']}/manifest.json", b"{}")
+    project.store.put(garbled.path, b'{"id": 3}')
+    assert launched(tick(instance, project)) == {good, "tiny.v1"}
+    outcome = find_outcome(project.store, failed)
+    assert outcome is not None
+    assert outcome.status is SubmissionStatus.FAILED
+    assert "manifest" in outcome.reason
+
+
+def test_a_full_batch_goes_on_where_it_ended_without_reading_what_came_before(
+    project: Project, instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register_recipe(project.store, project.recipe(), actor="ann")
+    dataset = add_version(project)
+    asked = sorted((ask(project, dataset, f"ask-{number}") for number in range(3)), key=lambda each: each.marker)
+    monkeypatch.setattr(submissions, "_BATCH", 2)
+    first = tick(instance, project)
+    assert isinstance(first, dg.SensorResult)
+    assert first.cursor == asked[1].marker
+    read: list[str] = []
+    get = Store.get
+    monkeypatch.setattr(Store, "get", lambda self, path: read.append(path) or get(self, path))
+    second = tick(instance, project, first.cursor)
+    assert isinstance(second, dg.SensorResult)
+    assert second.cursor == ""
+    assert [path for path in read if "/submissions/" in path and "outcome" not in path] == [asked[2].path]
