@@ -13,9 +13,9 @@ from ft_assets.adapters.card import model_card
 from ft_assets.adapters.lineage import lineage
 from ft_assets.evals.gates import Verdict, passed
 from ft_assets.evals.judging import judge_candidate, load_evidence
-from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.artifacts import MANIFEST, Artifact, Artifacts, InputRef
 from ft_resources.canonical import canonical_json
-from ft_resources.errors import BadBase, GateRejected, UserError
+from ft_resources.errors import BadBase, CorruptArtifact, GateRejected, UserError
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext, WorkResult
 
@@ -47,6 +47,8 @@ def export_adapter(context: WorkContext) -> WorkResult:
     require_pass(verdicts, context.spec.label)
     context.progress("writing")
     checkpoint, base = context.input("checkpoint"), context.input("base")
+    for name, artifact in (("checkpoint", checkpoint), ("base", base)):
+        _require_unchanged(artifact, context.spec.inputs[name])
     evidence = load_evidence(context.input("eval_report"))
     output = context.output
     _copy(checkpoint, FINAL, output, context.scratch)
@@ -99,6 +101,16 @@ def require_pass(verdicts: list[Verdict], label: str) -> None:
 def _reasons(verdicts: list[Verdict]) -> str:
     wanted = [verdict for verdict in verdicts if verdict.outcome != "pass"]
     return "\n".join(f"{verdict.gate}: {verdict.outcome}, {verdict.reason}" for verdict in wanted) or "no verdict"
+
+
+def _require_unchanged(artifact: Artifact, ref: InputRef) -> None:
+    """Raise CorruptArtifact unless the files listed now are those that were evaluated; reading verifies their bytes."""
+    if artifact.digest != ref.digest:
+        raise CorruptArtifact(
+            f"{artifact.address} has changed since it was evaluated",
+            where=f"{artifact.address}/{MANIFEST}",
+            remedy="Restore the manifest from the bucket's versions or a backup.",
+        )
 
 
 def _copy(artifact: Artifact, prefix: str, output: Path, scratch: Path) -> None:

@@ -40,7 +40,8 @@ def eval_gates(context: dg.AssetCheckExecutionContext, store: StoreResource) -> 
             metadata={
                 "outcome": verdict.outcome,
                 **{
-                    f"{subject}: {name}".replace("_", " "): value
+                    # Six digits: 14.8 points, and not 14.800000000000002.
+                    f"{subject}: {name}".replace("_", " "): float(f"{value:.6g}") if isinstance(value, float) else value
                     for subject, numbers in verdict.numbers.items()
                     for name, value in numbers.items()
                 },

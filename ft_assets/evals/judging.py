@@ -22,6 +22,8 @@ def judge_candidate(artifacts: Artifacts, inputs: Mapping[str, InputRef], params
     """
     try:
         report = artifacts.get(Address.parse(inputs["eval_report"].address))
+        if report.digest != inputs["eval_report"].digest:
+            return refuse(f"the eval report {report.address} has changed since it was made")
         stranger = _stranger(report, inputs)
         if stranger:
             return refuse(f"the eval report {report.address} is about another {stranger}")

@@ -14,9 +14,9 @@ from ft_assets.adapters.lineage import lineage, verify_lineage
 from ft_assets.evals.evidence import Evidence
 from ft_assets.evals.gates import passed
 from ft_assets.evals.judging import judge_candidate
-from ft_resources.artifacts import Artifact
-from ft_resources.canonical import canonical_json
-from ft_resources.errors import GateRejected, UserError
+from ft_resources.artifacts import Artifact, FileEntry, content_digest
+from ft_resources.canonical import canonical_json, sha256_bytes
+from ft_resources.errors import CorruptArtifact, GateRejected, UserError
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.evals.world import REVISION, SUITE, World, make_evidence, metric_evidence, suite_evidence
@@ -151,6 +151,33 @@ def test_a_report_that_is_gone_or_damaged_is_refused(world: World, base: Artifac
     assert "does not match its sha256" in rejection_reason(world.artifacts, request)
     world.store.delete(f"{report.address}/manifest.json")
     assert "no such artifact" in rejection_reason(world.artifacts, request)
+
+
+def swap(world: World, artifact: Artifact, name: str, data: bytes) -> None:
+    """Other bytes for a file, under a manifest that agrees with them in every respect."""
+    world.store.put(artifact.location(name), data)
+    files = {**artifact.manifest.files, name: FileEntry(size=len(data), sha256=sha256_bytes(data))}
+    manifest = artifact.manifest.model_copy(update={"files": files, "content_digest": content_digest(files)})
+    sealed = manifest.model_copy(update={"seal": manifest.expected_seal})
+    world.store.put_json(f"{artifact.address}/manifest.json", sealed.model_dump(mode="json"))
+
+
+def test_a_report_that_was_swapped_together_with_its_manifest_is_refused(
+    world: World, base: Artifact, checkpoint: Artifact
+) -> None:
+    report = world.eval_report(base, checkpoint, make_evidence(suites={SUITE: suite_evidence(0.535, 0.483)}))
+    request = world.adapter_request(base, checkpoint, report)
+    good = make_evidence(fingerprint=report.address.fingerprint)
+    swap(world, report, "report.json", canonical_json(good.model_dump(mode="json")))
+    assert "has changed since it was made" in rejection_reason(world.artifacts, request)
+
+
+def test_weights_that_were_swapped_after_the_evaluation_are_never_exported(
+    world: World, accepted: WorkRequest, checkpoint: Artifact
+) -> None:
+    swap(world, checkpoint, "final/adapter_model.safetensors", b"other weights")
+    with pytest.raises(CorruptArtifact, match="has changed since it was evaluated"):
+        export_adapter(world.context(accepted))
 
 
 def test_tighter_gates_reject_what_the_defaults_accept(world: World, base: Artifact, checkpoint: Artifact) -> None:
