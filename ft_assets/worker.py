@@ -6,18 +6,21 @@ the exit code of its outcome, after it wrote the same as ``outcome.json`` beside
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from ft_resources.artifacts import Address
 from ft_resources.errors import BadData, StoreUnavailable, UserError
 from ft_resources.outcomes import EXIT_CODES, Outcome
 from ft_resources.store import Store
-from ft_resources.work import WorkSpec
+from ft_resources.work import WorkSpec, attempt_path
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 
 # Asset name to "module:function"; imported only in the worker that does the work.
@@ -50,6 +53,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
         context.start_heartbeat(log)
         error: dict[str, str] | None = None
         try:
+            context.stand_down()
             result = _load(spec.asset)(context)
             context.progress("publishing")
             context.artifacts.publish(
@@ -62,6 +66,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
                 actor=spec.actor,
             )
             outcome = Outcome.DONE
+            drop_saves(store, spec.address, [*spec.previous, spec.attempt])
             context.progress("done")
         except BaseException as problem:
             outcome = _classify(problem, store, spec, stopped=context.stop_requested)
@@ -69,8 +74,20 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
             if not isinstance(problem, Preempted):
                 traceback.print_exc()
         context.end_heartbeat(log)
-        store.create_json(f"{spec.attempt_path}/outcome.json", {"outcome": outcome, "error": error})
+        try:
+            store.create_json(f"{spec.attempt_path}/outcome.json", {"outcome": outcome, "error": error})
+        except StoreUnavailable as problem:
+            # The exit code still tells a full disk from a worker that was killed, which would be tried 20 times.
+            print(f"the outcome {outcome} could not be recorded: {problem}", file=sys.stderr, flush=True)
     return outcome
+
+
+def drop_saves(store: Store, address: Address, attempts: Iterable[int]) -> None:
+    """Remove what these attempts saved to go on from, once the artifact is there; what cannot be removed stays."""
+    for attempt in attempts:
+        with suppress(StoreUnavailable):
+            for entry in list(store.entries(f"{attempt_path(address, attempt)}/saves")):
+                store.delete(entry.path)
 
 
 def _load(asset: str) -> Callable[[WorkContext], WorkResult]:
@@ -110,14 +127,16 @@ def _explain(problem: BaseException) -> dict[str, str]:
 
 def read_spec(location: str) -> WorkSpec:
     """The spec in a file, or in a store given as ``<store url>#<path>``."""
-    url, _, path = location.partition("#")
-    data = Store(url).get(path) if path else Path(location).read_bytes()
+    url, _, path = location.rpartition("#")
+    data = Path(location).read_bytes() if not url else Store(url).get(path)
     return WorkSpec.model_validate(json.loads(data))
 
 
 def main() -> None:
     """Entry point of the process; a log file named by FT_WORKER_LOG is shipped to the store as it grows."""
     outcome = run_spec(read_spec(sys.argv[1]), Path(os.environ.get("FT_WORKER_LOG", "/nonexistent")))
+    if folder := os.environ.get("FT_WORKER_FOLDER"):
+        shutil.rmtree(folder, ignore_errors=True)
     # Libraries leave threads and atexit hooks behind that can hang or change the exit code.
     sys.stdout.flush()
     sys.stderr.flush()

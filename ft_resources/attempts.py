@@ -73,13 +73,16 @@ class Attempt:
         found: list[tuple[int, bytes]] = []
         number = after + 1
         while True:
-            suffix = "jsonl" if kind == "steps" else "txt"
             try:
-                data = self.store.get(f"{self.path}/{kind}-{number:06d}.{suffix}")
+                data = self.store.get(chunk_path(self.path, kind, number))
             except FileNotFoundError:
                 return found
             found.append((number, data))
             number += 1
+
+    def write_log(self, number: int, text: bytes) -> None:
+        """Add a chunk of log text; the worker itself writes all but the last words of one that was killed."""
+        self.store.put(chunk_path(self.path, "log", number), text)
 
     def steps(self) -> list[dict[str, Any]]:
         """Every step row written so far."""
@@ -88,6 +91,11 @@ class Attempt:
     def log(self) -> str:
         """All log text shipped so far."""
         return b"".join(data for _, data in self.chunks("log", 0)).decode(errors="replace")
+
+
+def chunk_path(attempt: str, kind: str, number: int) -> str:
+    """Where chunk ``number`` of ``steps`` or ``log`` of the attempt at path ``attempt`` is."""
+    return f"{attempt}/{kind}-{number:06d}.{'jsonl' if kind == 'steps' else 'txt'}"
 
 
 def attempts_at(store: Store, address: Address) -> list[Attempt]:

@@ -101,8 +101,10 @@ class Execution:
             return False
         last = attempts[-1]
         last.request_stop(actor)
+        # One that the launcher cannot reach (on another machine, or only just starting) sees the request itself.
         self.launcher.stop(last, grace_s)
         last.record_ending(Outcome.CANCELLED, None)
+        self.launcher.clean_up(last)
         return True
 
     def _attach_or_start(self, request: WorkRequest, actor: str, observer: Observer, *, oom_before: int) -> Attempt:
@@ -115,16 +117,31 @@ class Execution:
                     observer.attempt(last, attached=True)
                     return last
                 last.record_ending(Outcome.PREEMPTED, _found_dead())
+                self.launcher.clean_up(last)
             number = last.number + 1 if last else 1
             attempt = Attempt(self.store, request.address, number)
             if not attempt.claim(actor):
                 self.sleep(self.poll_s)
                 continue
-            spec = self._spec(request, number, actor, oom_before)
-            attempt.write_spec(spec)
-            self.launcher.launch(spec, attempt)
+            if Artifacts(self.store).find(request.address):
+                # Whoever was at it finished between the caller's look and this claim.
+                attempt.record_ending(Outcome.DONE)
+                return attempt
+            self._launch(self._spec(request, number, actor, oom_before), attempt)
             observer.attempt(attempt, attached=False)
             return attempt
+
+    def _launch(self, spec: WorkSpec, attempt: Attempt) -> None:
+        """Start the worker. Where that fails, the attempt has ended, so that nobody waits for it."""
+        try:
+            attempt.write_spec(spec)
+            self.launcher.launch(spec, attempt)
+        except OSError as error:
+            attempt.record_ending(Outcome.PLATFORM_ERROR, None)
+            remedy = "Free memory, processes or disk space on this machine, then run this again."
+            raise errors.WorkFailed(
+                f"no worker could be started ({error})", where=attempt.path, remedy=remedy
+            ) from error
 
     def _spec(self, request: WorkRequest, number: int, actor: str, oom_before: int) -> WorkSpec:
         runtime = dict(request.runtime)
@@ -174,6 +191,7 @@ class Execution:
                     if attempt.stop_requested():
                         outcome = Outcome.CANCELLED
                     attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, _found_dead())
+                    self.launcher.clean_up(attempt)
                     continue
             self.sleep(self.poll_s)
 

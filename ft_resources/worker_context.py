@@ -5,6 +5,7 @@ as the heartbeat; step metrics and log text are appended as numbered chunks, so 
 """
 
 import json
+import os
 import signal
 import threading
 import time
@@ -16,7 +17,8 @@ from types import FrameType
 from typing import Any
 
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import CorruptArtifact
+from ft_resources.attempts import chunk_path
+from ft_resources.errors import CorruptArtifact, StoreUnavailable
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec
 
@@ -45,7 +47,7 @@ class WorkContext:
     def __init__(self, spec: WorkSpec, store: Store, scratch: Path) -> None:
         self.spec, self.store, self.scratch = spec, store, scratch
         self.artifacts = Artifacts(store)
-        self._lock = threading.Lock()
+        self._lock, self._flushing = threading.Lock(), threading.Lock()
         self._progress: dict[str, Any] = {"phase": "starting", "done": 0, "total": 0}
         self._steps: list[dict[str, Any]] = []
         self._step_chunk = self._log_chunk = 0
@@ -122,6 +124,8 @@ class WorkContext:
         def beat() -> None:
             while not self._ended.wait(BEAT_S):
                 self.flush(log)
+                if not self.stop_requested and self._given_up() and not self._ended.is_set():
+                    os.kill(os.getpid(), signal.SIGTERM)
 
         self.flush(log)
         threading.Thread(target=beat, name="heartbeat", daemon=True).start()
@@ -131,8 +135,30 @@ class WorkContext:
         self._ended.set()
         self.flush(log)
 
+    def stand_down(self) -> None:
+        """Raise Preempted where this attempt was cancelled or taken for dead before its worker came up."""
+        if self._given_up():
+            self._stopping.set()
+            raise Preempted
+
+    def _given_up(self) -> bool:
+        """Whether somebody asked for a stop, or recorded an end and so may have started the next attempt.
+
+        Launchers also send a signal, but not from another machine, nor to a worker that is only just starting.
+        """
+        path = self.spec.attempt_path
+        try:
+            return self.store.exists(f"{path}/stop.json") or self.store.exists(f"{path}/outcome.json")
+        except StoreUnavailable:
+            return False
+
     def flush(self, log: Path) -> None:
         """One heartbeat. A store that fails for a moment is tried again with the next one; nothing is dropped."""
+        # The last one may come while the thread is at its own, and must not send the same chunks again.
+        with self._flushing:
+            self._flush(log)
+
+    def _flush(self, log: Path) -> None:
         path = self.spec.attempt_path
         with self._lock:
             progress, steps = {**self._progress, "at": time.time()}, list(self._steps)
@@ -140,13 +166,12 @@ class WorkContext:
             self.store.put_json(f"{path}/progress.json", progress)
             if steps:
                 lines = "".join(json.dumps(step) + "\n" for step in steps)
-                self.store.put(f"{path}/steps-{self._step_chunk + 1:06d}.jsonl", lines.encode())
+                self.store.put(chunk_path(path, "steps", self._step_chunk + 1), lines.encode())
                 self._step_chunk += 1
                 with self._lock:
                     del self._steps[: len(steps)]
-            text = _text_from(log, self._log_offset)
-            if text:
-                self.store.put(f"{path}/log-{self._log_chunk + 1:06d}.txt", text)
+            while text := _text_from(log, self._log_offset):
+                self.store.put(chunk_path(path, "log", self._log_chunk + 1), text)
                 self._log_chunk += 1
                 self._log_offset += len(text)
         except (OSError, CorruptArtifact):
@@ -157,7 +182,7 @@ class WorkContext:
 
 
 def _text_from(log: Path, offset: int) -> bytes:
-    """New bytes of the log file, none where it does not exist (a worker run by hand prints to its terminal)."""
+    """New bytes of the log file, 1 MiB at most; none where there is none (a worker run by hand prints)."""
     try:
         with log.open("rb") as file:
             file.seek(offset)

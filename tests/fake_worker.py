@@ -33,13 +33,22 @@ def fail(context: WorkContext) -> WorkResult:
         if context.params["how"] == "platform":
             raise RuntimeError("the disk hiccuped")
         if context.params["how"] == "killed":
+            print("last words", flush=True)
             os.kill(os.getpid(), 9)
     (context.output / "runtime.txt").write_text(str(context.runtime))
     return WorkResult(folder=context.output)
 
 
+def save(context: WorkContext) -> WorkResult:
+    """Leave a save in the store, as a training does, and an artifact."""
+    context.store.put(f"{context.spec.attempt_path}/saves/000001/model.safetensors", b"weights")
+    (context.output / "text.txt").write_text("done")
+    return WorkResult(folder=context.output)
+
+
 def main() -> None:
     worker.WORK.update({"write": "tests.fake_worker:write", "fail": "tests.fake_worker:fail"})
+    worker.WORK["save"] = "tests.fake_worker:save"
     worker.main()
 
 

@@ -63,7 +63,7 @@ class Save:
 
 
 def write_save(store: Store, attempt: str, folder: Path, record: dict[str, Any]) -> SaveRecord:
-    """Upload the files of ``folder`` as a save of the attempt at path ``attempt``, then drop all but the newest two.
+    """Upload the files of ``folder`` as a save of the attempt at path ``attempt``, then drop what it replaces.
 
     ``record`` holds SaveRecord's fields except ``files`` and ``seal``. Raises StoreUnavailable where the store refuses.
     """
@@ -78,7 +78,7 @@ def write_save(store: Store, attempt: str, folder: Path, record: dict[str, Any])
     for name in files:
         store.upload(folder / name, f"{place}/{name}")
     store.create_json(f"{place}/{RECORD}", whole.model_dump(mode="json"))
-    _keep_newest(store, f"{attempt}/saves")
+    _keep_newest(store, attempt)
     return whole
 
 
@@ -139,11 +139,18 @@ def _fetch(store: Store, place: str, record: SaveRecord, scratch: Path) -> Path:
     return scratch
 
 
-def _keep_newest(store: Store, folder: str) -> None:
-    """Remove all but the last saves, each with its record first, so that none is ever half there."""
+def _keep_newest(store: Store, attempt: str) -> None:
+    """Remove all but the attempt's last saves, and those of earlier attempts once it has enough of its own.
+
+    Each goes with its record first, so that none is ever half there.
+    """
     files: dict[int, list[str]] = {}
-    for entry in store.entries(folder):
+    for entry in store.entries(f"{attempt}/saves"):
         files.setdefault(int(entry.path.rsplit("/", 2)[-2]), []).append(entry.path)
-    for step in sorted(files)[:-KEPT]:
-        for path in sorted(files[step], key=lambda path: not path.endswith(f"/{RECORD}")):
-            store.delete(path)
+    stale = [path for step in sorted(files)[:-KEPT] for path in files[step]]
+    attempts, _, number = attempt.rpartition("/")
+    if len(files) >= KEPT:
+        for earlier in range(1, int(number)):
+            stale += [entry.path for entry in store.entries(f"{attempts}/{earlier:04d}/saves")]
+    for path in sorted(stale, key=lambda path: not path.endswith(f"/{RECORD}")):
+        store.delete(path)

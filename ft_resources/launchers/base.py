@@ -33,3 +33,7 @@ class Launcher(Protocol):
     def stop(self, attempt: Attempt, grace_s: float) -> None:
         """Ask the worker to stop, and end it when ``grace_s`` seconds have passed. Returns when it is gone."""
         ...
+
+    def clean_up(self, attempt: Attempt) -> None:
+        """Bring what is left of a dead worker's log to the store and remove its files; a living one is left alone."""
+        ...

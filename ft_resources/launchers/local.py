@@ -1,6 +1,7 @@
 """Workers as processes of this machine, each in a session of its own, so that they outlive who started them."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,8 +22,9 @@ from ft_resources.work import WorkSpec
 class LocalLauncher:
     """Runs ``python -m <module>`` beside the orchestrator.
 
-    A process is named by its id *and* its start time, because ids are used again. The log goes to a local file, which
-    the worker itself ships to the store.
+    A process is named by its id *and* the attempt in its command line: ids are used again, and start times move when
+    the clock is set. Its log and scratch files are in a folder of its own, which the worker removes when it ends; it
+    ships the log to the store before.
     """
 
     def __init__(self, module: str = "ft_assets.worker") -> None:
@@ -30,17 +32,17 @@ class LocalLauncher:
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
-        log = Path(tempfile.mkdtemp(prefix="ft-log-")) / f"{spec.asset}.log"
-        env = {**os.environ, "FT_WORKER_LOG": str(log)}
-        location = f"{spec.store_url}#{attempt.path}/spec.json"
+        folder = Path(tempfile.mkdtemp(prefix="ft-worker-", dir=os.environ.get("FT_SCRATCH")))
+        log = folder / "worker.log"
+        own = {"FT_WORKER_FOLDER": str(folder), "FT_WORKER_LOG": str(log), "FT_SCRATCH": str(folder)}
         with log.open("wb") as output:
             child = subprocess.Popen(
-                [sys.executable, "-m", self._module, location],
+                [sys.executable, "-m", self._module, f"{spec.store_url}{_spec_of(attempt)}"],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=env,
+                env={**os.environ, **own},
             )
         self._children[child.pid] = child
         attempt.write_launch(
@@ -48,56 +50,72 @@ class LocalLauncher:
                 "launcher": "local",
                 "host": socket.gethostname(),
                 "pid": child.pid,
-                "started": _start_time(child.pid),
+                "folder": str(folder),
                 "log": str(log),
             }
         )
 
     def state(self, attempt: Attempt) -> LaunchState:
-        handle = attempt.launch()
-        if handle is None or handle["launcher"] != "local" or handle["host"] != socket.gethostname():
+        handle = _handle_here(attempt)
+        if handle is None:
             return LaunchState.UNKNOWN
-        return LaunchState.RUNNING if self._process(handle) else LaunchState.GONE
+        return LaunchState.RUNNING if self._process(attempt, handle) else LaunchState.GONE
 
     def exit_code(self, attempt: Attempt) -> int | None:
-        handle = attempt.launch()
+        handle = _handle_here(attempt)
         child = self._children.get(handle["pid"]) if handle else None
         return child.poll() if child else None
 
     def stop(self, attempt: Attempt, grace_s: float) -> None:
-        handle = attempt.launch()
-        process = self._process(handle) if handle else None
-        if process is None:
+        handle = _handle_here(attempt)
+        process = self._process(attempt, handle) if handle else None
+        if handle is None or process is None:
             return
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + grace_s
-        while self._process(handle) and time.monotonic() < deadline:
+        while self._process(attempt, handle) and time.monotonic() < deadline:
             time.sleep(0.1)
-        if self._process(handle):
+        if self._process(attempt, handle):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            while self._process(handle):
+            while self._process(attempt, handle):
                 time.sleep(0.05)
 
-    def _process(self, handle: dict[str, Any] | None) -> psutil.Process | None:
+    def clean_up(self, attempt: Attempt) -> None:
+        handle = _handle_here(attempt)
+        if handle is None or "folder" not in handle or self._process(attempt, handle):
+            return
+        log = Path(handle["log"])
+        with suppress(FileNotFoundError):
+            chunks = attempt.chunks("log", 0)
+            # The last words of a worker that was killed, which may say why.
+            text = log.read_bytes()[sum(len(data) for _, data in chunks) :]
+            if text:
+                attempt.write_log(chunks[-1][0] + 1 if chunks else 1, text)
+        shutil.rmtree(handle["folder"], ignore_errors=True)
+
+    def _process(self, attempt: Attempt, handle: dict[str, Any]) -> psutil.Process | None:
         """The living process behind a handle; a zombie or another process with the same id is none."""
-        if handle is None:
-            return None
         child = self._children.get(handle["pid"])
         if child is not None:
             child.poll()
         try:
             process = psutil.Process(handle["pid"])
-            same = abs(process.create_time() - handle["started"]) < 1.0
+            same = any(part.endswith(_spec_of(attempt)) for part in process.cmdline())
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except psutil.NoSuchProcess:
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
             return None
 
 
-def _start_time(pid: int) -> float:
-    """Start time of a process, or now where it has already ended."""
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.NoSuchProcess:
-        return time.time()
+def _handle_here(attempt: Attempt) -> dict[str, Any] | None:
+    """The handle of a worker that was started on this machine; None for any other, and where none was started."""
+    handle = attempt.launch()
+    if handle is None or handle["launcher"] != "local" or handle["host"] != socket.gethostname():
+        return None
+    return handle
+
+
+def _spec_of(attempt: Attempt) -> str:
+    """How a worker's command line ends."""
+    return f"#{attempt.path}/spec.json"

@@ -112,6 +112,17 @@ def test_only_the_last_two_saves_of_an_attempt_are_kept(store: Store, tmp_path: 
     assert newest_step(store, tmp_path / "s", [1]) == 12
 
 
+def test_a_resumed_attempt_replaces_the_saves_of_earlier_ones_once_it_has_enough(store: Store, tmp_path: Path) -> None:
+    """Twenty preemptions of a large model would else leave forty saves of it."""
+    for step in (3, 6):
+        save(store, tmp_path / "a", step, attempt=1)
+    save(store, tmp_path / "b", 9, attempt=2)
+    assert len(store.folders(f"{attempt_path(ADDRESS, 1)}/saves")) == 2
+    save(store, tmp_path / "b", 12, attempt=2)
+    assert list(store.entries(f"{attempt_path(ADDRESS, 1)}/saves")) == []
+    assert newest_step(store, tmp_path / "s", [1, 2]) == 12
+
+
 def test_saving_a_step_again_replaces_a_damaged_save(store: Store, tmp_path: Path) -> None:
     save(store, tmp_path / "a", 5)
     flip_a_byte(store, f"{attempt_path(ADDRESS, 1)}/saves/000005/{saves.MODEL}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import BadData, WorkFailed
 from ft_resources.execution import Execution, Silent
@@ -205,10 +206,129 @@ def test_the_log_of_a_worker_is_in_the_store(execution: Execution) -> None:
     assert "RuntimeError: the disk hiccuped" in attempts[-1].log()
 
 
+def stop_unreached(execution: Execution, request: WorkRequest) -> Outcome:
+    """Cancel with a launcher that cannot reach the worker; how the attempt ended."""
+
+    class Elsewhere(LocalLauncher):
+        def stop(self, attempt: Attempt, grace_s: float) -> None:
+            return
+
+        def clean_up(self, attempt: Attempt) -> None:
+            return
+
+    assert Execution(store=execution.store, launcher=Elsewhere()).cancel(request.address, actor="ann")
+    ending = attempts_at(execution.store, request.address)[-1].ending()
+    assert ending is not None
+    return ending.outcome
+
+
+def test_a_worker_that_no_signal_reaches_stops_by_the_record(execution: Execution) -> None:
+    """A cancel from another machine, or of a worker without a handle, left the worker running to its end."""
+    request = request_for("write", text="x", runtime={"seconds": 60})
+    thread, results = in_thread(lambda: execution.run(request, actor="a"))
+    pid = wait_for_worker(execution, request)
+    assert stop_unreached(execution, request) is Outcome.CANCELLED
+    thread.join(20)
+    assert isinstance(results[0], WorkFailed)
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the worker goes on"
+        time.sleep(0.05)
+
+
+def test_work_that_was_cancelled_between_claim_and_launch_does_nothing(execution: Execution) -> None:
+    request = request_for("write", text="x")
+    launch = execution.launcher.launch
+
+    def late(spec, attempt: Attempt) -> None:
+        assert stop_unreached(execution, request) is Outcome.CANCELLED
+        launch(spec, attempt)
+
+    execution.launcher.launch = late  # type: ignore[method-assign]
+    with pytest.raises(WorkFailed, match="was cancelled"):
+        execution.run(request, actor="a")
+    pid = attempts_at(execution.store, request.address)[-1].launch()["pid"]
+    psutil.Process(pid).wait(20)
+    assert not execution.store.exists(f"{request.address}/manifest.json")
+
+
+def test_what_was_finished_while_somebody_looked_is_not_done_twice(
+    execution: Execution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_for("write", text="x")
+    find, looks = Artifacts.find, []
+
+    def find_too_early(self: Artifacts, address: Address):
+        looks.append(find(self, address))
+        if len(looks) == 1:
+            Execution(store=execution.store, launcher=execution.launcher, poll_s=0.05).run(request, actor="other")
+            return None
+        return find(self, address)
+
+    monkeypatch.setattr(Artifacts, "find", find_too_early)
+    assert execution.run(request, actor="a").artifact.facts == {"attempt": 1}
+    assert [attempt.launch() is not None for attempt in attempts_at(execution.store, request.address)] == [True, False]
+
+
+def test_no_worker_leaves_files_on_its_machine_and_a_killed_ones_last_words_are_kept(
+    execution: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_SCRATCH", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    request = request_for("fail", how="killed", times=1)
+    execution.run(request, actor="a")
+    first, _ = attempts_at(execution.store, request.address)
+    assert first.log() == "last words\n"
+    deadline = time.monotonic() + 10
+    while list((tmp_path / "scratch").iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_saves_go_once_the_artifact_is_there(execution: Execution) -> None:
+    request = request_for("save")
+    killed = Attempt(execution.store, request.address, 1)
+    killed.claim("a")
+    killed.record_ending(Outcome.PREEMPTED)
+    execution.store.put(f"{killed.path}/saves/000001/model.safetensors", b"older weights")
+    assert execution.run(request, actor="a").artifact.read("text.txt") == b"done"
+    assert [entry.path for entry in execution.store.entries(str(request.address)) if "/saves/" in entry.path] == []
+
+
+def test_a_worker_that_cannot_be_started_ends_its_attempt_at_once(
+    execution: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_for("write", text="x")
+    monkeypatch.setenv("FT_SCRATCH", str(tmp_path / "missing"))
+    with pytest.raises(WorkFailed, match="no worker could be started"):
+        execution.run(request, actor="a")
+    assert attempts_at(execution.store, request.address)[-1].ending() is not None
+
+
+def test_a_store_whose_path_has_a_hash_sign_works(tmp_path: Path) -> None:
+    execution = Execution(
+        store=Store(str(tmp_path / "c# 100%")), launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05
+    )
+    assert execution.run(request_for("write", text="x"), actor="a").artifact.read("text.txt") == b"x"
+
+
+def test_a_worker_is_recognised_after_the_clock_was_set(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start times are counted from a boot time that moves with the clock; a living worker was taken for dead."""
+    request = request_for("write", text="x", runtime={"seconds": 60})
+    thread, results = in_thread(lambda: execution.run(request, actor="a"))
+    wait_for_worker(execution, request)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: 12.0)
+    (attempt,) = attempts_at(execution.store, request.address)
+    assert LocalLauncher().state(attempt) is LaunchState.RUNNING
+    assert execution.cancel(request.address, actor="a")
+    thread.join(20)
+    assert isinstance(results[0], WorkFailed)
+
+
 def test_a_process_that_only_shares_the_id_is_not_the_worker(store: Store, tmp_path: Path) -> None:
     attempt = Attempt(store, request_for("write", text="x").address, 1)
     launcher = LocalLauncher()
-    handle = {"launcher": "local", "host": os.uname().nodename, "pid": os.getpid(), "started": 1.0, "log": ""}
+    handle = {"launcher": "local", "host": os.uname().nodename, "pid": os.getpid(), "folder": "", "log": ""}
     attempt.write_launch(handle)
     assert launcher.state(attempt) is LaunchState.GONE
     launcher.stop(attempt, 0.1)
