@@ -52,7 +52,8 @@ def list_(tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "")
 
 
 def download_artifact(artifact: "Artifact", target: Path) -> None:
-    """Copy every file of ``artifact`` to ``target``, all or nothing. Raises UserError where ``target`` exists."""
+    """Copy every file of ``artifact`` to ``target``, all or nothing. Raises UserError where ``target`` exists or
+    cannot be written."""
     import shutil
     import tempfile
 
@@ -62,16 +63,23 @@ def download_artifact(artifact: "Artifact", target: Path) -> None:
         raise UserError(
             "there is something already", where=str(target), remedy="Name a folder that does not exist yet."
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, so that it is on the same disk and one rename makes it appear.
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
-        whole = Path(scratch) / "whole"
-        for name in artifact.manifest.files:
-            verified = artifact.path(name, Path(scratch) / "fetched")
-            copy = whole / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(verified, copy)
-        whole.rename(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the target, so that it is on the same disk and one rename makes it appear.
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
+            whole = Path(scratch) / "whole"
+            for name in artifact.manifest.files:
+                verified = artifact.path(name, Path(scratch) / "fetched")
+                copy = whole / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(verified, copy)
+            whole.rename(target)
+    except OSError as error:
+        raise UserError(
+            f"the adapter cannot be written there ({error.strerror or error})",
+            where=str(target),
+            remedy="Name a folder that you may write to, on a disk with room; nothing half-written is left.",
+        ) from error
 
 
 def find_adapters(store: "Store", tenant: str = "") -> "list[Artifact]":

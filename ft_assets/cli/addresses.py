@@ -20,7 +20,9 @@ def find_address(store: "Store", text: str) -> "Address":
     if len(start) == _FULL:
         return address
     found = [name for name in store.folders(f"{address.tenant}/{address.asset}") if name.startswith(start)]
-    if len(found) != 1:
+    if not found:
+        raise UserError("no artifact begins like this", where=text, remedy="Check tenant, asset and fingerprint.")
+    if len(found) > 1:
         raise UserError(
             f"{len(found)} artifacts begin like this", where=text, remedy="Give more of the fingerprint, or all of it."
         )

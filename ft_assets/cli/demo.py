@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ft_assets.cli.environment import actor, open_instance, open_store
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
     from ft_resources.artifacts import Artifacts
     from ft_resources.store import Store
@@ -45,7 +44,7 @@ def _demo_on(base: str, dataset: str) -> None:
         _register_suite(store)
         name = "demo.own"
     else:
-        named = _register(Console(highlight=False), store)
+        named = _register(_console(), store)
     recipe = own_recipe(base, dataset, Path(os.environ["FT_STATE"]) / "demo")
     run(named, str(recipe), name=name)
 
@@ -75,7 +74,7 @@ def _demo_offline() -> None:
     from ft_assets.cli.output import note
     from ft_assets.submissions.record import SubmissionStatus
 
-    console, store = Console(highlight=False), open_store()
+    console, store = _console(), open_store()
     console.rule("[bold]Fine-tuning demo")
     dataset = _register(console, store)
     console.print("\n[bold]1. A careful recipe.[/] It has to answer better and may not forget what the base knew.")
@@ -87,7 +86,7 @@ def _demo_offline() -> None:
     note("The store and Dagster's state are below .ft/; running the demo again reuses everything.")
 
 
-def _register(console: Console, store: "Store") -> str:
+def _register(console: "Console", store: "Store") -> str:
     """Make the data set and register it and the suite; the dataset version's key."""
     from ft_assets.cli.datasets import add_version
     from ft_assets.demo.dataset import build_demo_dataset
@@ -101,6 +100,13 @@ def _register(console: Console, store: "Store") -> str:
     )
     _register_suite(store)
     return add_version(built.path, NAME, FOLDER / "dataset.yaml")[0]
+
+
+def _console() -> "Console":
+    """Where the demo talks to its user; lines are left whole, as a terminal wraps them and a log should not."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True)
 
 
 def _register_suite(store: "Store") -> None:
@@ -126,8 +132,11 @@ def _run(
     return submission, outcome
 
 
-def _print_gain(console: Console, store: "Store", submission: "Submission") -> None:
+def _print_gain(console: "Console", store: "Store", submission: "Submission") -> None:
     """Before and after, by kind of question, beside what costs nothing; and examples picked by a fixed seed."""
+    from rich.table import Table
+    from rich.text import Text
+
     from ft_assets import identity
     from ft_assets.evals.judging import load_evidence
     from ft_resources.artifacts import Artifacts
@@ -135,7 +144,8 @@ def _print_gain(console: Console, store: "Store", submission: "Submission") -> N
     artifacts = Artifacts(store)
     report = identity.eval_report(artifacts, submission.dataset, submission.recipe)
     evidence, rows = load_evidence(report), _holdout_rows(artifacts, report.read("samples/holdout.parquet"), submission)
-    table = Table(title="exact answers on held-out modules", title_justify="left", box=None, pad_edge=False)
+    console.print("\n[bold]Exact answers on held-out modules:")
+    table = Table(box=None, pad_edge=False)
     for column in ("question", "n", "base", "tuned"):
         table.add_column(column, justify="left" if column == "question" else "right")
     for kind in sorted({row["kind"] for row in rows}):

@@ -1,6 +1,7 @@
 """Where the command line finds its state: settings of the environment win, else everything is below the project."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ def prepare_environment() -> None:
     """Set DAGSTER_HOME, FT_STATE and FT_STORE where they are not, before anything reads them."""
     root = project_root(Path.cwd())
     base = root or Path.cwd()
+    if root is None and "FT_STORE" not in os.environ and not (base / ".ft").exists():
+        # Otherwise somebody in the wrong folder would wonder where everything has gone.
+        print(f"no project here or above; starting an empty store in {base / '.ft'}", file=sys.stderr)
     state = Path(os.environ.setdefault("FT_STATE", str(base / ".ft" / "dagster")))
     os.environ.setdefault("FT_STORE", str(base / ".ft" / "store"))
     # Outside a project Dagster's own defaults apply, which write into its home.

@@ -118,10 +118,22 @@ def test_state_is_kept_below_the_nearest_project(tmp_path: Path, monkeypatch: py
     assert os.environ["FT_STORE"] == str(tmp_path / "project" / ".ft" / "store")
 
 
+def test_a_store_that_starts_outside_a_project_is_announced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        for name in ("DAGSTER_HOME", "FT_STATE", "FT_STORE"):
+            monkeypatch.setenv(name, "x")
+            monkeypatch.delenv(name)
+        prepare_environment()
+    assert capsys.readouterr().err.count(f"starting an empty store in {tmp_path / '.ft'}") == 1
+
+
 def test_help_imports_neither_dagster_nor_mlflow_nor_pydantic() -> None:
     script = (
         "import sys, ft_assets.cli.main\n"
-        "bad = {'dagster', 'mlflow', 'pydantic', 'torch', 'pyarrow', 'obstore'} & set(sys.modules)\n"
+        "bad = {'dagster', 'mlflow', 'pydantic', 'torch', 'pyarrow', 'obstore', 'rich.table'} & set(sys.modules)\n"
         "raise SystemExit(', '.join(bad) or 0)"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -46,6 +46,13 @@ def test_a_download_never_overwrites(ft: Ft, made: Made, tmp_path: Path) -> None
     assert list((tmp_path / "home").iterdir()) == []
 
 
+def test_a_place_that_cannot_be_written_is_one_error_and_no_traceback(ft: Ft, made: Made, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = ft("adapter", "download", LINE, tmp_path / "file" / "adapter")
+    assert result.exit_code == 2
+    assert "cannot be written there" in result.stderr
+
+
 def test_a_damaged_adapter_is_not_downloaded_at_all(project: Project, ft: Ft, made: Made, tmp_path: Path) -> None:
     spoil(project, made["adapter"], "final/weights.bin")
     result = ft("adapter", "download", LINE, tmp_path / "home" / "adapter")
@@ -62,7 +69,7 @@ def test_only_adapters_are_downloaded_and_unknown_lines_are_named(ft: Ft, made: 
 
 
 def test_an_address_that_begins_like_none_or_several_is_refused(ft: Ft, made: Made) -> None:
-    assert "0 artifacts begin like this" in ft("lineage", "acme/adapter/xyz").stderr
+    assert "no artifact begins like this" in ft("lineage", "acme/adapter/xyz").stderr
     assert ft("lineage", "acme/adapter").exit_code == 2
     assert ft("verify", f"acme/adapter/{'0' * 64}").exit_code == 2
 
