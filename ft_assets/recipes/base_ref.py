@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
-_REPO = re.compile(r"^(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}$")
-_REVISION = re.compile(r"^[A-Za-z0-9][\w./-]{0,199}$")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_REPO = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,12 +37,14 @@ BaseReference = FolderPath | FolderDigest | HubRevision
 def parse_base(text: str) -> BaseReference:
     """The reference in ``text``. Raises ValueError with a sentence for anything else."""
     kind, _, rest = text.partition(":")
+    if not rest.isprintable():
+        raise ValueError("holds a character that cannot be seen, such as a line break")
     if kind == "artifact":
         raise ValueError("artifact:<address> bases are not supported yet; use folder: or hub:")
     if kind == "hub" and rest:
         return _parse_hub(rest)
     if kind == "folder" and rest.startswith("sha256:"):
-        if not _DIGEST.match(rest):
+        if not _DIGEST.fullmatch(rest):
             raise ValueError("a folder digest is sha256: and 64 lower-case hexadecimal characters")
         return FolderDigest(digest=rest.removeprefix("sha256:"))
     if kind == "folder" and rest:
@@ -54,6 +56,6 @@ def _parse_hub(text: str) -> HubRevision:
     repo, _, revision = text.partition("@")
     if not revision:
         raise ValueError(f"a Hub base names its revision, such as hub:{repo}@main; it is locked at registration")
-    if not _REPO.match(repo) or not _REVISION.match(revision) or ".." in text:
+    if not _REPO.fullmatch(repo) or not _REVISION.fullmatch(revision) or ".." in text:
         raise ValueError("should be hub:ORG/NAME@REVISION, as the Hub writes them")
     return HubRevision(repo=repo, revision=revision)

@@ -134,7 +134,10 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
     for item in error.errors(include_url=False, include_context=False):
         path = _field_path(item["loc"], value, missing=item["type"] == "missing")
         if item["type"] == "extra_forbidden":
-            refused[path] = f"unknown key; {nearest(str(path[-1]), _known_keys(model_class, path[:-1]))}"
+            written = str(path[-1])
+            # A look-alike letter of another alphabet cannot be seen in the key itself.
+            spelt = "" if written.isascii() else f" (spelt {written!a})"
+            refused[path] = f"unknown key{spelt}; {nearest(written, _known_keys(model_class, path[:-1]))}"
         elif item["type"] == "missing":
             refused[path] = "is missing"
         elif item["msg"].startswith("Input should be "):
@@ -169,7 +172,13 @@ def _field_path(loc: Path, value: Any, *, missing: bool) -> Path:
 
 def _written(path: Path) -> str:
     """``("a", "b", 0, "c")`` as ``a.b[0].c``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+    names = [f"[{part}]" if isinstance(part, int) else f".{_visible(part)}" for part in path]
+    return "".join(names).lstrip(".")
+
+
+def _visible(key: str) -> str:
+    """A key as an error shows it: no control characters, which a terminal would obey."""
+    return key if key.isprintable() else repr(key)
 
 
 def _known_keys(model_class: type[BaseModel], path: Path) -> list[str]:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
+from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.strict import MAX_BYTES, parse_strict, parse_yaml
 from ft_resources.errors import BadRecipe
 
@@ -126,6 +127,18 @@ def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
     assert complaint({"key": "x", "training": {"learning_rat": 1}}) == (
         "training.learning_rat: unknown key; did you mean 'learning_rate'?"
     )
+
+
+def test_a_key_with_a_look_alike_letter_is_shown_so_that_it_can_be_seen() -> None:
+    with pytest.raises(BadRecipe) as caught:
+        parse_strict(Recipe, {"k\u0435y": "a.v1"}, "r.yaml")
+    assert r"unknown key (spelt 'k\u0435y'); did you mean 'key'?" in caught.value.what
+
+
+def test_control_characters_of_a_key_never_reach_the_terminal() -> None:
+    with pytest.raises(BadRecipe) as caught:
+        parse_strict(Recipe, {"\x1b[31mkey": "a.v1"}, "r.yaml")
+    assert "\x1b" not in str(caught.value)
 
 
 def test_an_unlike_key_comes_with_all_known_ones() -> None:
