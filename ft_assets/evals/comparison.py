@@ -28,6 +28,8 @@ from ft_assets.evals.statistics import (
 from ft_resources.errors import UserError
 
 Floats = NDArray[np.float64]
+# exp() of more is infinite. Nats a token; guessing among a million tokens is 14.
+_MOST_NATS = 700.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +106,15 @@ def _perplexity(base: Sequence[HoldoutScore], candidate: Sequence[HoldoutScore],
     tokens = np.array([score.tokens for score in base], float)
     before = np.array([score.nll_sum for score in base])
     after = np.array([score.nll_sum for score in candidate])
-    if not (np.isfinite(before).all() and np.isfinite(after).all()):
-        raise UserError(
-            "the likelihood of an answer is not a finite number",
-            where="holdout",
-            remedy="The candidate's weights have probably diverged: lower the learning rate.",
-        )
+    for whose, sums in (("base", before), ("candidate", after)):
+        if not np.isfinite(sums).all() or (sums / tokens).max() > _MOST_NATS:
+            raise UserError(
+                f"the {whose}'s likelihood of an answer is not a number that has a perplexity",
+                where="holdout",
+                remedy="Choose another base."
+                if whose == "base"
+                else "The candidate's weights have probably diverged: lower the learning rate.",
+            )
 
     def statistic(rows: NDArray[np.int64]) -> Floats:
         count = tokens[rows].sum(axis=1)
