@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from ft_assets import tags
+from ft_assets.cli.environment import prepare_environment
 from ft_assets.submissions.plan import Finish, Launch, RunState, Stage, Wanted, plan
 from ft_assets.submissions.present import present
 from ft_assets.submissions.record import Submission, SubmissionOutcome, find_outcome, finish, submit
@@ -45,7 +46,7 @@ def fine_tune(
         name: ``tenant.name`` that the file becomes a version of.
         policy: the ``dataset.yaml`` that goes with the file.
         store_url: where everything is kept; ``FT_STORE`` or ``.ft/store`` where not given.
-        instance: the Dagster instance that records the runs; the one of ``DAGSTER_HOME`` where not given.
+        instance: the Dagster instance that records the runs; where not given, the one that ``ft`` uses here.
         actor: who asks; the operating system's user where not given.
         on_launch: told of every job before it runs.
 
@@ -56,11 +57,13 @@ def fine_tune(
     Raises:
         UserError: for anything wrong with the dataset, the policy, the recipe or the pair, before any work.
     """
+    if instance is None:
+        prepare_environment()
+        instance = dg.DagsterInstance.get()
     store = Store(store_url or default_store_url())
     actor = actor or getuser()
     dataset_key = _dataset_key(store, dataset, name, policy, actor)
     recipe_key = _recipe_key(store, recipe, actor)
-    instance = instance or dg.DagsterInstance.get()
     submission, _ = submit(
         store,
         dataset=dataset_key,

@@ -1,6 +1,7 @@
 """Adding and showing datasets, recipes and suites, and how mistakes look."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,8 +103,6 @@ def test_a_file_without_a_name_is_told_to_take_one(project: Project, ft: Ft, pai
 
 
 def test_state_is_kept_below_the_nearest_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     for name in ("DAGSTER_HOME", "FT_STATE", "FT_STORE"):
         # Set first, so that what is set below is undone after the test.
         monkeypatch.setenv(name, "x")
@@ -128,6 +127,23 @@ def test_a_store_that_starts_outside_a_project_is_announced_once(
             monkeypatch.delenv(name)
         prepare_environment()
     assert capsys.readouterr().err.count(f"starting an empty store in {tmp_path / '.ft'}") == 1
+
+
+def test_the_python_function_finds_the_projects_state_as_the_command_does(tmp_path: Path) -> None:
+    # Without DAGSTER_HOME it failed in Dagster's own words, after the dataset was added.
+    (tmp_path / "dagster.yaml").write_text("")
+    unset = {name: value for name, value in os.environ.items() if name not in ("DAGSTER_HOME", "FT_STATE", "FT_STORE")}
+    script = "from ft_assets.submissions.run import fine_tune; fine_tune('acme.tickets.v1', 'support.v1')"
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**unset, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+    )
+    assert "UserError" in result.stderr
+    assert "DAGSTER_HOME" not in result.stderr
+    assert (tmp_path / ".ft" / "store").is_dir()
 
 
 def test_help_imports_neither_dagster_nor_mlflow_nor_pydantic() -> None:
