@@ -8,9 +8,12 @@ from dagster import DagsterExecutionInterruptedError
 
 from ft_assets import tags
 from ft_assets.submissions.direct import record_direct_launch
+from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, find_submission
+from ft_assets.submissions.sharing import needed_by_others
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, Ending
 from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.errors import UserError
 from ft_resources.outcomes import POLICIES
 from ft_resources.tracking import default_uri, mirrored
 from ft_resources.work import WorkRequest
@@ -61,11 +64,11 @@ def run_work(
 ) -> Artifact:
     """The artifact that ``request`` names, made in a worker unless it exists.
 
-    When the op is interrupted, a cancel (status CANCELING) stops the work; a run worker that is being shut down
-    (status STARTED) leaves it running, and the retried run attaches.
+    When the op is interrupted, a cancel (status CANCELING) stops the work, unless another submission needs it too; a
+    run worker that is being shut down (status STARTED) leaves it running, and the retried run attaches. Raises
+    UserError where the run's submission was cancelled in the meantime.
     """
-    if "|" in request.label:
-        record_direct_launch(context, store.store, *pair_of(request.label))
+    submission = _submission(context, store, request)
     execution = launcher.execution(store.store)
     actor = context.run.tags.get(tags.ACTOR, "dagster")
     # Around the cancel, so that MLflow learns of it, and so that stopping the work does not wait for MLflow.
@@ -76,13 +79,36 @@ def run_work(
             run = context.instance.get_run_by_id(context.run_id)
             cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)
             if cancelled or tags.FOREGROUND in context.run.tags:
-                context.log.info("cancelled: stopping the work")
-                execution.cancel(request.address, actor=actor)
+                if needed_by_others(store.store, request.address, submission):
+                    context.log.info("cancelled; the work goes on for another submission that needs it")
+                else:
+                    context.log.info("cancelled: stopping the work")
+                    execution.cancel(request.address, actor=actor)
             else:
                 context.log.info("this run worker is going away; the work goes on and the retried run attaches to it")
             raise
     context.log.info("cached, nothing to do" if result.cached else f"made in {result.attempts} attempt(s)")
     return result.artifact
+
+
+def _submission(context: dg.AssetExecutionContext, store: StoreResource, request: WorkRequest) -> Submission | None:
+    """The submission that the run works for, if any.
+
+    Raises UserError where somebody cancelled that of a run in a terminal: Dagster cannot end such a run from elsewhere,
+    and between two pieces of work there is no worker to stop.
+    """
+    run_tags = context.run.tags
+    if tags.SUBMISSION not in run_tags:
+        return record_direct_launch(context, store.store, *pair_of(request.label)) if "|" in request.label else None
+    if tags.TENANT not in run_tags:
+        return None
+    submission = find_submission(store.store, run_tags[tags.TENANT], run_tags[tags.SUBMISSION])
+    if submission is not None and tags.FOREGROUND in run_tags:
+        outcome = find_outcome(store.store, submission)
+        if outcome is not None and outcome.status is SubmissionStatus.CANCELLED:
+            where = f"submission {submission.id}"
+            raise UserError(outcome.reason, where=where, remedy="Ask for the pair again if it is wanted after all.")
+    return submission
 
 
 def common_metadata(artifact: Artifact) -> dict[str, Any]:

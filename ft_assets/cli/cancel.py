@@ -1,6 +1,5 @@
 """``ft cancel``: stop a submission on purpose."""
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +19,7 @@ def cancel(submission: Annotated[str, typer.Argument(help="The submission's id."
     """Stop the work of a submission, unless another one needs it too, and record that it was cancelled."""
     from ft_assets.cli.output import note
     from ft_assets.submissions.record import SubmissionStatus, find_outcome, finish
+    from ft_assets.submissions.sharing import needed_by_others
     from ft_assets.submissions.status import get_submission
     from ft_resources.errors import UserError
     from ft_resources.execution import Execution
@@ -30,12 +30,12 @@ def cancel(submission: Annotated[str, typer.Argument(help="The submission's id."
     outcome = find_outcome(store, found)
     if outcome is not None and outcome.status is not SubmissionStatus.CANCELLED:
         raise UserError(f"it has ended already: {outcome.status}", where=f"submission {submission}")
-    mine, others = _addresses(store, found), _wanted_by_others(store, found)
+    mine = [address for address in _addresses(store, found) if not needed_by_others(store, address, found)]
     # The record first: nothing starts for an ended submission, so what is stopped below stays stopped.
     finish(store, found, SubmissionStatus.CANCELLED, reason=f"cancelled by {actor()}")
     runs = _terminate_runs(open_instance(), found)
     execution = Execution(store=store, launcher=LocalLauncher())
-    stopped = [address for address in mine if address not in others and execution.cancel(address, actor=actor())]
+    stopped = [address for address in mine if execution.cancel(address, actor=actor())]
     print(f"cancelled {submission}")
     note(f"stopped {runs} runs and {len(stopped)} workers")
     for address in stopped:
@@ -46,19 +46,6 @@ def _addresses(store: "Store", submission: "Submission") -> "list[Address]":
     from ft_assets.submissions.status import read_works
 
     return [work.address for work in read_works(store, submission) if work.address is not None and work.running]
-
-
-def _wanted_by_others(store: "Store", submission: "Submission") -> "set[Address]":
-    """What other open submissions wait for; the same base model or dataset may be in the making for many."""
-    from ft_assets.submissions.record import open_submissions
-    from ft_resources.errors import UserError
-
-    wanted: set[Address] = set()
-    for other in open_submissions(store, problems=[]):
-        # One whose records cannot be read waits for nothing.
-        with suppress(UserError):
-            wanted.update(_addresses(store, other) if other.id != submission.id else ())
-    return wanted
 
 
 def _terminate_runs(instance: "dg.DagsterInstance", submission: "Submission") -> int:

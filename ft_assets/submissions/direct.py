@@ -7,7 +7,7 @@ import dagster as dg
 
 from ft_assets import tags
 from ft_assets.keys import DatasetKey
-from ft_assets.submissions.record import submit
+from ft_assets.submissions.record import Submission, submit
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -15,19 +15,21 @@ MAX_PAIRS = 25
 _PAIR_ASSETS = [dg.AssetKey(name) for name in ("token_pack", "checkpoint", "eval_report", "adapter")]
 
 
-def record_direct_launch(context: dg.AssetExecutionContext, store: Store, dataset: str, recipe: str) -> None:
+def record_direct_launch(
+    context: dg.AssetExecutionContext, store: Store, dataset: str, recipe: str
+) -> Submission | None:
     """Record a run that was not launched for a submission as one, if it is meant to end in an adapter.
 
     Raises UserError for a backfill over more pairs than the limit, before anything is done for any of them.
     """
     run = context.run
     if tags.SUBMISSION in run.tags or dg.AssetKey("adapter") not in context.job_def.asset_layer.executable_asset_keys:
-        return
+        return None
     backfill_id = run.tags.get("dagster/backfill", "")
     if backfill_id:
         check_size(context.instance, backfill_id, run.tags)
     DatasetKey.parse(dataset)
-    submit(
+    submission, _ = submit(
         store,
         dataset=dataset,
         recipe=recipe,
@@ -37,6 +39,7 @@ def record_direct_launch(context: dg.AssetExecutionContext, store: Store, datase
         idempotency_key=f"run-{run.root_run_id or run.run_id}",
         run_id=run.root_run_id or run.run_id,
     )
+    return submission
 
 
 def check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: Mapping[str, str]) -> None:

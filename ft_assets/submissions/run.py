@@ -120,6 +120,7 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunS
             tags.SUBMISSION: action.submission.id,
             tags.FOREGROUND: "true",
             tags.ACTOR: action.submission.actor,
+            tags.TENANT: action.submission.tenant,
         },
     )
     if result.success:

@@ -3,11 +3,14 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
+import dagster as dg
 import pytest
 
 from ft_assets import identity
 from ft_assets.cli.live import render
+from ft_assets.submissions.plan import Launch
 from ft_assets.submissions.record import (
     Submission,
     SubmissionOutcome,
@@ -18,12 +21,14 @@ from ft_assets.submissions.record import (
     resubmit_key,
     submit,
 )
+from ft_assets.submissions.run import drive
 from ft_assets.submissions.status import read_works
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import Attempt
+from ft_resources.execution import Execution, RunResult
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
-from ft_resources.work import WorkSpec
+from ft_resources.work import WorkRequest, WorkSpec
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.e2e.project import Project
 
@@ -125,6 +130,48 @@ def test_cancel_leaves_work_that_another_submission_needs(project: Project, ft: 
     assert ft("cancel", asked.id).exit_code == 0
     assert attempt.ending() is None
     assert not attempt.stop_requested()
+
+
+def in_terminal(project: Project) -> Submission:
+    """A submission of the pair as ``ft run`` records it."""
+    wish: dict[str, str] = {"dataset": DATASET, "recipe": RECIPE, "actor": "ann", "idempotency_key": "terminal"}
+    return submit(project.store, origin="cli", driver="caller", **wish)[0]  # type: ignore[arg-type]
+
+
+def test_a_run_in_a_terminal_starts_no_more_work_once_it_is_cancelled(
+    project: Project, pair: Pair, instance: dg.DagsterInstance
+) -> None:
+    """Cancelled between two pieces of work, it had no worker to stop, and went on to train."""
+    submission = in_terminal(project)
+
+    def cancel(_: Launch) -> None:
+        finish(project.store, submission, SubmissionStatus.CANCELLED, reason="cancelled by bob")
+
+    assert drive(project.store, instance, submission, on_launch=cancel).reason == "cancelled by bob"
+    works = read_works(project.store, submission)
+    assert [work.attempt for work in works if work.asset != "raw_dataset"] == [0] * len(works)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_interrupted_run_stops_its_work_unless_another_submission_needs_it(
+    project: Project, ft: Ft, pair: Pair, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """Cancelling a run in the UI failed whoever waited for the same base model or dataset."""
+    if shared:
+        ft("recipe", "add", project.recipe("other.v1"))
+        ft("submit", DATASET, "other.v1")
+    attempts: list[Attempt] = []
+
+    def interrupted(self: Execution, request: WorkRequest, **_: object) -> RunResult:
+        attempts.append(Attempt(project.store, request.address, 1))
+        attempts[-1].claim("ann")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Execution, "run", interrupted)
+    with suppress(KeyboardInterrupt):
+        drive(project.store, instance, in_terminal(project))
+    assert attempts[0].address.asset == "dataset"
+    assert attempts[0].stop_requested() is not shared
 
 
 def test_what_has_ended_cannot_be_cancelled(project: Project, ft: Ft, asked: Submission) -> None:
