@@ -40,11 +40,11 @@ def adapter(
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
-            **common_metadata(artifact),
             "line": artifact.facts["line"],
-            "scores": dg.MetadataValue.md(score_table(load_evidence(report))),
             "gates": dg.MetadataValue.md(verdict_table(verdicts)),
+            "scores": dg.MetadataValue.md(score_table(load_evidence(report))),
             "lineage": dg.MetadataValue.md(lineage_list(lineage(store.artifacts, artifact.address))),
+            **common_metadata(artifact),
         },
     )
 

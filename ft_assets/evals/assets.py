@@ -33,13 +33,15 @@ def eval_report(
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
-            **common_metadata(artifact),
-            "scores": dg.MetadataValue.md(score_table(evidence)),
             "gates": dg.MetadataValue.md(verdict_table(verdicts)),
+            "scores": dg.MetadataValue.md(score_table(evidence)),
             "holdout_rows": evidence.rows,
+            "holdout_rows_too_long": evidence.too_long,
             "majority_rate": evidence.majority_rate,
             "never_seen_rate": evidence.never_seen_rate,
             **{f"candidate_{name}": metric.candidate for name, metric in evidence.holdout.items()},
-            "report": dg.MetadataValue.path(artifact.location(REPORT_PAGE)),
+            # As a browser takes it, where the store is this machine's disk.
+            "report": dg.MetadataValue.path(f"{artifact.store.url}/{artifact.location(REPORT_PAGE)}"),
+            **common_metadata(artifact),
         },
     )

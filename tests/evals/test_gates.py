@@ -137,6 +137,14 @@ def test_scores_that_contradict_their_difference_cannot_be_read(path: tuple[str 
         read_evidence(json.dumps(broken).encode(), "report.json")
 
 
+def test_an_interval_beside_its_difference_cannot_be_read() -> None:
+    # A drop of 5 points whose interval claims a gain would be judged by the interval alone.
+    report = make_evidence(suites={SUITE: suite_evidence(0.5, 0.49)}).model_dump(mode="json")
+    report["suites"][SUITE]["interval_points"] = [3.0, 4.0]
+    with pytest.raises(BadEvidence, match="interval contradicts"):
+        read_evidence(json.dumps(report).encode(), "report.json")
+
+
 def test_good_evidence_survives_being_written_and_read() -> None:
     evidence = make_evidence()
     assert read_evidence(canonical_json(evidence.model_dump(mode="json")), "x") == evidence
