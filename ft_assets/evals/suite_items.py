@@ -37,9 +37,14 @@ def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
         reader = _Reader(task, columns)
     except TemplateError as error:
         raise unreadable(error, rows[0][0]) from error
-    for where, row in rows:
+    asks_for_the_question = False
+    for number, (where, row) in enumerate(rows):
         try:
-            choices, answer = reader.read(row)
+            if number == 0:
+                # The first item decides for lm-eval whether questions are chosen and not answers (as in Winogrande).
+                asks_for_the_question = isinstance(reader.question(row), int)
+            choices = reader.choices(row)
+            answer = reader.question(row) if asks_for_the_question else reader.target(row)
         except (TemplateError, *_UNREADABLE) as error:
             raise unreadable(error, where) from error
         require_answer(choices, answer, where)
@@ -109,27 +114,33 @@ class _Reader:
             if isinstance(text, str) and text not in columns
         }
 
-    def read(self, row: Row) -> tuple[Any, Any]:
-        """(choices, right answer)."""
-        # A column that a row leaves out is null in it once the whole file is a table.
-        whole = dict.fromkeys(self._columns) | row
-        question = self._field(self._task.doc_to_text, whole)
-        choices = self._field(self._task.doc_to_choice, whole)
-        if isinstance(choices, str) and self._task.doc_to_choice in self._templates:
-            choices = ast.literal_eval(choices)
-        if isinstance(question, int):
-            return choices, question  # The question is chosen, not its answer (as in Winogrande).
-        answer = self._field(self._task.doc_to_target, whole)
-        if isinstance(answer, str) and self._task.doc_to_target in self._templates:
-            answer = int(answer) if answer.isdigit() else answer
-            if isinstance(answer, str) and answer.startswith("[") and answer.endswith("]"):
-                answer = ast.literal_eval(answer)
-        return choices, answer
+    def question(self, row: Row) -> Any:
+        """The question, or the index of the right one among the choices."""
+        return _as_index(self._field(self._task.doc_to_text, row), self._task.doc_to_text in self._templates)
+
+    def choices(self, row: Row) -> Any:
+        """What there is to choose from."""
+        found = self._field(self._task.doc_to_choice, row)
+        return ast.literal_eval(found) if self._task.doc_to_choice in self._templates else found
+
+    def target(self, row: Row) -> Any:
+        """The right choice's index or text, or several indices."""
+        rendered = self._task.doc_to_target in self._templates
+        found = _as_index(self._field(self._task.doc_to_target, row), rendered)
+        several = rendered and isinstance(found, str) and found.startswith("[") and found.endswith("]")
+        return ast.literal_eval(found) if several else found
 
     def _field(self, setting: Any, row: Row) -> Any:
         if not isinstance(setting, str):
             return setting
-        return row[setting] if setting in self._columns else self._templates[setting].render(row)
+        # A column that a row leaves out is null in it once the whole file is a table.
+        whole = dict.fromkeys(self._columns) | row
+        return whole[setting] if setting in self._columns else self._templates[setting].render(whole)
+
+
+def _as_index(value: Any, rendered: bool) -> Any:
+    """Jinja gives texts; one of digits alone means a number to lm-eval."""
+    return int(value) if rendered and isinstance(value, str) and value.isdigit() else value
 
 
 def _regex_replace(string: str, pattern: str, repl: str, count: int = 0) -> str:

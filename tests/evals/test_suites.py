@@ -168,6 +168,7 @@ def test_items_that_lm_eval_would_score_as_wrong_for_every_model_are_refused(
         ({"doc_to_choice": "{{choices}}", "doc_to_text": ""}, {}),
         ({"doc_to_choice": ["odd", "even"], "doc_to_target": 1}, {}),
         ({"doc_to_text": "answer", "doc_to_target": "question"}, {}),
+        ({"doc_to_text": "{{answer}}", "doc_to_target": "{{question}}"}, {}),
     ],
 )
 def test_every_way_of_naming_the_answer_that_lm_eval_has_is_understood(
