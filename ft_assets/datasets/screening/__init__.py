@@ -1,0 +1,1 @@
+"""What should not be learned: personal data, secrets, and (opt-in) what a classifier objects to."""

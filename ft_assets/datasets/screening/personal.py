@@ -1,0 +1,166 @@
+"""Personal data and secrets in texts: where they are, and placeholders in their place."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ft_assets.datasets.policy import PersonalDataSettings
+from ft_assets.datasets.screening import addresses, payment, phones, secrets
+from ft_assets.datasets.screening.candidates import (
+    ASSIGNMENT,
+    EMAIL,
+    IBAN,
+    IPV6,
+    NUMBER,
+    PEM,
+    TOKEN,
+    URL,
+    Candidates,
+    find_candidates,
+    text_buffers,
+)
+from ft_assets.datasets.screening.folding import fold
+from ft_assets.datasets.screening.found import FINDINGS, Screened, Span, without_overlaps
+from ft_assets.datasets.screening.replacing import replace
+
+
+def screen(texts: pa.StringArray, settings: PersonalDataSettings) -> Screened:
+    """Look for ``settings.types`` in ``texts`` (no nulls); with action ``scrub``, put placeholders in their place.
+
+    A pure function of each text by itself. Of overlapping findings one holds (``found.PRIORITY``), whether its type
+    is asked for or not: a card number is no phone number, even if only phone numbers are looked for.
+    """
+    index: list[int] = []
+    types: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    changed: list[tuple[int, str]] = []
+    if settings.action != "off":
+        for at, raw, found in _spans(texts, settings):
+            spans = [span for span in found if span.type in settings.types]
+            index += [at] * len(spans)
+            types += [span.type for span in spans]
+            places = _code_points(raw, spans)
+            starts += places[::2]
+            ends += places[1::2]
+            if spans and settings.action == "scrub":
+                changed.append((at, replace(raw, spans).decode()))
+    findings = pa.record_batch(
+        [
+            pa.array(index, pa.int32()),
+            pa.array(types, pa.string()),
+            pa.array(starts, pa.int32()),
+            pa.array(ends, pa.int32()),
+        ],
+        schema=FINDINGS,
+    )
+    return Screened(_replaced(texts, changed), findings)
+
+
+def _spans(texts: pa.StringArray, settings: PersonalDataSettings) -> Iterator[tuple[int, bytes, list[Span]]]:
+    """(index, UTF-8, findings in bytes) of each text with findings, by index."""
+    places = find_candidates(texts)
+    offsets, data = text_buffers(texts)
+    results = []
+    for at, kinds, begins, stops in _by_text(places):
+        raw = data[offsets[at] : offsets[at + 1]].tobytes()
+        spans = without_overlaps(_recognise(raw, kinds, begins, stops, settings))
+        if spans:
+            results.append((at, raw, spans))
+    if len(places.fold):
+        results += _folded(texts, places.fold.tolist(), settings)
+        results.sort(key=lambda result: result[0])
+    yield from results
+
+
+def _by_text(places: Candidates) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
+    """(index, kinds, starts, ends) of the candidates of each text that has any."""
+    if not len(places.index):
+        return
+    cuts = np.flatnonzero(np.diff(places.index)) + 1
+    kinds, starts, ends = places.kind.tolist(), places.start.tolist(), places.end.tolist()
+    bounds = [0, *cuts.tolist(), len(kinds)]
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        yield int(places.index[low]), kinds[low:high], starts[low:high], ends[low:high]
+
+
+def _recognise(
+    raw: bytes, kinds: list[int], starts: list[int], ends: list[int], settings: PersonalDataSettings
+) -> Iterator[Span]:
+    done = 0
+    for kind, start, end in zip(kinds, starts, ends, strict=True):
+        if kind == NUMBER:
+            if end - start >= 12:
+                yield from payment.find_cards(raw, start, end)
+            if b"." in raw[start:end]:
+                yield from addresses.find_ipv4(raw, start, end)
+            if "phone" in settings.types:
+                yield from phones.find_phones(raw, start, end, settings.phone_region)
+        elif kind == EMAIL:
+            yield from addresses.find_emails(raw, start, raw.index(b"@", start), end)
+        elif kind == IBAN:
+            yield from payment.find_ibans(raw, start, end)
+        elif kind == IPV6:
+            yield from addresses.find_ipv6(raw, start, end)
+        elif kind == TOKEN:
+            yield from secrets.find_tokens(raw, start, end)
+        elif kind == ASSIGNMENT:
+            yield from secrets.find_assignments(raw, start)
+        elif kind == URL:
+            yield from secrets.find_url_passwords(raw, start)
+        elif kind == PEM and start >= done:
+            for span in secrets.find_private_keys(raw, start):
+                done = span.end
+                yield span
+
+
+def _folded(
+    texts: pa.StringArray, indices: list[int], settings: PersonalDataSettings
+) -> list[tuple[int, bytes, list[Span]]]:
+    """The findings in texts that must be folded to be read, at their places in the texts as they are."""
+    originals = [texts[at].as_py() for at in indices]
+    looked_at = [fold(text) for text in originals]
+    places = find_candidates(pa.array([text for text, _ in looked_at], pa.string()))
+    results = []
+    for at, kinds, begins, stops in _by_text(places):
+        text, positions = looked_at[at]
+        raw = text.encode()
+        spans = without_overlaps(_recognise(raw, kinds, begins, stops, settings))
+        if not spans:
+            continue
+        points = np.array(_code_points(raw, spans))
+        if positions is not None:
+            # The end is behind the last character that counts, not before the next one.
+            points[::2] = positions[points[::2]]
+            points[1::2] = positions[points[1::2] - 1] + 1
+        original = originals[at]
+        lengths = np.concatenate([[0], np.cumsum([len(letter.encode()) for letter in original])])
+        places_in = lengths[points].tolist()
+        spans = [
+            Span(start, end, span.type) for start, end, span in zip(places_in[::2], places_in[1::2], spans, strict=True)
+        ]
+        results.append((indices[at], original.encode(), spans))
+    return results
+
+
+def _code_points(raw: bytes, spans: list[Span]) -> list[int]:
+    """Starts and ends of ``spans`` in turn, as numbers of code points before them."""
+    if raw.isascii():
+        return [place for span in spans for place in span[:2]]
+    places, points, at = [], 0, 0
+    for span in spans:
+        for place in span[:2]:
+            points += len(raw[at:place].decode())
+            at = place
+            places.append(points)
+    return places
+
+
+def _replaced(texts: pa.StringArray, changed: list[tuple[int, str]]) -> pa.StringArray:
+    if not changed:
+        return texts
+    mask = np.zeros(len(texts), np.bool_)
+    mask[[at for at, _ in changed]] = True
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array([text for _, text in changed], pa.string()))
