@@ -4,12 +4,15 @@ import re
 from collections.abc import Iterator
 
 from ft_assets.datasets.screening.boundaries import ends_word, starts_word
-from ft_assets.datasets.screening.candidates import IBAN_LENGTHS
+from ft_assets.datasets.screening.tables import IBAN_LENGTHS
 from ft_assets.datasets.screening.found import Span
 
 _DIGITS = re.compile(rb"[0-9]+")
 _MAX_CARD = 19
 # Groups as cards are printed and typed: one, or a first group of four.
+_SPOKEN = re.compile(
+    rb"\b(?:cards?|cc|visa|master ?card|maestro|amex|american express|credit|debit)\b[^0-9]{0,24}$", re.IGNORECASE
+)
 _SHAPES = re.compile(r"\d+|4,4,4,4(,[1-3])?|4,6,[45]|4,4,4,1|4,4,5|4,4,4")
 
 # First digits (from, to) and lengths, by issuer (ISO/IEC 7812; the ranges that the networks publish).
@@ -53,8 +56,9 @@ def find_cards(raw: bytes, start: int, end: int) -> Iterator[Span]:
     """Card numbers in the run of digits and separators ``raw[start:end]``.
 
     12 (Maestro) to 19 digits with an issuer's prefix and length and a right check digit (Luhn, US patent 2,950,048),
-    in one piece or in the groups that are printed on cards, with single spaces or hyphens. Not part of a word, of a
-    decimal number, or of a longer row of groups: a tenth of all numbers has a right check digit.
+    in one piece or in the groups that are printed on cards, with single spaces or hyphens. Where a card is spoken of
+    right before, the check digit suffices, as issuers' ranges move. Not part of a word, of a decimal number, or behind
+    a plus sign: a tenth of all numbers has a right check digit.
     """
     groups = [match.span() for match in _DIGITS.finditer(raw, start, end)]
     first = 0
@@ -72,6 +76,7 @@ def _card_from(raw: bytes, groups: list[tuple[int, int]], first: int) -> int:
     begin = groups[first][0]
     if not _may_begin(raw, begin):
         return first
+    spoken = _SPOKEN.search(raw, max(0, begin - 48), begin) is not None
     separator = b""
     sizes = ""
     digits = b""
@@ -87,8 +92,10 @@ def _card_from(raw: bytes, groups: list[tuple[int, int]], first: int) -> int:
         if len(digits) > _MAX_CARD:
             break
         sizes = f"{sizes},{high - low}" if sizes else str(high - low)
-        if len(digits) >= 12 and _SHAPES.fullmatch(sizes) and _may_end(raw, high) and is_card(digits.decode()):
-            best = at + 1
+        if len(digits) >= 12 and _SHAPES.fullmatch(sizes) and _may_end(raw, high):
+            number = digits.decode()
+            if has_luhn(number) and (spoken or has_issuer(number)):
+                best = at + 1
     return best
 
 
@@ -103,15 +110,13 @@ def _may_end(raw: bytes, at: int) -> bool:
     return ends_word(raw, at) and not (raw[at : at + 1] in (b".", b",") and raw[at + 1 : at + 2].isdigit())
 
 
-def is_card(digits: str) -> bool:
-    """Whether ``digits`` have an issuer's prefix and length, and a right check digit."""
-    for low, high, lengths in _ISSUERS:
-        if len(digits) in lengths and low <= digits[: len(low)] <= high:
-            return _luhn(digits)
-    return False
+def has_issuer(digits: str) -> bool:
+    """Whether ``digits`` begin with an issuer's prefix and have one of its lengths."""
+    return any(len(digits) in lengths and low <= digits[: len(low)] <= high for low, high, lengths in _ISSUERS)
 
 
-def _luhn(digits: str) -> bool:
+def has_luhn(digits: str) -> bool:
+    """Whether the last digit is the check digit of the others."""
     doubled = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
     total = sum(int(digit) for digit in digits[-1::-2]) + sum(doubled[int(digit)] for digit in digits[-2::-2])
     return total % 10 == 0
@@ -130,6 +135,6 @@ def find_ibans(raw: bytes, start: int, end: int) -> Iterator[Span]:
 
 def is_iban(text: str) -> bool:
     """Whether ``text`` (upper case, no separators) has its country's length and right check digits."""
-    if str(len(text)) != IBAN_LENGTHS.get(text[:2]) or not text[2:4].isdigit():
+    if len(text) != IBAN_LENGTHS.get(text[:2]) or not text[2:4].isdigit():
         return False
     return int("".join(str(int(letter, 36)) for letter in text[4:] + text[:4])) % 97 == 1

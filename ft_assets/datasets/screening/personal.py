@@ -1,6 +1,7 @@
 """Personal data and secrets in texts: where they are, and placeholders in their place."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -8,22 +9,11 @@ import pyarrow.compute as pc
 
 from ft_assets.datasets.policy import PersonalDataSettings
 from ft_assets.datasets.screening import addresses, payment, phones, secrets
-from ft_assets.datasets.screening.candidates import (
-    ASSIGNMENT,
-    EMAIL,
-    IBAN,
-    IPV6,
-    NUMBER,
-    PEM,
-    TOKEN,
-    URL,
-    Candidates,
-    find_candidates,
-    text_buffers,
-)
+from ft_assets.datasets.screening.candidates import Candidates, find_candidates, text_buffers
 from ft_assets.datasets.screening.folding import fold
 from ft_assets.datasets.screening.found import FINDINGS, Screened, Span, without_overlaps
 from ft_assets.datasets.screening.replacing import replace
+from ft_assets.datasets.screening.tables import ASSIGNMENT, EMAIL, IBAN, IPV6, NUMBER, PEM, TOKEN, URL
 
 
 def screen(texts: pa.StringArray, settings: PersonalDataSettings) -> Screened:
@@ -82,7 +72,7 @@ def _by_text(places: Candidates) -> Iterator[tuple[int, list[int], list[int], li
     cuts = np.flatnonzero(np.diff(places.index)) + 1
     kinds, starts, ends = places.kind.tolist(), places.start.tolist(), places.end.tolist()
     bounds = [0, *cuts.tolist(), len(kinds)]
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         yield int(places.index[low]), kinds[low:high], starts[low:high], ends[low:high]
 
 
@@ -105,7 +95,7 @@ def _recognise(
         elif kind == IPV6:
             yield from addresses.find_ipv6(raw, start, end)
         elif kind == TOKEN:
-            yield from secrets.find_tokens(raw, start, end)
+            yield from secrets.find_token(raw, start)
         elif kind == ASSIGNMENT:
             yield from secrets.find_assignments(raw, start)
         elif kind == URL:

@@ -27,7 +27,7 @@ _CERTAIN = (
     rb"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}",  # SendGrid
     rb"shpat_[0-9a-fA-F]{32}",  # Shopify
     rb"dop_v1_[0-9a-f]{64}",  # DigitalOcean
-    rb"eyJ[A-Za-z0-9_-]{10,4096}\.eyJ[A-Za-z0-9_-]{10,8192}\.[A-Za-z0-9_-]{10,1024}",  # JSON web token (RFC 7519)
+    rb"(?<![-.])eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,8192}+\.[A-Za-z0-9_-]{10,1024}",  # JSON web token (RFC 7519)
     rb"sk-(?:proj-|svcacct-|admin-|ant-[a-z0-9]{2,8}-|or-v1-)?[A-Za-z0-9_-]{20,255}",  # OpenAI, Anthropic and others
 )
 _TOKEN = re.compile(START + rb"(?:" + rb"|".join(rb"(?:%s)" % form for form in _CERTAIN) + rb")" + END)
@@ -35,15 +35,17 @@ _TOKEN = re.compile(START + rb"(?:" + rb"|".join(rb"(?:%s)" % form for form in _
 _MIN_TOKEN_ENTROPY = 3.0
 
 
-def find_tokens(raw: bytes, start: int, end: int) -> Iterator[Span]:
-    """Tokens of known form in ``raw[start:end]``: random enough, and with a digit where the prefix is only ``sk-``."""
-    for match in _TOKEN.finditer(raw, start, end):
-        value = match.group()
-        if entropy(value) < _MIN_TOKEN_ENTROPY:
-            continue
-        if value.startswith(b"sk-") and not (_has_digit(value) and entropy(value) >= 3.5):
-            continue
-        yield Span(match.start(), match.end(), "secret")
+def find_token(raw: bytes, start: int) -> Iterator[Span]:
+    """The token of known form at ``start``: random enough, and with a digit where the prefix is only ``sk-``."""
+    match = _TOKEN.match(raw, start)
+    if match is None:
+        return
+    value = match.group()
+    if entropy(value) < _MIN_TOKEN_ENTROPY:
+        return
+    if value.startswith(b"sk-") and not (_has_digit(value) and entropy(value) >= 3.5):
+        return
+    yield Span(match.start(), match.end(), "secret")
 
 
 _NAME = re.compile(
