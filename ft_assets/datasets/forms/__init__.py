@@ -1,0 +1,1 @@
+"""From lines of JSON in any known form to canonical examples: recognition, validation, Unicode and line ends, keys."""

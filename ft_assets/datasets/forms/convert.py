@@ -1,0 +1,204 @@
+"""From one JSON object in one of the known forms to an example: recognition by fields, and conversion."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ft_assets.datasets.forms.preference import read_pair
+from ft_assets.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.datasets.forms.settings import FORM_FIELDS, FormSettings
+from ft_assets.datasets.forms.texts import TYPES, TextReader, clean, is_blank
+from ft_assets.datasets.forms.tools import read_tools
+from ft_assets.datasets.forms.turns import NAME, Turn, check_order, read_turns
+from ft_assets.recipes.strict import nearest
+
+MAX_KIND_CHARACTERS = 100
+MAX_PAGE = 2**31 - 1
+
+
+@dataclass(kw_only=True, slots=True)
+class Converted:
+    """An example as EXAMPLES has it; ``unused`` are the row's fields, other than null, that were not looked at."""
+
+    form: str
+    messages: list[Turn] = field(default_factory=list)
+    chosen: list[Turn] = field(default_factory=list)
+    rejected: list[Turn] = field(default_factory=list)
+    text: str = ""
+    tools: str = ""
+    group: str = ""
+    kind: str = ""
+    page: int = 0
+    unused: tuple[str, ...] = ()
+    changed: bool = False
+
+
+def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
+    """The example in ``row``. Raises RowProblem that names the field (as the form calls it), never its text."""
+    form = _form_of(row, settings)
+    fields = {*FORM_FIELDS[form].needs, *FORM_FIELDS[form].may_have, "kind"}
+    value = {name: row[settings.source(name)] for name in fields if settings.source(name) in row}
+    texts = TextReader()
+    result = Converted(form=form)
+    _CONVERT[form](value, result, texts)
+    known = {settings.source(name) for name in fields}
+    if form == "text" and isinstance(row.get("source"), str) and _is_page(row.get("page")):
+        # What intake makes of books and PDFs: pieces of one source belong together.
+        result.group, result.page = clean(_plain(row["source"])), row["page"]
+        known |= {"source", "page"}
+    if settings.group_by is not None:
+        result.group = _group(row.get(settings.group_by), settings.group_by)
+        known.add(settings.group_by)
+    result.kind = _kind(value.get("kind"))
+    result.changed = texts.changed
+    result.unused = tuple(sorted(name for name, item in row.items() if name not in known and item is not None))
+    return result
+
+
+def _form_of(row: dict[str, Any], settings: FormSettings) -> str:
+    """The form that the policy names, or the first whose fields are all there (and not null, if one is so)."""
+    if settings.form != "auto":
+        for name in FORM_FIELDS[settings.form].needs:
+            if settings.source(name) not in row:
+                raise RowProblem(Reason.WRONG_TYPE, name, _missing(settings.source(name), row))
+        return settings.form
+    present = {name for form in FORM_FIELDS.values() for name in form.needs if settings.source(name) in row}
+    filled = {name for name in present if row[settings.source(name)] is not None}
+    for there in (filled, present):
+        for name, form in FORM_FIELDS.items():
+            if there.issuperset(form.needs) and (name != "text" or there == {"text"}):
+                return name
+    raise RowProblem(Reason.UNKNOWN_SCHEMA, "", _unknown(row, settings, present))
+
+
+def _missing(name: str, row: dict[str, Any]) -> str:
+    hint = nearest(name, [key for key in row if NAME.fullmatch(key)])
+    return f"this field is missing; {hint}" if hint.startswith("did you mean") else "this field is missing"
+
+
+def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> str:
+    """What the row has and what it should have, with a hint where a field is nearly right."""
+    if "text" in present:
+        others = ", ".join(sorted(present - {"text"}))
+        return f"the row has text beside {others}: name the form, and map its fields, in the dataset policy"
+    wanted = sorted({settings.source(name) for form in FORM_FIELDS.values() for name in form.needs})
+    names = [key for key in row if NAME.fullmatch(key)][:6]
+    for name in names:
+        hint = nearest(name, [one for one in wanted if one not in row])
+        if name not in wanted and hint.startswith("did you mean"):
+            return f"the row has {name!r}; {hint}"
+    has = ", ".join(names) if names else "none that can be shown"
+    forms = "; ".join(" and ".join(settings.source(one) for one in form.needs) for form in FORM_FIELDS.values())
+    return f"the row's fields ({has}) fit none of: {forms}"
+
+
+def _messages(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    result.messages = read_turns(value["messages"], "messages", texts)
+    check_order(result.messages, _names("messages", result.messages))
+    for name in ("tools", "functions"):
+        result.tools = result.tools or read_tools(value.get(name), name)
+
+
+def _sharegpt(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    turns = read_turns(value["conversations"], "conversations", texts, sharegpt=True)
+    system = _system(value, texts)
+    result.messages = system + turns
+    check_order(result.messages, ["system"] * len(system) + _names("conversations", turns))
+    result.tools = read_tools(value.get("tools"), "tools")
+
+
+def _prompt(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    prompt, completion = value["prompt"], value["completion"]
+    system = _system(value, texts)
+    if isinstance(prompt, list) and isinstance(completion, list):
+        before = read_turns(prompt, "prompt", texts)
+        after = read_turns(completion, "completion", texts)
+        names = _names("prompt", before) + _names("completion", after)
+        check_order([*system, *before], ["system"] * len(system) + _names("prompt", before), prompt_only=True)
+        result.messages = system + before + after
+        check_order(result.messages, ["system"] * len(system) + names)
+    elif isinstance(prompt, list) or isinstance(completion, list):
+        name, other = ("completion", "prompt") if isinstance(prompt, list) else ("prompt", "completion")
+        problem = f"this should be a list of turns as {other} is, not {TYPES[type(value[name])]}"
+        raise RowProblem(Reason.WRONG_TYPE, name, problem)
+    else:
+        result.messages = [
+            *system,
+            Turn("user", texts.text(prompt, "prompt")),
+            Turn("assistant", texts.text(completion, "completion")),
+        ]
+    result.tools = read_tools(value.get("tools"), "tools")
+
+
+def _alpaca(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    """Instruction and input are one user turn with a blank line between them; the input may be absent or blank."""
+    system = _system(value, texts)
+    instruction = texts.text(value["instruction"], "instruction")
+    if value.get("input") is not None:
+        more = texts.maybe_empty(value["input"], "input")
+        if not is_blank(more):
+            instruction += "\n\n" + more
+    output = texts.text(value["output"], "output")
+    result.messages = [*system, Turn("user", instruction), Turn("assistant", output)]
+
+
+def _preference(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    system = _system(value, texts)
+    result.messages, result.chosen, result.rejected = read_pair(
+        value.get("prompt"), value["chosen"], value["rejected"], system, texts
+    )
+    result.tools = read_tools(value.get("tools"), "tools")
+
+
+def _text(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    result.text = texts.text(value["text"], "text")
+
+
+_CONVERT: Mapping[str, Callable[[dict[str, Any], Converted, TextReader], None]] = MappingProxyType(
+    {
+        "messages": _messages,
+        "sharegpt": _sharegpt,
+        "preference": _preference,
+        "prompt/completion": _prompt,
+        "alpaca": _alpaca,
+        "text": _text,
+    }
+)
+
+
+def _system(value: dict[str, Any], texts: TextReader) -> list[Turn]:
+    """The system turn in a field of its own; null and blank ones are none."""
+    if value.get("system") is None:
+        return []
+    text = texts.maybe_empty(value["system"], "system")
+    return [] if is_blank(text) else [Turn("system", text)]
+
+
+def _names(where: str, turns: list[Turn]) -> list[str]:
+    return [f"{where}[{index}]" for index in range(len(turns))]
+
+
+def _is_page(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_PAGE
+
+
+def _plain(text: str) -> str:
+    """``text`` without halves of surrogate pairs, for labels that are not learned from."""
+    return text.encode(errors="ignore").decode()
+
+
+def _group(value: Any, name: str) -> str:
+    """The group as text: numbers are written out, so 7 and "7" are one group."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or _plain(value) != value or is_blank(value):
+        problem = "split.group_by names this field, and this row has no text or whole number in it"
+        raise RowProblem(Reason.NO_GROUP, name, problem)
+    return clean(value)
+
+
+def _kind(value: Any) -> str:
+    """The optional label that scores are broken down by; whatever is not a plain short text counts as none."""
+    plain = isinstance(value, str) and len(value) <= MAX_KIND_CHARACTERS and _plain(value) == value
+    return clean(value) if plain else ""

@@ -1,0 +1,72 @@
+"""From one line of bytes to one JSON object, or the exact reason why not."""
+
+import json
+import math
+import re
+from typing import Any
+
+from ft_assets.datasets.forms.reasons import Reason, RowProblem
+
+MAX_ROW_BYTES = 16 << 20
+MAX_DEPTH = 100
+_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|([\]}])')
+
+
+def decode_line(line: bytes, *, ended: bool) -> dict[str, Any]:
+    """The one JSON object in ``line``; ``ended`` is whether a line end followed (it does not in a file cut off).
+
+    Stricter than ``json.loads``: no repeated keys, NaN, Infinity or numbers beyond a float, no more than 100 levels.
+    """
+    if len(line) > MAX_ROW_BYTES:
+        raise RowProblem(Reason.TOO_LONG, "", f"the row is longer than {MAX_ROW_BYTES >> 20} MiB")
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = f"byte {error.start + 1} of the row (0x{line[error.start]:02x})"
+        raise RowProblem(Reason.NOT_UTF8, "", f"{place} is not UTF-8") from None
+    # The parser's own limit depends on how deep the stack already is, which must not decide about rows.
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
+        raise RowProblem(Reason.NOT_JSON, "", "the row's JSON is nested too deeply")
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        cut = "" if ended else "; the file ends here without a line end, so it may have been cut off"
+        problem = f"the row is not valid JSON at character {error.pos + 1} ({error.msg}){cut}"
+        raise RowProblem(Reason.NOT_JSON, "", problem) from None
+    except ValueError:  # what Python's int() says of thousands of digits
+        raise RowProblem(Reason.NOT_JSON, "", "the row has a number with too many digits") from None
+    if not isinstance(value, dict):
+        raise RowProblem(Reason.NOT_JSON, "", "the row is JSON but not an object ({…})")
+    return value
+
+
+def _depth(line: bytes) -> int:
+    depth = deepest = 0
+    for match in _STRUCTURE.finditer(line):
+        if match[1]:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif match[2]:
+            depth -= 1
+    return deepest
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise RowProblem(Reason.NOT_JSON, "", "an object of the row has the same key twice")
+    return value
+
+
+def _refuse_constant(word: str) -> None:
+    raise RowProblem(Reason.NOT_JSON, "", f"the row has {word}, which is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise RowProblem(Reason.NOT_JSON, "", "the row has a number that is too large")
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)

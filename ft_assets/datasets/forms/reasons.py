@@ -1,0 +1,59 @@
+"""Why a row is not kept, in a word for machines and in words for people."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a row is left out, at whatever step; the keys of the report's counts."""
+
+    NOT_UTF8 = "not_utf8"
+    NOT_JSON = "not_json"
+    TOO_LONG = "too_long"
+    UNKNOWN_SCHEMA = "unknown_schema"
+    WRONG_TYPE = "wrong_type"
+    EMPTY_TEXT = "empty_text"
+    BAD_TEXT = "bad_text"
+    ROLE_ORDER = "role_order"
+    TOOL_CALLS = "tool_calls"
+    SAME_ANSWERS = "same_answers"
+    NO_GROUP = "no_group"
+    MIXED_KINDS = "mixed_kinds"
+    DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near_duplicate"
+    CONTAMINATED = "contaminated"
+    HOLDOUT_OVERLAP = "holdout_overlap"
+    LOW_QUALITY = "low_quality"
+    TOXIC = "toxic"
+    BALANCED_OUT = "balanced_out"
+
+
+REASONS: dict[Reason, str] = {
+    Reason.NOT_UTF8: "bytes that are not UTF-8 text",
+    Reason.NOT_JSON: "not one JSON object on one line",
+    Reason.TOO_LONG: "longer than one row may be",
+    Reason.UNKNOWN_SCHEMA: "fields of no known form",
+    Reason.WRONG_TYPE: "a field that is missing or of the wrong type",
+    Reason.EMPTY_TEXT: "a text with nothing in it",
+    Reason.BAD_TEXT: "a text that cannot be written as Unicode",
+    Reason.ROLE_ORDER: "turns in an order that cannot be learned from",
+    Reason.TOOL_CALLS: "tool calls and their results that do not fit together",
+    Reason.SAME_ANSWERS: "a chosen answer that does not differ from the rejected one",
+    Reason.NO_GROUP: "no value to keep its group together by",
+    Reason.MIXED_KINDS: "another kind of data (chat, preference, text) than the rows before",
+    Reason.DUPLICATE: "the same text as an earlier row",
+    Reason.NEAR_DUPLICATE: "nearly the same text as an earlier row",
+    Reason.CONTAMINATED: "text of a test that the model is measured on",
+    Reason.HOLDOUT_OVERLAP: "text that your own holdout has, too",
+    Reason.LOW_QUALITY: "a quality heuristic that the policy filters by",
+    Reason.TOXIC: "flagged by the toxicity classifier",
+    Reason.BALANCED_OUT: "more rows of a category than the balance allows",
+}
+"""Each reason as the report page words it."""
+
+
+class RowProblem(Exception):
+    """One row cannot be used. ``field`` is a path such as ``messages[2].role``; ``problem`` never quotes the text."""
+
+    def __init__(self, reason: Reason, field: str, problem: str) -> None:
+        self.reason, self.field, self.problem = reason, field, problem
+        super().__init__(reason, field, problem)

@@ -1,0 +1,72 @@
+"""One text: what is changed in it before anything else sees it, and whether there is anything in it."""
+
+import re
+import unicodedata
+from typing import Any
+
+from ft_assets.datasets.forms.reasons import Reason, RowProblem
+
+# Vertical tab, form feed and NEL end lines (Unicode, section 5.8): removing them would run words together.
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_PLAIN = re.compile("[^\x00-\x08\x0b-\x1f\x7f-\uffff\U00010000-\U0010ffff]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_VISIBLE = re.compile("[^\\s\u200b-\u200d\u2060\ufeff]")
+BYTE_ORDER_MARK = "\ufeff"
+
+TYPES = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def clean(text: str) -> str:
+    """``text`` in NFC, with line ends as ``\\n`` and without control characters other than tab and line feed.
+
+    Line ends are CR LF, CR, VT, FF and NEL. A byte order mark is removed at the start only, where it says nothing;
+    elsewhere it is a character that forbids a line break, and like joiners (ZWJ, ZWNJ), soft hyphens and directional
+    marks it stays. ``clean(clean(text)) == clean(text)``.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    text = _CONTROLS.sub("", _LINE_ENDS.sub("\n", text)).lstrip(BYTE_ORDER_MARK)
+    return unicodedata.normalize("NFC", text)
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing in ``text`` but white space and characters of no width."""
+    return _VISIBLE.search(text) is None
+
+
+class TextReader:
+    """Takes the texts of one row and remembers whether any of them was changed."""
+
+    def __init__(self) -> None:
+        self.changed = False
+
+    def text(self, value: Any, field: str) -> str:
+        """``value``, which must be a text with something in it, cleaned."""
+        text = self.maybe_empty(value, field)
+        if is_blank(text):
+            raise RowProblem(Reason.EMPTY_TEXT, field, "this text is empty")
+        return text
+
+    def maybe_empty(self, value: Any, field: str) -> str:
+        """``value``, which must be a text, cleaned."""
+        if not isinstance(value, str):
+            raise RowProblem(Reason.WRONG_TYPE, field, f"this should be text, not {TYPES[type(value)]}")
+        refuse_surrogates(value, field)
+        text = clean(value)
+        self.changed = self.changed or text != value
+        return text
+
+
+def refuse_surrogates(value: str, field: str) -> None:
+    """Raise RowProblem where ``value`` cannot be written as UTF-8."""
+    if _SURROGATE.search(value):
+        raise RowProblem(Reason.BAD_TEXT, field, "this text holds half of a surrogate pair (\\ud800 to \\udfff)")

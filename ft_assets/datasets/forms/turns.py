@@ -1,0 +1,232 @@
+"""Turns of a conversation: read from any spelling, checked for an order that can be learned from, and given back."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ft_assets.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.datasets.forms.texts import TextReader, refuse_surrogates
+from ft_assets.datasets.forms.tools import parse_inner, read_calls, read_function, to_json
+
+ROLES = ("system", "user", "assistant", "tool")
+SHAREGPT_ROLES: Mapping[str, str] = MappingProxyType(
+    {
+        "human": "user",
+        "user": "user",
+        "gpt": "assistant",
+        "assistant": "assistant",
+        "chatgpt": "assistant",
+        "bing": "assistant",
+        "bard": "assistant",
+        "model": "assistant",
+        "system": "system",
+        "tool": "tool",
+        "observation": "tool",
+        "function_response": "tool",
+        "function_call": "assistant",
+    }
+)
+"""Values of ``from`` in ShareGPT conversations to roles."""
+
+# Names are shown in errors only in this form: anything else could be text of the row.
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
+_TURN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "function_call", "weight"})
+
+
+class Turn(NamedTuple):
+    """One turn, with the fields of TURN in their order."""
+
+    role: str
+    content: str
+    tool_calls: str = ""
+    tool_call_id: str = ""
+    name: str = ""
+
+
+def read_turns(value: Any, where: str, texts: TextReader, *, sharegpt: bool = False) -> list[Turn]:
+    """The turns in the list ``value``, each by itself; ``check_order`` looks at how they follow each other.
+
+    ``sharegpt`` lets a turn be ``from`` and ``value``, too.
+    """
+    if not isinstance(value, list) or not value:
+        raise RowProblem(Reason.WRONG_TYPE, where, "this should be a list of turns, with at least one in it")
+    turns = []
+    for index, turn in enumerate(value):
+        if sharegpt and isinstance(turn, dict) and "from" in turn:
+            turns.append(_sharegpt_turn(turn, f"{where}[{index}]", texts))
+        else:
+            turns.append(_turn(turn, f"{where}[{index}]", texts, first=index == 0))
+    return turns
+
+
+def _turn(turn: Any, where: str, texts: TextReader, *, first: bool) -> Turn:
+    if not isinstance(turn, dict):
+        raise RowProblem(Reason.WRONG_TYPE, where, "a turn should be an object with role and content")
+    if "role" not in turn and "from" in turn:
+        problem = "this turn has from and value: such rows are of the form sharegpt, in a field named conversations"
+        raise RowProblem(Reason.WRONG_TYPE, where, problem)
+    if "role" not in turn:
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.role", "this field is missing")
+    role = _role(turn["role"], f"{where}.role", first)
+    # Ignoring reasoning, weights or pictures would train on something else than what was uploaded.
+    extra = [key for key, item in turn.items() if key not in _TURN_FIELDS and item is not None]
+    if extra:
+        named = f" ({extra[0]!r})" if NAME.fullmatch(extra[0]) else ""
+        problem = f"a turn has role, content, tool_calls, tool_call_id and name, and nothing else{named}"
+        raise RowProblem(Reason.WRONG_TYPE, where, problem)
+    if turn.get("weight") not in (None, 1) or turn.get("weight") is True:
+        problem = "weights of turns are not supported: leave out the row, or the turns after the last to be learned"
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.weight", problem)
+    calls = _calls(turn, role, where)
+    content = turn.get("content")
+    if isinstance(content, list):
+        content = _only_part(content, f"{where}.content")
+    if calls and content in (None, ""):
+        content = ""
+    elif "content" not in turn:
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.content", "this field is missing")
+    elif role == "tool":
+        content = texts.maybe_empty(content, f"{where}.content")
+    else:
+        content = texts.text(content, f"{where}.content")
+    return Turn(role, content, calls, _label(turn, "tool_call_id", where), _label(turn, "name", where))
+
+
+def _role(value: Any, field: str, first: bool) -> str:
+    if value == "developer":
+        if first:  # OpenAI's newer name for a system turn
+            return "system"
+        raise RowProblem(Reason.ROLE_ORDER, field, "'developer' means 'system', and stands at the start only")
+    if value == "function":  # as results were called before there were tools
+        return "tool"
+    if value not in ROLES:
+        hint = SHAREGPT_ROLES.get(value, "") if isinstance(value, str) else ""
+        did = f"; did you mean {hint!r}?" if hint else ""
+        raise RowProblem(Reason.WRONG_TYPE, field, f"the role should be one of {', '.join(ROLES)}{did}")
+    return str(value)
+
+
+def _calls(turn: dict[str, Any], role: str, where: str) -> str:
+    """The turn's tool calls as canonical JSON; an old ``function_call`` is one call without an id."""
+    for field in ("tool_calls", "function_call"):
+        if turn.get(field) in (None, []):
+            continue
+        if role != "assistant":
+            raise RowProblem(Reason.TOOL_CALLS, f"{where}.{field}", "only the assistant calls tools")
+        if field == "tool_calls":
+            return read_calls(turn[field], f"{where}.{field}")[0]
+        function = read_function(turn[field], f"{where}.{field}")
+        return to_json([{"id": "", "type": "function", "function": function}], f"{where}.{field}")
+    return ""
+
+
+def _only_part(parts: list[Any], field: str) -> Any:
+    """The text of content given as a list of parts, where that is one text."""
+    if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("type") == "text":
+        return parts[0].get("text")
+    problem = "content in parts should be exactly one part of type text; pictures and sound cannot be used"
+    raise RowProblem(Reason.WRONG_TYPE, field, problem)
+
+
+def _label(turn: dict[str, Any], field: str, where: str) -> str:
+    value = turn.get(field)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.{field}", "this should be text")
+    refuse_surrogates(value, f"{where}.{field}")
+    return value
+
+
+def _sharegpt_turn(turn: dict[str, Any], where: str, texts: TextReader) -> Turn:
+    speaker = turn["from"]
+    if not isinstance(speaker, str) or speaker not in SHAREGPT_ROLES:
+        known = ", ".join(SHAREGPT_ROLES)
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.from", f"the speaker should be one of {known}")
+    if "value" not in turn:
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.value", "this field is missing")
+    if turn.get("weight") not in (None, 1) or turn.get("weight") is True:
+        raise RowProblem(Reason.WRONG_TYPE, f"{where}.weight", "weights of turns are not supported: leave out the row")
+    role, value = SHAREGPT_ROLES[speaker], turn["value"]
+    if speaker == "function_call":
+        return Turn(role, "", _written_calls(value, f"{where}.value"))
+    if role == "tool":
+        return Turn(role, texts.maybe_empty(value, f"{where}.value"))
+    return Turn(role, texts.text(value, f"{where}.value"))
+
+
+def _written_calls(value: Any, field: str) -> str:
+    """Calls as ShareGPT has them: the JSON text of ``{"name", "arguments"}``, or of a list of those."""
+    if isinstance(value, str):
+        wrapped = parse_inner(f'{{"calls":{value}}}', field)
+        value = wrapped["calls"] if len(wrapped) == 1 else None
+    return read_calls(value if isinstance(value, list) else [value], field)[0]
+
+
+def check_order(turns: Sequence[Turn], names: Sequence[str], *, prompt_only: bool = False) -> None:
+    """Raise RowProblem unless the turns can be learned from.
+
+    That is: an optional system turn, then user and assistant in turns; after an assistant turn with tool calls come
+    the tools' results and the assistant again; the last turn is the assistant's. ``names`` are the turns' places for
+    errors. ``prompt_only`` stands for a prompt: it ends where the assistant's turn would come.
+    """
+    expected = ("system", "user")
+    before = "at the start"
+    calls: list[str] = []
+    for turn, name in zip(turns, names, strict=True):
+        role = turn.role
+        if role not in expected:
+            wanted = " or ".join(repr(one) for one in expected if one != "system")
+            raise RowProblem(Reason.ROLE_ORDER, f"{name}.role", f"{role!r} stands where {wanted} belongs ({before})")
+        if turn.tool_call_id and role != "tool":
+            raise RowProblem(Reason.TOOL_CALLS, f"{name}.tool_call_id", "only a tool's turn answers a tool call")
+        if role == "tool":
+            _answer(turn, calls, name)
+            # Calls with ids are all answered before the assistant goes on; without ids, at most as many.
+            expected = ("tool",) if calls and any(calls) else ("tool", "assistant") if calls else ("assistant",)
+        elif role == "assistant":
+            calls = [call["id"] for call in json.loads(turn.tool_calls)] if turn.tool_calls else []
+            expected = ("tool",) if calls else ("user",)
+        else:
+            expected = ("user",) if role == "system" else ("assistant",)
+        before = f"after {role!r}"
+    if prompt_only:
+        if "assistant" not in expected:
+            problem = f"the prompt ends with {turns[-1].role!r}; the assistant's turn should come next"
+            raise RowProblem(Reason.ROLE_ORDER, f"{names[-1]}.role", problem)
+    elif turns[-1].role != "assistant":
+        problem = f"the last turn is {turns[-1].role!r}; it should be the assistant's, which is what is learned"
+        raise RowProblem(Reason.ROLE_ORDER, f"{names[-1]}.role", problem)
+
+
+def _answer(turn: Turn, calls: list[str], name: str) -> None:
+    """Take the call that ``turn`` answers out of the open ``calls``."""
+    if turn.tool_call_id not in calls:
+        if turn.tool_call_id:
+            problem = "no open tool call before this turn has this id"
+        else:
+            problem = "this turn should name the tool call it answers, which has an id"
+        raise RowProblem(Reason.TOOL_CALLS, f"{name}.tool_call_id", problem)
+    calls.remove(turn.tool_call_id)
+
+
+def to_messages(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Turns as read back from Parquet (TURN structs) as messages for a chat template.
+
+    Fields that are "" are left out, except the content, and ``tool_calls`` becomes the list that it spells (its ids
+    left out where there are none). ``[{"role": "user", "content": "Hi", "name": "", …}]`` gives
+    ``[{"role": "user", "content": "Hi"}]``.
+    """
+    messages = []
+    for turn in turns:
+        message: dict[str, Any] = {"role": turn["role"], "content": turn["content"]}
+        if turn.get("tool_calls"):
+            calls = json.loads(turn["tool_calls"])
+            message["tool_calls"] = [{key: item for key, item in call.items() if item != ""} for call in calls]
+        for field in ("tool_call_id", "name"):
+            if turn.get(field):
+                message[field] = turn[field]
+        messages.append(message)
+    return messages
