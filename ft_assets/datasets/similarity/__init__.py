@@ -1,0 +1,1 @@
+"""What resembles what: MinHash bands, verified near-duplicates, 13-word overlap with test items. Needs numba."""

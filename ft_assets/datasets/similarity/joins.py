@@ -1,0 +1,167 @@
+"""Which rows share a key: exact duplicates by content, buckets by band. DuckDB does the joins and spills them to disk.
+
+Most keys occur once. A bitmap of a few bits a key (a counting filter that only knows "twice") sees that first, so that
+DuckDB gets the rows that do share a key and about one in twenty of the others.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import njit, types, uint64
+
+from ft_assets.datasets.similarity.hashing import mix64
+
+BATCH_ROWS = 100_000
+_MEMBER = pa.schema([("place", pa.int64()), ("key", pa.uint64())])
+_WORDS = types.Array(types.uint64, 1, "A", readonly=True)
+_PLACES = types.Array(types.int64, 1, "A", readonly=True)
+_BITS = types.uint64[::1]
+
+
+@njit(types.void(_WORDS, _PLACES, types.uint8[::1], _BITS, _BITS), cache=True, nogil=True)
+def _note(keys, at, gone, once, twice):  # type: ignore[no-untyped-def]
+    """Set the bit of each key's slot in ``once``, and in ``twice`` where it was set already."""
+    mask = uint64(64 * len(once) - 1)
+    for row in range(len(keys)):
+        if gone[at[row]]:
+            continue
+        slot = mix64(keys[row]) & mask
+        word, bit = slot >> uint64(6), uint64(1) << (slot & uint64(63))
+        twice[word] |= once[word] & bit
+        once[word] |= bit
+
+
+@njit(types.boolean[::1](_WORDS, _PLACES, types.uint8[::1], _BITS), cache=True, nogil=True)
+def _shared(keys, at, gone, twice):  # type: ignore[no-untyped-def]
+    mask = uint64(64 * len(twice) - 1)
+    found = np.zeros(len(keys), np.bool_)
+    for row in range(len(keys)):
+        if not gone[at[row]]:
+            slot = mix64(keys[row]) & mask
+            found[row] = (twice[slot >> uint64(6)] >> (slot & uint64(63))) & uint64(1)
+    return found
+
+
+class Features:
+    """The feature files, memory-mapped. ``rows``, ``limit`` (one more than the largest position), ``bands``."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._readers = [pa.ipc.open_file(pa.memory_map(str(path))) for path in paths]
+        self.bands = [name for name in self._readers[0].schema.names if name.startswith("band_")] if paths else []
+        self.rows, self.limit = 0, 0
+        for at, _ in self.columns("at", np.int64):
+            self.rows += len(at)
+            self.limit = max(self.limit, int(at.max(initial=-1)) + 1)
+
+    def columns(self, name: str, kind: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(positions, values) batch by batch: int64 [n] and ``kind`` [n], or [n, 4] of ``content``; no copies."""
+        for reader in self._readers:
+            for index in range(reader.num_record_batches):
+                batch = reader.get_batch(index)
+                yield _values(batch.column("at"), np.int64), _values(batch.column(name), kind)
+
+
+def _values(column: pa.Array, kind: Any) -> np.ndarray:
+    wide = column.type.byte_width // np.dtype(kind).itemsize
+    values = np.frombuffer(column.buffers()[1], kind)[column.offset * wide : (column.offset + len(column)) * wide]
+    return values.reshape(-1, wide) if wide > 1 else values
+
+
+class Joins:
+    """A DuckDB database in ``scratch`` that lives as long as the context."""
+
+    def __init__(self, features: Features, scratch: Path, memory_bytes: int, threads: int) -> None:
+        import duckdb
+
+        scratch.mkdir(parents=True, exist_ok=True)
+        self._file = scratch / "duplicates.duckdb"
+        self._file.unlink(missing_ok=True)
+        self._features = features
+        settings = {
+            "memory_limit": f"{max(memory_bytes // 1_000_000, 64)}MB",
+            "temp_directory": str(scratch / "spilled"),
+            "threads": threads,
+            "preserve_insertion_order": False,
+        }
+        self._database = duckdb.connect(str(self._file), config=settings)
+
+    def __enter__(self) -> "Joins":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+        self._file.unlink(missing_ok=True)
+
+    def exact(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(positions, positions of the first row with the same content), ascending, batch by batch."""
+        nothing = np.zeros(self._features.limit, np.uint8)
+        schema = pa.schema([("place", pa.int64()), ("key", pa.binary(32))])
+
+        def given() -> Iterator[pa.RecordBatch]:
+            yield from self._survivors("content", nothing, schema)
+
+        rows = pa.RecordBatchReader.from_batches(schema, given())
+        self._database.register("given", rows)
+        query = (
+            "SELECT place, min(place) OVER (PARTITION BY key) AS first FROM given QUALIFY place <> first ORDER BY place"
+        )
+        for batch in self._stream(query):
+            yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+
+    def buckets(self, gone: np.ndarray) -> int:
+        """Find the buckets of rows that share a band, without those marked in ``gone`` (uint8, by position); how many.
+
+        Band hashes of different bands do not meet but by chance, so one column of keys is enough.
+        """
+
+        def given() -> Iterator[pa.RecordBatch]:
+            for name in self._features.bands:
+                yield from self._survivors(name, gone, _MEMBER)
+
+        self._database.register("given", pa.RecordBatchReader.from_batches(_MEMBER, given()))
+        run = self._database.execute
+        run("CREATE TABLE pairs AS SELECT place, key FROM given")
+        run(
+            "CREATE TABLE buckets AS SELECT key, row_number() OVER () - 1 AS bucket "
+            "FROM (SELECT key FROM pairs GROUP BY key HAVING count(*) > 1)"
+        )
+        return int(run("SELECT count(*) FROM buckets").fetchall()[0][0])
+
+    def members(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(positions, buckets) of all rows in the buckets, by position."""
+        for batch in self._stream("SELECT place, bucket FROM pairs JOIN buckets USING (key) ORDER BY place, bucket"):
+            yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+
+    def candidates(self) -> int:
+        """How many rows stand in a bucket."""
+        query = "SELECT count(DISTINCT place) FROM pairs JOIN buckets USING (key)"
+        return int(self._database.execute(query).fetchall()[0][0])
+
+    def _stream(self, query: str) -> pa.RecordBatchReader:
+        return self._database.sql(query).to_arrow_reader(BATCH_ROWS)
+
+    def _survivors(self, name: str, gone: np.ndarray, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows whose key in column ``name`` may be another row's too."""
+        size = 1 << max(int(16 * self._features.rows - 1).bit_length() - 6, 4)
+        once, twice = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
+        for at, values in self._features.columns(name, np.uint64):
+            _note(_first(values), at, gone, once, twice)
+        for at, values in self._features.columns(name, np.uint64):
+            keep = np.flatnonzero(_shared(_first(values), at, gone, twice))
+            keys = pa.array(values[keep]) if values.ndim == 1 else _binary(values[keep])
+            yield pa.RecordBatch.from_arrays([pa.array(at[keep]), keys], schema=schema)
+
+
+def _first(values: np.ndarray) -> np.ndarray:
+    return values if values.ndim == 1 else values[:, 0]
+
+
+def _binary(words: np.ndarray) -> pa.Array:
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(32), len(words), [None, pa.py_buffer(words.tobytes())])
+
+
+Texts = Callable[[np.ndarray], pa.Array]
+"""The texts at some positions (int64, ascending, distinct), in their order."""

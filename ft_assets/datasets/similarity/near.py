@@ -1,0 +1,178 @@
+"""Exact and near-duplicates of an upload: candidates by MinHash bands, each verified by exact Jaccard similarity."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ft_assets.datasets.similarity.hashing import text_buffers
+from ft_assets.datasets.similarity.jaccard import listed, walk
+from ft_assets.datasets.similarity.joins import Features, Joins, Texts
+
+DUPLICATES = pa.schema(
+    [
+        pa.field("at", pa.int64(), nullable=False),
+        pa.field("kept", pa.int64(), nullable=False),
+        pa.field("similarity", pa.float64(), nullable=False),
+        pa.field("exact", pa.bool_(), nullable=False),
+    ]
+)
+"""A row at ``at`` that repeats the one at ``kept``, which comes before it: ``exact`` where their contents are equal."""
+
+_FEWEST_ROWS, _MOST_ROWS = 64, 65_536
+
+
+def find_duplicates(
+    features: Sequence[Path],
+    texts_at: Texts,
+    threshold: float | None,
+    scratch: Path,
+    memory_bytes: int,
+    *,
+    linked: bool = False,
+    threads: int = 1,
+) -> pa.Table:
+    """The rows that repeat an earlier one, as ``DUPLICATES`` in the order of ``at``.
+
+    Rows are taken in the order of their positions. A row with the content of an earlier row is its exact duplicate. Any
+    other row is compared with the *kept* rows that share a bucket with it (an equal band hash), first positions first,
+    and is a near-duplicate of the first whose set of character 5-grams is at least ``threshold`` similar. So each
+    duplicate is a verified duplicate of a row that stays; the result depends neither on how rows are cut into files
+    nor on memory or threads. A bucket lists at most 16 kept rows: later ones are compared with those 16 only, which
+    keeps 100,000 rows of one template linear (a near pair is then missed only if *all* its common buckets are full
+    of rows that are near neither). Texts without a character are never near-duplicates.
+
+    Args:
+        features: Arrow IPC files with ``at`` (int64, from 0, distinct), ``content`` (binary 32) and ``band_00``… (uint64).
+        texts_at: the texts at some positions.
+        threshold: of similarity, the one ``band_hashes`` was called with; None looks for exact duplicates only.
+        scratch: a folder for joins that do not fit; it is left empty of what was put there.
+        memory_bytes: what to stay within, the memory maps of ``features`` aside. Beside DuckDB's half there are 8 bytes
+            for each kept row and bucket it stands in.
+        linked: for rows that stay: ``kept`` of a near-duplicate is the first row of its cluster, which holds everything
+            reachable by verified pairs, and ``similarity`` the largest it was verified with. (At most the first 16 rows
+            of a bucket are compared with later ones.)
+        threads: of DuckDB.
+    """
+    found = Features(features)
+    with Joins(found, scratch, memory_bytes // 2, threads) as joins:
+        copies = list(joins.exact())
+        copy = np.concatenate([at for at, _ in copies]) if copies else np.zeros(0, np.int64)
+        original = np.concatenate([kept for _, kept in copies]) if copies else np.zeros(0, np.int64)
+        if threshold is None or not found.rows:
+            return _table(copy, original, np.ones(len(copy)), np.ones(len(copy), np.bool_))
+        gone = np.zeros(found.limit, np.uint8)
+        gone[copy] = 1
+        buckets = joins.buckets(gone)
+        near = _Walk.over(joins, buckets, texts_at, threshold, linked, memory_bytes // 8)
+    similarity = np.ones(len(copy))
+    if not linked and len(near.at):
+        # A copy of a row that turned out near an earlier one repeats that one.
+        place = np.minimum(np.searchsorted(near.at, original), len(near.at) - 1)
+        moved = near.at[place] == original
+        similarity[moved] = near.similarity[place[moved]]
+        original = np.where(moved, near.kept[place], original)
+    exact = np.concatenate([np.ones(len(copy), np.bool_), np.zeros(len(near.at), np.bool_)])
+    at, kept = np.concatenate([copy, near.at]), np.concatenate([original, near.kept])
+    return _table(at, kept, np.concatenate([similarity, near.similarity]), exact)
+
+
+def _table(at: np.ndarray, kept: np.ndarray, similarity: np.ndarray, exact: np.ndarray) -> pa.Table:
+    order = np.argsort(at, kind="stable")
+    columns = [pa.array(column[order]) for column in (at, kept, similarity, exact)]
+    return pa.Table.from_arrays(columns, schema=DUPLICATES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    at: np.ndarray
+    kept: np.ndarray
+    similarity: np.ndarray
+
+
+class _Walk:
+    """The rows that stand in buckets, walked by position; they are numbered from 0 in that order."""
+
+    def __init__(self, rows: int, buckets: int) -> None:
+        self.at = np.zeros(rows, np.int64)
+        self.sizes, self.parents = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+        self.similarities = np.zeros(rows, np.float64)
+        self.heads, self.filled = np.full(buckets, -1, np.int32), np.zeros(buckets, np.uint8)
+        self.next_entries, self.entry_rows = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self.entries = 0
+
+    @classmethod
+    def over(
+        cls, joins: Joins, buckets: int, texts_at: Texts, threshold: float, linked: bool, batch_bytes: int
+    ) -> _Near:
+        state = cls(joins.candidates(), buckets)
+        members = _Members(joins.members())
+        first, wanted = 0, 1024
+        while (batch := members.take(wanted)) is not None:
+            at, starts, ids = batch
+            state.at[first : first + len(at)] = at
+            earlier = listed(ids, state.heads, state.next_entries, state.entry_rows, first)
+            texts = texts_at(np.concatenate([state.at[earlier], at]))
+            offsets, data = text_buffers(texts)
+            state._make_room(len(ids))
+            state.entries = walk(
+                offsets, data, earlier, first, starts, ids, threshold, linked, state.heads, state.filled,
+                state.next_entries, state.entry_rows, state.entries, state.sizes, state.parents, state.similarities,
+            )  # fmt: skip
+            first += len(at)
+            # As many rows as fill the room for texts; what a batch holds changes nothing in the result.
+            size = max(int(offsets[-1] - offsets[0]), 1)
+            wanted = int(min(max(len(at) * batch_bytes // size, _FEWEST_ROWS), _MOST_ROWS, 4 * wanted))
+        return state._result(first)
+
+    def _make_room(self, more: int) -> None:
+        needed = self.entries + more
+        if needed > len(self.entry_rows):
+            size = max(needed, len(self.entry_rows) * 3 // 2)
+            self.next_entries = np.resize(self.next_entries, size) if self.entries else np.zeros(size, np.int32)
+            self.entry_rows = np.resize(self.entry_rows, size) if self.entries else np.zeros(size, np.int32)
+
+    def _result(self, rows: int) -> _Near:
+        parents = self.parents[:rows]
+        while True:
+            above = parents[parents]
+            if np.array_equal(above, parents):
+                break
+            parents = above
+        near = np.flatnonzero(parents != np.arange(rows))
+        return _Near(self.at[near], self.at[parents[near]], self.similarities[near])
+
+
+class _Members:
+    """Cuts the stream of (position, bucket) into batches of whole rows."""
+
+    def __init__(self, stream: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
+        self._stream: Iterator[tuple[np.ndarray, np.ndarray]] | None = stream
+        self._at, self._buckets = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def take(self, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Positions of the next ``rows`` rows at most, where the buckets of each start, and those buckets."""
+        while True:
+            starts = np.flatnonzero(np.diff(self._at, prepend=-1))
+            # The last row may go on in what the stream has not given yet.
+            if len(starts) > rows or self._stream is None:
+                break
+            self._read_on()
+        if not len(starts):
+            return None
+        end = int(starts[rows]) if len(starts) > rows else len(self._at)
+        starts = starts[:rows]
+        batch = self._at[starts], np.append(starts, end).astype(np.int64), self._buckets[:end].copy()
+        self._at, self._buckets = self._at[end:], self._buckets[end:]
+        return batch
+
+    def _read_on(self) -> None:
+        assert self._stream is not None
+        more = next(self._stream, None)
+        if more is None:
+            self._stream = None
+        else:
+            self._at = np.concatenate([self._at, more[0]])
+            self._buckets = np.concatenate([self._buckets, more[1]])

@@ -1,0 +1,117 @@
+"""Words of a text, and 64-bit hashes of the sequences of 13 of them, straight from UTF-8.
+
+A word is a run of letters and digits, in lower case; everything else only separates, so neither case nor punctuation
+nor spacing tells texts apart. Han characters and kana, which are written without spaces, are a word each. Runs of Thai,
+Lao, Khmer and Burmese, also without spaces, stay one word each: their overlap is seen for whole passages only.
+"""
+
+from functools import cache
+
+import numpy as np
+from numba import njit, types, uint64
+
+from ft_assets.datasets.similarity.hashing import mix64
+
+GRAM = 13
+"""Words of a gram (Brown et al. 2020, appendix C)."""
+FEWEST = 3
+"""Texts of fewer words have no gram: "Yes." and "Thank you" are in every test and give nothing away."""
+
+# Separators beyond ASCII: Latin-1 signs, general punctuation to mathematical and other symbols, CJK punctuation,
+# presentation forms of punctuation, full-width ASCII punctuation, the byte order mark and specials.
+_SEPARATORS = (
+    (0x80, 0xA9), (0xAB, 0xB1), (0xB4, 0xB4), (0xB6, 0xB8), (0xBB, 0xBF), (0xD7, 0xD7), (0xF7, 0xF7),
+    (0x37E, 0x37E), (0x387, 0x387), (0x55A, 0x55F), (0x589, 0x58A), (0x5BE, 0x5BE), (0x5F3, 0x5F4),
+    (0x60C, 0x60D), (0x61B, 0x61F), (0x66A, 0x66D), (0x6D4, 0x6D4), (0x964, 0x965), (0x1680, 0x1680),
+    (0x2000, 0x206F), (0x20A0, 0x20CF), (0x2190, 0x245F), (0x2500, 0x2BFF), (0x2E00, 0x2E7F), (0x3000, 0x3004),
+    (0x3008, 0x3020), (0x3030, 0x3030), (0x30FB, 0x30FB), (0xFD3E, 0xFD3F), (0xFE10, 0xFE6F), (0xFEFF, 0xFEFF),
+    (0xFF00, 0xFF0F), (0xFF1A, 0xFF20), (0xFF3B, 0xFF40), (0xFF5B, 0xFF65), (0xFFE0, 0xFFFF),
+)  # fmt: skip
+_ALONE = ((0x3005, 0x3007), (0x3021, 0x302F), (0x3040, 0x30FA), (0x30FC, 0x31FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF))
+
+_SEPARATES, _STANDS_ALONE = np.uint32(0), np.uint32(1 << 31)
+# An odd number whose powers weigh the words of a gram.
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_FULL = np.uint64(pow(0x9E3779B97F4A7C15, GRAM, 1 << 64))
+
+
+@cache
+def letter_table() -> np.ndarray:
+    """uint32 [65536]: a code point's lower case, 0 for a separator, with the top bit for one that is a word alone.
+
+    Lower case is of single code points and stable between Unicode versions for all characters assigned before them.
+    """
+    table = np.arange(0x10000, dtype=np.uint32)
+    for code in range(0x10000):
+        lower = chr(code).lower()
+        if len(lower) == 1 and ord(lower) != code:
+            table[code] = ord(lower) & 0xFFFF
+        elif code < 0x80 and not chr(code).isalnum():
+            table[code] = _SEPARATES
+    for start, end in _SEPARATORS:
+        table[start : end + 1] = _SEPARATES
+    for start, end in _ALONE:
+        table[start : end + 1] |= _STANDS_ALONE
+    table.setflags(write=False)
+    return table
+
+
+TABLE = types.Array(types.uint32, 1, "C", readonly=True)
+
+
+@njit(nogil=True)
+def gram_hashes(data, start, end, table, words, grams):  # type: ignore[no-untyped-def]
+    """The hashes of a text's grams, in order, into ``grams``; how many there are.
+
+    A text of ``FEWEST`` to 12 words is one gram of all its words; one of fewer has none. ``words`` and ``grams`` have
+    room for the text's bytes.
+    """
+    count, word = 0, uint64(0)
+    at = start
+    while at < end:
+        lead = np.uint32(data[at])
+        if lead < 0x80:
+            letter = table[lead]
+            at += 1
+        elif lead < 0xE0:
+            letter = table[((lead & np.uint32(0x1F)) << np.uint32(6)) | np.uint32(data[at + 1] & 0x3F)]
+            at += 2
+        elif lead < 0xF0:
+            high = ((lead & np.uint32(0x0F)) << np.uint32(12)) | (np.uint32(data[at + 1] & 0x3F) << np.uint32(6))
+            letter = table[high | np.uint32(data[at + 2] & 0x3F)]
+            at += 3
+        else:
+            letter = (lead & np.uint32(0x07)) << np.uint32(18) | (np.uint32(data[at + 1] & 0x3F) << np.uint32(12))
+            letter |= (np.uint32(data[at + 2] & 0x3F) << np.uint32(6)) | np.uint32(data[at + 3] & 0x3F)
+            # Planes 2 and 3 are Han; emoji and other signs separate; the rest are scripts with spaces.
+            if letter >= np.uint32(0x20000):
+                letter |= _STANDS_ALONE
+            elif np.uint32(0x1F000) <= letter:
+                letter = _SEPARATES
+            at += 4
+        if letter == _SEPARATES or letter >= _STANDS_ALONE:
+            if word:
+                words[count] = mix64(word)
+                count += 1
+                word = uint64(0)
+            if letter != _SEPARATES:
+                words[count] = mix64(uint64(letter))
+                count += 1
+        else:
+            word = (word ^ uint64(letter)) * uint64(0x100000001B3) + uint64(0x51ED270B)
+    if word:
+        words[count] = mix64(word)
+        count += 1
+    if count < FEWEST:
+        return 0
+    sum_ = uint64(0)
+    for index in range(min(count, GRAM)):
+        sum_ = sum_ * _BASE + words[index]
+    if count <= GRAM:
+        grams[0] = mix64(sum_ + uint64(count))
+        return 1
+    grams[0] = mix64(sum_ + uint64(GRAM))
+    for index in range(GRAM, count):
+        sum_ = sum_ * _BASE + words[index] - words[index - GRAM] * _FULL
+        grams[index - GRAM + 1] = mix64(sum_ + uint64(GRAM))
+    return count - GRAM + 1
