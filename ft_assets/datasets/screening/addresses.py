@@ -28,8 +28,8 @@ def find_emails(raw: bytes, start: int, at: int, end: int) -> Iterator[Span]:
     """The address around the at sign ``raw[at]``; ``start`` and ``end`` are how far it can reach.
 
     Local part of at most 64 bytes with ``. _ % + - '`` and letters of Latin, Greek and Cyrillic script; sub-domains;
-    internationalised domains as text and as ``xn--``. Not: quoted local parts, addresses of literal IPs, file names such as
-    ``logo@2x.png``, ``git@host:path``, and "john at example dot com".
+    internationalised domains as text and as ``xn--``. Not: quoted local parts, addresses of literal IPs, file names
+    such as ``logo@2x.png``, ``git@host:path``, and "john at example dot com".
     """
     local = _LOCAL.search(raw, start, at)
     domain = _DOMAIN.match(raw, at + 1, end)
@@ -65,7 +65,8 @@ def find_ipv4(raw: bytes, start: int, end: int) -> Iterator[Span]:
 
     Four numbers of at most 255 without leading zeros. Not: five and more numbers; versions and sections by what
     stands before (``version 1.2.3.4``, ``Chrome/1.2.3.4``, ``==1.2.3.4``); addresses that identify nobody (0.x, 127.x,
-    masks, multicast); and four numbers below 32, as in headings, unless they begin with 10 or an address is spoken of.
+    masks, multicast); and four numbers below 64, as in headings
+    and versions, unless they begin with 10 or an address is spoken of.
     """
     for match in _IPV4.finditer(raw, start, end):
         low, high = match.span()
@@ -77,7 +78,7 @@ def find_ipv4(raw: bytes, start: int, end: int) -> Iterator[Span]:
         before = raw[max(0, low - 40) : low]
         if _VERSION_BEFORE.search(before):
             continue
-        if max(octets) < 32 and octets[0] != 10 and not _ADDRESS_BEFORE.search(before):
+        if max(octets) < 64 and octets[0] != 10 and not _ADDRESS_BEFORE.search(before):
             continue
         yield Span(low, high, "ip")
 

@@ -1,7 +1,7 @@
 """Characters that hide numbers and addresses from patterns: other scripts' digits, invisible ones, odd separators.
 
-Only for looking: what is stored keeps its characters. ``1２3`` is looked at as ``123``, ``4<zero width space>1`` as ``41``, and what
-is found is given in the positions of the text as it was.
+Only for looking: what is stored keeps its characters. ``1２3`` is looked at as ``123``, ``4<zero width space>1`` as
+``41``, and what is found is given in the positions of the text as it was.
 """
 
 import sys

@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterator
 
 from ft_assets.datasets.screening.boundaries import ends_word, starts_word
-from ft_assets.datasets.screening.tables import IBAN_LENGTHS
 from ft_assets.datasets.screening.found import Span
+from ft_assets.datasets.screening.tables import IBAN_LENGTHS
 
 _DIGITS = re.compile(rb"[0-9]+")
 _MAX_CARD = 19
-# Groups as cards are printed and typed: one, or a first group of four.
 _SPOKEN = re.compile(
     rb"\b(?:cards?|cc|visa|master ?card|maestro|amex|american express|credit|debit)\b[^0-9]{0,24}$", re.IGNORECASE
 )
-_SHAPES = re.compile(r"\d+|4,4,4,4(,[1-3])?|4,6,[45]|4,4,4,1|4,4,5|4,4,4")
+# Groups as cards are printed and typed: one, or a first group of four.
+_SHAPES = re.compile(r"\d+|4,4,4,4(,[1-3])?|4,6,[45]|4,4,4,1|4,4,5")
 
 # First digits (from, to) and lengths, by issuer (ISO/IEC 7812; the ranges that the networks publish).
 _ISSUERS: tuple[tuple[str, str, frozenset[int]], ...] = tuple(
@@ -102,12 +102,12 @@ def _card_from(raw: bytes, groups: list[tuple[int, int]], first: int) -> int:
 def _may_begin(raw: bytes, at: int) -> bool:
     if not starts_word(raw, at):
         return False
-    # Decimals, and what is added to an international phone number.
-    return not (at >= 1 and (raw[at - 1] == 0x2B or (raw[at - 1] in b".," and raw[at - 2 : at - 1].isdigit())))
+    # Decimals, the rest of a longer row of groups, international phone numbers.
+    return not (at >= 1 and (raw[at - 1] == 0x2B or (raw[at - 1] in b".,-" and raw[at - 2 : at - 1].isdigit())))
 
 
 def _may_end(raw: bytes, at: int) -> bool:
-    return ends_word(raw, at) and not (raw[at : at + 1] in (b".", b",") and raw[at + 1 : at + 2].isdigit())
+    return ends_word(raw, at) and not (raw[at : at + 1] in (b".", b",", b"-") and raw[at + 1 : at + 2].isdigit())
 
 
 def has_issuer(digits: str) -> bool:

@@ -8,28 +8,46 @@ from ft_assets.datasets.screening.boundaries import ends_word, starts_word
 from ft_assets.datasets.screening.found import Span
 
 _DIGITS = re.compile(rb"[0-9]+")
-_BETWEEN = re.compile(rb"[ .\-/\t]?[ ]?\(?[ ]?|\)[ .\-/]{0,2}|\(0\)")
+_BETWEEN = re.compile(rb"[ .\-/\t]?[ ]?\(?[ ]?|\)[ .\-/]{0,2}")
 _EXTENSION = re.compile(rb"[ ,;]{0,2}(?:x|ext\.?|extension)[ :.]?[0-9]{1,6}(?![A-Za-z0-9])", re.IGNORECASE)
 _SPOKEN_BEFORE = re.compile(
-    rb"(?:phones?|tel|telephone|mobile|cell|fax|desk|call(?:ing|ed)?(?: \w+)?(?: at| on)?|dial|ring|text|sms|whatsapp|"
+    rb"\b(?:phones?|tel|telephone|mobile|cell|fax|desk|call(?:ing|ed)?(?: \w+)?(?: at| on)?|dial|text|sms|whatsapp|"
     rb"hotline|helpline|messages? to|answering at|contact(?: \w+)? (?:at|on)|registered|reach(?: \w+)? (?:at|on))"
     rb"(?: (?:number|no|nr|#|is))*[.:#]?[ \t]*(?:\r?\n|\\n)?[ \t+(]*$",
     re.IGNORECASE,
 )
 _SPOKEN_AFTER = re.compile(rb"[ \t]?[ -]?\(?(?:office|fax|mobile|cell|home|work|landline)\b", re.IGNORECASE)
 _DATE = re.compile(rb"(?:19|20)[0-9]{2}[-./][0-9]{1,2}[-./][0-9]{1,2}|[0-9]{1,2}[-./][0-9]{1,2}[-./](?:19|20)[0-9]{2}")
-_YEARS = re.compile(rb"(?:1[0-9]|20)[0-9]{2} ?[-/] ?(?:1[0-9]|20)[0-9]{2}")
+_YEARS = re.compile(rb"(?:1[0-9]|20)[0-9]{2} ?[-/ ] ?(?:1[0-9]|20)[0-9]{2}")
+_INTERNATIONAL = re.compile(rb"\+[ (]?$")
+_OPENING = re.compile(rb"(?:\+[ (]?|\(\+?)$")
+# Decimals, amounts, numbers of issues and orders, paths of addresses, and numbers that say what they are.
+_NO_PHONE_BEFORE = re.compile(
+    rb"(?:[0-9][.,]|[$#=]|\xc2\xa3|\xe2\x82\xac) ?$|/$|"
+    rb"\b(?:isbn|issn|doi|arxiv|pmid|order|invoice|account|serial|ssn)\b[^0-9]{0,12}$",
+    re.IGNORECASE,
+)
 _MAX_GROUPS = 7
+_MIN_DIGITS = 7
+_NORTH_AMERICA = ((3, 3, 4), (1, 3, 3, 4), (3, 7), (1, 3, 7))
 
 
 def find_phones(raw: bytes, start: int, end: int, region: str) -> Iterator[Span]:
     """Phone numbers in the run ``raw[start:end]`` of digits and separators.
 
-    A number counts where it is valid in ``region`` (or with its country code, after + or 00) and is written in groups,
-    or where a phone is spoken of right before or after it and it has 7 to 15 digits; then of any country. Without
-    that, ten digits in one piece are not taken for a phone number, as a third of all such numbers are valid in the
-    United States. An extension (``x12``, ``ext. 12``) belongs to the number.
+    A number counts where libphonenumber calls it valid, with its country code (after + or 00) or as dialled in
+    ``region`` and written in groups as phone numbers are; or where a phone is spoken of right before or after it and it
+    has 7 to 15 digits, then of any country. Without either, ten digits in one piece are not taken for a phone number: a
+    third of all such numbers are valid in the United States. An extension (``x12``, ``ext. 12``) belongs to the number.
     """
+    before = raw[max(0, start - 48) : start]
+    # Most runs are years and the like: nothing more is asked of those that are too short.
+    if (
+        end - start < _shortest(region)
+        and not (_INTERNATIONAL.search(before) or _SPOKEN_BEFORE.search(before))
+        and not _SPOKEN_AFTER.match(raw, end)
+    ):
+        return
     groups = [match.span() for match in _DIGITS.finditer(raw, start, end)]
     first = 0
     while first < len(groups):
@@ -38,7 +56,7 @@ def find_phones(raw: bytes, start: int, end: int, region: str) -> Iterator[Span]
             first += 1
             continue
         begin, stop = groups[first][0], groups[following - 1][1]
-        opening = re.compile(rb"(?:\+ ?\(?|\(\+?)$").search(raw, max(0, begin - 3), begin)
+        opening = _OPENING.search(raw, max(0, begin - 3), begin)
         if opening and (opening.group() != b"(" or b")" in raw[begin:stop]):
             begin = opening.start()
         extension = _EXTENSION.match(raw, stop)
@@ -50,12 +68,30 @@ def _phone_from(raw: bytes, groups: list[tuple[int, int]], first: int, region: s
     """The group behind the phone number that starts with group ``first``; ``first`` where none does."""
     begin = groups[first][0]
     before = raw[max(0, begin - 48) : begin]
-    if not starts_word(raw, begin) or re.search(rb"(?:[0-9][.,]|[$\xa3#]|\xe2\x82\xac ?)$", before):
+    if not starts_word(raw, begin) or _NO_PHONE_BEFORE.search(before):
         return first
-    international = before[-1:] == b"+" or before[-2:] in (b"+ ", b"+(", b"(+") or raw[begin : begin + 2] == b"00"
+    international = _INTERNATIONAL.search(before) is not None or raw[begin : begin + 2] == b"00"
     spoken = _SPOKEN_BEFORE.search(before) is not None
+    windows = _windows(raw, groups, first)
+    for following, digits in windows:
+        stop = groups[following - 1][1]
+        if international and is_valid("+" + digits.removeprefix("00"), region):
+            return following
+        sizes = tuple(high - low for low, high in groups[first:following])
+        told = spoken or _SPOKEN_AFTER.match(raw, stop) is not None
+        if (told or _is_grouped(raw[begin:stop], sizes, region)) and is_valid(digits, region):
+            return following
+    for following, _ in windows:
+        if spoken or _SPOKEN_AFTER.match(raw, groups[following - 1][1]):
+            return following
+    return first
+
+
+def _windows(raw: bytes, groups: list[tuple[int, int]], first: int) -> list[tuple[int, str]]:
+    """(group behind, digits) of what may be a phone number from group ``first`` on, the longest first."""
+    begin = groups[first][0]
     digits = b""
-    windows = []
+    windows: list[tuple[int, str]] = []
     for at in range(first, min(first + _MAX_GROUPS, len(groups))):
         low, high = groups[at]
         if at > first and not _BETWEEN.fullmatch(raw, groups[at - 1][1], low):
@@ -63,30 +99,51 @@ def _phone_from(raw: bytes, groups: list[tuple[int, int]], first: int, region: s
         digits += raw[low:high]
         if len(digits) > 15:
             break
-        if len(digits) >= 7 and _may_end(raw, high):
-            windows.append((at + 1, digits))
-    for following, digits in reversed(windows):
-        stop = groups[following - 1][1]
-        text = raw[begin:stop]
-        grouped = following - first > 1
-        spoken_here = spoken or _SPOKEN_AFTER.match(raw, stop) is not None
-        if _DATE.match(text) or _YEARS.fullmatch(text):
-            continue
-        if international and is_valid("+" + digits.decode().removeprefix("00"), region):
-            return following
-        if (grouped or spoken_here) and is_valid(digits.decode(), region):
-            return following
-    for following, _ in reversed(windows):
-        stop = groups[following - 1][1]
-        if (spoken or _SPOKEN_AFTER.match(raw, stop)) and not _DATE.match(raw, begin):
-            return following
-    return first
+        text = raw[begin:high]
+        if len(digits) >= _MIN_DIGITS and _may_end(raw, high) and not (_DATE.match(text) or _YEARS.fullmatch(text)):
+            windows.append((at + 1, digits.decode()))
+    return windows[::-1]
 
 
 def _may_end(raw: bytes, at: int) -> bool:
-    if raw[at : at + 1] in (b".", b",", b"%") and (raw[at] == 0x25 or raw[at + 1 : at + 2].isdigit()):
+    following = raw[at : at + 1]
+    if following in (b"%", b"/") or (following in (b".", b",") and raw[at + 1 : at + 2].isdigit()):
         return False
     return ends_word(raw, at) or _EXTENSION.match(raw, at) is not None
+
+
+def _is_grouped(text: bytes, sizes: tuple[int, ...], region: str) -> bool:
+    """Whether groups of ``sizes`` digits in ``text`` look as those of phone numbers do, not as sums, scores or codes.
+
+    In North America that is 3-3-4. Elsewhere customs are many: no single digits but the first, one kind of separator
+    beside brackets, and no line that ends in less than three digits unless all groups behind the first are pairs.
+    """
+    if country_code(region) == 1:
+        return sizes in _NORTH_AMERICA
+    separators = set(text) & set(b".-/")
+    tails = sizes[1:]
+    return (
+        len(tails) > 0
+        and len(separators) <= 1
+        and min(tails) >= 2
+        and (tails[-1] >= 3 or all(size == 2 for size in tails))
+    )
+
+
+def country_code(region: str) -> int:
+    """The country code of ``region``, such as 1 for US; 0 for a region that libphonenumber does not know."""
+    import phonenumbers
+
+    return int(phonenumbers.country_code_for_region(region))
+
+
+@lru_cache
+def _shortest(region: str) -> int:
+    """Digits of the shortest number of ``region`` that can be dialled from everywhere in it."""
+    import phonenumbers
+
+    metadata = phonenumbers.PhoneMetadata.metadata_for_region(region)
+    return min(metadata.general_desc.possible_length) if metadata else _MIN_DIGITS
 
 
 @lru_cache(maxsize=65536)
@@ -95,7 +152,6 @@ def is_valid(number: str, region: str) -> bool:
     import phonenumbers
 
     try:
-        # A zero in brackets, as in +46 (0)8, is dialled inside the country only.
         parsed = phonenumbers.parse(number, region)
     except phonenumbers.NumberParseException:
         return False

@@ -179,7 +179,7 @@ def _iban_start(data, first, i, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _iban_end(data, i, last):  # type: ignore[no-untyped-def]
-    """End of the country's number of letters and digits from ``i`` on, single spaces or hyphens between; -1 if fewer."""
+    """End of the country's number of letters and digits from ``i`` on, single separators between; -1 for fewer."""
     if i < 0:
         return -1
     length = IBAN_LENGTH[(data[i] & 0xDF) - 65, (data[i + 1] & 0xDF) - 65]
@@ -288,7 +288,10 @@ def _walk_ipv6(data, first, colon, last):  # type: ignore[no-untyped-def]
         end += 1
     while end > colon and data[end - 1] == 46:
         end -= 1
-    if colons < 2 or not (double or colons == 7 or colons == 6):
+    if colons < 2 or not (double or colons == 7) or (end < last and WORD[data[end]]):
+        return colon, 0
+    # Part of a name such as std::vector, unless the letter before belongs to an escape such as \\n.
+    if start > first and WORD[data[start - 1]] and not (start > first + 1 and data[start - 2] == 92):
         return colon, 0
     return start, end
 
@@ -319,7 +322,7 @@ def _names_secret(data, first, i):  # type: ignore[no-untyped-def]
     if i - first < 3:
         return False
     tail = (np.int64(data[i - 3] | 32) << 16) | (np.int64(data[i - 2] | 32) << 8) | np.int64(data[i - 1] | 32)
-    return (NAME_ENDS == tail).any()
+    return (tail == NAME_ENDS).any()
 
 
 @numba.njit(cache=True, nogil=True)

@@ -27,7 +27,8 @@ _CERTAIN = (
     rb"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}",  # SendGrid
     rb"shpat_[0-9a-fA-F]{32}",  # Shopify
     rb"dop_v1_[0-9a-f]{64}",  # DigitalOcean
-    rb"(?<![-.])eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,8192}+\.[A-Za-z0-9_-]{10,1024}",  # JSON web token (RFC 7519)
+    # JSON web token (RFC 7519)
+    rb"(?<![-.])eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,8192}+\.[A-Za-z0-9_-]{10,1024}",
     rb"sk-(?:proj-|svcacct-|admin-|ant-[a-z0-9]{2,8}-|or-v1-)?[A-Za-z0-9_-]{20,255}",  # OpenAI, Anthropic and others
 )
 _TOKEN = re.compile(START + rb"(?:" + rb"|".join(rb"(?:%s)" % form for form in _CERTAIN) + rb")" + END)
@@ -64,20 +65,23 @@ _NOT_SECRET = re.compile(
     re.IGNORECASE,
 )
 
+# As in access_token_123, which stands for a token.
+_TELLS_NAME = re.compile(rb"token|secret|api_?key", re.IGNORECASE)
+
 
 def find_assignments(raw: bytes, at: int) -> Iterator[Span]:
     """The value behind the ``=`` or ``:`` at byte ``at``, where a secret's name stands before and it looks like one.
 
-    A password is 6 characters with a letter and a digit or sign, of 2.5 bits a character (entropy); other secrets are 16
-    characters with a letter and a digit, of 3 bits. Names, variables (``$X``), URLs and placeholders are none.
+    A password has 6 characters or more, a letter and a digit, and 2.5 bits a character (entropy); another secret 16
+    characters and 3 bits. Names, variables (``$X``), URLs and placeholders are none.
     """
     name = _NAME.search(raw, max(0, at - 48), at)
     match = _VALUE.match(raw, at)
     if name is None or match is None:
         return
     start, end = match.span(1)
-    # A full stop or comma behind the value is the sentence's.
-    while end > start and raw[end - 1] in b".!?:":
+    # A full stop behind the value is the sentence's, unless the value is quoted.
+    while raw[end : end + 1] not in (b'"', b"'", b"`", b"\\") and raw[end - 1] in b".!?:" and end > start:
         end -= 1
     value = raw[start:end]
     if _NOT_SECRET.search(value) or not any(chr(byte).isalpha() for byte in value):
@@ -85,7 +89,8 @@ def find_assignments(raw: bytes, at: int) -> Iterator[Span]:
     if name.group()[:2].lower() in (b"pa", b"pw"):
         plausible = len(value) >= 6 and not value.isalpha() and _has_digit(value) and entropy(value) >= 2.5
     else:
-        plausible = len(value) >= 16 and _has_digit(value) and entropy(value) >= 3.0
+        named = _TELLS_NAME.search(value) is not None
+        plausible = len(value) >= 16 and not named and _has_digit(value) and entropy(value) >= 3.0
     if plausible:
         yield Span(start, end, "secret")
 
@@ -108,7 +113,7 @@ _CUT_BODY = re.compile(rb"(?:(?:[\r\n]|\\+[nr]){1,4}[A-Za-z0-9+/=]{16,76})+")
 
 
 def find_private_keys(raw: bytes, at: int) -> Iterator[Span]:
-    """The PEM or PGP private key (RFC 7468) that begins at byte ``at``; one that was cut off counts as far as it goes."""
+    """The PEM or PGP private key (RFC 7468) that begins at byte ``at``; of one that was cut off, what there is."""
     header = _HEADER.match(raw, at)
     if header is None:
         return

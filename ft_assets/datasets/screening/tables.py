@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 NUMBER, IBAN, EMAIL, IPV6, TOKEN, ASSIGNMENT, URL, PEM = range(8)
 """Kinds of places. NUMBER: digits with separators, the run. IBAN: the country's letters on. EMAIL: the run around the
-at sign. IPV6: the run of hexadecimal digits and colons. TOKEN: the prefix of a known kind of token. ASSIGNMENT: the ``=``
-or ``:`` after a name that ends as names of secrets do. URL: the ``://`` before something with an at sign. PEM: the five
-hyphens before BEGIN."""
+at sign. IPV6: the run of hexadecimal digits and colons. TOKEN: the prefix of a known kind of token. ASSIGNMENT: the
+``=`` or ``:`` after a name that ends as names of secrets do. URL: the ``://`` before something with an at sign. PEM:
+the five hyphens before BEGIN."""
 
 TOKEN_PREFIXES = (
     *("AKIA", "ASIA", "ABIA", "ACCA"),
