@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ft_assets.datasets.policy import DatasetPolicy
 
-VERSION = 2
 # A finding names this many of its rows; beyond them, it counts.
 LISTED_NOTES = 200
 # A kind with a value of its own in every row says nothing, and would put the rows' text into the report.
@@ -136,7 +135,7 @@ class Mixed(_Record):
 class DatasetReport(_Record):
     """What came in, what each step did, and what is left."""
 
-    version: Literal[2] = VERSION
+    version: Literal[2] = 2
     uploads: list[Upload]
     policy: DatasetPolicy
     form: str = Field(description="What the examples teach: chat, preference or text.")
