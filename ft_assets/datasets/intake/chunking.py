@@ -1,0 +1,101 @@
+"""A file of JSON lines in chunks whose ends are decided by the lines themselves: a change moves only the ends near it."""
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ft_assets.datasets.intake.limits import ReadLimits
+from ft_assets.datasets.intake.spool import Spool
+
+ROW_BYTES = ReadLimits().row_bytes
+TARGET_BYTES = 4 << 20
+_SAMPLES = np.arange(8, dtype=np.int64)
+# Odd multipliers for the bytes that are looked at of each line; any fixed ones would do.
+_FACTORS = ((_SAMPLES + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+_MIX = np.uint64(0xD6E8FEB86659FD93)
+_PIECE = 1 << 18
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """Whole lines of a spool.
+
+    Args:
+        lines: their bytes. In place of a line longer than a row may be stands an empty one, so that rows keep their
+            numbers.
+        first_row: number of the first line in the spool, from 1.
+        ended: whether the last line has its line end (only the last chunk's may not).
+        too_long: rows that were longer than a row may be, numbered from 1 in this chunk.
+    """
+
+    lines: bytes
+    first_row: int
+    ended: bool
+    too_long: tuple[int, ...] = ()
+
+
+def chunks(spool: Spool, target_bytes: int = TARGET_BYTES, *, row_bytes: int = ROW_BYTES) -> Iterator[Chunk]:
+    """The lines of ``spool`` in order, in chunks of half to twice ``target_bytes``, which is also their average.
+
+    A line ends a chunk by a hash of that line alone, with a probability that grows with its length. So an inserted
+    or removed row changes the chunk it is in, and seldom the next few. Memory: one chunk, and one row at most.
+    """
+    if row_bytes < 2 * target_bytes:
+        raise ValueError("a row may be shorter than a chunk can be, so too long rows would pass")
+    if spool.path.stat().st_size <= spool.start:
+        return
+    with spool.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start, row = spool.start, 1
+        while start < len(data):
+            end, too_long = _chunk_end(data, start, target_bytes, row_bytes)
+            lines = b"\n" if too_long else data[start:end]
+            yield Chunk(lines=lines, first_row=row, ended=lines.endswith(b"\n"), too_long=(1,) if too_long else ())
+            row += lines.count(b"\n")
+            start = end
+
+
+def _chunk_end(data: mmap.mmap, start: int, target: int, row_bytes: int) -> tuple[int, bool]:
+    """Where the chunk that begins at ``start`` ends, and whether it is one line that is too long."""
+    least, most = start + target // 2, min(start + 2 * target, len(data))
+    end = _content_end(data, start, least, most, target)
+    if end:
+        return end, False
+    if most == len(data):
+        return most, False
+    # None of the lines wants to be the last: the chunk ends where it is full, or with the line that fills it.
+    end = data.rfind(b"\n", start, most) + 1 or data.find(b"\n", most, start + row_bytes) + 1
+    if not end and len(data) - start <= row_bytes:
+        end = len(data)
+    return (end, False) if end else (data.find(b"\n", most) + 1 or len(data), True)
+
+
+def _content_end(data: mmap.mmap, start: int, least: int, most: int, target: int) -> int:
+    """The first line end from ``least`` on that a line's hash makes an end of a chunk; 0 where none before ``most`` does."""
+    begin = least
+    line_start = data.rfind(b"\n", start, least) + 1 or start
+    while begin < most:
+        stop = min(begin + _PIECE, most)
+        view = np.frombuffer(data, np.uint8, stop - line_start, line_start)
+        ends = np.flatnonzero(view[begin - line_start :] == 10) + (begin - line_start)
+        if len(ends):
+            starts = np.concatenate(([0], ends[:-1] + 1))
+            chosen = np.flatnonzero(_ends_chunk(view, starts, ends, target))
+            if len(chosen):
+                return line_start + int(ends[chosen[0]]) + 1
+            line_start += int(ends[-1]) + 1
+        begin = stop
+    return 0
+
+
+def _ends_chunk(view: np.ndarray, starts: np.ndarray, ends: np.ndarray, target: int) -> np.ndarray:
+    """Whether each line ends a chunk: a hash of its length and of 8 bytes spread over it, against its length.
+
+    Over many lines that gives one end in ``target / 2`` bytes.
+    """
+    lengths = ends - starts
+    sampled = view[starts[:, None] + lengths[:, None] * _SAMPLES // len(_SAMPLES)].astype(np.uint64)
+    hashed = (sampled * _FACTORS).sum(axis=1, dtype=np.uint64) + lengths.astype(np.uint64) * _MIX
+    hashed = (hashed ^ (hashed >> np.uint64(32))) * _MIX
+    return (hashed >> np.uint64(32)) < ((lengths + 1).astype(np.uint64) << np.uint64(33)) // np.uint64(target)

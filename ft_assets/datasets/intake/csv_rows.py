@@ -1,0 +1,124 @@
+"""CSV and TSV (RFC 4180) with a header: each record as an object of texts."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from ft_assets.datasets.intake.sink import Sink
+from ft_assets.datasets.intake.streams import Source
+from ft_resources.errors import BadData
+
+_HEADER_CHARACTERS = 100
+_NUMBER = re.compile(r"[-+]?[0-9][0-9.,]*")
+_BATCH = 1 << 20
+
+
+def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
+    """Write a line for every record after the header; blank lines are no records.
+
+    A byte that is not UTF-8 stays as it is, to be found with its row.
+    """
+    tab = source.kind.format == "tsv"
+    csv.field_size_limit(source.limits.row_bytes)
+    text = io.TextIOWrapper(source.open(), encoding="utf-8", errors="surrogateescape", newline="")
+    records = csv.reader(text, delimiter="\t" if tab else ",", strict=True)
+    with text:
+        rows = _records(records, source)
+        header = next(rows, None)
+        if header is None:
+            raise BadData("the file has no rows", where=source.name, remedy="Upload a file with examples in it.")
+        _check_header(header, source, tab=tab)
+        lines, size, number = [], 0, 0
+        for number, record in enumerate(rows, start=1):
+            if len(record) != len(header):
+                raise BadData(
+                    f"the record has {_count(len(record))}, and the header has {len(header)}",
+                    where=f"{source.name}, record {number} (line {records.line_num})",
+                    remedy=f"Put fields that hold {'tabs' if tab else 'commas'}, quotes or line ends into double "
+                    "quotes, and double the quotes inside.",
+                )
+            line = _line(dict(zip(header, record, strict=True)))
+            lines.append(line)
+            size += len(line)
+            if size >= _BATCH:
+                sink.write(b"".join(lines))
+                lines, size = [], 0
+        sink.write(b"".join(lines))
+    if not number:
+        raise BadData(
+            "the file has a header and no records", where=source.name, remedy="Upload a file with examples in it."
+        )
+
+
+def _records(records: Any, source: Source) -> Iterator[list[str]]:
+    """The records that are not blank lines, with the reader's errors in our words."""
+    number = 0
+    try:
+        for record in records:
+            if record:
+                yield record
+                number += 1
+    except csv.Error as error:
+        word = str(error)
+        if "field larger" in word:
+            what = f"a field is longer than {source.limits.row_bytes >> 20} MiB, or a quote is not closed"
+        elif "unexpected end" in word:
+            what = "a quote is not closed until the end of the file"
+        elif "expected after" in word:
+            what = "text stands after a closing quote"
+        else:
+            what = "a carriage return stands outside of quotes in the middle of a line"
+        raise BadData(
+            what,
+            where=f"{source.name}, record {number} (line {records.line_num})" if number else f"{source.name}, header",
+            remedy="Close the quote, and double quotes inside quoted fields.",
+        ) from None
+
+
+def _check_header(header: list[str], source: Source, *, tab: bool) -> None:
+    where = f"{source.name}, header"
+    if len(header) > source.limits.columns:
+        raise BadData(
+            f"the header has {_count(len(header))}, more than the {source.limits.columns:,} that are allowed",
+            where=where,
+            remedy="Keep the columns that hold the examples.",
+        )
+    other = next((mark for mark in (";", "|", "," if tab else "\t") if mark in header[0]), None)
+    if len(header) == 1 and other:
+        named = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}[other]
+        remedy = "Name the file .tsv." if other == "\t" else "Name the file .csv."
+        raise BadData(
+            f"the columns are separated by {named}, not {'tabs' if tab else 'commas'}",
+            where=where,
+            remedy=remedy if other in "\t," else f"Save it with {'tabs' if tab else 'commas'} between the columns.",
+        )
+    seen: set[str] = set()
+    for at, field in enumerate(header, start=1):
+        if not field.strip():
+            what = f"column {at} has no name"
+        elif field in seen:
+            what = f"column {at} has the name of an earlier one"
+        elif len(field) > _HEADER_CHARACTERS or "\n" in field or _NUMBER.fullmatch(field):
+            what = f"column {at} looks like data, not like a name: the first line should name the columns"
+        elif not field.isprintable():
+            what = f"the name of column {at} has characters that are not printable UTF-8"
+        else:
+            seen.add(field)
+            continue
+        raise BadData(what, where=where, remedy="Give every column a name of its own in the first line.")
+
+
+def _line(row: dict[str, str]) -> bytes:
+    try:
+        return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # bytes that are not UTF-8, which are written out as they were
+        return (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")
+
+
+def _count(columns: int) -> str:
+    return "1 column" if columns == 1 else f"{columns:,} columns"

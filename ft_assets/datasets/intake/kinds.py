@@ -1,0 +1,175 @@
+"""What a file says it is (its name) and what it is (its first bytes); both must agree."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from ft_resources.errors import BadData
+
+Format = Literal["jsonl", "json", "parquet", "csv", "tsv", "txt", "pdf"]
+Codec = Literal["", "gzip", "zstd"]
+
+HEAD_BYTES = 1 << 16
+BOM = b"\xef\xbb\xbf"
+_ENDINGS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "txt",
+    ".pdf": "pdf",
+}
+_CODECS: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd"}
+# The longer of two marks with a common start comes first.
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"PK\x03\x04", "ZIP"),
+    (b"PK\x05\x06", "ZIP"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+    (b"7z\xbc\xaf\x27\x1c", "7z"),
+    (b"Rar!", "RAR"),
+    (b"PAR1", "Parquet"),
+    (b"PARE", "encrypted Parquet"),
+    (b"%PDF-", "PDF"),
+    (b"ARROW1", "Arrow"),
+    (b"\xff\xff\xff\xff", "Arrow stream"),
+    (b"Obj\x01", "Avro"),
+    (b"ORC", "ORC"),
+    (b"SQLite format 3\x00", "SQLite"),
+    (b"\xd0\xcf\x11\xe0", "old Microsoft Office"),
+    (b"\x93NUMPY", "NumPy"),
+    (b"\x80\x02", "Python pickle"),
+    (b"\x80\x03", "Python pickle"),
+    (b"\x80\x04", "Python pickle"),
+    (b"\x80\x05", "Python pickle"),
+    (b"\x7fELF", "program"),
+)
+_MARKS: tuple[tuple[bytes, str], ...] = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+_BINARY: dict[Format, str] = {"parquet": "Parquet", "pdf": "PDF"}
+_WORDS: dict[Format, str] = {
+    "jsonl": "JSON lines",
+    "json": "JSON",
+    "csv": "CSV",
+    "tsv": "TSV",
+    "txt": "plain text",
+    "parquet": "Parquet",
+    "pdf": "PDF",
+}
+_HTML = re.compile(rb"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
+_LFS = b"version https://git-lfs.github.com/spec/"
+# A PDF may have up to 1 KiB of other bytes in front (ISO 32000-1, annex H.3).
+_PDF_WITHIN = 1024
+READABLE = "JSONL, JSON, Parquet, CSV, TSV, TXT or PDF, as it is or as .gz or .zst"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """A format, and how it is compressed ("" where it is not)."""
+
+    format: Format
+    codec: Codec
+
+
+def kind_of(name: str) -> Kind:
+    """What a file of this name should hold. Raises BadData for endings that are not known."""
+    stem, ending = _cut(name)
+    codec = _CODECS.get(ending, "")
+    if codec:
+        _, ending = _cut(stem)
+    found = _ENDINGS.get(ending)
+    if found is None:
+        shown = ending + (name[len(stem) :].lower() if codec else "")
+        raise BadData(
+            f"files ending in {shown!r} cannot be read"
+            if ending
+            else "the file's name has no ending that says what it is",
+            where=name,
+            remedy=f"Save it as {READABLE}, and name it so.",
+        )
+    return Kind(format=found, codec=codec)
+
+
+def check_head(head: bytes, kind: Kind, name: str) -> None:
+    """Refuse a file whose first bytes (``HEAD_BYTES`` of them, or all) are not what its name says.
+
+    Raises:
+        BadData: another format, text that is not UTF-8 as a whole, or a page or pointer saved in the data's place.
+    """
+    found = next((word for mark, word in _MAGIC if head.startswith(mark)), "")
+    if found == "" and b"%PDF-" in head[:_PDF_WITHIN]:
+        found = "PDF" if kind.format == "pdf" else ""
+    wanted = kind.codec or _BINARY.get(kind.format, "")
+    if found == "encrypted Parquet" and wanted == "Parquet":
+        raise BadData(
+            "the Parquet file is encrypted", where=name, remedy="Save it without encryption; uploads are kept private."
+        )
+    if found != wanted:
+        if not found:
+            _check_text(head, name)
+            what = f"this is not a {wanted} file, though its name ends in {_last_ending(name)!r}"
+            raise BadData(
+                what, where=name, remedy="Check that it was saved and transferred whole, and name it by what it is."
+            )
+        is_what = f"this is a {found} file, not {wanted if wanted else _WORDS[kind.format]}"
+        raise BadData(is_what, where=name, remedy=_remedy_for(found))
+    if not wanted:
+        _check_text(head, name)
+
+
+def _check_text(head: bytes, name: str) -> None:
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            raise BadData(
+                f"the file is {encoding} text, not UTF-8 (byte 1)", where=name, remedy="Save the file as UTF-8."
+            )
+    nuls = head.count(0)
+    if nuls * 10 > len(head):
+        raise BadData(
+            f"the file is not text: {nuls:,} of its first {len(head):,} bytes are NUL",
+            where=name,
+            remedy="Save it as UTF-8 text; if it is text, it may be UTF-16, or its transfer may have failed.",
+        )
+    if _HTML.match(head):
+        raise BadData(
+            "this is an HTML page, perhaps a login or error page saved in place of the data",
+            where=name,
+            remedy="Download the data again, signed in, and look at it before you add it.",
+        )
+    if head.startswith(_LFS):
+        raise BadData(
+            "this is a Git LFS pointer, not the file it points to",
+            where=name,
+            remedy="Fetch the data itself with `git lfs pull`, then add it again.",
+        )
+
+
+def _remedy_for(found: str) -> str:
+    if found == "ZIP":
+        return "Unpack it and add the files in it; save spreadsheets and documents as CSV or PDF."
+    if found in ("gzip", "zstd"):
+        ending = ".gz" if found == "gzip" else ".zst"
+        return f"Name it by what it is, with {ending} at the end, such as data.jsonl{ending}."
+    if found in ("Parquet", "PDF"):
+        return f"Name it by what it is, ending in .{found.lower()}."
+    if found == "encrypted Parquet":
+        return "Save it without encryption; uploads are kept private."
+    return f"Save the data as {READABLE}."
+
+
+def _cut(name: str) -> tuple[str, str]:
+    """``name`` without its last ending, and that in lower case ("" where there is none)."""
+    stem, dot, ending = name.rpartition(".")
+    return (stem, f".{ending.lower()}") if dot and stem else (name, "")
+
+
+def _last_ending(name: str) -> str:
+    return _cut(name)[1]

@@ -1,0 +1,28 @@
+"""What reading one file may cost."""
+
+from dataclasses import dataclass
+
+_MIB = 1 << 20
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadLimits:
+    """Bounds for reading one file; past any of them the file is refused (a row: left to the policy as a bad row).
+
+    ``memory_bytes`` is what a parser may use beyond the interpreter itself; ``ratio`` how many times its own size a
+    file may unpack to (the first ``free_bytes`` are not counted); ``columns`` are those of a CSV or Parquet file.
+    """
+
+    memory_bytes: int = _GIB
+    row_bytes: int = 16 * _MIB
+    out_bytes: int = 64 * _GIB
+    ratio: int = 200
+    free_bytes: int = 16 * _MIB
+    columns: int = 1000
+    seconds: float = 60.0
+    seconds_per_gib: float = 900.0
+
+    def seconds_for(self, size: int) -> float:
+        """The time that a file of ``size`` bytes may take, by the clock and on the processor."""
+        return self.seconds + self.seconds_per_gib * size / _GIB

@@ -1,0 +1,136 @@
+"""Runs the reader of a hostile format as a process of its own, with limits: whatever happens to it is the file's fault.
+
+The process is started anew (no fork of a program with threads), gets no credentials in its environment, sets limits on
+its memory, processor time and file size before it looks at the file, and is killed when its time is over. It writes to
+a name of its own; the target appears only when it is whole.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import ft_assets
+from ft_assets.datasets.intake.kinds import Kind
+from ft_assets.datasets.intake.limits import ReadLimits
+from ft_assets.datasets.intake.refusals import crashed, too_much_memory, too_slow
+from ft_resources.errors import BadData, UserError
+
+CHILD = "ft_assets.datasets.intake.child"
+# What an interpreter needs to start; credentials of the platform are not among it.
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
+_REPLY_BYTES = 1 << 16
+_GRACE_S = 15.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """Read ``path`` as a file of ``kind`` named ``name``, and write its rows to ``target``."""
+
+    path: Path
+    name: str
+    kind: Kind
+    target: Path
+    chunk_characters: int
+
+
+def run_reader(job: Job, limits: ReadLimits) -> Literal["spooled", "jsonl"]:
+    """Do ``job``; "jsonl" where a file named JSON turned out to be JSON lines (then there may be no target).
+
+    Raises:
+        BadData: the file cannot be read, or not within ``limits``. Nothing is left of it.
+        UserError: a package that reads this format is not installed.
+    """
+    partial = job.target.with_name(f".{job.target.name}.partial")
+    seconds = limits.seconds_for(job.path.stat().st_size)
+    order = {
+        "path": str(job.path.absolute()),
+        "name": job.name,
+        "format": job.kind.format,
+        "codec": job.kind.codec,
+        "target": str(partial.absolute()),
+        "chunk_characters": job.chunk_characters,
+        "limits": asdict(limits),
+        "cpu_seconds": int(seconds) + 1,
+    }
+    try:
+        reply = _run(order, job, limits, seconds)
+        if reply.get("missing"):
+            raise UserError(
+                f"files of this format need the package {reply['missing']!r:.100}",
+                where=job.name,
+                remedy="Install the project with its dependencies where datasets are added and curated.",
+            )
+        if reply.get("what"):
+            what, where, remedy = (str(reply.get(field, ""))[:2000] for field in ("what", "where", "remedy"))
+            raise BadData(what, where=where, remedy=remedy)
+        if partial.exists():
+            partial.replace(job.target)
+        return "jsonl" if reply.get("is") == "jsonl" else "spooled"
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()
+        with suppress(FileNotFoundError):
+            partial.with_suffix(".unpacked").unlink()
+
+
+def _run(order: dict[str, Any], job: Job, limits: ReadLimits, seconds: float) -> dict[str, Any]:
+    """What the child replied. Raises BadData where it did not get to reply."""
+    with tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(
+            # -P: a file named json.py beside the upload must not be imported.
+            [sys.executable, "-P", "-m", CHILD],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=_environment(),
+            start_new_session=True,
+        )
+        try:
+            child.communicate(json.dumps(order).encode(), timeout=seconds + _GRACE_S)
+        except subprocess.TimeoutExpired:
+            raise too_slow(job.name, seconds) from None
+        finally:
+            _kill(child)
+        output.seek(0)
+        data = output.read(_REPLY_BYTES)
+    if child.returncode in (-signal.SIGXCPU, -signal.SIGALRM):
+        raise too_slow(job.name, seconds)
+    if child.returncode == -signal.SIGKILL:
+        raise too_much_memory(job.name, limits.memory_bytes)
+    with suppress(ValueError):
+        reply = json.loads(data)
+        if child.returncode == 0 and isinstance(reply, dict):
+            return reply
+    ended = signal.Signals(-child.returncode).name if child.returncode < 0 else f"exit code {child.returncode}"
+    raise crashed(job.name, ended)
+
+
+def _environment() -> dict[str, str]:
+    source = str(Path(ft_assets.__file__).parents[1])
+    search = [source, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        **{name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        "PYTHONPATH": os.pathsep.join(search),
+        # Pools and threads that reserve address space would count against the limit on memory.
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "ARROW_IO_THREADS": "1",
+        "MALLOC_ARENA_MAX": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End the child and whatever it started."""
+    if child.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

@@ -1,0 +1,74 @@
+"""Plain text: paragraphs are what blank lines part."""
+
+import codecs
+from collections.abc import Iterator
+from typing import Any
+
+from ft_assets.datasets.intake.sections import Block, is_heading, piece_lines
+from ft_assets.datasets.intake.sink import Sink
+from ft_assets.datasets.intake.streams import Source
+from ft_resources.errors import BadData
+
+# A paragraph of more pieces than this is cut before it is whole, so that memory stays bounded.
+_LONG_PARAGRAPH = 64
+
+
+def read(source: Source, sink: Sink, settings: dict[str, Any]) -> None:
+    """Write the pieces of the text. Raises BadData for bytes that are not UTF-8, and for a text of nothing."""
+    limit = settings["chunk_characters"]
+    written = False
+    for line in piece_lines(_blocks(_lines(source), limit * _LONG_PARAGRAPH), source.name, limit):
+        sink.write(line)
+        written = True
+    if not written:
+        raise BadData("the file has no text", where=source.name, remedy="Upload a file with text in it.")
+
+
+def _blocks(lines: Iterator[str], most: int) -> Iterator[Block]:
+    paragraph: list[str] = []
+    size = 0
+    for line in lines:
+        if line.strip():
+            paragraph.append(line.rstrip())
+            size += len(line) + 1
+        if paragraph and (not line.strip() or size > most):
+            yield _block(paragraph)
+            paragraph, size = [], 0
+    if paragraph:
+        yield _block(paragraph)
+
+
+def _block(lines: list[str]) -> Block:
+    text = "\n".join(lines).strip()
+    return Block(text, 0, is_heading(text))
+
+
+def _lines(source: Source) -> Iterator[str]:
+    """Lines without their ends (\\n, \\r\\n or \\r); one that is longer than a block comes in parts."""
+    decoder, at, rest = codecs.getincrementaldecoder("utf-8")(), 0, ""
+    for block in source.blocks():
+        pending = len(decoder.getstate()[0])
+        try:
+            text = rest + decoder.decode(block)
+        except UnicodeDecodeError as error:
+            raise _not_utf8(source, at - pending + error.start, error.object[error.start]) from None
+        at += len(block)
+        # A carriage return at the end may be half of a line end.
+        held = "\r" if text.endswith("\r") else ""
+        *lines, rest = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        rest += held
+        yield from lines
+        if len(rest) > len(block):
+            yield rest.removesuffix("\r")
+            rest = held
+    if decoder.getstate()[0]:
+        raise _not_utf8(source, at - len(decoder.getstate()[0]), decoder.getstate()[0][0])
+    yield from rest.replace("\r", "\n").split("\n")
+
+
+def _not_utf8(source: Source, position: int, byte: int) -> BadData:
+    return BadData(
+        f"byte {position + 1:,} (0x{byte:02x}) is not UTF-8",
+        where=source.name,
+        remedy="Save the file as UTF-8; it may be in an older encoding, in part or as a whole.",
+    )
