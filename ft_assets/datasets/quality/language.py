@@ -1,0 +1,49 @@
+"""Which languages the examples are in, by a look at a sample of them."""
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+SAMPLE = 2000
+"""How many examples are looked at: a share of 10 % is then known to within 1.3 points (95 %)."""
+UNDETERMINED = "und"
+"""ISO 639-2 for a text that says too little."""
+
+_LOOKED_AT = 1000
+_LEAST_LETTERS = 20
+_LEAST_PROBABILITY = 0.5
+
+
+def count_languages(texts: pa.Array) -> dict[str, int]:
+    """Texts by ISO 639-1 language, the most frequent first; see ``detect_languages``.
+
+    Choose the texts with ``draw.lowest(content_keys, SAMPLE)``, so that the sample follows from the content alone.
+    """
+    return dict(sorted(Counter(detect_languages(texts)).items(), key=lambda item: (-item[1], item[0])))
+
+
+def detect_languages(texts: pa.Array) -> list[str]:
+    """The language of each text (ISO 639-1) by its first 1,000 characters, ``und`` below 20 letters or in doubt.
+
+    By py3langid (byte n-grams, naive Bayes; Lui & Baldwin 2012, "langid.py"); the model comes with the package and
+    takes some tenths of a second to load, a text about 0.1 ms. Code counts as whatever its words look like.
+    """
+    starts = pc.utf8_slice_codeunits(texts, 0, _LOOKED_AT).to_pylist()
+    return [_detect(text) for text in starts]
+
+
+def _detect(text: str) -> str:
+    if sum(character.isalpha() for character in text) < _LEAST_LETTERS:
+        return UNDETERMINED
+    language, probability = _identifier().classify(text)
+    return language if probability >= _LEAST_PROBABILITY else UNDETERMINED
+
+
+@cache
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
