@@ -11,6 +11,7 @@ from typing import Any
 
 from ft_assets.adapters.card import model_card
 from ft_assets.adapters.lineage import lineage
+from ft_assets.base_models.contents import TOKENIZER_FILES
 from ft_assets.evals.gates import Verdict, passed
 from ft_assets.evals.judging import judge_candidate, load_evidence
 from ft_resources.artifacts import MANIFEST, Artifact, Artifacts, InputRef
@@ -21,17 +22,6 @@ from ft_resources.worker_context import WorkContext, WorkResult
 
 FINAL = "final/"
 TEMPLATE = "chat_template.jinja"
-# What a tokenizer may consist of; see transformers' PreTrainedTokenizerBase.save_pretrained.
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "tokenizer.model",
-)
 _NEXT = {
     "benchmark_regression": "lower the learning rate or the LoRA rank, train fewer epochs, or mix general text into "
     "the dataset",

@@ -21,7 +21,8 @@ _SAFE_NAMES = re.compile(r"^(LICENSE|NOTICE|COPYING|USE_POLICY|README)")
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz")
 # A pickle starts with its protocol number; torch's newer files are zip archives of pickles.
 _PICKLE_MAGIC = re.compile(rb"^(?:\x80[\x01-\x05]|PK\x03\x04)")
-_TOKENIZER_FILES = (
+# What a tokenizer may consist of; see transformers' PreTrainedTokenizerBase.save_pretrained.
+TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -159,7 +160,7 @@ def own_template(folder: Path, where: str) -> str | None:
 
 def tokenizer_files(names: Iterable[str]) -> list[str]:
     """Those of ``names`` that decide how text becomes tokens, sorted."""
-    return sorted(name for name in names if name in _TOKENIZER_FILES)
+    return sorted(name for name in names if name in TOKENIZER_FILES)
 
 
 def _refused_name(name: str, where: str) -> BadBase:
