@@ -1,9 +1,9 @@
 """Precision and recall of the personal data recognisers on labelled sentences, and their speed.
 
-The sentences (Microsoft's presidio-research, synthetic) are divided by the hash of their text: recognisers were tuned on one
-half, and what is printed comes from the other. Sentences are made from templates that both halves share, and all labelled cards and
-IBANs have right check digits. A finding is right where it and a labelled value of the same type share at least half
-of the characters that both cover; every other finding of the type is wrong, whatever else it may be.
+The sentences (Microsoft's presidio-research, synthetic) are divided by the hash of their text: recognisers were tuned
+on one half, and what is printed comes from the other. Sentences are made from templates that both halves share, and all
+labelled cards and IBANs have right check digits. A finding is right where it and a labelled value of the same type
+share at least half of the characters that both cover; every other finding of the type is wrong, whatever it is.
 """
 
 import hashlib

@@ -4,6 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ft_assets.datasets.screening.tables import BITS, IBAN_LENGTH, NAME_ENDS, PREFIXES
+
 
 class Candidates:
     """Places in order of their text: ``index``, ``kind`` (see ``tables``), and bytes ``start`` to ``end`` counted
@@ -25,7 +27,7 @@ def find_candidates(texts: pa.StringArray) -> Candidates:
     while True:
         places = np.empty((4, capacity), np.int32)
         fold = np.zeros(len(texts), np.bool_)
-        found = scan(data, offsets, places, fold)
+        found = scan(BITS, PREFIXES, NAME_ENDS, IBAN_LENGTH, data, offsets, places, fold)
         if found <= capacity:
             break
         capacity = found

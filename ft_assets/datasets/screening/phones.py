@@ -143,7 +143,8 @@ def _shortest(region: str) -> int:
     import phonenumbers
 
     metadata = phonenumbers.PhoneMetadata.metadata_for_region(region)
-    return min(metadata.general_desc.possible_length) if metadata else _MIN_DIGITS
+    description = metadata.general_desc if metadata else None
+    return min(description.possible_length) if description else _MIN_DIGITS
 
 
 @lru_cache(maxsize=65536)

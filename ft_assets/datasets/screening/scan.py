@@ -8,35 +8,21 @@ recogniser. Every walk from a place is bounded, so time is linear in the bytes.
 import numba
 import numpy as np
 
-from ft_assets.datasets.screening.tables import (
-    ASSIGNMENT,
-    DOMAIN,
-    EMAIL,
-    ENDS_USER,
-    IBAN,
-    IBAN_LENGTH,
-    IN_TOKEN,
-    IPV6,
-    LOCAL,
-    NAME_ENDS,
-    NUMBER,
-    PEM,
-    PREFIX_START,
-    PREFIXES,
-    SEPARATOR,
-    TOKEN,
-    URL,
-    WORD,
-)
+from ft_assets.datasets.screening import tables
 
 _MIN_DIGITS = 7
 
 
 @numba.njit(cache=True, nogil=True)
-def scan(data, offsets, places, fold):  # type: ignore[no-untyped-def]
+def scan(bits, prefixes, name_ends, iban_length, data, offsets, places, fold):  # type: ignore[no-untyped-def]
     """Fill ``places`` and ``fold``; give the number of places, which may be more than there is room for.
 
     Args:
+        bits: uint16 [256], what each byte may be (``tables.BITS``). An argument like the next three, as what a kernel
+            takes from other modules is compiled into it, and numba's cache does not notice when it changes.
+        prefixes: uint8 [n, 12], prefixes of tokens, filled up with zeros.
+        name_ends: int64 [n], the last three letters of names of secrets, the first in the highest byte.
+        iban_length: uint8 [26, 26], by the letters of the country; 0 where there are no IBANs.
         data: uint8, UTF-8 of all texts.
         offsets: int32 [n + 1], where texts begin and end in it.
         places: int32 [4, capacity], to be filled with text, kind, and bytes from the text's start to start and end.
@@ -64,37 +50,39 @@ def scan(data, offsets, places, fold):  # type: ignore[no-untyped-def]
                 if 48 <= byte <= 57:
                     if i < run_end:
                         continue
-                    if i > first and IN_TOKEN[data[i - 1]]:
-                        found = _put(places, found, text, TOKEN, first, _prefix_before(data, first, i), i)
-                        start = _iban_start(data, first, i, last)
-                        found = _put(places, found, text, IBAN, first, start, _iban_end(data, start, last))
-                    run_end, digits, dots, special = _walk_number(data, i, last)
+                    if i > first and bits[data[i - 1]] & tables.IN_TOKEN:
+                        start = _prefix_before(bits, prefixes, data, first, i)
+                        found = _put(places, found, text, tables.TOKEN, first, start, i)
+                        start = _iban_start(iban_length, data, first, i, last)
+                        end = _iban_end(bits, iban_length, data, start, last)
+                        found = _put(places, found, text, tables.IBAN, first, start, end)
+                    run_end, digits, dots, special = _walk_number(bits, data, i, last)
                     if digits >= _MIN_DIGITS or dots >= 3:
                         if special:
                             fold[text] = digits >= 10 or fold[text]
                         else:
-                            place, start, end = NUMBER, i, run_end
+                            place, start, end = tables.NUMBER, i, run_end
                 elif byte == 64:
-                    start, end = _walk_email(data, first, i, last)
-                    place = EMAIL if end > 0 else -1
+                    start, end = _walk_email(bits, data, first, i, last)
+                    place = tables.EMAIL if end > 0 else -1
                 elif byte == 58 or byte == 61:
                     if byte == 58:
-                        start, end = _walk_ipv6(data, first, i, last)
+                        start, end = _walk_ipv6(bits, data, first, i, last)
                         if end > 0:
-                            place = IPV6
+                            place = tables.IPV6
                         elif i + 3 < last and data[i + 1] == 47 and data[i + 2] == 47:
-                            start, end = i, _walk_user(data, i + 3, last)
-                            place = URL if end > 0 else -1
-                    if place < 0 and _names_secret(data, first, i):
-                        place, start, end = ASSIGNMENT, i, i + 1
+                            start, end = i, _walk_user(bits, data, i + 3, last)
+                            place = tables.URL if end > 0 else -1
+                    if place < 0 and _names_secret(name_ends, data, first, i):
+                        place, start, end = tables.ASSIGNMENT, i, i + 1
                 elif byte < 128:
                     if byte == 45 and _begins_pem(data, i, last):
-                        place = PEM
+                        place = tables.PEM
                     elif (byte != 75 and byte != 83) or (i + 2 < last and data[i + 1] == 73 and data[i + 2] == 65):
-                        start = _prefix_before(data, first, i)
-                        place = TOKEN if start >= 0 else -1
+                        start = _prefix_before(bits, prefixes, data, first, i)
+                        place = tables.TOKEN if start >= 0 else -1
                 elif not fold[text]:
-                    what = _look_at(data, first, i, last)
+                    what = _look_at(bits, data, first, i, last)
                     other_digits += what == 1
                     fold[text] = what == 2 or other_digits >= _MIN_DIGITS
                 if place >= 0:
@@ -111,21 +99,11 @@ def _mark(text, marks):  # type: ignore[no-untyped-def]
     """
     for i in range(len(text)):
         byte = text[i]
-        marks[i] = (
-            (48 <= byte <= 58)
-            | (byte == 61)
-            | (byte == 64)
-            | (byte == 45)
-            | (byte == 95)
-            | (byte == 75)
-            | (byte == 83)
-            | (byte == 0xC2)
-            | (byte == 0xD9)
-            | (byte == 0xDB)
-            | (byte == 0xE0)
-            | (byte == 0xE2)
-            | (byte >= 0xEF)
+        single = (
+            (48 <= byte <= 58) | (byte == 61) | (byte == 64) | (byte == 45) | (byte == 95) | (byte == 75) | (byte == 83)
         )
+        longer = (byte == 0xC2) | (byte == 0xD9) | (byte == 0xDB) | (byte == 0xE0) | (byte == 0xE2) | (byte >= 0xEF)
+        marks[i] = single | longer
 
 
 @numba.njit(cache=True, nogil=True)
@@ -142,51 +120,53 @@ def _put(places, found, text, kind, first, start, end):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, nogil=True)
-def _prefix_before(data, first, i):  # type: ignore[no-untyped-def]
+def _prefix_before(bits, prefixes, data, first, i):  # type: ignore[no-untyped-def]
     """Where a token's prefix starts whose word holds byte ``i``, at most 40 bytes before it; -1 for none."""
     start = i
-    while start > first and i - start < 40 and IN_TOKEN[data[start - 1]]:
+    while start > first and i - start < 40 and bits[data[start - 1]] & tables.IN_TOKEN:
         start -= 1
     for at in range(start, i):
         # Behind a backslash the first letters may belong to an escape such as \\n; the recogniser looks closer.
-        if PREFIX_START[data[at]] and (
-            at == first or WORD[data[at - 1]] == 0 or (start > first and data[start - 1] == 92 and at - start <= 5)
+        if bits[data[at]] & tables.STARTS_PREFIX and (
+            at == first
+            or not bits[data[at - 1]] & tables.WORD
+            or (start > first and data[start - 1] == 92 and at - start <= 5)
         ):
-            for row in range(PREFIXES.shape[0]):
+            for row in range(prefixes.shape[0]):
                 column = 0
                 while (
                     column < 12
-                    and PREFIXES[row, column]
+                    and prefixes[row, column]
                     and at + column < len(data)
-                    and data[at + column] == PREFIXES[row, column]
+                    and data[at + column] == prefixes[row, column]
                 ):
                     column += 1
-                if column == 12 or PREFIXES[row, column] == 0:
+                if column == 12 or prefixes[row, column] == 0:
                     return at
     return -1
 
 
 @numba.njit(cache=True, nogil=True)
-def _iban_start(data, first, i, last):  # type: ignore[no-untyped-def]
+def _iban_start(iban_length, data, first, i, last):  # type: ignore[no-untyped-def]
     """``i`` - 2 where the two letters of a country with IBANs stand there, and two digits follow; -1 otherwise."""
     if i - first < 2 or i + 1 >= last or not 48 <= data[i + 1] <= 57:
         return -1
     one, two = data[i - 2] & 0xDF, data[i - 1] & 0xDF
-    if not (65 <= one <= 90 and 65 <= two <= 90) or IBAN_LENGTH[one - 65, two - 65] == 0:
+    if not (65 <= one <= 90 and 65 <= two <= 90) or iban_length[one - 65, two - 65] == 0:
         return -1
     return i - 2
 
 
 @numba.njit(cache=True, nogil=True)
-def _iban_end(data, i, last):  # type: ignore[no-untyped-def]
+def _iban_end(bits, iban_length, data, i, last):  # type: ignore[no-untyped-def]
     """End of the country's number of letters and digits from ``i`` on, single separators between; -1 for fewer."""
     if i < 0:
         return -1
-    length = IBAN_LENGTH[(data[i] & 0xDF) - 65, (data[i + 1] & 0xDF) - 65]
+    length = iban_length[(data[i] & 0xDF) - 65, (data[i + 1] & 0xDF) - 65]
     count = 0
     separated = True
     while i < last:
-        if WORD[data[i]] in (1, 2):
+        if bits[data[i]] & tables.ALPHANUMERIC:
             count += 1
             separated = False
             if count == length:
@@ -200,7 +180,7 @@ def _iban_end(data, i, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _walk_number(data, i, last):  # type: ignore[no-untyped-def]
+def _walk_number(bits, data, i, last):  # type: ignore[no-untyped-def]
     """(end of the last digit, digits, dots between digits in a row, whether some separator is not ASCII)."""
     end = i
     digits = dots = best = gap = 0
@@ -220,7 +200,7 @@ def _walk_number(data, i, last):  # type: ignore[no-untyped-def]
             i += 1
             end = i
             continue
-        if SEPARATOR[byte]:
+        if bits[byte] & tables.SEPARATOR:
             i += 1
         else:
             width = _separator_width(data, i, last)
@@ -251,14 +231,14 @@ def _separator_width(data, i, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _walk_email(data, first, at, last):  # type: ignore[no-untyped-def]
+def _walk_email(bits, data, first, at, last):  # type: ignore[no-untyped-def]
     """(start, end) of what may be an address around the at sign; end 0 where there is none."""
     start = at
-    while start > first and at - start < 72 and LOCAL[data[start - 1]]:
+    while start > first and at - start < 72 and bits[data[start - 1]] & tables.LOCAL:
         start -= 1
     end = at + 1
     dotted = 0
-    while end < last and end - at < 260 and DOMAIN[data[end]]:
+    while end < last and end - at < 260 and bits[data[end]] & tables.DOMAIN:
         if data[end] == 46:
             dotted = end
         end += 1
@@ -271,33 +251,35 @@ def _walk_email(data, first, at, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _walk_ipv6(data, first, colon, last):  # type: ignore[no-untyped-def]
+def _walk_ipv6(bits, data, first, colon, last):  # type: ignore[no-untyped-def]
     """(start, end) of the run whose first colon this is, where it has two in a row, or seven; end 0 otherwise."""
     start = colon
-    while start > first and colon - start < 5 and WORD[data[start - 1]] == 1:
+    while start > first and colon - start < 5 and bits[data[start - 1]] & tables.HEXADECIMAL:
         start -= 1
     if start > first and data[start - 1] == 58:
         return colon, 0
     end = colon
     colons = 0
     double = False
-    while end < last and end - colon < 46 and (WORD[data[end]] == 1 or data[end] == 58 or data[end] == 46):
+    while (
+        end < last and end - colon < 46 and (bits[data[end]] & tables.HEXADECIMAL or data[end] == 58 or data[end] == 46)
+    ):
         if data[end] == 58:
             colons += 1
             double = double or (end > colon and data[end - 1] == 58)
         end += 1
     while end > colon and data[end - 1] == 46:
         end -= 1
-    if colons < 2 or not (double or colons == 7) or (end < last and WORD[data[end]]):
+    if colons < 2 or not (double or colons == 7) or (end < last and bits[data[end]] & tables.WORD):
         return colon, 0
     # Part of a name such as std::vector, unless the letter before belongs to an escape such as \\n.
-    if start > first and WORD[data[start - 1]] and not (start > first + 1 and data[start - 2] == 92):
+    if start > first and bits[data[start - 1]] & tables.WORD and not (start > first + 1 and data[start - 2] == 92):
         return colon, 0
     return start, end
 
 
 @numba.njit(cache=True, nogil=True)
-def _walk_user(data, i, last):  # type: ignore[no-untyped-def]
+def _walk_user(bits, data, i, last):  # type: ignore[no-untyped-def]
     """End of ``user:password`` before an at sign; 0 where there is none."""
     start = i
     colon = False
@@ -305,7 +287,7 @@ def _walk_user(data, i, last):  # type: ignore[no-untyped-def]
         byte = data[i]
         if byte == 64:
             return i if colon else 0
-        if ENDS_USER[byte]:
+        if bits[byte] & tables.ENDS_USER:
             return 0
         colon = colon or byte == 58
         i += 1
@@ -313,7 +295,7 @@ def _walk_user(data, i, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _names_secret(data, first, i):  # type: ignore[no-untyped-def]
+def _names_secret(name_ends, data, first, i):  # type: ignore[no-untyped-def]
     """Whether the word before ``i`` (spaces, quotes and backslashes between) ends as names of secrets do."""
     steps = 0
     while i > first and steps < 6 and (data[i - 1] == 32 or data[i - 1] in (34, 39, 92, 96, 93)):
@@ -322,26 +304,19 @@ def _names_secret(data, first, i):  # type: ignore[no-untyped-def]
     if i - first < 3:
         return False
     tail = (np.int64(data[i - 3] | 32) << 16) | (np.int64(data[i - 2] | 32) << 8) | np.int64(data[i - 1] | 32)
-    return (tail == NAME_ENDS).any()
+    return (tail == name_ends).any()
 
 
 @numba.njit(cache=True, nogil=True)
 def _begins_pem(data, i, last):  # type: ignore[no-untyped-def]
     """Whether ``-----BEGIN`` starts at ``i``."""
-    return (
-        last - i >= 10
-        and data[i + 5] == 66
-        and data[i + 6] == 69
-        and data[i + 7] == 71
-        and data[i + 1] == 45
-        and data[i + 2] == 45
-        and data[i + 3] == 45
-        and data[i + 4] == 45
-    )
+    if last - i < 10 or data[i + 5] != 66 or data[i + 6] != 69 or data[i + 7] != 71:
+        return False
+    return data[i + 1] == 45 and data[i + 2] == 45 and data[i + 3] == 45 and data[i + 4] == 45
 
 
 @numba.njit(cache=True, nogil=True)
-def _look_at(data, first, i, last):  # type: ignore[no-untyped-def]
+def _look_at(bits, data, first, i, last):  # type: ignore[no-untyped-def]
     """Of the non-ASCII character at ``i``: 1 a digit of another script, 2 one that hides what stands around it."""
     if i + 1 >= last:
         return 0
@@ -369,6 +344,11 @@ def _look_at(data, first, i, last):  # type: ignore[no-untyped-def]
         width = 3 if two == 0xBB and three == 0xBF else 0
     if width and i > first and i + width < last:
         before, after = data[i - 1], data[i + width]
-        if (LOCAL[before] or before == 64) and (LOCAL[after] or after == 64) and before < 128 and after < 128:
+        if (
+            (bits[before] & tables.LOCAL or before == 64)
+            and (bits[after] & tables.LOCAL or after == 64)
+            and before < 128
+            and after < 128
+        ):
             return 2
     return 0

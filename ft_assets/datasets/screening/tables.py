@@ -9,7 +9,7 @@ NUMBER, IBAN, EMAIL, IPV6, TOKEN, ASSIGNMENT, URL, PEM = range(8)
 """Kinds of places. NUMBER: digits with separators, the run. IBAN: the country's letters on. EMAIL: the run around the
 at sign. IPV6: the run of hexadecimal digits and colons. TOKEN: the prefix of a known kind of token. ASSIGNMENT: the
 ``=`` or ``:`` after a name that ends as names of secrets do. URL: the ``://`` before something with an at sign. PEM:
-the five hyphens before BEGIN."""
+the five hyphens before BEGIN. These numbers never change: numba's cache would keep the old ones."""
 
 TOKEN_PREFIXES = (
     *("AKIA", "ASIA", "ABIA", "ACCA"),
@@ -36,32 +36,51 @@ IBAN_LENGTHS = {
 }
 """Length by country (SWIFT's IBAN registry, release 99)."""
 
-
-def _bytes_table(groups: dict[int, bytes]) -> npt.NDArray[np.uint8]:
-    table = np.zeros(256, np.uint8)
-    for value, members in groups.items():
-        table[list(members)] = value
-    return table
-
+HEXADECIMAL, ALPHANUMERIC, WORD, LOCAL, DOMAIN, SEPARATOR, ENDS_USER, IN_TOKEN, STARTS_PREFIX = (
+    1 << n for n in range(9)
+)
+"""What a byte may be: a hexadecimal digit; letter or digit; that or an underscore; part of an e-mail address before
+and behind the at sign; between the digits of a number; none that can stand before the at sign of a URL; part of a
+token; the first byte of a prefix. These numbers never change either."""
 
 _LETTERS = bytes(range(65, 91)) + bytes(range(97, 123))
 _DIGITS = b"0123456789"
-# The UTF-8 of letters of Latin, Greek and Cyrillic script.
+# In the UTF-8 of letters of Latin, Greek and Cyrillic script.
 _OTHER_LETTERS = bytes(range(0x80, 0xC0)) + bytes(range(0xC3, 0xD4))
 
-HEXADECIMAL, LETTER, UNDERSCORE = 1, 2, 3
-WORD = _bytes_table({LETTER: _LETTERS, HEXADECIMAL: _DIGITS + b"abcdefABCDEF", UNDERSCORE: b"_"})
-LOCAL = _bytes_table({1: _LETTERS + _DIGITS + b"._%+'-" + _OTHER_LETTERS})
-DOMAIN = _bytes_table({1: _LETTERS + _DIGITS + b".-" + _OTHER_LETTERS})
-SEPARATOR = _bytes_table({1: b" \t-.()/+"})
-ENDS_USER = _bytes_table({1: b" \t\n\r\"'`<>{}[]|\\/"})
-IN_TOKEN = _bytes_table({1: _LETTERS + _DIGITS + b"_-.+/="})
 
-PREFIXES = np.zeros((len(TOKEN_PREFIXES), 12), np.uint8)
-for _row, _prefix in enumerate(TOKEN_PREFIXES):
-    PREFIXES[_row, : len(_prefix)] = list(_prefix.encode())
-PREFIX_START = _bytes_table({1: bytes({prefix.encode()[0] for prefix in TOKEN_PREFIXES})})
+def _make_bits() -> npt.NDArray[np.uint16]:
+    bits = np.zeros(256, np.uint16)
+    for bit, members in (
+        (HEXADECIMAL, _DIGITS + b"abcdefABCDEF"),
+        (ALPHANUMERIC, _LETTERS + _DIGITS),
+        (WORD, _LETTERS + _DIGITS + b"_"),
+        (LOCAL, _LETTERS + _DIGITS + b"._%+'-" + _OTHER_LETTERS),
+        (DOMAIN, _LETTERS + _DIGITS + b".-" + _OTHER_LETTERS),
+        (SEPARATOR, b" \t-.()/+"),
+        (ENDS_USER, b" \t\n\r\"'`<>{}[]|\\/"),
+        (IN_TOKEN, _LETTERS + _DIGITS + b"_-.+/="),
+        (STARTS_PREFIX, bytes({prefix.encode()[0] for prefix in TOKEN_PREFIXES})),
+    ):
+        bits[list(members)] |= bit
+    return bits
+
+
+def _make_prefixes() -> npt.NDArray[np.uint8]:
+    prefixes = np.zeros((len(TOKEN_PREFIXES), 12), np.uint8)
+    for row, prefix in enumerate(TOKEN_PREFIXES):
+        prefixes[row, : len(prefix)] = list(prefix.encode())
+    return prefixes
+
+
+def _make_iban_length() -> npt.NDArray[np.uint8]:
+    lengths = np.zeros((26, 26), np.uint8)
+    for country, length in IBAN_LENGTHS.items():
+        lengths[ord(country[0]) - 65, ord(country[1]) - 65] = length
+    return lengths
+
+
+BITS = _make_bits()
+PREFIXES = _make_prefixes()
 NAME_ENDS = np.array([int.from_bytes(end.encode(), "big") for end in _NAME_ENDS], np.int64)
-IBAN_LENGTH = np.zeros((26, 26), np.uint8)
-for _country, _length in IBAN_LENGTHS.items():
-    IBAN_LENGTH[ord(_country[0]) - 65, ord(_country[1]) - 65] = _length
+IBAN_LENGTH = _make_iban_length()
