@@ -42,23 +42,27 @@ def find_breaks(offsets, data, unfinished, breaks):  # type: ignore[no-untyped-d
             end -= 1
         while start < end and is_space(data[start]):
             start += 1
+        breaks[text] = 0
         if start == end:
-            breaks[text] = 0
-        elif _has_open_fence(data, start, end):
+            continue
+        if _has_open_fence(data, start, end):
             breaks[text] = FENCE
         elif _is_open_json(data, start, end):
             breaks[text] = JSON
-        elif not _has_words(data, start, end):
-            breaks[text] = 0
         else:
-            breaks[text] = _open_end(data, start, end, unfinished)
+            how = _open_end(data, start, end, unfinished)
+            if how and _has_words(data, start, end):
+                breaks[text] = how
 
 
 @njit(cache=True, nogil=True)
 def _has_open_fence(data, start, end):  # type: ignore[no-untyped-def]
     """Whether an odd number of lines starts with three backticks."""
+    ticks = 0
+    for byte in data[start:end]:
+        ticks += byte == _BACKTICK
     is_open = False
-    at = start
+    at = start if ticks >= 3 else end
     while at + 2 < end:
         if data[at] != _BACKTICK:
             at += 1

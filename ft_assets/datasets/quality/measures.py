@@ -26,7 +26,7 @@ MEASURES = pa.schema(
 
 # White space, dots, dashes and invisible characters say nothing.
 _NOTHING = r"^[\s\p{Z}\p{Cf}.\-_…–—]*$"
-_LONGEST_NOTHING = 100
+_LONGEST_NOTHING = 16
 
 
 def measure(examples: pa.RecordBatch, texts: pa.Array, settings: QualitySettings) -> pa.RecordBatch:

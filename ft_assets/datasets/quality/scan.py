@@ -1,4 +1,8 @@
-"""numba kernels of the heuristics: one pass over the bytes of each text. Imported by workers only."""
+"""numba kernels of the heuristics: words and repetition, one pass over the bytes of each text. For workers only.
+
+Texts come as in ``similarity.hashing``: ``offsets`` int64 [n + 1] and ``data`` uint8, UTF-8. A word is what stands
+between ASCII white space; of scripts without spaces every character from U+3000 to U+9FFF is one.
+"""
 
 import numpy as np
 from numba import njit, uint64
@@ -10,7 +14,19 @@ MOST_WORDS = 1 << 16
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
-_LINE_SEED = np.uint64(0x27D4EB2F165667C5)
+_P4 = np.uint64(0x85EBCA77C2B2AE63)
+_P5 = np.uint64(0x27D4EB2F165667C5)
+
+# What a byte is: white space, part of a word, or the first of a character that is a word.
+_SPACE, _LETTER, _ALONE = 0, 1, 2
+_KINDS = np.ones(256, np.uint8)
+_KINDS[[9, 10, 11, 12, 13, 32]] = _SPACE
+_KINDS[0xE3:0xEA] = _ALONE
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_space(byte):  # type: ignore[no-untyped-def]
+    return byte == 32 or (9 <= byte <= 13)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -18,8 +34,6 @@ def _mix(h):  # type: ignore[no-untyped-def]
     h ^= h >> uint64(33)
     h *= _P2
     h ^= h >> uint64(29)
-    h *= _P3
-    h ^= h >> uint64(32)
     return h
 
 
@@ -36,101 +50,88 @@ def _seen(table, stamps, stamp, mask, h):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True, inline="always")
-def is_space(byte):  # type: ignore[no-untyped-def]
-    return byte == 32 or (9 <= byte <= 13)
-
-
 @njit(cache=True, nogil=True)
 def count_words(offsets, data, words):  # type: ignore[no-untyped-def]
-    """``words`` int32 [n]: runs of bytes between ASCII white space; in scripts without spaces (Chinese, Japanese)
-    every character from U+3000 to U+9FFF is one."""
+    """Fill ``words`` int32 [n]."""
     for text in range(len(offsets) - 1):
+        before = np.uint8(32)
         count = 0
-        inside = False
-        for at in range(offsets[text], offsets[text + 1]):
-            byte = data[at]
-            if is_space(byte):
-                inside = False
-            elif 0xE3 <= byte <= 0xE9:
-                count += 1
-                inside = False
-            elif not inside and (byte < 0x80 or byte >= 0xC0):
-                count += 1
-                inside = True
+        # Sums of comparisons, without a branch: the compiler makes vectors of them.
+        for byte in data[offsets[text] : offsets[text + 1]]:
+            space_before = (before == 32) | ((before >= 9) & (before <= 13))
+            space = (byte == 32) | ((byte >= 9) & (byte <= 13))
+            alone = (byte >= 0xE3) & (byte <= 0xE9)
+            count += (space_before | alone) & (not space)
+            before = byte
         words[text] = count
 
 
 @njit(cache=True, nogil=True)
 def count_repeats(offsets, data, repetition):  # type: ignore[no-untyped-def]
-    """``repetition`` float32 [n]: the larger of two shares of each text.
+    """Fill ``repetition`` float32 [n]: the larger of two shares of each text; 0 below 2 * NGRAM words.
 
-    Of its 5-word sequences, those that stood before in the text; of the bytes in its lines, those in lines that stood
-    before. Words are as in ``count_words``; 0 for texts of fewer than 2 * NGRAM words.
+    Of its 5-word sequences, those that stood before in the text; of the bytes in its words, those in lines that
+    stood before.
     """
     longest = 0
     for text in range(len(offsets) - 1):
         longest = max(longest, offsets[text + 1] - offsets[text])
-    # At most a word for every byte, and a line for every word: half of the table stays free.
-    size = 64
-    while size < 4 * min(longest, MOST_WORDS):
-        size *= 2
+    size = _places(longest)
     table = np.empty(size, np.uint64)
     stamps = np.zeros(size, np.int32)
-    ring = np.zeros(NGRAM, np.uint64)
     for text in range(len(offsets) - 1):
-        start, end = offsets[text], offsets[text + 1]
-        room = 64
-        while room < 4 * min(end - start, MOST_WORDS):
-            room *= 2
-        mask = uint64(room - 1)
+        at, end = uint64(offsets[text]), uint64(offsets[text + 1])
+        mask = uint64(_places(offsets[text + 1] - offsets[text]) - 1)
         stamp = np.int32(text + 1)
         words = grams = repeated = 0
-        line_bytes = repeated_bytes = 0
-        word = _P1
-        line = _LINE_SEED
-        inside = single = False
-        length = 0
-        at = start
-        while at <= end and words < MOST_WORDS:
-            byte = data[at] if at < end else np.uint8(10)
-            space = is_space(byte)
-            alone = 0xE3 <= byte <= 0xE9
-            if inside and (space or alone or single):
-                inside = single = False
-                h = _mix(word)
-                line = (line ^ h) * _P1
-                ring[words % NGRAM] = h
-                words += 1
-                if words >= NGRAM:
-                    grams += 1
-                    g = uint64(0)
-                    for k in range(NGRAM):
-                        g = (g ^ ring[(words + k) % NGRAM]) * _P1
-                    repeated += _seen(table, stamps, stamp, mask, _mix(g))
-            if space:
-                if byte == 10 and length:
+        line_bytes = repeated_bytes = length = uint64(0)
+        line = _P5
+        first = second = third = fourth = uint64(0)
+        while at < end and words < MOST_WORDS:
+            kind = _KINDS[data[at]]
+            if kind == _SPACE:
+                if data[at] == 10 and length:
                     line_bytes += length
                     if _seen(table, stamps, stamp, mask, _mix(line)):
                         repeated_bytes += length
-                    line = _LINE_SEED
-                    length = 0
-            elif alone:
-                # A word of three bytes, which the next turn of the loop closes.
-                word = _P1
-                for k in range(3):
-                    word = (word ^ uint64(data[at + k])) * _P2
-                length += 3
-                at += 2
-                inside = single = True
+                    line = _P5
+                    length = uint64(0)
+                at += uint64(1)
+                continue
+            begin = at
+            word = _P1
+            if kind == _ALONE:
+                stop = at + uint64(3)
+                while at < stop:
+                    word = (word ^ uint64(data[at])) * _P2
+                    at += uint64(1)
             else:
-                if not inside:
-                    word = _P1
-                    inside = True
-                word = (word ^ uint64(byte)) * _P2
-                length += 1
-            at += 1
+                while at < end and _KINDS[data[at]] == _LETTER:
+                    word = (word ^ uint64(data[at])) * _P2
+                    at += uint64(1)
+            length += at - begin
+            line = (line ^ word) * _P1
+            words += 1
+            if words >= NGRAM:
+                grams += 1
+                gram = _mix(first * _P1 + second * _P2 + third * _P3 + fourth * _P4 + word * _P5)
+                if _seen(table, stamps, stamp, mask, gram):
+                    repeated += 1
+            first, second, third, fourth = second, third, fourth, word
+        if length:
+            line_bytes += length
+            if _seen(table, stamps, stamp, mask, _mix(line)):
+                repeated_bytes += length
+        repetition[text] = 0.0
         if words >= 2 * NGRAM:
-            repetition[text] = max(repeated / grams, repeated_bytes / max(line_bytes, 1))
-        else:
-            repetition[text] = 0.0
+            repetition[text] = max(repeated / grams, repeated_bytes / line_bytes)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _places(length):  # type: ignore[no-untyped-def]
+    """Size of a table for a text of ``length`` bytes, a power of two: half of it stays free, as a word has two bytes
+    with its space (or three without), and a line at least a word."""
+    places = 64
+    while places < 2 * min(length, 2 * MOST_WORDS):
+        places *= 2
+    return places
