@@ -1,0 +1,174 @@
+"""Whether a curated upload is good enough to train on: what refuses it, and what holds it for a person to look at."""
+
+from collections.abc import Iterable
+
+from ft_assets.datasets.policy import MIN_EXAMPLES
+from ft_assets.datasets.reporting.advice import all_warnings, split_advice
+from ft_assets.datasets.reporting.report import DatasetReport, Finding, Note, Step
+from ft_resources.errors import BadData
+
+_SIDES = ("train", "validation", "holdout")
+_HELD: dict[Step, str] = {
+    "contamination": "share most of their 13-word sequences with tests that the model is measured on",
+    "own_holdout": "share most of their 13-word sequences with your own holdout",
+    "personal_data": "hold personal data or secrets",
+    "toxicity": "were flagged by the toxicity classifier",
+}
+_LEFT_OUT: dict[Step, str] = {
+    "duplicates": "duplicates",
+    "contamination": "with test items in them",
+    "quality": "filtered by quality",
+    "toxicity": "flagged as toxic",
+    "own_holdout": "like rows of the holdout",
+    "balance": "left out by balance",
+}
+
+
+def accept(report: DatasetReport, judges: Iterable[str] = ()) -> DatasetReport:
+    """``report`` with its warnings and the reasons to hold the version, added to those it has.
+
+    Args:
+        report: everything that was counted.
+        judges: names of the models that will judge what is trained on it, where they are known.
+
+    Raises:
+        BadData: the version must not be used; names the file, rows and remedy.
+    """
+    _check_rows(report)
+    _check_toxicity(report)
+    _check_size(report)
+    for side in _SIDES:
+        if not report.splits[side].rows:
+            raise BadData(
+                f"the {side} split is empty: none of {_units(report)} fell into it",
+                where=_files(report),
+                remedy=split_advice(report, side),
+            )
+    return report.model_copy(
+        update={
+            "held": [*report.held, *_reasons_to_hold(report)],
+            "warnings": [*report.warnings, *all_warnings(report, judges)],
+        }
+    )
+
+
+def _check_rows(report: DatasetReport) -> None:
+    policy, bad = report.policy, report.bad_count
+    if not report.rows_read:
+        raise BadData("the file has no rows", where=_files(report), remedy="Upload a file with examples in it.")
+    if not bad or (policy.on_bad_row == "drop" and bad <= policy.max_dropped_share * report.rows_read):
+        return
+    notes = _bad_rows(report)
+    first = notes[0]
+    place, problem = _where(first)
+    if policy.on_bad_row == "drop":
+        raise BadData(
+            f"{bad} of {report.rows_read} rows are bad, more than max_dropped_share ({policy.max_dropped_share:g}) "
+            f"allows; the first is {place}: {problem}",
+            where=_files(report),
+            remedy="Correct the rows, or raise max_dropped_share in dataset.yaml.",
+        )
+    raise BadData(
+        problem + _others(report, notes),
+        where=f"{first.place.file}, {place}",
+        remedy="Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
+    )
+
+
+def _bad_rows(report: DatasetReport) -> list[Note]:
+    """The bad rows that are named, in the order of the uploads."""
+    order = {upload.name: index for index, upload in enumerate(report.uploads)}
+    removed = (finding for finding in report.findings("read") if finding.action == "removed")
+    notes = [note for finding in removed for note in finding.notes]
+    return sorted(notes, key=lambda note: (order.get(note.place.file, 0), note.place.row))
+
+
+def _where(note: Note) -> tuple[str, str]:
+    """Row and field, and the problem, of a bad row's note; its detail is ``field: problem`` or the problem alone."""
+    field, colon, problem = note.detail.partition(": ")
+    # A field is a path such as messages[1].role; a problem with a colon in it has blanks before that.
+    if colon and " " not in field:
+        return f"row {note.place.row}, {field}", problem
+    return f"row {note.place.row}", note.detail
+
+
+def _others(report: DatasetReport, notes: list[Note]) -> str:
+    """How many further rows are bad, and the numbers of the next three of the same file."""
+    count = report.bad_count - 1
+    if not count:
+        return ""
+    rows = [note.place.row for note in notes[1:] if note.place.file == notes[0].place.file]
+    named = ", ".join(str(row) for row in rows[:3]) + (", …" if rows and count > len(rows[:3]) else "")
+    return f" ({count} more bad {'row' if count == 1 else 'rows'}{': ' + named if named else ''})"
+
+
+def _check_toxicity(report: DatasetReport) -> None:
+    settings = report.policy.toxicity
+    if settings is None or settings.action != "reject":
+        return
+    findings = report.findings("toxicity")
+    count = _total(findings)
+    looked_at = next(step.rows_in for step in report.steps if step.step == "toxicity") if findings else 0
+    if count <= settings.max_share * looked_at:
+        return
+    first = next((note.place for finding in findings for note in finding.notes), None)
+    raise BadData(
+        f"{count} of {looked_at} examples were flagged by {settings.classifier} ({', '.join(settings.labels)}), more "
+        f"than max_share ({settings.max_share:g}) allows" + (f"; the first is {first}" if first else ""),
+        where=_files(report),
+        remedy="Take them out, or have them left out with `action: remove` under toxicity in dataset.yaml.",
+    )
+
+
+def _check_size(report: DatasetReport) -> None:
+    if report.examples >= MIN_EXAMPLES:
+        return
+    bad = report.bad_count
+    less = [f"{bad} bad"] if bad else []
+    for step, words in _LEFT_OUT.items():
+        count = _total(finding for finding in report.findings(step) if finding.action == "removed")
+        if count:
+            less.append(f"{count} {words}")
+    raise BadData(
+        f"{report.examples} different examples are too few to learn from and to measure on"
+        + (f" ({report.rows_read} rows, of which {_and(less)})" if less else ""),
+        where=_files(report),
+        remedy=f"Add examples: at least {MIN_EXAMPLES} different ones are needed.",
+    )
+
+
+def _reasons_to_hold(report: DatasetReport) -> list[str]:
+    """A sentence for each step that asks for a person."""
+    reasons = []
+    for step, words in _HELD.items():
+        held = [finding for finding in report.findings(step) if finding.action == "held"]
+        if held:
+            rows = max(finding.count for finding in held) if step == "personal_data" else _total(held)
+            at_least = "At least " if step == "personal_data" and len(held) > 1 else ""
+            subjects = sorted({finding.subject for finding in held if finding.subject})
+            named = f" ({', '.join(subjects)})" if subjects else ""
+            reasons.append(f"{at_least}{rows:,} {'row' if rows == 1 else 'rows'} {words}{named}.")
+    return reasons
+
+
+def _total(findings: Iterable[Finding]) -> int:
+    return sum(finding.count for finding in findings)
+
+
+def _and(parts: list[str]) -> str:
+    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+
+
+def _files(report: DatasetReport) -> str:
+    """The file, or the first of several."""
+    names = [upload.name for upload in report.uploads]
+    more = len(names) - 1
+    return names[0] + (f" and {more} more {'file' if more == 1 else 'files'}" if more else "")
+
+
+def _units(report: DatasetReport) -> str:
+    settings = report.policy.split
+    if settings.group_by:
+        groups = sum(numbers.groups for numbers in report.splits.values())
+        return f"the {groups} {'group' if groups == 1 else 'groups'} ({settings.group_by})"
+    return f"the {report.examples} examples"

@@ -1,0 +1,198 @@
+"""What deserves a warning: sentences for the tenant, each with its advice."""
+
+from collections.abc import Iterable, Iterator
+
+from ft_assets.datasets.reporting.families import judge_family_warning
+from ft_assets.datasets.reporting.report import Action, DatasetReport, Step
+
+# Below this many rows, one row more or less changes a score by over ten points.
+SMALL_SPLIT = 10
+_MUCH_DUPLICATED = 0.2
+_DOMINANT_GROUP = 0.5
+_OTHER_LANGUAGES = 0.1
+_IMBALANCE = 10
+_MUCH_FLAGGED = 0.01
+_UNDETERMINED = "und"
+
+_FLAGGED = {
+    "empty_answer": "have an answer with nothing in it; the model would learn to say nothing",
+    "short": "have an answer of fewer characters than min_answer_characters ({quality.min_answer_characters})",
+    "long": "are longer than max_characters ({quality.max_characters}); what exceeds the recipe's length is cut off",
+    "repetitive": "have an answer that repeats itself, which models learn readily",
+    "truncated": "have an answer that breaks off; the model would learn to stop in the middle",
+}
+
+
+def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]:
+    """Every warning about ``report``, the weightiest first."""
+    found = [
+        *_small_splits(report),
+        *_contamination(report),
+        *_personal_data(report),
+        *_duplicates(report),
+        *_flagged(report),
+        *_languages(report),
+        *_shape(report),
+    ]
+    judge = judge_family_warning(report.policy.generated_by, judges)
+    return [*found, *([judge] if judge else []), *_general(report)]
+
+
+def split_advice(report: DatasetReport, side: str) -> str:
+    """What to change in dataset.yaml so that the split ``side`` gets (more) rows."""
+    settings = report.policy.split
+    if any(upload.role == side for upload in report.uploads):
+        return f"Add rows to the {side} file."
+    if side == "train":
+        share = f"Lower split.validation ({settings.validation:g}) or split.holdout ({settings.holdout:g})"
+    else:
+        share = f"Raise split.{side} ({getattr(settings, side):g})"
+    if settings.group_by:
+        return f"{share}, or set split.group_by ({settings.group_by}) to a field with more different values."
+    return f"{share} in dataset.yaml, or add examples."
+
+
+def _small_splits(report: DatasetReport) -> Iterator[str]:
+    for side, numbers in report.splits.items():
+        if numbers.rows < SMALL_SPLIT:
+            yield (
+                f"The {side} split has only {_rows(numbers.rows)}; numbers measured on so few mean little. "
+                f"{split_advice(report, side)}"
+            )
+
+
+def _contamination(report: DatasetReport) -> Iterator[str]:
+    removed, stayed = _count(report, "contamination", "removed"), _count(report, "contamination", "warned")
+    if removed:
+        yield (
+            f"{_rows(removed)} {_have(removed)} text of public tests and {_were(removed)} left out. Look at where "
+            "they come from: other rows of that source may give test answers away in other words."
+        )
+    if stayed:
+        yield (
+            f"{_rows(stayed)} {_have(stayed)} text of public tests and stayed in. Scores on these tests will be too "
+            "good to believe; set contamination.action to remove."
+        )
+    own = _count(report, "own_holdout", "warned") + _count(report, "own_holdout", "removed")
+    if own:
+        yield (
+            f"{_rows(own)} {'repeats' if own == 1 else 'repeat'} text of your own holdout. Where rows come from one "
+            "document or conversation, name the field that says so in split.group_by."
+        )
+
+
+def _personal_data(report: DatasetReport) -> Iterator[str]:
+    if report.policy.personal_data.action == "detect" and (total := sum(report.personal_data.values())):
+        types = ", ".join(f"{count:,} {name}" for name, count in sorted(report.personal_data.items()) if count)
+        yield (
+            f"{total:,} {'piece' if total == 1 else 'pieces'} of personal data or secrets stayed in the texts "
+            f"({types}), and a model can repeat what it learned. Set personal_data.action to scrub to put "
+            "placeholders in their place."
+        )
+
+
+def _duplicates(report: DatasetReport) -> Iterator[str]:
+    removed, stayed = _count(report, "duplicates", "removed"), _count(report, "duplicates", "warned")
+    if removed > _MUCH_DUPLICATED * report.rows_read:
+        yield (
+            f"{removed / report.rows_read:.0%} of the rows repeat an earlier row and were left out. If some examples "
+            "were repeated to weigh more, that has no effect here."
+        )
+    if stayed:
+        yield (
+            f"{_rows(stayed)} {_are(stayed)} nearly the same as an earlier row and stayed in, on one side of the "
+            "split. They weigh more than others; set duplicates.near to remove if that is not meant."
+        )
+
+
+def _flagged(report: DatasetReport) -> Iterator[str]:
+    for finding in report.findings("quality"):
+        words = _FLAGGED.get(finding.reason)
+        if finding.action != "warned" or words is None or not finding.count:
+            continue
+        share = finding.count / max(report.rows_read, 1)
+        first = f", the first is {finding.notes[0].place}" if finding.notes else ""
+        much = f" ({share:.0%})" if share >= _MUCH_FLAGGED else ""
+        verb = words.format(quality=report.policy.quality)
+        if finding.count == 1:
+            verb = verb.replace("have ", "has ", 1).replace("are ", "is ", 1)
+        yield (
+            f"{_rows(finding.count)}{much} {verb}{first}. Correct them, or have them left out by adding "
+            f"{finding.reason} to quality.filter."
+        )
+
+
+def _languages(report: DatasetReport) -> Iterator[str]:
+    known = {name: count for name, count in report.languages.items() if name != _UNDETERMINED and count}
+    total = sum(known.values())
+    if not total:
+        return
+    expected = report.policy.quality.language
+    main = expected or max(known, key=lambda name: (known[name], name))
+    others = total - known.get(main, 0)
+    if others <= (0 if expected else _OTHER_LANGUAGES * total) or others / total < 0.005:
+        return
+    most = sorted((item for item in known.items() if item[0] != main), key=lambda item: (-item[1], item[0]))[:3]
+    named = ", ".join(f"{name} {count / total:.0%}" for name, count in most)
+    if expected:
+        yield (
+            f"{others / total:.0%} of the examples looked at are not in the expected language {expected} ({named}). "
+            "Take them out, or correct quality.language."
+        )
+    else:
+        yield (
+            f"The examples are in several languages: {main} {known[main] / total:.0%}, {named}. If only one is meant, "
+            "take the others out; if all are, see that each has enough rows."
+        )
+
+
+def _shape(report: DatasetReport) -> Iterator[str]:
+    if len(report.forms) > 1:
+        yield f"The rows come in {len(report.forms)} forms ({', '.join(report.forms)}). Was this intended?"
+    if report.largest_group_rows > _DOMINANT_GROUP * report.examples:
+        yield (
+            f"One value of {report.policy.split.group_by!r} holds {report.largest_group_rows / report.examples:.0%} of "
+            "the rows, so the split's shares are far from those asked for. Group by a finer field."
+        )
+    train = report.splits.get("train")
+    kinds = {kind: count for kind, count in (train.kinds if train else {}).items() if kind and count}
+    if len(kinds) > 1:
+        (most, many), (least, few) = max(kinds.items(), key=_size), min(kinds.items(), key=_size)
+        if many > _IMBALANCE * few:
+            advice = "" if report.policy.balance else " Add rows of the rare ones, or set balance in dataset.yaml."
+            yield (
+                f"The training rows are uneven: {many:,} of kind {most!r}, but {few:,} of {least!r}, which the model "
+                f"will hardly learn.{advice}"
+            )
+
+
+def _general(report: DatasetReport) -> Iterator[str]:
+    if report.form in ("chat", "text") and not any(each.purpose == "general" for each in report.mixed):
+        yield (
+            "No general data is mixed in, so the model may lose some of what it can do now. 5 to 10 % of general "
+            "examples keep most of it: name a dataset under mix in dataset.yaml."
+        )
+
+
+def _count(report: DatasetReport, step: Step, action: Action) -> int:
+    return sum(finding.count for finding in report.findings(step) if finding.action == action)
+
+
+def _size(item: tuple[str, int]) -> tuple[int, str]:
+    return item[1], item[0]
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} {'row' if count == 1 else 'rows'}"
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

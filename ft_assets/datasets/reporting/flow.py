@@ -1,0 +1,90 @@
+"""The report's numbers as lengths of bars."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ft_assets.datasets.reporting.report import Action, DatasetReport, LengthHistogram, Step, StepReport
+
+_TITLES: dict[Step, str] = {
+    "read": "Read and check",
+    "personal_data": "Personal data",
+    "duplicates": "Duplicates",
+    "contamination": "Test items",
+    "quality": "Quality",
+    "toxicity": "Toxicity",
+    "split": "Split",
+    "own_holdout": "Your own holdout",
+    "balance": "Balance",
+    "mix": "Other data mixed in",
+}
+_QUESTIONS: dict[Step, str] = {
+    "read": "Can each row be read, and learned from?",
+    "personal_data": "Who or what could be given away?",
+    "duplicates": "Which rows say the same?",
+    "contamination": "Which rows give away public tests?",
+    "quality": "Which answers are empty, cut off, or repeat themselves?",
+    "toxicity": "Which rows does the classifier flag?",
+    "split": "What is for learning, what for measuring?",
+    "own_holdout": "Which rows give away your own holdout?",
+    "balance": "Which categories have too many rows?",
+    "mix": "What keeps the model's other skills?",
+}
+_SAID: dict[Action, str] = {"removed": "left out", "changed": "changed", "warned": "noted", "held": "held"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FlowStep:
+    """A step as a bar: shares (0 to 1) of the most rows there ever are that stay, are left out, and are added."""
+
+    title: str
+    question: str
+    rows_out: int
+    stay: float
+    removed: float
+    added: float
+    said: str
+
+
+def flow_of(report: DatasetReport) -> list[FlowStep]:
+    """The steps that ran, in their order."""
+    most = max([report.rows_read, *(max(step.rows_in, step.rows_out) for step in report.steps)], default=0) or 1
+    return [
+        FlowStep(
+            title=_TITLES[step.step],
+            question=_QUESTIONS[step.step],
+            rows_out=step.rows_out,
+            stay=min(step.rows_in, step.rows_out) / most,
+            removed=max(0, step.rows_in - step.rows_out) / most,
+            added=max(0, step.rows_out - step.rows_in) / most,
+            said=_said(step),
+        )
+        for step in report.steps
+    ]
+
+
+def _said(step: StepReport) -> str:
+    """``12 left out, 3 noted``. Findings of one row in several ways are not added up for what stays: the most counts."""
+    parts = []
+    if step.rows_out < step.rows_in:
+        parts.append(f"{step.rows_in - step.rows_out:,} left out")
+    if step.rows_out > step.rows_in:
+        parts.append(f"{step.rows_out - step.rows_in:,} added")
+    for action in ("changed", "warned", "held"):
+        counts = [finding.count for finding in step.findings if finding.action == action and finding.count]
+        if counts:
+            parts.append(f"{max(counts):,}{'' if len(counts) == 1 else ' or more'} {_SAID[action]}")
+    return ", ".join(parts)
+
+
+def shares(counts: Mapping[str, int]) -> list[tuple[str, int, float]]:
+    """Name, count and the share of all, the largest first; nothing where all are 0."""
+    total = sum(counts.values())
+    found = [(name, count, count / total) for name, count in counts.items() if count]
+    return sorted(found, key=lambda item: (-item[1], item[0]))
+
+
+def histogram_bars(histogram: LengthHistogram) -> list[tuple[int, int, int, float]]:
+    """For each bin the least and the most characters, the count, and the height (0 to 1)."""
+    most = max(histogram.counts, default=0) or 1
+    edges = histogram.edges
+    return [(edges[i], edges[i + 1] - 1, count, count / most) for i, count in enumerate(histogram.counts)]
