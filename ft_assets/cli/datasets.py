@@ -1,5 +1,6 @@
 """``ft dataset``: add versions and see what is there."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,30 +13,44 @@ NAME_HELP = "tenant.name, such as acme.support; the version is counted for you."
 POLICY_HELP = "The dataset.yaml that says how to clean and split the file; the default policy where not given."
 
 
-def add_version(source: Path | str, name: str, policy: Path | None) -> tuple[str, bool]:
+def add_version(
+    source: Path | str | Sequence[str],
+    name: str,
+    policy: Path | None,
+    *,
+    validation: Sequence[Path] = (),
+    holdout: Sequence[Path] = (),
+) -> tuple[str, bool]:
     """Add ``source`` as a version of ``tenant.name``: its key, and whether it is new."""
     from ft_assets.datasets.adding import add_dataset
 
-    added = add_dataset(open_store(), source, name, policy, actor=actor())
+    added = add_dataset(open_store(), source, name, policy, actor=actor(), validation=validation, holdout=holdout)
     return str(added.key), added.created
 
 
 @app.command()
 def add(
-    source: Annotated[
-        str,
+    sources: Annotated[
+        list[str],
         typer.Argument(
-            metavar="FILE", help="A JSON lines file, one conversation a line, or hub:ORG/NAME@REVISION#SPLIT."
+            metavar="FILE...",
+            help="JSONL, JSON, Parquet, CSV, TSV, TXT or PDF, also as .gz or .zst; or hub:ORG/NAME@REVISION#SPLIT.",
         ),
     ],
     name: Annotated[str, typer.Option(help=NAME_HELP)],
     policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
+    validation: Annotated[
+        list[Path] | None, typer.Option(help="A file of validation rows of your own; may be given several times.")
+    ] = None,
+    holdout: Annotated[
+        list[Path] | None, typer.Option(help="A file of holdout rows of your own; may be given several times.")
+    ] = None,
 ) -> None:
-    """Add FILE as the next version of a dataset; the same bytes with the same policy are the same version."""
+    """Add the files as the next version of a dataset; the same bytes with the same policy are the same version."""
     from ft_assets.cli.output import note
     from ft_assets.submissions.run import register_partitions
 
-    key, created = add_version(source, name, policy)
+    key, created = add_version(sources, name, policy, validation=validation or (), holdout=holdout or ())
     register_partitions(open_instance(), dataset=key)
     print(key)
     note("added" if created else "these bytes with this policy are that version already; nothing was added")

@@ -1,9 +1,10 @@
-"""Adding what users name, a file or a split of a Hub dataset, as the next version of a dataset."""
+"""Adding what users name, files or splits of Hub datasets, as the next version of a dataset."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from ft_assets.datasets.hub import PREFIX, OpenSplit, fetch_split
+from ft_assets.datasets.intake.hub import PREFIX, OpenSplit, fetch_split
 from ft_assets.datasets.policy import DatasetPolicy, load_policy
 from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
 from ft_resources.errors import UserError
@@ -12,16 +13,19 @@ from ft_resources.store import Store
 
 def add_dataset(
     store: Store,
-    source: Path | str,
+    source: Path | str | Sequence[Path | str],
     name: str,
     policy: Path | None,
     *,
     actor: str,
+    validation: Sequence[Path | str] = (),
+    holdout: Sequence[Path | str] = (),
     open_split: OpenSplit | None = None,
 ) -> DatasetVersion:
-    """Add ``source`` (a JSON-lines file, or ``hub:org/name@revision#split``) as a version of ``tenant.name``.
+    """Add ``source`` (files, or splits as ``hub:org/name@revision#split``; one or several) as a version of ``name``.
 
-    The default policy is used where ``policy`` names no file. Raises UserError; nothing is stored then.
+    ``validation`` and ``holdout`` are sources of rows that the tenant sets aside. ``name`` is ``tenant.name``. The
+    default policy is used where ``policy`` names no file. Raises UserError; nothing is stored then.
     """
     tenant, dot, short = name.partition(".")
     if not dot or not short:
@@ -30,9 +34,25 @@ def add_dataset(
         )
     settled = load_policy(_read_text(policy), str(policy)) if policy else DatasetPolicy()
     with tempfile.TemporaryDirectory(prefix="ft-add-") as scratch:
-        is_hub = str(source).startswith(PREFIX)
-        file = fetch_split(str(source), Path(scratch), open_split=open_split) if is_hub else Path(source)
-        return add_dataset_version(store, file, tenant=tenant, name=short, policy=settled, actor=actor)
+
+        def local(sources: Sequence[Path | str]) -> list[Path]:
+            return [
+                fetch_split(str(item), Path(scratch), open_split=open_split)
+                if str(item).startswith(PREFIX)
+                else Path(item)
+                for item in sources
+            ]
+
+        return add_dataset_version(
+            store,
+            local([source] if isinstance(source, (str, Path)) else source),
+            tenant=tenant,
+            name=short,
+            policy=settled,
+            actor=actor,
+            validation=local(validation),
+            holdout=local(holdout),
+        )
 
 
 def _read_text(path: Path) -> str:

@@ -1,17 +1,14 @@
 """Dataset versions: numbered, create-only names for uploads. Equal bytes with an equal policy are one version."""
 
-import hashlib
-import os
-import re
-import stat
 import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ft_assets.datasets.intake.snapshot import Snapshot, take_snapshots
+from ft_assets.datasets.intake.spool import Role, spool
 from ft_assets.datasets.pipeline import check_file
 from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.report import Upload
@@ -23,9 +20,6 @@ from ft_resources.errors import BadData
 from ft_resources.store import Store
 
 _NAMES = "names/dataset"
-# A subset of what the store allows in a path, short enough for every file system.
-_FILE_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]{0,119}$")
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,28 +32,71 @@ class DatasetVersion:
 
 
 def add_dataset_version(
-    store: Store, file: Path, *, tenant: str, name: str, policy: DatasetPolicy, actor: str
+    store: Store,
+    files: Path | Sequence[Path],
+    *,
+    tenant: str,
+    name: str,
+    policy: DatasetPolicy,
+    actor: str,
+    validation: Sequence[Path] = (),
+    holdout: Sequence[Path] = (),
 ) -> DatasetVersion:
-    """Store ``file`` untouched, with its policy, as the next version of ``tenant.name``.
+    """Store ``files`` untouched, with their policy, as the next version of ``tenant.name``.
 
-    Everything is checked before anything is written: a refused upload leaves the store as it was.
+    ``validation`` and ``holdout`` are files of rows that the tenant sets aside. The rows of several files follow one
+    another in the order of the files' names. Everything is checked before anything is written: a refused upload leaves
+    the store as it was.
 
     Raises:
-        BadData: the file, or one of its rows, cannot be used (file, row, field and remedy are named).
+        BadData: a file, or one of its rows, cannot be used (file, row, field and remedy are named).
         UserError: ``tenant`` or ``name`` cannot be part of a key.
         StoreUnavailable: the store refused; no version was made.
     """
     first = DatasetKey.parse(f"{check_part(tenant, 'tenant')}.{check_part(name, 'dataset name')}.v1")
+    given: dict[Role, Sequence[Path]] = {
+        "upload": [files] if isinstance(files, Path) else files,
+        "validation": validation,
+        "holdout": holdout,
+    }
+    if not given["upload"]:
+        raise BadData("no file is given", where=f"{tenant}.{name}", remedy="Name at least one file with examples.")
     with tempfile.TemporaryDirectory(prefix="ft-upload-") as scratch:
-        folder = Path(scratch)
-        upload = _snapshot(file, folder / "upload")
-        content = digest({"files": [upload.sha256], "policy": policy.model_dump(mode="json")})
+        folder = Path(scratch) / "artifact"
+        folder.mkdir()
+        uploads = take_snapshots(given, folder)
+        content = _content(uploads, policy)
         key, found = _walk(store, first, content)
         if found is not None:
             return DatasetVersion(key=key, address=found, created=False)
-        report = check_file(folder / "upload" / upload.name, upload, policy)
-        artifact = _publish(store, folder, tenant, upload, policy, report.rows_read, actor)
+        rows = _check_rows(uploads, policy, Path(scratch))
+        artifact = _publish(store, folder, tenant, uploads, policy, rows, actor)
     return _claim(store, first, artifact, content, actor)
+
+
+def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
+    """What a version is recognised by: the policy, and the bytes of the files in each role, whatever their names."""
+    shas: dict[str, list[str]] = {}
+    for upload in uploads:
+        shas.setdefault("files" if upload.role == "upload" else upload.role, []).append(upload.sha256)
+    return digest({**{role: sorted(files) for role, files in shas.items()}, "policy": policy.model_dump(mode="json")})
+
+
+def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -> int:
+    """Whether the uploads would be accepted: how many rows they have. Raises BadData where they would not.
+
+    The seam to curation: it is handed the files, the policy and a folder to work in.
+    """
+    first, *_ = main = [upload for upload in uploads if upload.role == "upload"]
+    for upload in uploads:
+        spool(upload.path, upload.name, scratch / "spool", role=upload.role, text=policy.text, sha256=upload.sha256)
+    path = first.path
+    if len(main) > 1:
+        path = scratch / "all.jsonl"
+        with path.open("wb") as file:
+            for upload in main:
+                file.write(upload.path.read_bytes())
+    return check_file(path, Upload(name=first.name, size=first.size, sha256=first.sha256), policy).rows_read
 
 
 def list_versions(store: Store, tenant: str, name: str) -> list[DatasetKey]:
@@ -107,74 +144,25 @@ def _claim(store: Store, first: DatasetKey, artifact: Artifact, content: str, ac
 
 
 def _publish(
-    store: Store, folder: Path, tenant: str, upload: Upload, policy: DatasetPolicy, rows: int, actor: str
+    store: Store, folder: Path, tenant: str, uploads: list[Snapshot], policy: DatasetPolicy, rows: int, actor: str
 ) -> Artifact:
-    """The ``raw_dataset`` artifact of the snapshot in ``folder``; the one that is there, if these bytes are known."""
+    """The ``raw_dataset`` artifact of the snapshots in ``folder``; the one that is there, if these bytes are known."""
     settled = policy.model_dump(mode="json")
     (folder / "policy.json").write_bytes(canonical_json(settled))
+    files: dict[str, dict[str, str]] = {}
+    for upload in uploads:
+        files.setdefault("files" if upload.role == "upload" else upload.role, {})[upload.name] = upload.sha256
     identity = {
         "asset": "raw_dataset",
         "code_version": CODE_VERSIONS["raw_dataset"],
         "inputs": {},
-        "params": {"files": {upload.name: upload.sha256}, "policy": settled},
+        "params": {**files, "policy": settled},
     }
     return Artifacts(store).publish(
         Address(tenant=tenant, asset="raw_dataset", fingerprint=digest(identity)),
         folder,
         writer=f"upload-{uuid.uuid4().hex[:8]}",
         identity=identity,
-        facts={"files": 1, "bytes": upload.size, "rows": rows},
+        facts={"files": len(uploads), "bytes": sum(upload.size for upload in uploads), "rows": rows},
         actor=actor,
     )
-
-
-def _snapshot(file: Path, folder: Path) -> Upload:
-    """Copy ``file`` into ``folder``, so that what is checked is what is stored, whoever writes to it meanwhile."""
-    name = file.name
-    if not _FILE_NAME.match(name):
-        raise BadData(
-            f"{name!r} cannot be a file name in the store",
-            where="file name",
-            remedy="Rename it: at most 120 letters, digits and . _ - + = @, and no dot or hyphen in front.",
-        )
-    folder.mkdir()
-    hasher, size = hashlib.sha256(), 0
-    with _open(file) as descriptor, (folder / name).open("wb") as copy:
-        before = os.fstat(descriptor)
-        while chunk := os.read(descriptor, _CHUNK):
-            hasher.update(chunk)
-            copy.write(chunk)
-            size += len(chunk)
-        after = os.fstat(descriptor)
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or size != after.st_size:
-        raise BadData(
-            "the file changed while it was being read",
-            where=name,
-            remedy="Wait until it is written, then add it again.",
-        )
-    if not size:
-        raise BadData("the file is empty (0 bytes)", where=name, remedy="Upload a file with examples in it.")
-    return Upload(name=name, size=size, sha256=hasher.hexdigest())
-
-
-@contextmanager
-def _open(file: Path) -> Iterator[int]:
-    """A descriptor of the regular file ``file``, which is not followed where it is a link."""
-    name = file.name
-    try:
-        # Without O_NONBLOCK, opening a named pipe would wait for a writer for ever.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise BadData("there is no such file", where=str(file), remedy="Check the path.") from None
-    except OSError as error:
-        if file.is_symlink():
-            what, remedy = "this is a symbolic link", "Give the path of the file itself."
-        else:
-            what, remedy = f"the file cannot be opened ({error.strerror})", "Check the path and its permissions."
-        raise BadData(what, where=name, remedy=remedy) from error
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadData("this is not a regular file", where=name, remedy="Give the path of a JSON lines file.")
-        yield descriptor
-    finally:
-        os.close(descriptor)

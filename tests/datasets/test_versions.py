@@ -248,3 +248,72 @@ def test_a_flipped_byte_is_found_when_the_upload_is_read(add: Add, write: WriteR
     path.write_bytes(data)
     with pytest.raises(CorruptArtifact, match="does not match its sha256"):
         artifact.path("upload/data.jsonl", path.parent)
+
+
+def test_several_files_and_files_set_aside_are_kept_by_role(add: Add, write: WriteRows, store: Store) -> None:
+    files = [write(GOOD[75:], "b.jsonl"), write(GOOD[:75], "a.jsonl")]
+    side = write([pair(500)], "side.jsonl")
+    kept = write([pair(600)], "kept.jsonl")
+
+    def add_all(order: list[Path], **sides: list[Path]) -> DatasetVersion:
+        return add_dataset_version(
+            store, order, tenant="acme", name="facts", policy=DatasetPolicy(), actor="tester", **sides
+        )
+
+    version = add_all(files, validation=[side], holdout=[kept])
+    artifact = raw_dataset(Artifacts(store), str(version.key))
+    assert sorted(artifact.manifest.files) == [
+        "holdout/kept.jsonl",
+        "policy.json",
+        "upload/a.jsonl",
+        "upload/b.jsonl",
+        "validation/side.jsonl",
+    ]
+    assert (artifact.facts["files"], artifact.facts["rows"]) == (4, 150)
+    assert not add_all(files[::-1], validation=[side], holdout=[kept]).created
+    assert add_all(files, validation=[kept], holdout=[side]).created
+    assert add_all(files).created
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        (
+            ["upload/a", "upload/x/a"],
+            "a.jsonl: two of the files have this name\n  What to do: Rename one; the names are kept.",
+        ),
+        (
+            ["upload/a", "upload/b"],
+            "b.jsonl: the file holds the same bytes as a.jsonl\n"
+            "  What to do: Give each file once: rows that are trained on cannot be measured on.",
+        ),
+        (
+            ["upload/a", "holdout/b"],
+            "b.jsonl (holdout): the file holds the same bytes as a.jsonl (upload)\n"
+            "  What to do: Give each file once: rows that are trained on cannot be measured on.",
+        ),
+        ([], "acme.facts: no file is given\n  What to do: Name at least one file with examples."),
+    ],
+)
+def test_files_that_do_not_go_together_are_refused(
+    store: Store, tmp_path: Path, write: WriteRows, roles: list[str], message: str
+) -> None:
+    data, given = write(GOOD).read_bytes(), {"upload": [], "holdout": []}
+    for place in roles:
+        role, _, rest = place.partition("/")
+        path = tmp_path / "in" / f"{rest}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if rest != "x/a" else data[1:])
+        given[role].append(path)
+    with pytest.raises(BadData) as error:
+        add_dataset_version(
+            store,
+            given["upload"],
+            tenant="acme",
+            name="facts",
+            policy=DatasetPolicy(),
+            actor="t",
+            holdout=given["holdout"],
+        )
+    assert str(error.value) == message
+    assert list(store.entries("names")) == []

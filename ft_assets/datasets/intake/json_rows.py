@@ -1,7 +1,7 @@
 """A JSON array of objects, or an object that holds one such array, as lines: bytes are moved, never parsed.
 
-So whatever is wrong inside an element (duplicate keys, NaN, brackets that do not match) is still there for the row to be
-judged by, and an element takes no memory, however long it is.
+So whatever is wrong inside an element (duplicate keys, NaN, brackets that do not match) is still there for the row to
+be judged by, and an element takes no memory, however long it is.
 """
 
 import re

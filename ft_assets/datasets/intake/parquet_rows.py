@@ -48,9 +48,10 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
 
 def _check(file: pq.ParquetFile, source: Source) -> None:
     columns = len(file.schema_arrow.names)
-    if file.metadata.num_columns > source.limits.columns:
+    leaves = file.metadata.num_columns
+    if leaves > source.limits.columns:
         raise BadData(
-            f"the file has {file.metadata.num_columns:,} columns, more than the {source.limits.columns:,} that are allowed",
+            f"the file has {leaves:,} columns, more than the {source.limits.columns:,} that are allowed",
             where=source.name,
             remedy="Keep the columns that hold the examples.",
         )

@@ -1,4 +1,4 @@
-"""Plain text in pieces: they end at headings, paragraphs or sentences, and sections of at most 20 of them belong together."""
+"""Plain text in pieces that end at headings, paragraphs or sentences, and sections of at most 20 pieces."""
 
 import hashlib
 import re

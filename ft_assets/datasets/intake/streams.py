@@ -60,7 +60,7 @@ class Source:
 
     def _open(self) -> io.BufferedReader:
         if not self.kind.codec:
-            return self.path.open("rb", buffering=HEAD_BYTES)
+            return io.BufferedReader(io.FileIO(self.path), buffer_size=HEAD_BYTES)
         raw: io.RawIOBase = _Gzip(self) if self.kind.codec == "gzip" else _Zstd(self)
         return io.BufferedReader(raw, buffer_size=HEAD_BYTES)
 

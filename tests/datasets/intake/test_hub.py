@@ -1,13 +1,14 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ft_assets.datasets.adding import add_dataset
-from ft_assets.datasets.hub import HubSplit, fetch_split
+from ft_assets.datasets.intake.hub import HubSplit, fetch_split
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import BadData, UserError
+from ft_resources.errors import BadData, StoreUnavailable, UserError
 from ft_resources.store import Store
 
 COMMIT = "0123456789abcdef" * 2 + "01234567"
@@ -58,3 +59,20 @@ def test_a_column_without_a_json_form_is_named_by_row_and_nothing_is_stored(tmp_
 def test_a_reference_without_revision_or_split_says_the_form(text: str) -> None:
     with pytest.raises(UserError, match="hub:ORG/NAME@REVISION#SPLIT"):
         HubSplit.parse(text)
+
+
+def test_a_hub_that_fails_between_two_rows_is_said_so_and_leaves_no_file(tmp_path: Path) -> None:
+    def failing(*_: str) -> tuple[str, Iterator[dict[str, Any]]]:
+        def stream() -> Iterator[dict[str, Any]]:
+            yield from rows(3)
+            raise ConnectionError("reset by peer")
+
+        return COMMIT, stream()
+
+    with pytest.raises(StoreUnavailable) as error:
+        fetch_split(REFERENCE, tmp_path, open_split=failing)
+    assert str(error.value) == (
+        f"{REFERENCE}: the Hub failed (ConnectionError: reset by peer)\n"
+        "  What to do: Check the network and the name, then run this again."
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,22 +41,42 @@ def fetch_split(reference: str, folder: Path, *, open_split: OpenSplit | None = 
     """Write the split's rows to a JSON-lines file in ``folder`` that is named after repository, commit and split.
 
     The commit is looked up once, so the file is what that commit holds, wherever the revision moves. Raises
-    UserError for a bad reference, BadData for rows that have no JSON form, StoreUnavailable where the Hub fails.
+    UserError for a bad reference, BadData for rows that have no JSON form, StoreUnavailable where the Hub fails, which
+    it may do at any row. The file appears only when it is whole.
     """
     wanted = HubSplit.parse(reference)
     commit, rows = (open_split or _open_on_hub)(wanted.repo, wanted.revision, wanted.split)
     target = folder / f"{wanted.repo.replace('/', '--')}-{commit[:12]}-{wanted.split}.jsonl"
-    with target.open("w", encoding="utf-8") as file:
-        for number, row in enumerate(rows, start=1):
-            try:
-                file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
-            except (TypeError, ValueError) as error:
-                raise BadData(
-                    f"a column has no JSON form ({str(error).splitlines()[0][:200]})",
-                    where=f"{reference}, row {number}",
-                    remedy="Use a dataset of text columns, or prepare a JSON lines file yourself.",
-                ) from error
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            for number, row in enumerate(_explained(rows, reference), start=1):
+                try:
+                    file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+                except (TypeError, ValueError) as error:
+                    raise BadData(
+                        f"a column has no JSON form ({str(error).splitlines()[0][:200]})",
+                        where=f"{reference}, row {number}",
+                        remedy="Use a dataset of text columns, or prepare a JSON lines file yourself.",
+                    ) from error
+        partial.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()
     return target
+
+
+def _explained(rows: Iterable[dict[str, Any]], where: str) -> Iterator[dict[str, Any]]:
+    """``rows``, whose reader streams files from the Hub, with its failures in our words."""
+    iterator = iter(rows)
+    while True:
+        try:
+            row = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise _hub_failed(error, where) from error
+        yield row
 
 
 def _open_on_hub(repo: str, revision: str, split: str) -> tuple[str, Iterable[dict[str, Any]]]:
@@ -71,14 +92,20 @@ def _open_on_hub(repo: str, revision: str, split: str) -> tuple[str, Iterable[di
     try:
         commit = str(HfApi().dataset_info(repo, revision=revision).sha)
         return commit, load_dataset(repo, revision=commit, split=split, streaming=True)
-    except (ValueError, FileNotFoundError) as error:
-        # datasets raises these for unknown repositories, revisions and splits, and for script datasets.
-        raise BadData(
-            str(error).splitlines()[0][:300], where=where, remedy="Check repository, revision and split."
-        ) from error
     except Exception as error:
-        raise StoreUnavailable(
-            f"the Hub failed ({type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''})",
-            where=where,
-            remedy="Check the network and the name, then run this again.",
-        ) from error
+        raise _hub_failed(error, where) from error
+
+
+def _hub_failed(error: Exception, where: str) -> UserError:
+    """What an error of ``datasets`` means: ValueError and FileNotFoundError are its words for what is not there."""
+    lines = str(error).splitlines()
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, (ValueError, FileNotFoundError)):
+        what = lines[0][:300] if lines else type(error).__name__
+        return BadData(what, where=where, remedy="Check repository, revision and split.")
+    return StoreUnavailable(
+        f"the Hub failed ({type(error).__name__}{': ' if lines else ''}{lines[0][:200] if lines else ''})",
+        where=where,
+        remedy="Check the network and the name, then run this again.",
+    )

@@ -1,0 +1,106 @@
+"""Uploads, copied and hashed in one pass: what is checked is what is stored, whoever writes to them meanwhile."""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ft_assets.datasets.intake.spool import Role
+from ft_resources.errors import BadData
+
+# A subset of what the store allows in a path, short enough for every file system.
+_FILE_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]{0,119}$")
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """A copied upload: at ``path``, which nobody else writes to; ``size`` in bytes."""
+
+    role: Role
+    name: str
+    path: Path
+    size: int
+    sha256: str
+
+
+def take_snapshots(files: Mapping[Role, Sequence[Path]], folder: Path) -> list[Snapshot]:
+    """Copy ``files`` to ``folder/<role>/<name>``; sorted by name in each role, which is the order of their rows.
+
+    Raises:
+        BadData: a name or file that cannot be taken, the same name twice in a role, or the same bytes twice.
+    """
+    taken: list[Snapshot] = []
+    by_content: dict[str, Snapshot] = {}
+    for role, paths in files.items():
+        for path in sorted(paths, key=lambda path: path.name):
+            if any(other.role == role and other.name == path.name for other in taken):
+                raise BadData(
+                    "two of the files have this name", where=path.name, remedy="Rename one; the names are kept."
+                )
+            one = _snapshot(path, folder / role, role)
+            other = by_content.setdefault(one.sha256, one)
+            if other is not one:
+                also = "" if other.role == role else f" ({other.role})"
+                raise BadData(
+                    f"the file holds the same bytes as {other.name}{also}",
+                    where=one.name if other.role == role else f"{one.name} ({role})",
+                    remedy="Give each file once: rows that are trained on cannot be measured on.",
+                )
+            taken.append(one)
+    return taken
+
+
+def _snapshot(file: Path, folder: Path, role: Role) -> Snapshot:
+    name = file.name
+    if not _FILE_NAME.match(name):
+        raise BadData(
+            f"{name!r} cannot be a file name in the store",
+            where="file name",
+            remedy="Rename it: at most 120 letters, digits and . _ - + = @, and no dot or hyphen in front.",
+        )
+    folder.mkdir(exist_ok=True)
+    hasher, size = hashlib.sha256(), 0
+    with _open(file) as descriptor, (folder / name).open("wb", buffering=0) as copy:
+        before = os.fstat(descriptor)
+        while chunk := os.read(descriptor, _CHUNK):
+            hasher.update(chunk)
+            copy.write(chunk)
+            size += len(chunk)
+        after = os.fstat(descriptor)
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or size != after.st_size:
+        raise BadData(
+            "the file changed while it was being read",
+            where=name,
+            remedy="Wait until it is written, then add it again.",
+        )
+    if not size:
+        raise BadData("the file is empty (0 bytes)", where=name, remedy="Upload a file with examples in it.")
+    return Snapshot(role=role, name=name, path=folder / name, size=size, sha256=hasher.hexdigest())
+
+
+@contextmanager
+def _open(file: Path) -> Iterator[int]:
+    """A descriptor of the regular file ``file``, which is not followed where it is a link."""
+    name = file.name
+    try:
+        # Without O_NONBLOCK, opening a named pipe would wait for a writer for ever.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise BadData("there is no such file", where=str(file), remedy="Check the path.") from None
+    except OSError as error:
+        if file.is_symlink():
+            what, remedy = "this is a symbolic link", "Give the path of the file itself."
+        else:
+            what, remedy = f"the file cannot be opened ({error.strerror})", "Check the path and its permissions."
+        raise BadData(what, where=name, remedy=remedy) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadData("this is not a regular file", where=name, remedy="Give the path of a file with rows.")
+        yield descriptor
+    finally:
+        os.close(descriptor)
