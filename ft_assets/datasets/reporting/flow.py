@@ -63,7 +63,7 @@ def flow_of(report: DatasetReport) -> list[FlowStep]:
 
 
 def _said(step: StepReport) -> str:
-    """``12 left out, 3 noted``. Findings of one row in several ways are not added up for what stays: the most counts."""
+    """``12 left out, 3 noted``. A row that stays may be found in several ways: only the commonest is counted."""
     parts = []
     if step.rows_out < step.rows_in:
         parts.append(f"{step.rows_in - step.rows_out:,} left out")

@@ -1,11 +1,9 @@
 """The report as a page that a tenant reads: one self-contained HTML file, everything in it escaped."""
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ft_assets.datasets.policy import DatasetPolicy
@@ -13,6 +11,7 @@ from ft_assets.datasets.reporting.differences import cut, mark_differences
 from ft_assets.datasets.reporting.flow import flow_of, histogram_bars, shares
 from ft_assets.datasets.reporting.reasons import reason_words
 from ft_assets.datasets.reporting.report import DatasetReport, Exhibit, Finding, Note, Step
+from ft_assets.datasets.reporting.template import template
 
 _SHOWN_ROWS = 60
 _SHOWN_DETAILS = 30
@@ -50,7 +49,7 @@ def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str =
     the page is called after the file.
     """
     kinds = _kinds(report)
-    return _template().render(
+    return template().render(
         report=report,
         title=_short(title or ", ".join(upload.name for upload in report.uploads[:2])),
         verdict=_verdict(report),
@@ -213,27 +212,3 @@ def _changed(policy: DatasetPolicy) -> list[tuple[str, str]]:
 def _short(name: str) -> str:
     """A name for the page, its middle cut where it is very long."""
     return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 :]}"
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("ft_assets.datasets.reporting", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = lambda value: f"{value:,}"
-    environment.filters["percent"] = lambda value: f"{value:.1%}".replace("%", " %")
-    environment.filters["size"] = _size
-    environment.filters["cut"] = cut
-    return environment.get_template("page.html.jinja")
-
-
-def _size(count: int) -> str:
-    """Bytes for people: ``12.3 KB``, ``4.0 MB``."""
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} bytes"
