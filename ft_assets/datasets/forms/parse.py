@@ -1,8 +1,8 @@
 """Lines of JSON to examples and bad rows, one row after another: the reference that the fast path must equal."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -47,31 +47,67 @@ def parse_lines(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
         form: how rows are read.
         ended: whether a line end belongs after the last line; without one, the file may have been cut off there.
     """
-    return parse_slowly(lines, form, ended=ended)
+    from ft_assets.datasets.forms.fast import names_of, read_plain
+
+    names = names_of(form)
+    if names is None:
+        return parse_slowly(lines, form, ended=ended)
+    plain = read_plain(lines, form, names)
+    if not len(plain.left):
+        rest = _Rows()
+        examples = plain.examples
+    else:
+        rest = _read_rows(lines, plain.left.tolist(), form, ended=ended)
+        examples = pa.concat_batches([plain.examples, to_examples(rest.numbers, rest.kept)])
+        examples = examples.take(pa.array(np.argsort(examples.column("row").to_numpy())))
+    return _parsed(rest, examples, plain.forms, plain.unused, plain.normalized)
 
 
 def parse_slowly(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
     """``parse_lines``, row by row in Python."""
-    numbers: list[int] = []
-    kept: list[Converted] = []
-    bad: list[dict[str, object]] = []
+    rows = _read_rows(lines, range(lines.count(b"\n") + 1), form, ended=ended)
+    return _parsed(rows, to_examples(rows.numbers, rows.kept), Counter(), Counter(), 0)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Rows:
+    """Rows as the reference path read them, ``numbers`` the row numbers of the kept."""
+
+    numbers: list[int] = field(default_factory=list)
+    kept: list[Converted] = field(default_factory=list)
+    bad: list[dict[str, object]] = field(default_factory=list)
+
+
+def _read_rows(lines: bytes, places: Iterable[int], form: FormSettings, *, ended: bool) -> _Rows:
+    """The rows in the lines at ``places`` (0-based)."""
+    rows = _Rows()
     pieces = lines.split(b"\n")
-    for number, line in enumerate(pieces, 1):
+    for place in places:
+        line = pieces[place]
         if not line.strip():
             continue
         try:
-            kept.append(convert(decode_line(line, ended=ended or number < len(pieces)), form))
-            numbers.append(number)
-        except RowProblem as problem:
-            field = problem.field
-            bad.append({"row": number, "reason": problem.reason.value, "field": field, "problem": problem.problem})
+            rows.kept.append(convert(decode_line(line, ended=ended or place < len(pieces) - 1), form))
+            rows.numbers.append(place + 1)
+        except RowProblem as bad:
+            words = {"reason": bad.reason.value, "field": bad.field, "problem": bad.problem}
+            rows.bad.append({"row": place + 1, **words})
+    return rows
+
+
+def _parsed(
+    rows: _Rows, examples: pa.RecordBatch, forms: Counter[str], unused: Counter[str], normalized: int
+) -> Parsed:
+    """The result for ``rows`` together with counts of the rows that were read elsewhere."""
+    forms = forms + Counter(row.form for row in rows.kept)
+    unused = unused + Counter(name for row in rows.kept for name in row.unused)
     return Parsed(
-        examples=to_examples(numbers, kept),
-        bad=pa.RecordBatch.from_pylist(bad, schema=BAD_ROWS),
-        rows=len(kept) + len(bad),
-        forms=dict(sorted(Counter(row.form for row in kept).items())),
-        unused=count_unused([row.unused for row in kept]),
-        normalized=sum(row.changed for row in kept),
+        examples=examples,
+        bad=pa.RecordBatch.from_pylist(rows.bad, schema=BAD_ROWS),
+        rows=examples.num_rows + len(rows.bad),
+        forms=dict(sorted(forms.items())),
+        unused=_listed(unused),
+        normalized=normalized + sum(row.changed for row in rows.kept),
     )
 
 
@@ -95,15 +131,14 @@ def to_turns(conversations: Sequence[Sequence[Turn]]) -> pa.ListArray:
     """Lists of TURN, without nulls."""
     offsets = np.zeros(len(conversations) + 1, np.int32)
     np.cumsum([len(turns) for turns in conversations], out=offsets[1:])
-    fields = list(zip(*(turn for turns in conversations for turn in turns), strict=True)) or [()] * len(TURN)
-    arrays = [pa.array(field, pa.string()) for field in fields]
+    parts = list(zip(*(turn for turns in conversations for turn in turns), strict=True)) or [()] * len(TURN)
+    arrays = [pa.array(part, pa.string()) for part in parts]
     return pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(arrays, fields=list(TURN)))
 
 
-def count_unused(rows: Sequence[Sequence[str]]) -> dict[str, int]:
-    """How often each field stands in ``rows``; those that may be text, and rare ones past the first 50, as one."""
-    counts = Counter(name if NAME.fullmatch(name) else OTHER_FIELDS for names in rows for name in names)
-    named = sorted((name for name in counts if name != OTHER_FIELDS), key=lambda name: (-counts[name], name))
-    others = sum(counts[name] for name in (*named[MAX_UNUSED:], OTHER_FIELDS))
-    kept = {name: counts[name] for name in sorted(named[:MAX_UNUSED])}
+def _listed(unused: Counter[str]) -> dict[str, int]:
+    """The fields in ``unused``; those whose names may be text, and the rarer ones past the first 50, as one."""
+    named = sorted((name for name in unused if NAME.fullmatch(name)), key=lambda name: (-unused[name], name))
+    kept = {name: unused[name] for name in sorted(named[:MAX_UNUSED])}
+    others = unused.total() - sum(kept.values())
     return {**kept, OTHER_FIELDS: others} if others else kept

@@ -1,0 +1,311 @@
+"""The fast path gives exactly what the reference gives, on plain rows and on hostile ones."""
+
+import json
+import unicodedata
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ft_assets.datasets.forms.codepoints import point_table
+from ft_assets.datasets.forms.fast import names_of, read_plain
+from ft_assets.datasets.forms.parse import Parsed, parse_lines, parse_slowly
+from ft_assets.datasets.forms.scanner import LEAVE, UNSEEN
+from ft_assets.datasets.forms.settings import FormSettings
+from ft_assets.datasets.forms.texts import clean, is_blank
+
+SETTINGS = [
+    FormSettings(),
+    FormSettings(group_by="source"),
+    FormSettings(group_by="id"),
+    FormSettings(group_by="prompt"),
+    FormSettings(form="alpaca", fields=(("output", "text"),)),
+    FormSettings(form="prompt/completion", fields=(("completion", "answer"), ("prompt", "question"))),
+    FormSettings(form="text"),
+    FormSettings(form="preference"),
+    FormSettings(fields=(("kind", "id"), ("text", "output"))),
+]
+
+
+def ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def assert_same(lines: bytes, form: FormSettings, ended: bool = True) -> Parsed:
+    fast, slow = parse_lines(lines, form, ended=ended), parse_slowly(lines, form, ended=ended)
+    fast.examples.validate(full=True)
+    assert fast.bad.to_pylist() == slow.bad.to_pylist()
+    assert fast.examples.to_pylist() == slow.examples.to_pylist()
+    assert ipc(fast.examples) == ipc(slow.examples)
+    for name in ("rows", "forms", "unused", "normalized"):
+        assert getattr(fast, name) == getattr(slow, name), name
+    return fast
+
+
+# Pieces of JSON strings as they stand in a file, escapes and all; the last ones are wrong.
+_piece = st.sampled_from(
+    [
+        *(
+            "a",
+            "Hello",
+            " ",
+            "\u00e9",
+            "e\u0301",
+            "\u0301",
+            "\u0323\u0307",
+            "\u0307\u0323",
+            "\u4f60",
+            "\u1100\u1161",
+            "\uac00\u11a8",
+        ),
+        *(
+            "\ud55c",
+            "\u200d",
+            "\u200b",
+            "\u3000",
+            "\u00a0",
+            "\ufeff",
+            "\U0001f600",
+            "\u0915\u094d",
+            "\u0e19\u0e49",
+            "\u212b",
+        ),
+        *(
+            "\x7f",
+            "\x85",
+            "\u2028",
+            "\ufffe",
+            "\\n",
+            "\\t",
+            "\\r",
+            "\\r\\n",
+            '\\"',
+            "\\\\",
+            "\\/",
+            "\\b",
+            "\\f",
+            "\\u0000",
+        ),
+        *(
+            "\\u000a",
+            "\\u00e9",
+            "\\u0301",
+            "\\u0041",
+            "\\ud83d\\ude00",
+            "\\ufeff",
+            "\\u200b",
+            "\\u0085",
+            "\\n\\nHuman: ",
+        ),
+        *(
+            "\\n\\nAssistant: ",
+            "system",
+            "user",
+            "\\ud83d",
+            "\\ude00",
+            "\\uD83D\\u0041",
+            "\\x",
+            "\\u12",
+            "\x00",
+            "\t",
+            "\x1f",
+            "\\",
+        ),
+    ]
+)
+_string = st.lists(_piece, max_size=4).map(lambda pieces: '"' + "".join(pieces) + '"')
+_good_string = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).map(
+    lambda text: json.dumps(text, ensure_ascii=False)
+)
+_scalar = st.sampled_from(
+    [
+        "null",
+        "true",
+        "false",
+        "0",
+        "7",
+        "-3",
+        "-0",
+        "01",
+        "1.5",
+        "1.",
+        ".5",
+        "1e5",
+        "1e999",
+        "NaN",
+        "-Infinity",
+        "12345678901234567890",
+    ]
+    + [
+        "9" * 5000,
+        "nul",
+        "truE",
+        "",
+        "[]",
+        "{}",
+        '{"a": {"a": 1, "a": 2}}',
+        "[1, [2]]",
+        "2147483648",
+        "123456789",
+        '"x',
+        "tru",
+    ]
+)
+_role = st.sampled_from(
+    ['"user"', '"assistant"', '"system"', '"human"', '"gpt"', '"tool"', '"us\\u0065r"', "null", '"developer"']
+)
+_space = st.sampled_from(["", "", "", " ", "\t", "\r", "  ", "\x0b"])
+
+
+@st.composite
+def _object(draw: st.DrawFn, pairs: list[tuple[str, str]]) -> str:
+    fields = [f'"{key}"{draw(_space)}:{draw(_space)}{value}{draw(_space)}' for key, value in pairs]
+    return "{" + draw(_space) + ("," + draw(_space)).join(fields) + "}"
+
+
+@st.composite
+def _turns(draw: st.DrawFn) -> str:
+    if draw(st.booleans()):
+        role, content = draw(st.sampled_from([("role", "content"), ("from", "value"), ("from", "content")]))
+        speakers = draw(st.sampled_from([("user", "assistant"), ("human", "gpt"), ("system", "user", "assistant")]))
+        text = _good_string if draw(st.booleans()) else _string
+        turns = [draw(_object(draw(st.permutations([(role, f'"{one}"'), (content, draw(text))])))) for one in speakers]
+    else:
+        field = st.sampled_from(["role", "content", "from", "value", "name", "weight"])
+        pair = st.tuples(field, _role | _string | _scalar)
+        turns = [draw(_object(draw(st.lists(pair, max_size=3)))) for _ in range(draw(st.integers(0, 3)))]
+    return "[" + draw(_space) + ("," + draw(_space)).join(turns) + draw(_space) + "]"
+
+
+_FORMS = [
+    ["prompt", "completion"],
+    ["prompt", "chosen", "rejected"],
+    ["instruction", "output"],
+    ["instruction", "input", "output"],
+    ["text"],
+    ["text", "source", "page"],
+    ["messages"],
+    ["conversations"],
+    ["question", "answer"],
+]
+_EXTRA = [
+    "kind",
+    "source",
+    "page",
+    "id",
+    "system",
+    "tools",
+    "text",
+    "input",
+    "prompt",
+    "na\u00efve",
+    "a b",
+    "x",
+    "messages",
+    "chosen",
+]
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> str:
+    names = draw(st.sampled_from(_FORMS)) + draw(st.lists(st.sampled_from(_EXTRA), max_size=3))
+    if draw(st.booleans()):
+        names = list(dict.fromkeys(names))
+    wild = draw(st.booleans())
+    pairs = []
+    for name in draw(st.permutations(names)):
+        if name in ("messages", "conversations"):
+            value = draw(_turns() | _scalar) if wild else draw(_turns())
+        elif name == "page":
+            value = draw(st.integers(-1, 40).map(str) | _scalar)
+        else:
+            value = draw(_string | _good_string | _scalar | _turns()) if wild else draw(_good_string)
+        pairs.append((name, value))
+    return draw(_object(pairs)) + draw(st.sampled_from(["", "", "", "\r", " ", "x", "{}"]))
+
+
+_line = rows() | st.sampled_from(["", " ", "\r", "\x0b", "[]", "{}", "null", '{"a":', "[" * 200])
+
+
+@given(st.lists(_line, max_size=4), st.sampled_from(SETTINGS), st.booleans(), st.booleans())
+@settings(max_examples=600, deadline=None)
+@example(['{"prompt":"a","completion":"b","prompt":"c"}'], SETTINGS[0], True, True)
+@example(['{"messages":[],"messages":[]}'], SETTINGS[0], True, True)
+@example(['{"text":"a","page":1,"source":"\\ud800"}'], SETTINGS[0], True, True)
+def test_the_fast_path_equals_the_reference(lines: list[str], form: FormSettings, last: bool, ended: bool) -> None:
+    data = "\n".join(lines).encode() + (b"\n" if last else b"")
+    assert_same(data, form, ended)
+
+
+@given(st.lists(rows(), min_size=1, max_size=3), st.data())
+@settings(max_examples=300, deadline=None)
+def test_so_it_does_where_bytes_are_damaged(lines: list[str], data: st.DataObject) -> None:
+    whole = bytearray("\n".join(lines).encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(whole) - 1))
+        if data.draw(st.booleans()):
+            whole[place] = data.draw(st.integers(0, 255))
+        else:
+            del whole[place:]
+            whole += b"x"
+    assert_same(bytes(whole), SETTINGS[0], ended=False)
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=30))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_cleaned_as_the_reference_cleans_it(text: str) -> None:
+    line = json.dumps({"text": text}, ensure_ascii=False).encode()
+    parsed = assert_same(line, FormSettings())
+    assert parsed.examples.column("text").to_pylist() == ([] if is_blank(clean(text)) else [clean(text)])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "What is 2?", "completion": "Two."},
+        {"messages": [{"role": "user", "content": "Hi\n"}, {"role": "assistant", "content": "Servus, \u00dcberall"}]},
+        {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "id": "7"},
+        {"instruction": "Say it", "input": "", "output": "it"},
+        {"prompt": "a", "chosen": "b", "rejected": "c"},
+        {"text": "\u0928\u092e\u0938\u094d\u0924\u0947", "source": "book", "page": 4},
+    ],
+)
+def test_plain_rows_take_the_fast_path(row: dict[str, Any]) -> None:
+    for ascii_only in (True, False):
+        lines = (json.dumps(row, ensure_ascii=ascii_only) + "\r\n").encode()
+        names = names_of(FormSettings())
+        assert names is not None
+        plain = read_plain(lines, FormSettings(), names)
+        assert (plain.examples.num_rows, len(plain.left)) == (1, 0)
+        assert_same(lines, FormSettings())
+
+
+def test_every_code_point_alone_and_after_a_letter_is_cleaned_alike() -> None:
+    points = [chr(point) for point in range(0x3400) if not 0xD800 <= point < 0xE000]
+    points += [chr(point) for point in range(0xA000, 0x11A00, 1) if not 0xAC00 <= point < 0xE000]
+    lines = "\n".join(json.dumps({"text": f"{point}x{point}"}, ensure_ascii=False) for point in points if point != "\n")
+    assert_same(lines.encode(), FormSettings())
+
+
+def test_the_table_leaves_alone_all_that_normalisation_could_change() -> None:
+    table = point_table()
+    for point in range(0xA0, 0x32000):
+        character = chr(point)
+        if 0xD800 <= point < 0xE000:
+            continue
+        if unicodedata.normalize("NFC", character) != character:
+            assert table[point] == LEAVE, hex(point)
+        if table[point] not in (LEAVE, UNSEEN):
+            assert table[point] == unicodedata.combining(character)
+    # What composes: each composed character taken apart must not pass.
+    for point in range(0xA0, 0x32000):
+        if 0xD800 <= point < 0xE000:
+            continue
+        apart = unicodedata.normalize("NFD", chr(point))
+        if len(apart) > 1 and unicodedata.normalize("NFC", apart) != apart:
+            assert any(table[ord(part)] == LEAVE for part in apart), hex(point)
