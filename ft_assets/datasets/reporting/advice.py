@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ft_assets.datasets.reporting.families import judge_family_warning
-from ft_assets.datasets.reporting.report import Action, DatasetReport, Step
+from ft_assets.datasets.reporting.report import Action, DatasetReport, Place, Step
 
 # Below this many rows, one row more or less changes a score by over ten points.
 SMALL_SPLIT = 10
@@ -111,13 +111,15 @@ def _flagged(report: DatasetReport) -> Iterator[str]:
         if finding.action != "warned" or words is None or not finding.count:
             continue
         share = finding.count / max(report.rows_read, 1)
-        first = f", the first is {finding.notes[0].place}" if finding.notes else ""
+        first = f", the first is {_place(report, finding.notes[0].place)}" if finding.notes else ""
         much = f" ({share:.0%})" if share >= _MUCH_FLAGGED else ""
         verb = words.format(quality=report.policy.quality)
         if finding.count == 1:
             verb = verb.replace("have ", "has ", 1).replace("are ", "is ", 1)
+            first = first.replace(", the first is", ",", 1)
+        them = "it" if finding.count == 1 else "them"
         yield (
-            f"{_rows(finding.count)}{much} {verb}{first}. Correct them, or have them left out by adding "
+            f"{_rows(finding.count)}{much} {verb}{first}. Correct {them}, or have {them} left out by adding "
             f"{finding.reason} to quality.filter."
         )
 
@@ -176,6 +178,10 @@ def _general(report: DatasetReport) -> Iterator[str]:
 
 def _count(report: DatasetReport, step: Step, action: Action) -> int:
     return sum(finding.count for finding in report.findings(step) if finding.action == action)
+
+
+def _place(report: DatasetReport, place: Place) -> str:
+    return str(place) if len(report.uploads) > 1 else f"row {place.row:,}"
 
 
 def _size(item: tuple[str, int]) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Two texts side by side with their differences marked."""
+"""Texts as the page shows them: cut to a length, and two side by side with what differs, or what they share, marked."""
 
 import re
 from difflib import SequenceMatcher
@@ -8,26 +8,37 @@ from markupsafe import Markup, escape
 # Texts are cut to this many characters around their first difference: the page holds many of them.
 SHOWN = 600
 _BEFORE = 160
+# Any two texts share a word here and there.
+_SHARED = 12
 _PIECES = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-def mark_differences(text: str, other: str) -> tuple[Markup, Markup]:
-    """Both texts as HTML, escaped, what only one of them has in ``<mark>``; long ones are cut around the first
-    difference."""
+def mark_differences(text: str, other: str, *, shared: bool = False) -> tuple[Markup, Markup]:
+    """Both texts as HTML, escaped, with what only one of them has in ``<mark>`` (``shared``: what both have).
+
+    Long ones are cut around the first difference (``shared``: to their beginning).
+    """
     start = max(0, _common_start(text, other) - _BEFORE)
-    if max(len(text), len(other)) <= SHOWN:
+    if shared or max(len(text), len(other)) <= SHOWN:
         start = 0
     left, right = _PIECES.findall(text[start : start + SHOWN]), _PIECES.findall(other[start : start + SHOWN])
     here, there = [], []
     for tag, low, high, other_low, other_high in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        here.append(_piece("".join(left[low:high]), marked=tag != "equal"))
-        there.append(_piece("".join(right[other_low:other_high]), marked=tag != "equal"))
+        one, two = "".join(left[low:high]), "".join(right[other_low:other_high])
+        marked = tag == "equal" and len(one) >= _SHARED if shared else tag != "equal"
+        here.append(_piece(one, marked=marked))
+        there.append(_piece(two, marked=marked))
     return _framed(here, text, start), _framed(there, other, start)
 
 
 def cut(text: str) -> str:
     """The beginning of ``text``, with an ellipsis where there is more."""
     return text if len(text) <= SHOWN else text[:SHOWN] + " …"
+
+
+def cut_middle(text: str) -> str:
+    """The beginning and the end of ``text``, with an ellipsis for what is between them."""
+    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"
 
 
 def _common_start(text: str, other: str) -> int:

@@ -30,6 +30,8 @@ _QUESTIONS: dict[Step, str] = {
     "mix": "What keeps the model's other skills?",
 }
 _SAID: dict[Action, str] = {"removed": "left out", "changed": "changed", "warned": "noted", "held": "held"}
+# Steps whose findings may name one row several times.
+_OVERLAPPING = ("personal_data", "quality", "toxicity")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +65,7 @@ def flow_of(report: DatasetReport) -> list[FlowStep]:
 
 
 def _said(step: StepReport) -> str:
-    """``12 left out, 3 noted``. A row that stays may be found in several ways: only the commonest is counted."""
+    """``12 left out, 3 noted``. Where a row may be found in several ways, the commonest says how many there are."""
     parts = []
     if step.rows_out < step.rows_in:
         parts.append(f"{step.rows_in - step.rows_out:,} left out")
@@ -71,8 +73,10 @@ def _said(step: StepReport) -> str:
         parts.append(f"{step.rows_out - step.rows_in:,} added")
     for action in ("changed", "warned", "held"):
         counts = [finding.count for finding in step.findings if finding.action == action and finding.count]
-        if counts:
-            parts.append(f"{max(counts):,}{'' if len(counts) == 1 else ' or more'} {_SAID[action]}")
+        if len(counts) > 1 and step.step in _OVERLAPPING:
+            parts.append(f"at least {max(counts):,} {_SAID[action]}")
+        elif counts:
+            parts.append(f"{sum(counts):,} {_SAID[action]}")
     return ", ".join(parts)
 
 

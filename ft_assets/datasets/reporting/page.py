@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.reporting.differences import cut, mark_differences
+from ft_assets.datasets.reporting.differences import cut, cut_middle, mark_differences
 from ft_assets.datasets.reporting.flow import flow_of, histogram_bars, shares
 from ft_assets.datasets.reporting.reasons import reason_words
 from ft_assets.datasets.reporting.report import DatasetReport, Exhibit, Finding, Note, Step
@@ -16,9 +16,12 @@ from ft_assets.datasets.reporting.template import template
 _SHOWN_ROWS = 60
 _SHOWN_DETAILS = 30
 _SHOWN_KINDS = 20
-_SHOWN_EXHIBITS = 5
+_SHOWN_EXHIBITS = 3
 _SHOWN_WARNINGS = 8
 _NAME = 120
+_LEAKS = ("contamination", "own_holdout")
+# Reasons that show at a text's end.
+_ENDS = ("truncated", "repetitive", "long")
 
 _MEANING = {
     "train": "what the model learns from",
@@ -33,6 +36,38 @@ _PERSONAL = {
     "ip": "IP addresses",
     "secret": "keys, tokens and passwords",
 }
+_LANGUAGES = {
+    "ar": "Arabic",
+    "cs": "Czech",
+    "da": "Danish",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "es": "Spanish",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fr": "French",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hu": "Hungarian",
+    "id": "Indonesian",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "nl": "Dutch",
+    "no": "Norwegian",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "sv": "Swedish",
+    "th": "Thai",
+    "tr": "Turkish",
+    "uk": "Ukrainian",
+    "und": "too short to tell",
+    "vi": "Vietnamese",
+    "zh": "Chinese",
+}
 _PERSONAL_ACTION = {
     "detect": "They stayed in the texts. `personal_data: {action: scrub}` in dataset.yaml puts placeholders there.",
     "scrub": "Each was replaced by a placeholder that says what stood there, such as <EMAIL>.",
@@ -44,7 +79,7 @@ _PERSONAL_ACTION = {
 def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str = "") -> str:
     """The page, in UTF-8 with no script and nothing loaded from elsewhere.
 
-    ``exhibits`` are shown with their text (up to 600 characters), at most five for each reason, so the page belongs
+    ``exhibits`` are shown with their text (up to 600 characters), at most three for each reason, so the page belongs
     in the tenant's prefix; those of personal data should come scrubbed. ``title`` is the version's name; without it
     the page is called after the file.
     """
@@ -67,7 +102,7 @@ def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str =
         personal_action=_PERSONAL_ACTION[report.policy.personal_data.action],
         personal_exhibits=[each for each in exhibits if each.step == "personal_data"][:_SHOWN_EXHIBITS],
         bars=histogram_bars(report.length_histogram),
-        languages=shares(report.languages),
+        languages=[(_LANGUAGES.get(code, code), count, share) for code, count, share in shares(report.languages)],
         samples=[each for each in exhibits if each.reason == "kept"][:_SHOWN_EXHIBITS],
         changed_settings=_changed(report.policy),
         policy_yaml=yaml.safe_dump(report.policy.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
@@ -173,7 +208,11 @@ def _pairs(step: Step, finding: Finding, exhibits: Sequence[Exhibit]) -> list[di
         suited = [each for each in suited if each.place in alike]
     pairs = []
     for each in suited[:_SHOWN_EXHIBITS] if step != "personal_data" else []:
-        text, other = mark_differences(each.text, each.other_text) if each.other_text else (cut(each.text), Markup(""))
+        if each.other_text:
+            # Of a leak people want to see what is the same, of near-duplicates what is not.
+            text, other = mark_differences(each.text, each.other_text, shared=step in _LEAKS)
+        else:
+            text, other = escape(cut_middle(each.text) if finding.reason in _ENDS else cut(each.text)), Markup("")
         pairs.append({"exhibit": each, "text": text, "other": other, "alike": _percent(alike.get(each.place))})
     return pairs
 
