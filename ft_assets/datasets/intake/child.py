@@ -68,7 +68,7 @@ def _reply(order: dict[str, Any]) -> dict[str, str]:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
             return _said(too_large(name, limits.out_bytes))
         # The parser of a hostile file may raise anything, and its words could quote rows: only the type is told.
-        return _said(crashed(name, type(error).__name__))
+        return _said(crashed(name, type(error).__name__, limits.memory_bytes))
 
 
 def _said(error: BadData) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from ft_assets.datasets.intake.refusals import size_text
 from ft_assets.datasets.intake.sink import Sink
 from ft_assets.datasets.intake.streams import Source
 from ft_resources.errors import BadData
@@ -66,7 +67,7 @@ def _records(records: Any, source: Source) -> Iterator[list[str]]:
     except csv.Error as error:
         word = str(error)
         if "field larger" in word:
-            what = f"a field is longer than {source.limits.row_bytes >> 20} MiB, or a quote is not closed"
+            what = f"a field is longer than {size_text(source.limits.row_bytes)}, or a quote is not closed"
         elif "unexpected end" in word:
             what = "a quote is not closed until the end of the file"
         elif "expected after" in word:

@@ -13,6 +13,7 @@ from ft_resources.errors import BadData
 
 _BATCH_BYTES = 4 << 20
 _MOST_ROWS = 8192
+_LOOKED_AT = 16
 
 
 def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
@@ -23,7 +24,7 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
         # No memory map: a damaged file must not become a bus error. Pages are checked where they have checksums.
         with pq.ParquetFile(str(path), memory_map=False, page_checksum_verification=True) as file:
             _check(file, source)
-            for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), use_threads=False):
+            for batch in file.iter_batches(batch_size=_batch_rows(file), use_threads=False):
                 lines = to_lines(batch)
                 first, last = lines.offset, lines.offset + len(lines)
                 ends = memoryview(lines.buffers()[1]).cast("q")
@@ -61,8 +62,11 @@ def _check(file: pq.ParquetFile, source: Source) -> None:
         raise BadData("the file has no rows", where=source.name, remedy="Upload a file with examples in it.")
 
 
-def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """Rows that together unpack to about 4 MiB, going by what the footer says of the largest row group."""
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+def _batch_rows(file: pq.ParquetFile) -> int:
+    """Rows that unpack to about 4 MiB, going by the footer and, as a text may be stored once, by the first rows."""
+    groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
     row = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0)
+    for first in file.iter_batches(batch_size=_LOOKED_AT, use_threads=False):
+        row = max(row, first.nbytes / max(len(first), 1))
+        break
     return int(min(max(_BATCH_BYTES / max(row, 1.0), 1), _MOST_ROWS))

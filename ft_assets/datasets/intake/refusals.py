@@ -5,7 +5,7 @@ from ft_resources.errors import BadData
 
 def too_much_memory(name: str, allowed: int) -> BadData:
     return BadData(
-        f"reading the file takes more than the {allowed / (1 << 20):,.0f} MiB of memory that are allowed",
+        f"reading the file takes more than the {size_text(allowed)} of memory that are allowed",
         where=name,
         remedy="It may be damaged or unpack to far more than it holds; save the data as JSON lines instead.",
     )
@@ -21,7 +21,7 @@ def too_slow(name: str, seconds: float) -> BadData:
 
 def too_large(name: str, allowed: int) -> BadData:
     return BadData(
-        f"the file unpacks to more than {allowed / (1 << 20):,.0f} MiB, the most that is allowed",
+        f"the file unpacks to more than {size_text(allowed)}, the most that is allowed",
         where=name,
         remedy="Split the data into several files.",
     )
@@ -44,9 +44,16 @@ def damaged(name: str, format_name: str, how: str) -> BadData:
     )
 
 
-def crashed(name: str, ending: str) -> BadData:
+def crashed(name: str, ending: str, allowed: int) -> BadData:
+    """``ending`` is a signal or a type of error. Some parsers end themselves where there is no memory left."""
     return BadData(
-        f"the file makes its reader crash ({ending})",
+        f"the file makes its reader crash, or take more than the {size_text(allowed)} of memory that are allowed "
+        f"({ending})",
         where=name,
         remedy="It is probably damaged: save it again, or save the data in another format.",
     )
+
+
+def size_text(count: int) -> str:
+    """``count`` bytes as people write it: "16 MiB", "1,000 bytes"."""
+    return f"{count >> 20:,} MiB" if count >= 1 << 20 else f"{count:,} bytes"

@@ -110,7 +110,7 @@ def _run(order: dict[str, Any], job: Job, limits: ReadLimits, seconds: float) ->
         if child.returncode == 0 and isinstance(reply, dict):
             return reply
     ended = signal.Signals(-child.returncode).name if child.returncode < 0 else f"exit code {child.returncode}"
-    raise crashed(job.name, ended)
+    raise crashed(job.name, ended, limits.memory_bytes)
 
 
 def _environment() -> dict[str, str]:
