@@ -65,7 +65,7 @@ def content_keys(examples: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
     columns = _Columns.of(examples)
     out = np.empty(columns.most_bytes, np.uint8)
     ends = content_bytes(columns.rows, columns.lists, columns.offsets, columns.data, out).tolist()
-    view, sha256 = memoryview(out), hashlib.sha256
+    view, sha256 = memoryview(out.data), hashlib.sha256
     digests = b"".join([sha256(view[start:end]).digest() for start, end in zip([0, *ends], ends, strict=False)])
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(32), columns.rows, [None, pa.py_buffer(digests)])
 

@@ -147,7 +147,7 @@ def _read_turns(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _is(mask: int, slot: int) -> bool:
+def _is(mask: int | np.int64, slot: int) -> bool:
     return (mask >> slot) & 1 == 1
 
 

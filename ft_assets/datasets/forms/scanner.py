@@ -112,11 +112,11 @@ def _code_point(data: Bytes, place: int, end: int) -> tuple[int, int]:
     length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
     if place + length > end:
         return -1, place
-    point = np.int64(lead) & (0x7F >> length)
+    point = int(lead) & (0x7F >> length)
     for at in range(place + 1, place + length):
         if data[at] & 0xC0 != 0x80:
             return -1, place
-        point = (point << 6) | (np.int64(data[at]) & 0x3F)
+        point = (point << 6) | (int(data[at]) & 0x3F)
     if length == 3 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
         return -1, place
     if length == 4 and (point < 0x10000 or point > 0x10FFFF):

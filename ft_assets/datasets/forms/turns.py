@@ -172,7 +172,7 @@ def check_order(turns: Sequence[Turn], names: Sequence[str], *, prompt_only: boo
     the tools' results and the assistant again; the last turn is the assistant's. ``names`` are the turns' places for
     errors. ``prompt_only`` stands for a prompt: it ends where the assistant's turn would come.
     """
-    expected = ("system", "user")
+    expected: tuple[str, ...] = ("system", "user")
     before = "at the start"
     calls: list[str] = []
     for turn, name in zip(turns, names, strict=True):
