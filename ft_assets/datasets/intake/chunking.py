@@ -1,9 +1,9 @@
 """JSON lines in chunks whose ends the lines themselves decide, so that a change moves only the ends near it."""
 
 import mmap
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 
@@ -12,21 +12,6 @@ from ft_assets.datasets.intake.spool import Spool
 
 ROW_BYTES = ReadLimits().row_bytes
 TARGET_BYTES = 4 << 20
-# One odd factor, any fixed one, for each 8-byte word of a line that is looked at.
-_FACTORS = np.array(
-    [
-        0x9E3779B97F4A7C15,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x27D4EB2F165667C5,
-        0x85EBCA77C2B2AE63,
-        0xFF51AFD7ED558CCD,
-    ],
-    dtype=np.uint64,
-)
-_MIX = np.uint64(0xD6E8FEB86659FD93)
-_HALF = np.uint64(32)
-_PICKED_OF = 8
 _PIECE = 1 << 18
 
 
@@ -91,30 +76,13 @@ def _content_end(data: mmap.mmap, start: int, least: int, most: int, target: int
         stop = min(begin + _PIECE, most)
         view = np.frombuffer(data, np.uint8, stop - line_start, line_start)
         ends = np.flatnonzero(view[begin - line_start :] == 10) + (begin - line_start)
-        if len(ends):
-            starts = np.concatenate(([0], ends[:-1] + 1))
-            picked = np.flatnonzero(_pick(view, starts, ends))
-            for first, last in zip(starts[picked].tolist(), ends[picked].tolist(), strict=True):
-                if zlib.crc32(view.data[first:last]) * target < (last - first + 1) * _PICKED_OF << 33:
-                    return line_start + last + 1
-            line_start += int(ends[-1]) + 1
+        first = 0
+        with view.data as text:
+            for end in ends.tolist():
+                # One end in ``target / 2`` bytes of lines whose checksums are spread evenly over 32 bits.
+                if crc32(text[first:end]) * target < (end - first + 1) << 33:
+                    return line_start + end + 1
+                first = end + 1
+        line_start += first
         begin = stop
     return 0
-
-
-def _pick(view: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Whether a line is one of the eighth whose checksum is looked at: by its length and 6 words spread over it.
-
-    That is all a line needs, but where words are the same in all of them (a long common prompt) too few would differ.
-    """
-    lengths = ends - starts
-    words = np.ndarray(max(len(view) - 7, 0), "<u8", view, strides=(1,))
-    hashed = lengths.astype(np.uint64) * _MIX
-    spread = np.flatnonzero(lengths >= 8)  # a shorter line has only its length to go by
-    begins, room = starts[spread], lengths[spread] - 8
-    for index, factor in enumerate(_FACTORS):
-        word = words[begins + room * index // (len(_FACTORS) - 1)]
-        mixed = (word ^ (word >> _HALF)) * factor
-        hashed[spread] += mixed ^ (mixed >> _HALF)
-    hashed = (hashed ^ (hashed >> _HALF)) * _MIX
-    return (hashed >> _HALF) % np.uint64(_PICKED_OF) == 0

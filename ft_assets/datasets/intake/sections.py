@@ -11,13 +11,14 @@ import orjson
 SECTION_PIECES = 20
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+")
 _HEADING_CHARACTERS = 100
+_NUMBER_WORDS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|first|second|third|fourth|fifth|last"
 _HEADING = re.compile(
     r"#{1,6}\s+\S.*"
-    r"|(?:chapter|part|book|volume|section|act|scene|appendix|letter|stave|canto)\s+(?:[ivxlcdm]+|\d+|[a-z]+)\b.{0,80}"
-    r"|(?:preface|foreword|introduction|prologue|epilogue|contents|conclusion|abstract|references)\.?"
+    r"|(?i:chapter|part|book|volume|section|act|scene|appendix|letter|stave|canto)\s+"
+    rf"(?:(?i:[ivxlcdm]+|\d+|the|{_NUMBER_WORDS})|[A-Z])\b.{{0,80}}"
+    r"|(?i:preface|foreword|introduction|prologue|epilogue|contents|conclusion|abstract|references)\.?"
     r"|\d{1,3}(?:\.\d{1,3})*\.?\s+[A-Z].*"
-    r"|[IVXLCDM]{1,8}\.?",
-    re.IGNORECASE,
+    r"|[IVXLCDM]{1,8}\.?"
 )
 
 

@@ -1,0 +1,108 @@
+"""The same rows from every format, as JSON lines."""
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ft_assets.datasets.intake.spool import Spool, spool
+from ft_assets.datasets.policy import TextSettings
+from tests.datasets.intake.corpus import good_parquet, parquet, zstd
+from tests.datasets.intake.pdfs import make_pdf
+
+ROWS: list[dict[str, Any]] = [
+    {"prompt": f'What is "{n}",\n\\ {{[é😀]}}?', "completion": f"It is\r\n{n}.\t" + "x" * n} for n in range(300)
+]
+JSONL = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS).encode()
+
+
+def csv_bytes(delimiter: str) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, ["prompt", "completion"], delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(ROWS)
+    return buffer.getvalue().encode()
+
+
+def read(folder: Path, name: str, data: bytes, text: TextSettings | None = None) -> Spool:
+    (folder / name).write_bytes(data)
+    return spool(folder / name, name, folder / "out", role="upload", text=text or TextSettings())
+
+
+def rows_of(spooled: Spool) -> list[Any]:
+    return [json.loads(line) for line in spooled.path.read_bytes()[spooled.start :].splitlines()]
+
+
+FORMS: dict[str, tuple[bytes, str]] = {
+    "data.jsonl": (JSONL, "lines"),
+    "data.NDJSON": (b"\xef\xbb\xbf" + JSONL, "lines"),
+    "data.json": (json.dumps(ROWS, indent=2).encode(), "elements"),
+    "object.json": (json.dumps({"v": [1, 2], "rows": ROWS, "end": {"n": [{}][1:]}}, indent=1).encode(), "elements"),
+    "lines.json": (JSONL, "lines"),
+    "data.csv": (b"\xef\xbb\xbf" + csv_bytes(","), "records"),
+    "data.tsv": (csv_bytes("\t"), "records"),
+    "data.parquet": (parquet(pa.Table.from_pylist(ROWS), row_group_size=100), "rows"),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+def test_every_format_gives_the_same_rows_in_order(tmp_path: Path, name: str, packed: str) -> None:
+    data, rows_are = FORMS[name]
+    data = {"": lambda: data, ".gz": lambda: gzip.compress(data), ".zst": lambda: zstd(data)}[packed]()
+    spooled = read(tmp_path, name + packed, data)
+    assert rows_of(spooled) == ROWS
+    assert (spooled.name, spooled.rows_are, spooled.role) == (name + packed, rows_are, "upload")
+
+
+def test_plain_json_lines_are_not_copied(tmp_path: Path) -> None:
+    for name, start in (("data.jsonl", 0), ("lines.json", 0), ("data.NDJSON", 3)):
+        spooled = read(tmp_path, name, FORMS[name][0])
+        assert (spooled.path, spooled.start) == (tmp_path / name, start)
+
+
+def test_gzip_members_after_one_another_are_one_file(tmp_path: Path) -> None:
+    half = JSONL.index(b"\n", len(JSONL) // 2)
+    data = gzip.compress(JSONL[:half]) + gzip.compress(b"") + gzip.compress(JSONL[half:]) + b"\0" * 512
+    assert rows_of(read(tmp_path, "data.jsonl.gz", data)) == ROWS
+
+
+def test_parquet_keeps_lists_structs_and_nulls(tmp_path: Path) -> None:
+    call = [{"id": "1", "function": {"name": "f", "arguments": '{"a": [1]}'}}]
+    rows = [
+        {
+            "messages": [{"role": "user", "content": "hi\n"}, {"role": "assistant", "content": "", "calls": call}],
+            "n": 1,
+        },
+        {"messages": [], "n": None},
+        {"messages": None, "n": 2},
+    ]
+    rows = [json.loads(json.dumps(row)) for row in rows]
+    rows[0]["messages"][0]["calls"] = None  # a struct has all its fields
+    assert rows_of(read(tmp_path, "data.parquet", parquet(pa.Table.from_pylist(rows)))) == rows
+
+
+def test_reading_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    for name, data in (("data.parquet", good_parquet()), ("book.txt", JSONL), ("data.csv", csv_bytes(","))):
+        first, second = (read(folder, name, data) for folder in (tmp_path, tmp_path / "again"))
+        assert first.path.read_bytes() == second.path.read_bytes()
+        assert first.source_sha256 == second.source_sha256
+
+
+def test_pieces_of_a_pdf_know_the_page_they_start_on(tmp_path: Path) -> None:
+    pages = ["Chapter 1", *(f"This is what page {n} says.\nIt says it twice." for n in range(2, 8))]
+    spooled = read(tmp_path, "book.pdf", make_pdf(pages), TextSettings(chunk_characters=200))
+    rows = rows_of(spooled)
+    assert spooled.rows_are == "pieces"
+    assert rows[0]["text"].startswith("Chapter 1\n\nThis is what page 2 says.\nIt says it twice.")
+    assert [row["page"] for row in rows] == sorted(row["page"] for row in rows)
+    for row in rows[1:]:
+        assert row["text"].startswith(f"This is what page {row['page']} says.")
+    assert len({row["source"] for row in rows}) == 1
+    assert rows[0]["source"].startswith("book.pdf#")
