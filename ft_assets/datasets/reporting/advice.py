@@ -12,6 +12,7 @@ _DOMINANT_GROUP = 0.5
 _OTHER_LANGUAGES = 0.1
 _IMBALANCE = 10
 _MUCH_FLAGGED = 0.01
+_NAME = 60
 _UNDETERMINED = "und"
 
 _FLAGGED = {
@@ -41,7 +42,7 @@ def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]
 def split_advice(report: DatasetReport, side: str) -> str:
     """What to change in dataset.yaml so that the split ``side`` gets (more) rows."""
     settings = report.policy.split
-    if any(upload.role == side for upload in report.uploads):
+    if side != "train" and any(upload.role == side for upload in report.uploads):
         return f"Add rows to the {side} file."
     if side == "train":
         share = f"Lower split.validation ({settings.validation:g}) or split.holdout ({settings.holdout:g})"
@@ -160,6 +161,7 @@ def _shape(report: DatasetReport) -> Iterator[str]:
     kinds = {kind: count for kind, count in (train.kinds if train else {}).items() if kind and count}
     if len(kinds) > 1:
         (most, many), (least, few) = max(kinds.items(), key=_size), min(kinds.items(), key=_size)
+        most, least = most[:_NAME], least[:_NAME]
         if many > _IMBALANCE * few:
             advice = "" if report.policy.balance else " Add rows of the rare ones, or set balance in dataset.yaml."
             yield (

@@ -88,6 +88,12 @@ def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str =
         report=report,
         title=_short(title or ", ".join(upload.name for upload in report.uploads[:2])),
         verdict=_verdict(report),
+        tiles=[
+            ("Rows that came in", report.rows_read),
+            ("Left out", sum(report.dropped.values())),
+            ("Mixed in", sum(each.rows for each in report.mixed)),
+            ("Examples now", report.examples),
+        ],
         flow=flow_of(report),
         warnings=report.warnings[:_SHOWN_WARNINGS],
         more_warnings=report.warnings[_SHOWN_WARNINGS:],

@@ -56,16 +56,21 @@ def show(driver: Any, page: Path, width: int, *, dark: bool = False) -> None:
     driver.get(page.as_uri())
 
 
-def too_wide(driver: Any) -> list[str]:
-    """Elements that stick out of the window to the right or left, and the page itself where it scrolls sideways."""
+def too_wide(driver: Any, width: int) -> list[str]:
+    """Elements that stick out of ``width`` CSS pixels, and the page itself where it scrolls sideways.
+
+    A phone zooms out of a page that is too wide, so the window's own width says nothing.
+    """
     return driver.execute_script(
         """
-        const wide = document.documentElement.scrollWidth > window.innerWidth ? ['the page scrolls sideways'] : [];
+        const width = arguments[0];
+        const wide = document.documentElement.scrollWidth > width ? ['the page scrolls sideways'] : [];
         for (const element of document.querySelectorAll('main *')) {
           const box = element.getBoundingClientRect();
-          if (box.width && (box.right > window.innerWidth + 1 || box.left < -1))
+          if (box.width && (box.right > width + 1 || box.left < -1))
             wide.push(element.tagName + '.' + element.className + ' ' + Math.round(box.right));
         }
         return wide.slice(0, 20);
-        """
+        """,
+        width,
     )

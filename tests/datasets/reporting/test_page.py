@@ -1,0 +1,214 @@
+"""The page as text: everything is there, everything is escaped."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ft_assets.datasets.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
+from ft_assets.datasets.reporting.acceptance import accept
+from ft_assets.datasets.reporting.differences import SHOWN, cut_middle, mark_differences
+from ft_assets.datasets.reporting.flow import flow_of
+from ft_assets.datasets.reporting.page import render_page, row_ranges
+from ft_assets.datasets.reporting.report import DatasetReport, Finding, Note, SplitNumbers, StepReport, Upload
+from tests.datasets.reporting.made import exhibit, finding, place, report, step
+
+NASTY = "<script>alert(1)</script> & <b>bold</b> \"' javascript:"
+
+
+def text_of(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.split("<body>")[1]))
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def tags_of(page: str) -> _Tags:
+    parser = _Tags()
+    parser.feed(page)
+    return parser
+
+
+def test_an_accepted_version_says_so_first() -> None:
+    text = text_of(render_page(report(), [], "acme.talks.v1"))
+    assert text.index("acme.talks.v1") < text.index("Accepted") < text.index("Rows that came in")
+    assert "1,050" not in text
+    assert "Nothing: every row was kept." in text
+
+
+def test_a_held_version_says_why_and_what_to_do() -> None:
+    made = accept(report(step("contamination", finding("contaminated", 3, "held", "mmlu"))))
+    text = text_of(render_page(made, []))
+    assert "Held for review" in text
+    assert "3 rows share most of their 13-word sequences" in text
+    assert "ft dataset approve" in text
+
+
+def test_rows_left_out_are_named_with_reason_field_and_problem() -> None:
+    notes = [Note(place=place(row), detail="messages[0].role: wrong") for row in (3, 4, 5, 900)]
+    made = report(step("read", Finding(reason="role_order", action="removed", count=7, notes=notes)))
+    text = text_of(render_page(made, []))
+    assert "Turns in an order that cannot be learned from 7 rows rows 3–5, 900, …" in text
+    assert "messages[0].role: wrong" in text
+
+
+def test_near_duplicates_stand_side_by_side_with_their_differences_marked() -> None:
+    note = Note(place=place(8), other=place(2), similarity=0.99996)
+    made = report(step("duplicates", Finding(reason="near_duplicate", action="removed", count=1, notes=[note])))
+    page = render_page(made, [exhibit("duplicates", "near_duplicate", 8, "the cat sat", 2, "the dog sat")])
+    assert "the <mark>cat</mark> sat" in page
+    assert "the <mark>dog</mark> sat" in page
+    text = text_of(page)
+    assert "Row 8 99.9 % alike" in text
+    assert "like row 2, which stayed" in text
+
+
+def test_of_a_leak_the_shared_words_are_marked() -> None:
+    made = report(step("contamination", finding("contaminated", 1, subject="mmlu")), suites=["mmlu", "arc"])
+    shared = "which organ pumps blood through the body"
+    page = render_page(made, [exhibit("contamination", "contaminated", 1, f"x {shared} y", None, f"{shared} z")])
+    assert re.search(rf"<mark>\s*{shared}\s*</mark>", page)
+    assert "arc none" in text_of(page)
+
+
+def test_exhibits_of_a_reason_go_to_the_subject_whose_rows_they_are() -> None:
+    made = report(
+        step(
+            "contamination",
+            finding("contaminated", 1, subject="mmlu", rows=range(5, 6)),
+            finding("contaminated", 1, subject="arc", rows=range(6, 7)),
+        )
+    )
+    page = render_page(made, [exhibit("contamination", "contaminated", 6, "only once")])
+    assert page.count("only once") == 1
+    assert page.index(">arc<") < page.index("only once")
+
+
+def test_placeholders_of_scrubbed_text_are_marked() -> None:
+    made = report(personal_data={"email": 1}, policy=DatasetPolicy(personal_data=PersonalDataSettings(action="scrub")))
+    page = render_page(made, [exhibit("personal_data", "personal_data", 1, "to <EMAIL>, <b>")])
+    assert "to <mark>&lt;EMAIL&gt;</mark>, &lt;b&gt;" in page
+
+
+def test_several_files_are_named_with_their_rows() -> None:
+    uploads = [Upload(name=name, size=1, sha256="", rows=5) for name in ("one.csv", "two.csv")]
+    notes = [Note(place=place(4, "one.csv")), Note(place=place(4, "two.csv"))]
+    made = report(step("read", Finding(reason="not_json", action="removed", count=2, notes=notes)), uploads=uploads)
+    text = text_of(render_page(made, []))
+    assert "one.csv: rows 4" in text
+    assert "two.csv: rows 4" in text
+
+
+def test_the_policy_as_used_is_shown_and_what_differs_from_the_default() -> None:
+    made = report(policy=DatasetPolicy(quality=QualitySettings(filter=("short",)), fields={"prompt": "q"}))
+    page = render_page(made, [])
+    assert "<code>quality.filter: [short]" in page
+    assert "<code>fields: {prompt: q}" in page
+    assert "phone_region: US" in page
+
+
+def test_many_warnings_are_folded_after_the_first() -> None:
+    page = render_page(report(warnings=[f"warning {number}" for number in range(50)]), [])
+    assert page.index("warning 7") < page.index("42 more") < page.index("warning 8<")
+
+
+def test_an_upload_of_nothing_makes_a_page() -> None:
+    empty = DatasetReport(
+        uploads=[Upload(name="e", size=0, sha256="")],
+        policy=DatasetPolicy(),
+        form="text",
+        rows_read=0,
+        splits={side: SplitNumbers() for side in ("train", "validation", "holdout")},
+        steps=[StepReport(step="read", rows_in=0, rows_out=0)],
+    )
+    assert "0 of 0 rows" in text_of(render_page(empty, []))
+
+
+def nasty_page(word: str) -> str:
+    steps = [step("duplicates", Finding(
+        reason="near_duplicate", action="removed", count=1, subject=word,
+        notes=[Note(place=place(1, word or "f"), detail=word, other=place(2, word or "f"), similarity=0.95)],
+    ))]  # fmt: skip
+    made = report(
+        *steps,
+        uploads=[Upload(name=word or "f", size=1, sha256="", rows=1), Upload(name="g", size=1, sha256="")],
+        forms={word: 1},
+        unused_fields={word: 1},
+        splits={"train": SplitNumbers(rows=1, kinds={word: 1})},
+        languages={word: 1},
+        personal_data={word: 1},
+        suites=[word],
+        held=[word],
+        warnings=[f"{word} `{word}`"],
+        policy=DatasetPolicy(fields={"prompt": word}, split=SplitSettings(group_by=word[:100] or None)),
+    )
+    exhibits = [
+        exhibit("duplicates", "near_duplicate", 1, word, 2, word + "."),
+        exhibit("personal_data", "personal_data", 1, word),
+        exhibit("split", "kept", 1, word),
+    ]
+    return render_page(made, exhibits, word)
+
+
+def test_everything_that_comes_from_an_upload_is_escaped() -> None:
+    page = nasty_page(NASTY)
+    assert "<script" not in page
+    assert "<b>bold" not in page
+    assert page.count("&lt;script&gt;") > 10
+
+
+_PLAIN = tags_of(nasty_page("plain"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80) | st.text("<>&\"'`=/ abscript", max_size=60))
+def test_no_text_adds_a_tag_or_an_attribute(word: str) -> None:
+    found = tags_of(nasty_page(word))
+    assert found.tags <= _PLAIN.tags | {"mark", "code", "pre", "ul", "li", "p", "b", "small"}
+    assert found.attributes <= _PLAIN.attributes
+
+
+def test_nothing_is_loaded_from_elsewhere_and_scripts_are_forbidden() -> None:
+    page = render_page(report(), [])
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://|<script|<link|<img|@import|url\(", page)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("ab <&\n", max_size=900), st.text("ab <&\n", max_size=900), st.booleans())
+def test_marking_changes_no_word(text: str, other: str, shared: bool) -> None:
+    for marked, original in zip(mark_differences(text, other, shared=shared), (text, other), strict=True):
+        plain = re.sub("</?mark>", "", str(marked)).replace("&lt;", "<").replace("&amp;", "&")
+        assert plain.removeprefix("… ").removesuffix(" …") in original
+
+
+def test_a_cut_text_keeps_its_end() -> None:
+    text = "a" * SHOWN + "the end"
+    assert cut_middle(text).endswith("the end")
+    assert cut_middle("short") == "short"
+
+
+def test_bars_of_the_flow_are_shares_of_the_most_rows() -> None:
+    first, second = flow_of(
+        report(step("read", finding("not_json", 500)), StepReport(step="mix", rows_in=500, rows_out=2000))
+    )
+    assert (first.stay, first.removed, first.added, first.said) == (0.25, 0.25, 0, "500 left out")
+    assert (second.stay, second.removed, second.added, second.said) == (0.25, 0, 0.75, "1,500 added")
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [([9, 3, 4, 5, 1200, 1201], "3–5, 9, 1,200–1,201"), ([], ""), ([7, 7], "7")],
+)
+def test_row_numbers_are_written_as_ranges(rows: list[int], text: str) -> None:
+    assert row_ranges(rows) == text
