@@ -52,7 +52,7 @@ def _seen(table, stamps, stamp, mask, h):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def count_words(offsets, data, words):  # type: ignore[no-untyped-def]
-    """Fill ``words`` int32 [n]."""
+    """Fill ``words`` int32 [n]; letters that follow a character that is a word by itself count as part of it."""
     for text in range(len(offsets) - 1):
         before = np.uint8(32)
         count = 0
