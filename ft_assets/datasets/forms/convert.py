@@ -1,5 +1,6 @@
 """From one JSON object in one of the known forms to an example: recognition by fields, and conversion."""
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -85,12 +86,13 @@ def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> 
     wanted = sorted({settings.source(name) for form in FORM_FIELDS.values() for name in form.needs})
     names = [key for key in row if NAME.fullmatch(key)][:6]
     for name in names:
-        hint = nearest(name, [one for one in wanted if one not in row])
-        if name not in wanted and hint.startswith("did you mean"):
-            return f"the row has {name!r}; {hint}"
+        # Closer than usual: "function" is not meant to be "instruction".
+        close = difflib.get_close_matches(name, [one for one in wanted if one not in row], n=1, cutoff=0.8)
+        if close and name not in wanted:
+            return f"the row has {name!r}; did you mean {close[0]!r}?"
     has = ", ".join(names) if names else "none that can be shown"
     forms = "; ".join(" and ".join(settings.source(one) for one in form.needs) for form in FORM_FIELDS.values())
-    return f"the row's fields ({has}) fit none of: {forms}"
+    return f"the row's fields ({has}) fit none of: {forms}; fields of other names are mapped in the dataset policy"
 
 
 def _messages(value: dict[str, Any], result: Converted, texts: TextReader) -> None:

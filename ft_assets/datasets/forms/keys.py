@@ -49,9 +49,9 @@ class _Columns:
 
     @property
     def most_bytes(self) -> int:
-        """At least as many bytes as all texts of all rows take, each with its length in 8 bytes before it."""
+        """At least as many bytes as all texts of all rows take, each with its length in 4 bytes before it."""
         texts = sum(int(offsets[-1]) - int(offsets[0]) for offsets in self.offsets)
-        return texts + 8 * (sum(len(offsets) for offsets in self.offsets) + len(_TURNS) * self.rows)
+        return texts + 4 * (sum(len(offsets) for offsets in self.offsets) + len(_TURNS) * self.rows)
 
 
 def content_keys(examples: pa.RecordBatch) -> pa.FixedSizeBinaryArray:

@@ -27,9 +27,9 @@ def _trim(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
 
 @njit(cache=True, nogil=True)
 def _write_number(value: int, out: NDArray[np.uint8], at: int) -> int:
-    for shift in range(8):
-        out[at + shift] = (value >> (8 * shift)) & 255
-    return at + 8
+    for index in range(4):
+        out[at + index] = (value >> (8 * index)) & 255
+    return at + 4
 
 
 @njit(cache=True, nogil=True)
@@ -43,7 +43,7 @@ def _copy(data: NDArray[np.uint8], start: int, end: int, out: NDArray[np.uint8],
 def content_bytes(rows: int, lists: Buffers, offsets: Buffers, data: Data, out: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Write what is hashed of each row to ``out``; the ends of the rows in it, int64 [rows].
 
-    The number of turns of messages, chosen and rejected (8 bytes, little-endian) stands before each of them, the length
+    The number of turns of messages, chosen and rejected (4 bytes, little-endian) stands before each of them, the length
     in bytes before each text.
     """
     ends = np.empty(rows, np.int64)
@@ -130,5 +130,8 @@ def flat_bytes(
                         at = _copy(data[place], start, end, out, at)
         start, end = offsets[TEXT][row], offsets[TEXT][row + 1]
         if end > start:
+            if at > begin:
+                out[at] = 10
+                at += 1
             at = _copy(data[TEXT], start, end, out, at)
         ends[row + 1] = at

@@ -223,7 +223,7 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             "unknown_schema",
             "",
             "the row's fields (x) fit none of: messages; conversations; chosen and rejected; prompt and completion; "
-            "instruction and output; text",
+            "instruction and output; text; fields of other names are mapped in the dataset policy",
         ),
         ({"prompt": 3, "completion": "b"}, "wrong_type", "prompt", "this should be text, not a number"),
         ({"prompt": "a", "completion": None}, "wrong_type", "completion", "this should be text, not null"),
