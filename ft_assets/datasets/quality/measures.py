@@ -39,36 +39,35 @@ def measure(examples: pa.RecordBatch, texts: pa.Array, settings: QualitySettings
     drop web pages from 0.15 and 0.3 on). Plain text is never ``truncated``: chunks end where they must.
     """
     from ft_assets.datasets.quality.breaks import UNFINISHED, find_breaks
-    from ft_assets.datasets.quality.scan import count_repeats, count_words
+    from ft_assets.datasets.quality.scan import count_characters, count_repeats, count_words
     from ft_assets.datasets.similarity.hashing import text_buffers
 
     rows = examples.num_rows
     answers, calls, turns = _answers(examples)
-    characters = pc.utf8_length(texts).cast(pa.int32())
-    answer_characters = pc.utf8_length(answers).cast(pa.int32())
-    words = np.empty(rows, np.int32)
-    count_words(*text_buffers(texts), words)
+    characters, answer_characters, words = (np.empty(rows, np.int32) for _ in range(3))
     repetition = np.empty(rows, np.float32)
     breaks = np.empty(rows, np.uint8)
-    buffers = text_buffers(answers)
-    count_repeats(*buffers, repetition)
-    find_breaks(*buffers, UNFINISHED, breaks)
-    lengths = answer_characters.to_numpy()
-    empty = _say_nothing(answers, lengths) & ~calls
+    whole, answer = text_buffers(texts), text_buffers(answers)
+    count_characters(*whole, characters)
+    count_words(*whole, words)
+    count_characters(*answer, answer_characters)
+    count_repeats(*answer, repetition)
+    find_breaks(*answer, UNFINISHED, breaks)
+    empty = _say_nothing(answers, answer_characters) & ~calls
     flags = {
         "empty_answer": empty,
-        "short": (lengths < settings.min_answer_characters) & ~calls,
-        "long": characters.to_numpy() > settings.max_characters,
+        "short": (answer_characters < settings.min_answer_characters) & ~calls,
+        "long": characters > settings.max_characters,
         "repetitive": repetition > REPETITIVE,
         "truncated": (breaks > 0) & turns & ~calls,
     }
     numbers = {
         "characters": characters,
         "answer_characters": answer_characters,
-        "words": pa.array(words),
-        "repetition": pa.array(repetition),
+        "words": words,
+        "repetition": repetition,
     }
-    columns = [*numbers.values(), *(pa.array(flag) for flag in flags.values())]
+    columns = [pa.array(column) for column in (*numbers.values(), *flags.values())]
     return pa.RecordBatch.from_arrays(columns, schema=MEASURES)
 
 

@@ -51,6 +51,16 @@ def _seen(table, stamps, stamp, mask, h):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def count_characters(offsets, data, characters):  # type: ignore[no-untyped-def]
+    """Fill ``characters`` int32 [n]: code points, which are the bytes that continue no other."""
+    for text in range(len(offsets) - 1):
+        count = 0
+        for byte in data[offsets[text] : offsets[text + 1]]:
+            count += (byte & 0xC0) != 0x80
+        characters[text] = count
+
+
+@njit(cache=True, nogil=True)
 def count_words(offsets, data, words):  # type: ignore[no-untyped-def]
     """Fill ``words`` int32 [n]; letters that follow a character that is a word by itself count as part of it."""
     for text in range(len(offsets) - 1):
