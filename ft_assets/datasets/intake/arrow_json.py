@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-# JSON wants these two, and every control character, escaped inside a string (RFC 8259, section 7).
-_SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
-_CONTROL = [(chr(code), _SHORT.get(code, f"\\u{code:04x}")) for code in range(32)]
+# What JSON wants escaped inside a string (RFC 8259, section 7), by code; the backslash is the highest.
+_ESCAPES = {code: f"\\u{code:04x}" for code in range(32)}
+_ESCAPES |= {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
 class NoJsonForm(Exception):
@@ -52,12 +53,21 @@ def _encoder(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
 
 def _strings(column: pa.Array) -> pa.Array:
     text = column.cast(pa.large_string())
-    for mark, escape in (("\\", "\\\\"), ('"', '\\"')):
-        text = pc.replace_substring(text, mark, escape)
-    if pc.any(pc.match_substring_regex(text, "[\\x00-\\x1f]")).as_py():
-        for mark, escape in _CONTROL:
-            text = pc.replace_substring(text, mark, escape)
+    for code in _to_escape(text):
+        text = pc.replace_substring(text, chr(code), _ESCAPES[code])
     return pc.binary_join_element_wise(_text('"'), text, _text('"'), _text(""))
+
+
+def _to_escape(text: pa.LargeStringArray) -> list[int]:
+    """The characters of ``text`` that need an escape, the backslash first, as escapes are made of it."""
+    if not len(text):
+        return []
+    offsets = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
+    if offsets[-1] == offsets[0]:
+        return []
+    data = np.frombuffer(text.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    there = set(np.unique(data[data < 32]).tolist()) | {code for code in (92, 34) if (data == code).any()}
+    return sorted(there, reverse=True)
 
 
 def _floats(column: pa.Array) -> pa.Array:
@@ -104,7 +114,4 @@ def _text(value: str | None) -> pa.Scalar:
 
 
 def _quote(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    for mark, escape in _CONTROL:
-        escaped = escaped.replace(mark, escape)
-    return f'"{escaped}"'
+    return '"' + name.translate(_ESCAPES) + '"'

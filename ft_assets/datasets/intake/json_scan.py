@@ -54,4 +54,6 @@ class JsonScanner:
         # Of a run of backslashes the first, third, … escape what follows them.
         active = slashes[(slashes - run) % 2 == 0]
         self._escaped = bool(active[-1] == len(block) - 1)
-        return np.isin(quotes, active + 1)
+        after = np.zeros(len(block) + 1, bool)
+        after[active + 1] = True
+        return after[quotes]

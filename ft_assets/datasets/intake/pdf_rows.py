@@ -63,7 +63,8 @@ def _blocks(document: pypdfium2.PdfDocument, source: Source) -> Iterator[Block]:
         width = max(map(len, lines), default=0)
         paragraph: list[str] = []
         for line in lines:
-            heading = is_heading(line)
+            # A line in the middle of a sentence is none, though it may begin with a number.
+            heading = is_heading(line) and (not paragraph or paragraph[-1].endswith(_SENTENCE_ENDS))
             if paragraph and (heading or not line):
                 yield Block("\n".join(paragraph), number, heading=False)
                 paragraph = []

@@ -17,7 +17,7 @@ _HEADING = re.compile(
     r"|(?i:chapter|part|book|volume|section|act|scene|appendix|letter|stave|canto)\s+"
     rf"(?:(?i:[ivxlcdm]+|\d+|the|{_NUMBER_WORDS})|[A-Z])\b.{{0,80}}"
     r"|(?i:preface|foreword|introduction|prologue|epilogue|contents|conclusion|abstract|references)\.?"
-    r"|\d{1,3}(?:\.\d{1,3})*\.?\s+[A-Z].*"
+    r"|\d{1,3}(?:\.\d{1,3})*\.?\s+[A-Z].*[^.!?]"
     r"|[IVXLCDM]{1,8}\.?"
 )
 

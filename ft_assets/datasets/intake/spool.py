@@ -92,7 +92,11 @@ def spool(
             if not target.exists():
                 target, start = path, len(BOM) if head.startswith(BOM) else 0
         if target != path:
-            check_lines(target, name)
+            try:
+                check_lines(target, name)
+            except BadData:
+                target.unlink()
+                raise
     return Spool(
         name=name, role=role, path=target, start=start, rows_are=rows_are, source_sha256=sha256 or _sha256(path)
     )

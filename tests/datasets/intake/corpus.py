@@ -218,7 +218,7 @@ CASES: list[Upload] = [
     Upload(id="gzip of blank lines", build=_file("data.jsonl.gz", gzip.compress(b"\n" * 50))),
     Upload(id="gzip bomb", build=_file("data.jsonl.gz", lambda: _deflated_nuls(64))),
     Upload(id="gzip bomb of many members", build=_file("data.csv.gz", lambda: _deflated_nuls(1, b"a") * 64)),
-    Upload(id="gzip name that climbs", build=_file("data.jsonl.gz", _gzip_named("../../x", b"{}\n" + GOOD))),
+    Upload(id="gzip name that climbs", build=_file("data.jsonl.gz", _gzip_named("../../x", b"oops\n" + GOOD))),
     Upload(id="truncated zstd", build=_file("data.jsonl.zst", lambda: zstd(GOOD)[:-100])),
     Upload(id="zstd bomb", build=_file("data.json.zst", lambda: zstd(b"[" + b" " * 64 * MIB))),
     Upload(
@@ -290,7 +290,7 @@ CASES: list[Upload] = [
     Upload(id="csv with a huge field", build=_file("data.csv", _huge_field()), limits=SMALL),
     Upload(id="csv in latin-1", build=_file("data.csv", CSV_TEXT.replace("It is 7.", "Café").encode("latin-1"))),
     Upload(id="csv with a header in latin-1", build=_file("data.csv", "réponse,b\n1,2\n".encode("latin-1"))),
-    Upload(id="csv of one empty field", build=_file("data.csv", b'"a"\n""\n')),
+    Upload(id="csv with an empty answer", build=_file("data.csv", b'prompt,completion\na,""\n')),
     # Text and PDF
     Upload(id="txt of blanks", build=_file("book.txt", b" \n\n\t\n")),
     Upload(id="txt in latin-1", build=_file("book.txt", "Ein Café.\n".encode("latin-1"))),
@@ -301,7 +301,7 @@ CASES: list[Upload] = [
     Upload(id="pdf of rubbish", build=_file("book.pdf", b"%PDF-1.7\n" + b"rubbish " * 50 + b"\n%%EOF\n")),
     Upload(id="pdf with a cyclic page tree", build=_file("book.pdf", lambda: make_pdf(["text"], cyclic=True))),
     Upload(
-        id="pdf with a bomb", build=_file("book.pdf", lambda: make_pdf(["text"], bomb_mib=400)), limits=LITTLE_MEMORY
+        id="pdf with a bomb", build=_file("book.pdf", lambda: make_pdf(["text"], bomb_mib=160)), limits=LITTLE_MEMORY
     ),
     Upload(id="pdf with no pages", build=_file("book.pdf", lambda: make_pdf([]))),
     # Rows

@@ -172,8 +172,7 @@ MESSAGES: dict[str, str] = {
         "  What to do: Add the data as it is, not compressed."
     ),
     "gzip name that climbs": (
-        "data.jsonl.gz, row 1: the row's fields (none that can be shown) fit none of: messages; conversations; "
-        "chosen and rejected; prompt and completion; instruction and output; text\n"
+        "data.jsonl.gz, row 1: the row is not valid JSON at character 1 (Expecting value)\n"
         "  What to do: Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
     ),
     "truncated zstd": (
@@ -354,9 +353,8 @@ MESSAGES: dict[str, str] = {
         "data.csv, header: the name of column 1 has characters that are not printable UTF-8\n"
         "  What to do: Give every column a name of its own in the first line."
     ),
-    "csv of one empty field": (
-        "data.csv, row 1: the row's fields (a) fit none of: messages; conversations; chosen and rejected; "
-        "prompt and completion; instruction and output; text\n"
+    "csv with an empty answer": (
+        "data.csv, row 1, completion: this text is empty\n"
         "  What to do: Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
     ),
     "txt of blanks": ("book.txt: the file has no text\n  What to do: Upload a file with text in it."),

@@ -9,7 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ft_assets.datasets.intake.arrow_json import to_lines
 from ft_assets.datasets.intake.spool import Spool, spool
 from ft_assets.datasets.policy import TextSettings
 from tests.datasets.intake.corpus import good_parquet, parquet, zstd
@@ -85,6 +88,35 @@ def test_parquet_keeps_lists_structs_and_nulls(tmp_path: Path) -> None:
     rows = [json.loads(json.dumps(row)) for row in rows]
     rows[0]["messages"][0]["calls"] = None  # a struct has all its fields
     assert rows_of(read(tmp_path, "data.parquet", parquet(pa.Table.from_pylist(rows)))) == rows
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                'a "name"\n': st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+                "turns": st.none() | st.lists(st.none() | st.fixed_dictionaries({"role": st.text('ab\\"\x01')})),
+                "number": st.none() | st.integers(-(2**60), 2**60),
+                "share": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+            }
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(0, 2),
+)
+def test_arrow_rows_come_out_as_the_json_that_python_writes(rows: list[dict[str, Any]], start: int) -> None:
+    kinds = pa.schema(
+        [
+            ('a "name"\n', pa.string()),
+            ("turns", pa.list_(pa.struct([("role", pa.string())]))),
+            ("number", pa.int64()),
+            ("share", pa.float64()),
+        ]
+    )
+    batch = pa.RecordBatch.from_pylist(rows, schema=kinds).slice(start)
+    assert [json.loads(line) for line in to_lines(batch).to_pylist()] == rows[start:]
 
 
 def test_reading_twice_gives_the_same_bytes(tmp_path: Path) -> None:

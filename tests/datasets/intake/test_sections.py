@@ -65,6 +65,7 @@ def test_a_change_in_one_section_leaves_the_others_lines_alone() -> None:
         ("2.1 Methods", True),
         ("THE WHITE WHALE", True),
         ("XII.", True),
+        ("3. Mix the flour.", False),
         ("He said so,", False),
         ("I", True),
         ("It rained.", False),
