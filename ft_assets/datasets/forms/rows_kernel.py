@@ -175,9 +175,10 @@ def _dialogue(data: Bytes, start: int, end: int) -> bool:
     """Whether the string may start with two line feeds, however written, as whole conversations in one text do."""
     if end < start + 4 or data[start] != 92:
         return False
-    if data[start + 1] == 110:
-        return data[start + 2] == 92 and (data[start + 3] == 110 or data[start + 3] == 117)
-    return data[start + 1] == 117
+    if data[start + 1] != 110 or data[start + 2] != 92 or data[start + 3] != 110:
+        # A line feed, or any letter, may be written as a number, too.
+        return data[start + 1] == 117 or (data[start + 1] == 110 and data[start + 2] == 92 and data[start + 3] == 117)
+    return end > start + 5 and (data[start + 4] == 72 or (data[start + 4] == 92 and data[start + 5] == 117))
 
 
 @njit(cache=True, nogil=True)

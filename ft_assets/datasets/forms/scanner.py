@@ -28,6 +28,9 @@ def find_quote(data: Bytes, place: int, end: int) -> int:
     """Place of the quote that ends the string whose first character is at ``place``; -1 where there is none."""
     while place < end:
         byte = data[place]
+        if byte > 34 and byte != 92:
+            place += 1
+            continue
         if byte == 34:
             return place
         if byte == 92:
@@ -174,12 +177,19 @@ def write_text(data: Bytes, place: int, end: int, points: Bytes, out: Bytes, at:
     last = 0
     while place < end:
         byte = data[place]
-        if byte >= 32 and byte < 127 and byte != 92:
-            seen = seen or byte != 32
-            last = 0
+        begin = place
+        other_than_space = np.uint8(0)
+        while byte >= 32 and byte < 127 and byte != 92:
+            other_than_space |= byte ^ np.uint8(32)
             out[at] = byte
             at += 1
             place += 1
+            if place == end:
+                break
+            byte = data[place]
+        if place > begin:
+            seen = seen or other_than_space != 0
+            last = 0
             continue
         if byte == 92 and data[place + 1] != 117:
             what = data[place + 1]
