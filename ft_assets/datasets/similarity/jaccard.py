@@ -5,7 +5,7 @@ else a 63-bit hash of them: two of the 1,000 shingles of a pair of texts share a
 """
 
 import numpy as np
-from numba import njit, types, uint32, uint64
+from numba import njit, types, uint64
 
 from ft_assets.datasets.similarity.hashing import BYTES, SHINGLE, mix64
 

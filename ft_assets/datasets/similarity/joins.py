@@ -80,7 +80,7 @@ class Joins:
         self._file = scratch / "duplicates.duckdb"
         self._file.unlink(missing_ok=True)
         self._features = features
-        settings = {
+        settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": f"{max(memory_bytes // 1_000_000, 64)}MB",
             "temp_directory": str(scratch / "spilled"),
             "threads": threads,

@@ -11,19 +11,15 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit, types, uint64
 
-from ft_assets.datasets.similarity.hashing import BYTES, text_buffers
-from ft_assets.datasets.similarity.words import TABLE, gram_hashes, letter_table
+from ft_assets.datasets.similarity.hashing import text_buffers
+from ft_assets.datasets.similarity.words import all_grams, count_overlap, insert, letter_table
 from ft_resources.errors import BadData
 
 _MAGIC = b"ftgrams1"
 _HEADER = 4096
 _MOST_SOURCES = 32_767
 _BATCH_ROWS = 16_384
-
-_WORDS = types.Array(types.uint64, 1, "C", readonly=True)
-_SOURCES = types.Array(types.int16, 1, "C", readonly=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,78 +30,6 @@ class Overlap:
     grams: np.ndarray
     hits: np.ndarray
     source: np.ndarray
-
-
-@njit(nogil=True)
-def _longest(offsets):  # type: ignore[no-untyped-def]
-    longest = 0
-    for row in range(len(offsets) - 1):
-        longest = max(longest, offsets[row + 1] - offsets[row])
-    return longest
-
-
-@njit(types.uint64[::1](types.int64[::1], BYTES, TABLE), cache=True, nogil=True)
-def _all_grams(offsets, data, table):  # type: ignore[no-untyped-def]
-    room = _longest(offsets) + 1
-    words, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
-    found = np.empty(max(offsets[-1] - offsets[0], 1), np.uint64)
-    total = 0
-    for row in range(len(offsets) - 1):
-        count = gram_hashes(data, offsets[row], offsets[row + 1], table, words, grams)
-        for index in range(count):
-            found[total] = grams[index]
-            total += 1
-    return found[:total].copy()
-
-
-@njit(types.int64(_WORDS, types.int64, types.uint64[::1], types.int16[::1], types.uint64[::1]), cache=True, nogil=True)
-def _insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
-    """Enter ``grams`` for ``source`` where no earlier source has them; how many are new."""
-    mask, bit_mask, new = uint64(len(keys) - 1), uint64(64 * len(bits) - 1), 0
-    for gram in grams:
-        key = max(gram, uint64(1))
-        slot = key & mask
-        while keys[slot] != 0 and keys[slot] != key:
-            slot = (slot + uint64(1)) & mask
-        if keys[slot] == 0:
-            keys[slot], sources[slot] = key, source
-            new += 1
-            bit = (key >> uint64(24)) & bit_mask
-            bits[bit >> uint64(6)] |= uint64(1) << (bit & uint64(63))
-    return new
-
-
-@njit(
-    types.void(
-        types.int64[::1], BYTES, TABLE, _WORDS, _SOURCES, _WORDS, types.int64,
-        types.uint32[::1], types.uint32[::1], types.int16[::1],
-    ),
-    cache=True,
-    nogil=True,
-)  # fmt: skip
-def _overlap(offsets, data, table, keys, sources, bits, known, counts, hits, most):  # type: ignore[no-untyped-def]
-    room = _longest(offsets) + 1
-    words, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
-    mask, bit_mask = uint64(len(keys) - 1), uint64(64 * len(bits) - 1)
-    tally = np.zeros(known, np.int64)
-    for row in range(len(offsets) - 1):
-        count = gram_hashes(data, offsets[row], offsets[row + 1], table, words, grams)
-        found = 0
-        for index in range(count):
-            key = max(grams[index], uint64(1))
-            bit = (key >> uint64(24)) & bit_mask
-            if (bits[bit >> uint64(6)] >> (bit & uint64(63))) & uint64(1) == 0:
-                continue
-            slot = key & mask
-            while keys[slot] != 0 and keys[slot] != key:
-                slot = (slot + uint64(1)) & mask
-            if keys[slot] == key:
-                tally[sources[slot]] += 1
-                found += 1
-        counts[row], hits[row], most[row] = count, found, -1
-        if found:
-            most[row] = np.argmax(tally)
-            tally[:] = 0
 
 
 class GramIndex:
@@ -139,7 +63,7 @@ class GramIndex:
                 for name, texts in named_texts:
                     number = names.setdefault(name, len(names))
                     for piece in _pieces(texts):
-                        grams = _all_grams(*text_buffers(piece), letter_table())
+                        grams = all_grams(*text_buffers(piece), letter_table())
                         file.write(grams.data)
                         runs.append((number, len(grams)))
             if len(names) > _MOST_SOURCES:
@@ -177,7 +101,7 @@ class GramIndex:
         offsets, data = text_buffers(texts)
         count = len(offsets) - 1
         grams, hits, most = np.empty(count, np.uint32), np.empty(count, np.uint32), np.empty(count, np.int16)
-        _overlap(
+        count_overlap(
             offsets, data, letter_table(), self._keys, self._owners, self._bits, len(self.sources), grams, hits, most
         )
         return Overlap(grams, hits, most)
@@ -206,7 +130,7 @@ def _write(path: Path, spool: Path, names: tuple[str, ...], runs: list[tuple[int
     given = np.memmap(spool, np.uint64, "r") if total else np.zeros(0, np.uint64)
     grams, start = 0, 0
     for source, count in runs:
-        grams += _insert(given[start : start + count], source, keys, owners, bits)
+        grams += insert(given[start : start + count], source, keys, owners, bits)
         start += count
     for array in (keys, bits, owners):
         array.flush()

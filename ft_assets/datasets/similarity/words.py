@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from numba import njit, types, uint64
 
-from ft_assets.datasets.similarity.hashing import mix64
+from ft_assets.datasets.similarity.hashing import BYTES, mix64
 
 GRAM = 13
 """Words of a gram (Brown et al. 2020, appendix C)."""
@@ -56,7 +56,7 @@ def letter_table() -> np.ndarray:
     return table
 
 
-TABLE = types.Array(types.uint32, 1, "C", readonly=True)
+_TABLE = types.Array(types.uint32, 1, "C", readonly=True)
 
 
 @njit(nogil=True)
@@ -115,3 +115,79 @@ def gram_hashes(data, start, end, table, words, grams):  # type: ignore[no-untyp
         sum_ = sum_ * _BASE + words[index] - words[index - GRAM] * _FULL
         grams[index - GRAM + 1] = mix64(sum_ + uint64(GRAM))
     return count - GRAM + 1
+
+
+_WORDS = types.Array(types.uint64, 1, "C", readonly=True)
+_SOURCES = types.Array(types.int16, 1, "C", readonly=True)
+
+
+@njit(nogil=True)
+def _longest(offsets):  # type: ignore[no-untyped-def]
+    longest = 0
+    for row in range(len(offsets) - 1):
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    return longest
+
+
+@njit(types.uint64[::1](types.int64[::1], BYTES, _TABLE), cache=True, nogil=True)
+def all_grams(offsets, data, table):  # type: ignore[no-untyped-def]
+    room = _longest(offsets) + 1
+    words, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
+    found = np.empty(max(offsets[-1] - offsets[0], 1), np.uint64)
+    total = 0
+    for row in range(len(offsets) - 1):
+        count = gram_hashes(data, offsets[row], offsets[row + 1], table, words, grams)
+        for index in range(count):
+            found[total] = grams[index]
+            total += 1
+    return found[:total].copy()
+
+
+@njit(types.int64(_WORDS, types.int64, types.uint64[::1], types.int16[::1], types.uint64[::1]), cache=True, nogil=True)
+def insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
+    """Enter ``grams`` for ``source`` where no earlier source has them; how many are new."""
+    mask, bit_mask, new = uint64(len(keys) - 1), uint64(64 * len(bits) - 1), 0
+    for gram in grams:
+        key = max(gram, uint64(1))
+        slot = key & mask
+        while keys[slot] != 0 and keys[slot] != key:
+            slot = (slot + uint64(1)) & mask
+        if keys[slot] == 0:
+            keys[slot], sources[slot] = key, source
+            new += 1
+            bit = (key >> uint64(24)) & bit_mask
+            bits[bit >> uint64(6)] |= uint64(1) << (bit & uint64(63))
+    return new
+
+
+@njit(
+    types.void(
+        types.int64[::1], BYTES, _TABLE, _WORDS, _SOURCES, _WORDS, types.int64,
+        types.uint32[::1], types.uint32[::1], types.int16[::1],
+    ),
+    cache=True,
+    nogil=True,
+)  # fmt: skip
+def count_overlap(offsets, data, table, keys, sources, bits, known, counts, hits, most):  # type: ignore[no-untyped-def]
+    room = _longest(offsets) + 1
+    words, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
+    mask, bit_mask = uint64(len(keys) - 1), uint64(64 * len(bits) - 1)
+    tally = np.zeros(known, np.int64)
+    for row in range(len(offsets) - 1):
+        count = gram_hashes(data, offsets[row], offsets[row + 1], table, words, grams)
+        found = 0
+        for index in range(count):
+            key = max(grams[index], uint64(1))
+            bit = (key >> uint64(24)) & bit_mask
+            if (bits[bit >> uint64(6)] >> (bit & uint64(63))) & uint64(1) == 0:
+                continue
+            slot = key & mask
+            while keys[slot] != 0 and keys[slot] != key:
+                slot = (slot + uint64(1)) & mask
+            if keys[slot] == key:
+                tally[sources[slot]] += 1
+                found += 1
+        counts[row], hits[row], most[row] = count, found, -1
+        if found:
+            most[row] = np.argmax(tally)
+            tally[:] = 0

@@ -1,0 +1,170 @@
+"""Duplicates: all that are planted are found, nothing is removed for a row that is itself removed."""
+
+import hashlib
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ft_assets.datasets.similarity.hashing import text_buffers
+from ft_assets.datasets.similarity.jaccard import jaccard_of
+from ft_assets.datasets.similarity.minhash import band_hashes
+from ft_assets.datasets.similarity.near import find_duplicates
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz    "
+
+
+def shingles(text: str) -> set[str]:
+    return {text[at : at + 5] for at in range(len(text) - 4)} or ({text} if text else set())
+
+
+def jaccard(one: str, other: str) -> float:
+    both = shingles(one) | shingles(other)
+    return len(shingles(one) & shingles(other)) / len(both) if shingles(one) and shingles(other) else 0.0
+
+
+def write(texts: Sequence[str], folder: Path, files: int = 1, threshold: float = 0.9, rows: int = 1000) -> list[Path]:
+    paths = []
+    bounds = np.linspace(0, len(texts), files + 1).astype(int)
+    for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        part = texts[start:end]
+        bands = band_hashes(pa.array(part, pa.string()), threshold)
+        table = pa.table(
+            {
+                "at": pa.array(np.arange(start, end), pa.int64()),
+                "content": pa.array([hashlib.sha256(text.encode()).digest() for text in part], pa.binary(32)),
+                **{f"band_{band:02d}": pa.array(bands[:, band].copy()) for band in range(bands.shape[1])},
+            }
+        )
+        paths.append(folder / f"{files}-{rows}-{number}.arrow")
+        with pa.ipc.new_file(str(paths[-1]), table.schema) as writer:
+            writer.write_table(table, max_chunksize=rows)
+    return paths
+
+
+def duplicates(texts: Sequence[str], folder: Path, threshold: float = 0.9, **options: object) -> list[tuple]:
+    files, rows = options.pop("files", 1), options.pop("rows", 1000)
+    array = pa.array(texts, pa.string())
+    paths = write(texts, folder, files, threshold, rows)
+    found = find_duplicates(paths, lambda at: array.take(at), threshold, folder / "scratch", 500_000_000, **options)
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def plant(rows: int, seed: int, pool: int = 0) -> tuple[list[str], dict[int, int]]:
+    """Texts of 300 characters, of which a third are edited copies; what each edited one was made of."""
+    generator = random.Random(seed)
+    texts: list[str] = []
+    source: dict[int, int] = {}
+    while len(texts) < rows:
+        if texts and generator.random() < 0.33:
+            made_of = generator.randrange(len(texts))
+            text = list(texts[made_of])
+            for _ in range(generator.randint(1, 3)):
+                text[generator.randrange(len(text))] = generator.choice("XYZ")
+            source[len(texts)] = made_of
+            texts.append("".join(text))
+        else:
+            texts.append("".join(generator.choices(LETTERS, k=300)))
+    return texts, source
+
+
+def test_planted_pairs_are_found_and_each_is_a_duplicate_of_a_row_that_stays(tmp_path: Path) -> None:
+    texts, source = plant(3000, seed=1)
+    found = duplicates(texts, tmp_path)
+    gone = {at for at, *_ in found}
+    for at, kept, similarity, exact in found:
+        assert kept < at
+        assert kept not in gone
+        assert similarity == pytest.approx(jaccard(texts[at], texts[kept]))
+        assert similarity >= 0.9
+        assert exact == (texts[at] == texts[kept])
+    due = [at for at, made in source.items() if made not in gone and jaccard(texts[at], texts[made]) >= 0.9]
+    assert len(due) > 300
+    assert sum(at in gone for at in due) >= 0.98 * len(due)
+
+
+def test_files_batches_threads_and_memory_change_nothing(tmp_path: Path) -> None:
+    texts, _ = plant(1500, seed=2)
+    texts += texts[:50]
+    expected = duplicates(texts, tmp_path)
+    assert duplicates(texts, tmp_path, files=7, rows=13, threads=2) == expected
+    assert any(exact for *_, exact in expected)
+
+
+def test_the_first_of_equal_rows_stays_and_copies_follow_it_to_what_it_repeats(tmp_path: Path) -> None:
+    text = "A rather long sentence that says the same thing in nearly the same words, again and again, to be sure. " * 4
+    near = text[:200] + "?" + text[201:]
+    found = duplicates([text, near, "other words entirely, nothing alike", near, text], tmp_path)
+    assert [(at, kept, exact) for at, kept, _, exact in found] == [(1, 0, False), (3, 0, True), (4, 0, True)]
+    assert found[0][2] == found[1][2] == pytest.approx(jaccard(near, text))
+
+
+def test_a_chain_of_near_texts_is_cut_where_the_row_before_is_gone_and_linked_where_rows_stay(tmp_path: Path) -> None:
+    generator = random.Random(3)
+    chain = ["".join(generator.choices(LETTERS, k=400))]
+    for step in range(1, 6):
+        last = chain[-1]
+        chain.append(last[: 60 * step] + "QQQ" + last[60 * step + 3 :])
+    assert jaccard(chain[0], chain[1]) >= 0.9 > jaccard(chain[0], chain[5])
+    kept = {at: to for at, to, *_ in duplicates(chain, tmp_path)}
+    assert all(jaccard(chain[at], chain[to]) >= 0.9 and to not in kept for at, to in kept.items())
+    assert 0 < len(kept) < 5
+    assert [(at, to) for at, to, *_ in duplicates(chain, tmp_path, linked=True)] == [(at, 0) for at in range(1, 6)]
+
+
+def test_rows_of_one_template_take_linear_time_and_are_still_compared(tmp_path: Path) -> None:
+    # 60 % of each text is the template: the rows share buckets and are not near; every tenth repeats one before it.
+    generator = random.Random(4)
+    template = "".join(generator.choices(LETTERS, k=300))
+    texts = [template + "".join(generator.choices(LETTERS, k=100)) for _ in range(4000)]
+    for at in range(10, 4000, 10):
+        texts[at] = template + texts[at - 7][300:399] + "Q"
+    found = duplicates(texts, tmp_path)
+    assert {(at, kept) for at, kept, *_ in found} >= {(at, at - 7) for at in range(10, 40, 10)}
+    assert all(jaccard(texts[at], texts[kept]) >= 0.9 for at, kept, *_ in found)
+
+
+def test_texts_without_a_character_resemble_nothing(tmp_path: Path) -> None:
+    texts = ["", "a", "b", "ab", "abcd", "a longer text that is alone here"]
+    assert duplicates(texts, tmp_path) == []
+    assert [row[:2] for row in duplicates(["", "abc", ""], tmp_path)] == [(2, 0)]
+
+
+def test_without_a_threshold_only_equal_rows_count(tmp_path: Path) -> None:
+    texts, _ = plant(200, seed=5)
+    paths = write([*texts, texts[3]], tmp_path)
+    found = find_duplicates(paths, lambda at: pytest.fail("no text is needed"), None, tmp_path / "s", 500_000_000)
+    assert (200, 3, 1.0, True) in [tuple(row.values()) for row in found.to_pylist()]
+    assert all(found["exact"].to_pylist())
+    assert not list((tmp_path / "s").rglob("*.duckdb"))
+
+
+@pytest.mark.parametrize("threshold", [0.7, 0.8])
+def test_lower_thresholds_find_what_they_promise(threshold: float, tmp_path: Path) -> None:
+    generator = random.Random(6)
+    texts = []
+    for _ in range(300):
+        text = "".join(generator.choices(LETTERS, k=400))
+        cut = round(400 * (1 - threshold) / (1 + threshold)) - 8
+        texts += [text, text[cut:] + "".join(generator.choices("QRSTUVW", k=cut))]
+    due = [at for at in range(1, 600, 2) if jaccard(texts[at], texts[at - 1]) >= threshold]
+    found = {at for at, *_ in duplicates(texts, tmp_path, threshold)}
+    assert len(due) > 250
+    assert len(found & set(due)) >= 0.98 * len(due)
+
+
+WORDS = st.text(st.sampled_from("abé文😀"), max_size=14)
+
+
+@settings(max_examples=200, deadline=None)
+@given(WORDS, WORDS)
+def test_similarity_is_exactly_that_of_the_sets_of_shingles(one: str, other: str) -> None:
+    offsets, data = text_buffers(pa.array([one, other]))
+    assert jaccard_of(data, *(int(place) for place in (offsets[0], offsets[1], offsets[1], offsets[2]))) == jaccard(
+        one, other
+    )
