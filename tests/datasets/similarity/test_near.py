@@ -3,6 +3,7 @@
 import hashlib
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ def jaccard(one: str, other: str) -> float:
 def write(texts: Sequence[str], folder: Path, files: int = 1, threshold: float = 0.9, rows: int = 1000) -> list[Path]:
     paths = []
     bounds = np.linspace(0, len(texts), files + 1).astype(int)
-    for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for number, (start, end) in enumerate(pairwise(bounds)):
         part = texts[start:end]
         bands = band_hashes(pa.array(part, pa.string()), threshold)
         table = pa.table(
@@ -51,7 +52,7 @@ def duplicates(texts: Sequence[str], folder: Path, threshold: float = 0.9, **opt
     files, rows = options.pop("files", 1), options.pop("rows", 1000)
     array = pa.array(texts, pa.string())
     paths = write(texts, folder, files, threshold, rows)
-    found = find_duplicates(paths, lambda at: array.take(at), threshold, folder / "scratch", 500_000_000, **options)
+    found = find_duplicates(paths, array.take, threshold, folder / "scratch", 500_000_000, **options)
     return [tuple(row.values()) for row in found.to_pylist()]
 
 
