@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ft_assets.datasets.similarity.hashing import text_buffers
 from ft_assets.datasets.similarity.words import all_grams, count_overlap, insert, letter_table
@@ -107,9 +107,11 @@ class GramIndex:
         return Overlap(grams, hits, most)
 
 
-def _pieces(texts: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array | pa.ChunkedArray]:
+def _pieces(texts: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
     for start in range(0, len(texts), _BATCH_ROWS):
-        yield pc.utf8_normalize(texts.slice(start, _BATCH_ROWS), form="NFC")
+        # Not pyarrow's utf8_normalize: in 25.0 its "NFC" decomposes.
+        piece = texts.slice(start, _BATCH_ROWS).to_pylist()
+        yield pa.array([unicodedata.normalize("NFC", text or "") for text in piece], pa.large_string())
 
 
 def _write(path: Path, spool: Path, names: tuple[str, ...], runs: list[tuple[int, int]]) -> None:
