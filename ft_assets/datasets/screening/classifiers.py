@@ -1,0 +1,172 @@
+"""Text classifiers for the toxicity screen: named, immutable, addressed by content, and never pickles or code."""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ft_assets.base_models.contents import inspect_base
+from ft_assets.base_models.lock import lock_hub
+from ft_assets.keys import SHARED, check_part
+from ft_assets.recipes.base_ref import HubRevision, parse_base
+from ft_assets.recipes.strict import nearest
+from ft_assets.recipes.upload import publish_upload, upload_address
+from ft_resources.artifacts import Artifacts, FileEntry, InputRef, content_digest
+from ft_resources.canonical import sha256_file
+from ft_resources.errors import BadBase, BadRecipe, UserError
+from ft_resources.hub import Hub, HuggingFaceHub
+from ft_resources.store import Store
+
+ASSET = "classifier"
+_NAMES = "names/classifier"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegisteredClassifier:
+    """What adding gave; ``created`` is False where the same classifier was there already."""
+
+    key: str
+    ref: InputRef
+    labels: tuple[str, ...]
+    created: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassifierFacts:
+    """What a model's ``config.json`` says: its labels in order, and whether several can hold at once."""
+
+    labels: tuple[str, ...]
+    multi_label: bool
+
+
+def add_classifier(store: Store, source: str, key: str, *, actor: str, hub: Hub | None = None) -> RegisteredClassifier:
+    """Store the classifier in ``source`` (a folder, or ``hub:org/name@revision``) under ``key`` (``name.vN``).
+
+    A folder of a transformers sequence classifier: configuration, fast tokenizer, safetensors weights. Nothing is
+    written when anything is wrong. Raises BadBase for what is no such folder (pickles, code, links, no labels),
+    BadRecipe for a key that is taken by other content, UserError for a malformed key, HubUnavailable.
+    """
+    check_classifier_key(key)
+    with tempfile.TemporaryDirectory(prefix="ft-classifier-") as scratch:
+        folder = _fetch(source, Path(scratch), hub)
+        architecture = inspect_base(folder, source, template_given=True).architecture
+        facts = read_facts(folder, source)
+        files = {path.name: path for path in sorted(folder.iterdir()) if not path.name.startswith(".")}
+        entries = {name: FileEntry(size=path.stat().st_size, sha256=sha256_file(path)) for name, path in files.items()}
+        content = content_digest(entries)
+        record, created = store.find_json(f"{_NAMES}/{key}.json"), False
+        if record is None:
+            address = upload_address(SHARED, ASSET, content)
+            told = {"architecture": architecture, "labels": list(facts.labels), "multi_label": facts.multi_label}
+            publish_upload(Artifacts(store), address, files, content, facts=told, actor=actor)
+            record = {
+                "address": str(address),
+                "digest": content,
+                "source": source if source.startswith("hub:") else f"folder:sha256:{content}",
+                "actor": actor,
+                "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+            created = store.create_json(f"{_NAMES}/{key}.json", record)
+            record = store.get_json(f"{_NAMES}/{key}.json")
+    if record["digest"] != content:
+        name, _, version = key.rpartition(".v")
+        raise BadRecipe(
+            f"classifier {key} is already registered with other content",
+            where=source,
+            remedy=f"A registered classifier never changes: use key {name}.v{int(version) + 1} for the new one.",
+        )
+    return RegisteredClassifier(key=key, ref=_ref(record), labels=facts.labels, created=created)
+
+
+def get_classifier(store: Store, key: str) -> InputRef:
+    """The artifact of classifier ``key``. Raises UserError that names the nearest key where there is none."""
+    record = store.find_json(f"{_NAMES}/{check_classifier_key(key)}.json")
+    if record is None:
+        raise UserError(
+            f"there is no classifier {key!r}; {nearest(key, list_classifiers(store))}",
+            where=f"classifier key {key!r}",
+            remedy="Use a registered one, or add it with: ft dataset classifier add FOLDER NAME.vN",
+        )
+    return _ref(record)
+
+
+def list_classifiers(store: Store) -> list[str]:
+    """The keys of all registered classifiers, sorted."""
+    names = (entry.path.rsplit("/", 1)[-1] for entry in store.entries(_NAMES))
+    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+
+def check_classifier_key(key: str) -> str:
+    """``key`` itself where it is ``name.vN``. Raises UserError otherwise."""
+    name, dot, version = key.rpartition(".v")
+    number = version.isascii() and version.isdigit() and len(version) <= 7 and not version.startswith("0")
+    if not dot or not number:
+        raise UserError(
+            "a classifier key has the form name.vN", where=f"classifier key {key!r}", remedy="Write it as toxic.v1."
+        )
+    check_part(name, "classifier's name")
+    return key
+
+
+def require_labels(known: tuple[str, ...], wanted: tuple[str, ...], where: str) -> None:
+    """Raise UserError for the first of ``wanted`` labels that a classifier does not have."""
+    for label in wanted:
+        if label not in known:
+            raise UserError(
+                f"the classifier has no label {label!r}; {nearest(label, list(known))}",
+                where=where,
+                remedy=f"Set toxicity.labels to some of: {', '.join(known)}.",
+            )
+
+
+def read_facts(folder: Path, where: str) -> ClassifierFacts:
+    """Labels and kind of the classifier in ``folder``. Raises BadBase where its configuration describes none."""
+    config: dict[str, Any] = json.loads((folder / "config.json").read_bytes())
+    architecture = str((config.get("architectures") or [""])[0])
+    if not architecture.endswith("ForSequenceClassification"):
+        remedy = "Name a model that was saved as …ForSequenceClassification."
+        raise BadBase(f"{architecture or 'this model'} is no text classifier", where=where, remedy=remedy)
+    named = config.get("id2label")
+    if not isinstance(named, dict) or not named:
+        raise _unnamed(where)
+    labels = tuple(str(named.get(str(index), "")) for index in range(len(named)))
+    if not all(labels) or len(set(labels)) < len(labels):
+        raise _unnamed(where)
+    problem = config.get("problem_type")
+    multi_label = problem == "multi_label_classification"
+    if problem == "regression" or (len(labels) == 1 and not multi_label):
+        remedy = "Use a classifier whose outputs are labels."
+        raise BadBase("this model gives a number, not labels (regression)", where=where, remedy=remedy)
+    return ClassifierFacts(labels=labels, multi_label=multi_label)
+
+
+def _unnamed(where: str) -> BadBase:
+    remedy = 'Give config.json an id2label with a name for each output: {"0": "ok", "1": "toxic"}.'
+    return BadBase("config.json does not name the labels", where=where, remedy=remedy)
+
+
+def _fetch(source: str, scratch: Path, hub: Hub | None) -> Path:
+    """The folder of ``source``; of a Hub model a copy, each file verified against what the Hub lists at that commit."""
+    if not source.startswith("hub:"):
+        return Path(source)
+    try:
+        reference = parse_base(source)
+    except ValueError as error:
+        raise UserError(
+            f"this is no model of the Hub: {error}", where=source, remedy="Write hub:ORG/NAME@REVISION."
+        ) from None
+    assert isinstance(reference, HubRevision)
+    hub = hub or HuggingFaceHub()
+    lock = lock_hub(hub, reference.repo, reference.revision, template_given=True)
+    for name, entry in lock.files.items():
+        hub.download(reference.repo, lock.revision, name, scratch / name)
+        if sha256_file(scratch / name) != entry.sha256:
+            remedy = "Try again; if it stays so, the source was tampered with: use another."
+            raise BadBase(f"{name} is not the file that the Hub lists", where=source, remedy=remedy)
+    return scratch
+
+
+def _ref(record: dict[str, str]) -> InputRef:
+    return InputRef(address=record["address"], digest=record["digest"])
