@@ -23,8 +23,8 @@ _INTERNATIONAL = re.compile(rb"\+[ (]?$")
 _OPENING = re.compile(rb"(?:\+[ (]?|\(\+?)$")
 # Decimals, amounts, numbers of issues and orders, paths of addresses, and numbers that say what they are.
 _NO_PHONE_BEFORE = re.compile(
-    rb"(?:[0-9][.,]|[$#=]|\xc2\xa3|\xe2\x82\xac) ?$|/$|"
-    rb"\b(?:isbn|issn|doi|arxiv|pmid|order|invoice|account|serial|ssn)\b[^0-9]{0,12}$",
+    rb"[0-9][.,]$|(?:[$#=]|\xc2\xa3|\xe2\x82\xac) ?$|/$|"
+    rb"\b(?:isbn|issn|doi|arxiv|pmid|order (?:no|number|id)|invoice|account|serial|ssn)\b[^0-9]{0,12}$",
     re.IGNORECASE,
 )
 _MAX_GROUPS = 7
@@ -40,12 +40,11 @@ def find_phones(raw: bytes, start: int, end: int, region: str) -> Iterator[Span]
     has 7 to 15 digits, then of any country. Without either, ten digits in one piece are not taken for a phone number: a
     third of all such numbers are valid in the United States. An extension (``x12``, ``ext. 12``) belongs to the number.
     """
-    before = raw[max(0, start - 48) : start]
     # Most runs are years and the like: nothing more is asked of those that are too short.
-    if (
-        end - start < _shortest(region)
-        and not (_INTERNATIONAL.search(before) or _SPOKEN_BEFORE.search(before))
-        and not _SPOKEN_AFTER.match(raw, end)
+    if end - start < _shortest(region) and not (
+        _is_spoken_of(raw, start)
+        or _SPOKEN_AFTER.match(raw, end)
+        or _INTERNATIONAL.search(raw, max(0, start - 2), start)
     ):
         return
     groups = [match.span() for match in _DIGITS.finditer(raw, start, end)]
@@ -66,13 +65,12 @@ def find_phones(raw: bytes, start: int, end: int, region: str) -> Iterator[Span]
 
 def _phone_from(raw: bytes, groups: list[tuple[int, int]], first: int, region: str) -> int:
     """The group behind the phone number that starts with group ``first``; ``first`` where none does."""
-    begin = groups[first][0]
-    before = raw[max(0, begin - 48) : begin]
-    if not starts_word(raw, begin) or _NO_PHONE_BEFORE.search(before):
-        return first
-    international = _INTERNATIONAL.search(before) is not None or raw[begin : begin + 2] == b"00"
-    spoken = _SPOKEN_BEFORE.search(before) is not None
     windows = _windows(raw, groups, first)
+    begin = groups[first][0]
+    if not windows or not starts_word(raw, begin) or _NO_PHONE_BEFORE.search(raw, max(0, begin - 24), begin):
+        return first
+    international = raw[begin : begin + 2] == b"00" or _INTERNATIONAL.search(raw, max(0, begin - 2), begin) is not None
+    spoken = _is_spoken_of(raw, begin)
     for following, digits in windows:
         stop = groups[following - 1][1]
         if international and is_valid("+" + digits.removeprefix("00"), region):
@@ -91,18 +89,32 @@ def _windows(raw: bytes, groups: list[tuple[int, int]], first: int) -> list[tupl
     """(group behind, digits) of what may be a phone number from group ``first`` on, the longest first."""
     begin = groups[first][0]
     digits = b""
+    singles = 0
     windows: list[tuple[int, str]] = []
     for at in range(first, min(first + _MAX_GROUPS, len(groups))):
         low, high = groups[at]
         if at > first and not _BETWEEN.fullmatch(raw, groups[at - 1][1], low):
             break
         digits += raw[low:high]
+        # Rows of single digits are none, and there may be a million of them.
+        singles += high - low == 1
+        if singles > 2:
+            break
         if len(digits) > 15:
             break
         text = raw[begin:high]
         if len(digits) >= _MIN_DIGITS and _may_end(raw, high) and not (_DATE.match(text) or _YEARS.fullmatch(text)):
             windows.append((at + 1, digits.decode()))
     return windows[::-1]
+
+
+def _is_spoken_of(raw: bytes, begin: int) -> bool:
+    """Whether the words before ``begin`` say that a phone number follows."""
+    last = raw[max(0, begin - 6) : begin].rstrip(b" \t\r\n+(")[-1:]
+    # Behind other numbers, the usual case in tables, there is no need to look.
+    if not (last.isalpha() or last in (b".", b":", b"#")):
+        return False
+    return _SPOKEN_BEFORE.search(raw, max(0, begin - 48), begin) is not None
 
 
 def _may_end(raw: bytes, at: int) -> bool:

@@ -14,7 +14,7 @@ _CERTAIN = (
     rb"gh[pousr]_[A-Za-z0-9]{36,255}",  # GitHub
     rb"github_pat_[A-Za-z0-9_]{40,255}",
     rb"gl(?:pat|dt|rt|cbt|ptt)-[A-Za-z0-9_-]{20,64}",  # GitLab
-    rb"xox[abeoprs][-.][A-Za-z0-9.-]{10,250}",  # Slack
+    rb"xox[abeoprs][-.](?:xox[a-z]-)?[A-Za-z0-9-]{10,250}",  # Slack
     rb"xapp-[0-9]-[A-Z0-9]+-[0-9]+-[A-Za-z0-9]{16,128}",
     rb"AIza[A-Za-z0-9_-]{35}",  # Google
     rb"GOCSPX-[A-Za-z0-9_-]{28}",
