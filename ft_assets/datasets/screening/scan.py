@@ -121,11 +121,12 @@ def _put(places, found, text, kind, first, start, end):  # type: ignore[no-untyp
 
 @numba.njit(cache=True, nogil=True)
 def _prefix_before(bits, prefixes, data, first, i):  # type: ignore[no-untyped-def]
-    """Where a token's prefix starts whose word holds byte ``i``, at most 40 bytes before it; -1 for none."""
+    """Where the nearest token's prefix starts in the word before byte ``i``, at most 40 bytes away; -1 for none."""
     start = i
     while start > first and i - start < 40 and bits[data[start - 1]] & tables.IN_TOKEN:
         start -= 1
-    for at in range(start, i):
+    for at in range(i - 1, start - 1, -1):
+        room = min(12, len(data) - at)
         # Behind a backslash the first letters may belong to an escape such as \\n; the recogniser looks closer.
         if bits[data[at]] & tables.STARTS_PREFIX and (
             at == first
@@ -134,12 +135,7 @@ def _prefix_before(bits, prefixes, data, first, i):  # type: ignore[no-untyped-d
         ):
             for row in range(prefixes.shape[0]):
                 column = 0
-                while (
-                    column < 12
-                    and prefixes[row, column]
-                    and at + column < len(data)
-                    and data[at + column] == prefixes[row, column]
-                ):
+                while column < room and prefixes[row, column] and data[at + column] == prefixes[row, column]:
                     column += 1
                 if column == 12 or prefixes[row, column] == 0:
                     return at
@@ -344,11 +340,7 @@ def _look_at(bits, data, first, i, last):  # type: ignore[no-untyped-def]
         width = 3 if two == 0xBB and three == 0xBF else 0
     if width and i > first and i + width < last:
         before, after = data[i - 1], data[i + width]
-        if (
-            (bits[before] & tables.LOCAL or before == 64)
-            and (bits[after] & tables.LOCAL or after == 64)
-            and before < 128
-            and after < 128
-        ):
-            return 2
+        if before < 128 and after < 128:
+            left, right = bits[before] & tables.LOCAL or before == 64, bits[after] & tables.LOCAL or after == 64
+            return 2 if left and right else 0
     return 0
