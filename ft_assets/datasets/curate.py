@@ -1,104 +1,112 @@
-"""The work behind ``dataset``: an upload in, three Parquet files and the report out."""
+"""The work behind ``dataset``: uploads in, three Parquet files and the report out."""
 
-from contextlib import ExitStack
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ft_assets.datasets.page import render_page
-from ft_assets.datasets.pipeline import curate_file
-from ft_assets.datasets.policy import policy_of
-from ft_assets.datasets.report import Upload
-from ft_assets.datasets.rows import Example
-from ft_assets.datasets.split import Split
-from ft_assets.datasets.tally import Tally
-from ft_resources.canonical import canonical_json, digest
+from ft_assets.datasets.engine.cache import ChunkCache
+from ft_assets.datasets.engine.local import process_count
+from ft_assets.datasets.intake.spool import Role, Spool, spool
+from ft_assets.datasets.pipeline import Inputs, Means, curate_upload
+from ft_assets.datasets.policy import DatasetPolicy, policy_of
+from ft_assets.datasets.reporting.page import render_page
+from ft_assets.datasets.similarity.ngrams import GramIndex
+from ft_assets.datasets.writing import MixSource
+from ft_assets.evals.suites import scored_texts
+from ft_resources.artifacts import Artifact
+from ft_resources.canonical import canonical_json
 from ft_resources.worker_context import WorkContext, WorkResult
 
-UPLOAD_FOLDER = "upload/"
-COLUMNS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
-        ("group", pa.string()),
-        ("kind", pa.string()),
-        ("row", pa.int64()),
-    ]
-)
-"""``id`` is the digest of the messages; ``group`` and ``kind`` are "" where none; ``row`` is 1-based in the upload."""
-# Part of the result: other row groups are other bytes.
-_ROW_GROUP = 10_000
+ROLES: tuple[Role, ...] = ("upload", "validation", "holdout")
+_MEMORY_MB = 2048
 
 
 def curate(context: WorkContext) -> WorkResult:
     """Clean and split the input ``raw`` by the parameter ``policy``.
 
-    Leaves ``train.parquet``, ``validation.parquet`` and ``holdout.parquet`` (see COLUMNS; rows in the upload's
-    order; equal input, equal bytes) and ``report/report.json`` and ``.html``. Facts: ``rows`` by split, ``dropped``
-    by reason, ``length_histogram`` (characters), ``rows_read``, ``warnings``. Raises BadData (file, row, field).
+    Leaves ``train.parquet``, ``validation.parquet`` and ``holdout.parquet`` (see ``writing.COLUMNS``; rows in the
+    upload's order; equal input, equal bytes) and ``report/report.json`` and ``.html``. Further inputs: ``suite:<key>``
+    each, ``classifier``, ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason,
+    ``length_histogram`` (characters), ``rows_read``, ``warnings``, ``held`` (why a person must look first). Raises
+    BadData (file, row, field).
     """
-    raw = context.input("raw")
     policy = policy_of(context.params["policy"])
-    (file,) = (name for name in raw.manifest.files if name.startswith(UPLOAD_FOLDER))
-    entry = raw.manifest.files[file]
-    upload = Upload(name=file.removeprefix(UPLOAD_FOLDER), size=entry.size, sha256=entry.sha256)
-    tally = Tally()
-    with ExitStack() as stack:
-        writers = {split: stack.enter_context(_SplitWriter(context.output / f"{split}.parquet")) for split in Split}
-
-        def keep(split: Split, example: Example) -> None:
-            writers[split].write(example)
-            if tally.rows % 1000 == 0:
-                context.progress("curating", done=tally.rows)
-
-        context.progress("reading")
-        report = curate_file(raw.path(file, context.scratch), upload, policy, keep, tally)
+    suites = context.inputs("suite:")
+    inputs = Inputs(
+        spools=spools_of(context.input("raw"), policy, context.scratch),
+        policy=policy,
+        index=_index(suites, context.scratch) if suites else None,
+        suites=tuple(suites),
+        suite_digests=tuple(suite.digest for suite in suites.values()),
+        classify=_classifier(context, policy),
+        mix=tuple(
+            MixSource(dataset=key, train=artifact.path("train.parquet", context.scratch))
+            for key, artifact in ((each.dataset, context.input(f"mix:{each.dataset}")) for each in policy.mix)
+        ),
+    )
+    scratch = context.scratch / "curation"
+    scratch.mkdir()
+    means = Means(
+        scratch=scratch,
+        memory_bytes=int(os.environ.get("FT_CURATION_MEMORY_MB", _MEMORY_MB)) << 20,
+        processes=process_count(),
+        cache=ChunkCache(store_url=context.store.url, tenant=context.spec.address.tenant),
+        progress=lambda phase, rows: context.progress(phase, done=rows),
+    )
+    report, exhibits = curate_upload(inputs, context.output, means)
     folder = context.output / "report"
     folder.mkdir()
     (folder / "report.json").write_bytes(canonical_json(report.model_dump(mode="json")))
-    (folder / "report.html").write_text(render_page(report, tally.samples), encoding="utf-8")
+    (folder / "report.html").write_text(render_page(report, exhibits, context.spec.label), encoding="utf-8")
     return WorkResult(
         folder=context.output,
         facts={
+            "form": report.form,
             "rows": {name: numbers.rows for name, numbers in report.splits.items()},
             "dropped": report.dropped,
             "length_histogram": report.length_histogram.model_dump(mode="json"),
             "rows_read": report.rows_read,
             "warnings": report.warnings,
+            "held": report.held,
         },
     )
 
 
-class _SplitWriter:
-    """Writes examples to one Parquet file in row groups of a fixed size, so that memory stays bounded."""
+def spools_of(raw: Artifact, policy: DatasetPolicy, scratch: Path) -> list[Spool]:
+    """The files of ``raw`` as JSON lines, verified, in the order of their names in each role."""
+    found = []
+    for role in ROLES:
+        for name in sorted(each for each in raw.manifest.files if each.startswith(f"{role}/")):
+            path = raw.path(name, scratch)
+            sha256 = raw.manifest.files[name].sha256
+            short = name.removeprefix(f"{role}/")
+            found.append(spool(path, short, scratch / "spools", role=role, text=policy.text, sha256=sha256))
+    return found
 
-    def __init__(self, path: Path) -> None:
-        self._writer = pq.ParquetWriter(path, COLUMNS, compression="zstd")
-        self._rows: list[dict[str, Any]] = []
 
-    def write(self, example: Example) -> None:
-        self._rows.append(
-            {
-                "id": digest(list(example.messages)),
-                "messages": example.messages,
-                "group": example.group,
-                "kind": example.kind,
-                "row": example.row,
-            }
-        )
-        if len(self._rows) == _ROW_GROUP:
-            self._flush()
+def _index(suites: dict[str, Artifact], scratch: Path) -> Path:
+    path = scratch / "suites.grams"
 
-    def _flush(self) -> None:
-        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=COLUMNS), row_group_size=_ROW_GROUP)
-        self._rows.clear()
+    def texts() -> Iterator[tuple[str, pa.Array]]:
+        for key, suite in suites.items():
+            yield key, pa.array(scored_texts(suite.folder(scratch)), pa.large_string())
 
-    def __enter__(self) -> Self:
-        return self
+    GramIndex.build(texts(), path)
+    return path
 
-    def __exit__(self, *_: object) -> None:
-        if self._rows:
-            self._flush()
-        self._writer.close()
+
+def _classifier(context: WorkContext, policy: DatasetPolicy) -> Any:
+    if policy.toxicity is None:
+        return None
+    from ft_assets.datasets.screening.toxicity import classify
+
+    folder, labels = context.input("classifier").folder(context.scratch), policy.toxicity.labels
+
+    def scores(texts: Sequence[str]) -> np.ndarray:
+        return classify(texts, folder, labels)
+
+    return scores

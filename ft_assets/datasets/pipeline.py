@@ -1,56 +1,177 @@
-"""The steps of curation in their order: read, recognise, drop duplicates, split. One pass, one row at a time."""
+"""The steps of curation in their order, from spools to three Parquet files and the report."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from ft_assets.datasets.acceptance import accept
-from ft_assets.datasets.dedup import FirstRows, content_key
+import numpy as np
+
+from ft_assets.datasets import steps
+from ft_assets.datasets.decisions import Decisions
+from ft_assets.datasets.engine.cache import ChunkCache
+from ft_assets.datasets.engine.chunks import run_chunk
+from ft_assets.datasets.engine.local import Mapper, in_process, processes
+from ft_assets.datasets.engine.prepare import PrepareSettings
+from ft_assets.datasets.intake.spool import Spool
 from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.readers import read_rows
-from ft_assets.datasets.report import DatasetReport, Upload
-from ft_assets.datasets.rows import BadRow, Example, RawRow, RowProblem
-from ft_assets.datasets.schema import to_example
-from ft_assets.datasets.split import Split, split_of
-from ft_assets.datasets.tally import Tally
+from ft_assets.datasets.prepared import PreparedRows
+from ft_assets.datasets.quality.draw import lowest
+from ft_assets.datasets.quality.language import SAMPLE, count_languages
+from ft_assets.datasets.reading import Reading, RunChunks, read_all
+from ft_assets.datasets.reporting.acceptance import accept, check_rows
+from ft_assets.datasets.reporting.report import DatasetReport, Exhibit, SplitNumbers
+from ft_assets.datasets.split import HOLDOUT, SIDES, TRAIN, VALIDATION, join_units, sides_of, units_of
+from ft_assets.datasets.writing import MixSource, write_sides
+
+# Below it, starting processes costs more than they save.
+_SMALL_BYTES = 8 << 20
+_PROCESS_BYTES = 450 << 20
 
 
-def curate_rows(
-    rows: Iterable[RawRow | BadRow], policy: DatasetPolicy, tally: Tally
-) -> Iterator[tuple[Split, Example]]:
-    """The examples to keep, in the upload's order, each with its side; ``tally`` learns about every row."""
-    seen = FirstRows()
-    for raw in rows:
-        tally.rows += 1
-        if isinstance(raw, BadRow):
-            tally.bad(raw)
-            continue
-        try:
-            example = to_example(raw, policy.split.group_by)
-        except RowProblem as bad:
-            tally.bad(BadRow(row=raw.row, field=bad.field, reason=bad.reason, problem=bad.problem))
-            continue
-        key = content_key(example.messages)
-        kept = seen.first(key, raw.row)
-        if kept != raw.row:
-            tally.duplicate(raw.row, kept)
-            continue
-        split = split_of(key, example.group, policy.split)
-        tally.keep(example, split)
-        yield split, example
+@dataclass(frozen=True, kw_only=True)
+class Means:
+    """What curation may use; none of it changes the result.
 
-
-def curate_file(
-    path: Path, upload: Upload, policy: DatasetPolicy, keep: Callable[[Split, Example], None], tally: Tally
-) -> DatasetReport:
-    """Curate the file at ``path``, hand every example to ``keep``, and report.
-
-    Raises BadData where the upload must not be used; what ``keep`` got until then is worth nothing.
+    Args:
+        scratch: an empty folder on a disk with room for about twice the rows.
+        memory_bytes: what all processes together should stay within, memory maps aside.
+        processes: how many may run at once.
+        cache: of prepared chunks, None for none.
+        run_chunks: runs chunks elsewhere (Ray); None for processes of this machine.
+        progress: hears (phase, rows done).
     """
-    for split, example in curate_rows(read_rows(path, upload.name), policy, tally):
-        keep(split, example)
-    return accept(tally.report(upload, policy))
+
+    scratch: Path
+    memory_bytes: int = 2 << 30
+    processes: int = 1
+    cache: ChunkCache | None = None
+    run_chunks: RunChunks | None = None
+    progress: Callable[[str, int], None] = lambda _phase, _rows: None
 
 
-def check_file(path: Path, upload: Upload, policy: DatasetPolicy) -> DatasetReport:
-    """``curate_file`` that keeps nothing: whether an upload would be accepted, before it is stored."""
-    return curate_file(path, upload, policy, lambda _split, _example: None, Tally())
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What curation reads beside the spools.
+
+    Args:
+        spools: of the uploaded files.
+        policy: with suites resolved to keys.
+        index: 13-grams of the suites' items, None where there are no suites.
+        suites: their keys, in the index's order.
+        suite_digests: their digests, in the same order.
+        classify: scores of texts by the policy's classifier; None where it names none.
+        mix: train rows of other datasets, in the policy's order.
+    """
+
+    spools: Sequence[Spool]
+    policy: DatasetPolicy
+    index: Path | None = None
+    suites: tuple[str, ...] = ()
+    suite_digests: tuple[str, ...] = ()
+    classify: steps.Classify | None = None
+    mix: tuple[MixSource, ...] = ()
+
+
+def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetReport, list[Exhibit]]:
+    """Write ``train``, ``validation`` and ``holdout.parquet`` to ``output``, and say what was done.
+
+    Raises BadData where the upload must not be used; what is in ``output`` then is worth nothing.
+    """
+    policy = inputs.policy
+    settings = PrepareSettings(
+        policy=policy.model_dump(mode="json"),
+        index=str(inputs.index) if inputs.index else None,
+        suites=inputs.suite_digests,
+    )
+    with ExitStack() as stack:
+        small = sum(spool.path.stat().st_size for spool in inputs.spools) < _SMALL_BYTES
+        count = 1 if small else max(1, min(means.processes, means.memory_bytes // _PROCESS_BYTES))
+        mapper: Mapper = in_process if count == 1 else stack.enter_context(processes(count))
+        run: RunChunks = means.run_chunks or (lambda tasks: mapper(run_chunk, tasks))
+        reading = read_all(
+            inputs.spools,
+            settings,
+            run,
+            means.scratch,
+            cache=means.cache,
+            progress=lambda rows: means.progress("reading", rows),
+        )
+        kind = reading.kind
+        check_rows(_report(reading, inputs, kind))
+        decisions = Decisions(PreparedRows(reading.chunks))
+        decisions.steps.append(reading.step)
+        sides = _decide(decisions, inputs, means, mapper)
+    means.progress("writing", decisions.count)
+    written = write_sides(decisions, sides, policy, inputs.mix, output)
+    report = _report(reading, inputs, kind).model_copy(
+        update={
+            "steps": decisions.steps,
+            "splits": written.splits,
+            "length_histogram": written.lengths,
+            "languages": _languages(decisions),
+            "mixed": written.mixed,
+            "warnings": written.warnings,
+            "largest_group_rows": written.largest_group_rows,
+        }
+    )
+    decisions.show("split", "kept", np.flatnonzero(decisions.kept & (sides == TRAIN)))
+    return accept(report), decisions.exhibits
+
+
+def _decide(decisions: Decisions, inputs: Inputs, means: Means, mapper: Mapper) -> np.ndarray:
+    """Run the steps over all rows; the side of each row, also of those that are out."""
+    policy, rows = inputs.policy, decisions.count
+    means.progress("personal data", rows)
+    steps.report_personal(decisions, policy)
+    means.progress("duplicates", rows)
+    linked = steps.remove_duplicates(
+        decisions, policy, means.scratch / "joins", means.memory_bytes // 2, max(1, means.processes)
+    )
+    means.progress("contamination", rows)
+    steps.check_contamination(decisions, policy, inputs.suites)
+    steps.check_quality(decisions, policy)
+    if inputs.classify:
+        means.progress("toxicity", rows)
+        steps.check_toxicity(decisions, policy, inputs.classify)
+    sides = _sides(decisions.rows, policy, linked)
+    decisions.report("split", [], decisions.count)
+    means.progress("own holdout", rows)
+    steps.remove_holdout_overlap(decisions, sides, policy, means.scratch, mapper)
+    steps.balance_training(decisions, sides, policy)
+    return sides
+
+
+def _sides(rows: PreparedRows, policy: DatasetPolicy, linked: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    units, given = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint8)]
+    codes = {"train": TRAIN, "validation": VALIDATION, "holdout": HOLDOUT}
+    for _, chunk, batch in rows.batches():
+        units.append(units_of(batch.column("prompt"), batch.column("group")))
+        given.append(np.full(chunk.examples, codes[chunk.role], np.uint8))
+    roles = np.concatenate(given)
+    own = [bool((roles == side).any()) for side in (VALIDATION, HOLDOUT)]
+    joined = join_units(np.concatenate(units), *linked)
+    drawn = sides_of(joined, policy.split, validation=not own[0], holdout=not own[1])
+    return np.where(roles == TRAIN, drawn, roles).astype(np.uint8)
+
+
+def _languages(decisions: Decisions) -> dict[str, int]:
+    kept = np.flatnonzero(decisions.kept)
+    return count_languages(decisions.rows.texts_at(kept[lowest(decisions.rows.content_at(kept), SAMPLE)]))
+
+
+def _report(reading: Reading, inputs: Inputs, kind: str) -> DatasetReport:
+    """What is known after reading."""
+    return DatasetReport(
+        uploads=reading.uploads,
+        policy=inputs.policy,
+        form=kind,
+        forms=dict(sorted(reading.forms.items())),
+        rows_read=reading.rows,
+        unused_fields=dict(sorted(reading.unused.items())),
+        normalized=reading.normalized,
+        steps=[reading.step],
+        splits={side.value: SplitNumbers() for side in SIDES},
+        personal_data=dict(sorted(reading.personal.items())),
+        suites=list(inputs.suites),
+    )

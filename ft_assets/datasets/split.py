@@ -1,30 +1,78 @@
-"""Which side a row is on: a function of its content (or group) and the seed, so other rows never move it."""
+"""Which side a row is on: a function of its prompt (or group) and the seed, so other rows never move it."""
 
 import hashlib
 from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
 
 from ft_assets.datasets.policy import SplitSettings
 
 
 class Split(StrEnum):
-    """The three sides, named as their files."""
+    """The three sides, named as their files; their order is their number."""
 
     TRAIN = "train"
     VALIDATION = "validation"
     HOLDOUT = "holdout"
 
 
-def split_of(key: bytes, group: str, settings: SplitSettings) -> Split:
-    """The side of an example with content key ``key`` and group ``group`` ("" where rows are not grouped).
+SIDES = tuple(Split)
+TRAIN, VALIDATION, HOLDOUT = range(3)
 
-    A point in [0, 1) is drawn from sha256; the holdout takes the lowest part and validation the highest: [0, 0.1)
-    and [0.9, 1) by default. So growing one share moves rows from training to that side and no others.
+
+def units_of(prompts: pa.UInt64Array, groups: pa.StringArray) -> np.ndarray:
+    """What stays together, as uint64 ``[n]``: rows of one group, and where a row has none, rows of one prompt."""
+    units = prompts.to_numpy(zero_copy_only=False).astype(np.uint64)
+    encoded = groups.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    if names in ([], [""]):
+        return units
+    hashed = [int.from_bytes(hashlib.sha256(b"group:" + name.encode()).digest()[:8]) for name in names]
+    codes = encoded.indices.to_numpy()
+    grouped = np.array([bool(name) for name in names])[codes]
+    return np.where(grouped, np.array(hashed, np.uint64)[codes], units)
+
+
+def join_units(units: np.ndarray, at: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """``units`` with those of each pair of rows (``at``, ``kept``) made one: near-duplicates stay on one side.
+
+    A joined unit is named after its first row, so rows that are added behind change it only where they join two.
     """
-    unit = b"group:" + group.encode() if settings.group_by else b"example:" + key
-    drawn = hashlib.sha256(f"{settings.seed}:".encode() + unit).digest()
-    point = int.from_bytes(drawn[:8]) / 2**64
-    if point < settings.holdout:
-        return Split.HOLDOUT
-    if point >= 1 - settings.validation:
-        return Split.VALIDATION
-    return Split.TRAIN
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    if not len(at):
+        return units
+    _, first, codes = np.unique(units, return_index=True, return_inverse=True)
+    pairs = (np.ones(len(at), np.bool_), (codes[at], codes[kept]))
+    _, parts = connected_components(coo_array(pairs, shape=(len(first), len(first))), directed=False)
+    earliest = np.full(parts.max() + 1, len(units), np.int64)
+    np.minimum.at(earliest, parts, first)
+    return units[earliest[parts[codes]]]
+
+
+def sides_of(
+    units: np.ndarray, settings: SplitSettings, *, validation: bool = True, holdout: bool = True
+) -> np.ndarray:
+    """The side (uint8 ``[n]``, an index into SIDES) of rows of these units.
+
+    A point in [0, 1) is drawn for each unit; the holdout takes the lowest part and validation the highest: [0, 0.1)
+    and [0.9, 1) by default. So growing one share moves rows from training to that side and no others. A side that the
+    tenant gave files for is left out (``validation``, ``holdout``).
+    """
+    points = (_mixed(units ^ _mixed(np.array([settings.seed], np.uint64))) >> np.uint64(11)) / 2.0**53
+    sides = np.full(len(units), TRAIN, np.uint8)
+    if holdout:
+        sides[points < settings.holdout] = HOLDOUT
+    if validation:
+        sides[points >= 1 - settings.validation] = VALIDATION
+    return sides
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """SplitMix64's finalizer (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators")."""
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

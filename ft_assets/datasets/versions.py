@@ -9,9 +9,8 @@ from pathlib import Path
 
 from ft_assets.datasets.intake.snapshot import Snapshot, take_snapshots
 from ft_assets.datasets.intake.spool import Role, spool
-from ft_assets.datasets.pipeline import check_file
 from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.report import Upload
+from ft_assets.datasets.precheck import check_uploads
 from ft_assets.identity import CODE_VERSIONS
 from ft_assets.keys import DatasetKey, check_part
 from ft_resources.artifacts import Address, Artifact, Artifacts
@@ -83,20 +82,15 @@ def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
 
 
 def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -> int:
-    """Whether the uploads would be accepted: how many rows they have. Raises BadData where they would not.
+    """How many rows the uploads have. Raises BadData where their rows cannot be used, or are too few.
 
-    The seam to curation: it is handed the files, the policy and a folder to work in.
+    What needs a look at all rows together (near-duplicates, contamination, the split) is left to the asset.
     """
-    first, *_ = main = [upload for upload in uploads if upload.role == "upload"]
-    for upload in uploads:
+    spools = [
         spool(upload.path, upload.name, scratch / "spool", role=upload.role, text=policy.text, sha256=upload.sha256)
-    path = first.path
-    if len(main) > 1:
-        path = scratch / "all.jsonl"
-        with path.open("wb") as file:
-            for upload in main:
-                file.write(upload.path.read_bytes())
-    return check_file(path, Upload(name=first.name, size=first.size, sha256=first.sha256), policy).rows_read
+        for upload in uploads
+    ]
+    return check_uploads(spools, policy)
 
 
 def list_versions(store: Store, tenant: str, name: str) -> list[DatasetKey]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,6 +86,21 @@ def list_suites(store: Store) -> list[str]:
     """The keys of all registered suites, sorted."""
     names = (entry.path.rsplit("/", 1)[-1] for entry in store.entries("names/suite"))
     return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+
+def scored_texts(folder: Path) -> list[str]:
+    """Every text of the items that the suite in ``folder`` scores: questions, choices, whatever their columns hold."""
+    task = _read_task(folder / TASK_FILE)
+    rows = _read_rows(folder / task.data_files[task.scored_split])
+    return [text for _, row in rows for text in _texts(row)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def _ref(record: dict[str, str]) -> InputRef:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,17 @@ class Parsed:
     forms: dict[str, int]
     unused: dict[str, int]
     normalized: int
+
+
+def notes_of_parsed(parsed: Parsed) -> dict[str, Any]:
+    """Everything of ``parsed`` but the examples, as JSON."""
+    return {
+        "rows": parsed.rows,
+        "forms": parsed.forms,
+        "unused": parsed.unused,
+        "normalized": parsed.normalized,
+        "bad": parsed.bad.to_pylist(),
+    }
 
 
 def parse_lines(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:

@@ -34,9 +34,10 @@ _OLD_MAC = re.compile(rb"\}[ \t]*\r[ \t]*\{")
 class Spool:
     """A file of JSON lines (one object a line, UTF-8, ``\\n``): rows start at byte ``start`` of ``path``.
 
-    ``name`` and ``role`` are the upload's, ``source_sha256`` is of the file as uploaded. ``rows_are`` is what a row's
-    number counts: lines of JSONL, elements of a JSON array, records after a CSV's header, rows of Parquet, pieces of
-    plain text (rows ``{"text", "source", "page"}``; ``source`` names file and section, ``page`` is 0 outside of PDF).
+    ``name`` and ``role`` are the upload's; ``source_sha256`` and ``source_size`` (bytes) are of the file as uploaded.
+    ``rows_are`` is what a row's number counts: lines of JSONL, elements of a JSON array, records after a CSV's header,
+    rows of Parquet, pieces of plain text (rows ``{"text", "source", "page"}``; ``source`` names file and section,
+    ``page`` is 0 outside of PDF).
     """
 
     name: str
@@ -45,6 +46,7 @@ class Spool:
     start: int
     rows_are: RowsAre
     source_sha256: str
+    source_size: int
 
 
 def spool(
@@ -98,7 +100,13 @@ def spool(
                 target.unlink()
                 raise
     return Spool(
-        name=name, role=role, path=target, start=start, rows_are=rows_are, source_sha256=sha256 or _sha256(path)
+        name=name,
+        role=role,
+        path=target,
+        start=start,
+        rows_are=rows_are,
+        source_sha256=sha256 or _sha256(path),
+        source_size=size,
     )
 
 

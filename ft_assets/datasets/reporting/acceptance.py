@@ -34,7 +34,7 @@ def accept(report: DatasetReport, judges: Iterable[str] = ()) -> DatasetReport:
     Raises:
         BadData: the version must not be used; names the file, rows and remedy.
     """
-    _check_rows(report)
+    check_rows(report)
     _check_toxicity(report)
     _check_size(report)
     for side in _SIDES:
@@ -52,7 +52,8 @@ def accept(report: DatasetReport, judges: Iterable[str] = ()) -> DatasetReport:
     )
 
 
-def _check_rows(report: DatasetReport) -> None:
+def check_rows(report: DatasetReport) -> None:
+    """Raise BadData where there are no rows, or more bad ones than the policy allows."""
     policy, bad = report.policy, report.bad_count
     if not report.rows_read:
         raise BadData("the file has no rows", where=_files(report), remedy="Upload a file with examples in it.")

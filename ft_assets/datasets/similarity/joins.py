@@ -58,10 +58,15 @@ class Features:
 
     def columns(self, name: str, kind: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(positions, values) batch by batch: int64 [n] and ``kind`` [n], or [n, 4] of ``content``; no copies."""
+        start = 0
         for reader in self._readers:
             for index in range(reader.num_record_batches):
                 batch = reader.get_batch(index)
-                yield _values(batch.column("at"), np.int64), _values(batch.column(name), kind)
+                at = np.arange(start, start + batch.num_rows)
+                start += batch.num_rows
+                if "at" in batch.schema.names:
+                    at = _values(batch.column("at"), np.int64)
+                yield at, at if name == "at" else _values(batch.column(name), kind)
 
 
 def _values(column: pa.Array, kind: Any) -> np.ndarray:

@@ -45,7 +45,8 @@ def find_duplicates(
     of rows that are near neither). Texts without a character are never near-duplicates.
 
     Args:
-        features: Arrow IPC files with ``at`` (int64, from 0, distinct), ``content`` (binary 32), ``band_00``… (uint64).
+        features: Arrow IPC files with ``at`` (int64, from 0, distinct; without it rows count up over the files),
+            ``content`` (binary 32), ``band_00``… (uint64).
         texts_at: the texts at some positions.
         threshold: of similarity, the one ``band_hashes`` was called with; None looks for exact duplicates only.
         scratch: a folder for joins that do not fit; it is left empty of what was put there.

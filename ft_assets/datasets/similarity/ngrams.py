@@ -20,12 +20,14 @@ _MAGIC = b"ftgrams1"
 _HEADER = 4096
 _MOST_SOURCES = 32_767
 _BATCH_ROWS = 16_384
+# No suite has this name.
+_COMMON = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """For each text: ``grams`` (uint32), how many of them test items have (``hits``, uint32), and the number of the
-    source that has the most of these (``source``, int16; the first of equals; -1 where there are no hits)."""
+    """For each text: ``grams`` (uint32), common ones aside, how many of them test items have (``hits``, uint32), and
+    the number of the source that has the most of these (``source``, int16; the first of equals; -1 without hits)."""
 
     grams: np.ndarray
     hits: np.ndarray
@@ -48,8 +50,15 @@ class GramIndex:
         self._owners: np.ndarray = np.memmap(path, np.int16, "r", _HEADER + 8 * (slots + words), (slots,))
 
     @classmethod
-    def build(cls, named_texts: Iterable[tuple[str, pa.Array | pa.ChunkedArray]], path: Path) -> Self:
+    def build(
+        cls,
+        named_texts: Iterable[tuple[str, pa.Array | pa.ChunkedArray]],
+        path: Path,
+        common: np.ndarray | None = None,
+    ) -> Self:
         """Write an index of ``(name of the source, its texts)`` to ``path`` and open it.
+
+        ``common`` are grams that say nothing (see ``common_grams``): texts are counted as if they did not have them.
 
         A name may come several times. A gram that several sources have belongs to the first. The file's bytes follow
         from the names and texts in their order, however they are cut into arrays. Beside one array of texts, memory
@@ -60,6 +69,10 @@ class GramIndex:
         spool = path.with_name(path.name + ".grams")
         try:
             with spool.open("wb") as file:
+                if common is not None:
+                    names[_COMMON] = 0
+                    file.write(common.data)
+                    runs.append((0, len(common)))
                 for name, texts in named_texts:
                     number = names.setdefault(name, len(names))
                     for piece in _pieces(texts):
@@ -101,10 +114,19 @@ class GramIndex:
         offsets, data = text_buffers(texts)
         count = len(offsets) - 1
         grams, hits, most = np.empty(count, np.uint32), np.empty(count, np.uint32), np.empty(count, np.int16)
+        common = self.sources.index(_COMMON) if _COMMON in self.sources else -1
         count_overlap(
-            offsets, data, letter_table(), self._keys, self._owners, self._bits, len(self.sources), grams, hits, most
-        )
+            offsets, data, letter_table(), self._keys, self._owners, self._bits, len(self.sources), common, grams, hits,
+            most,
+        )  # fmt: skip
         return Overlap(grams, hits, most)
+
+
+def common_grams(texts: pa.Array | pa.ChunkedArray, more_than: int) -> np.ndarray:
+    """The grams (uint64, ascending) that stand in ``texts`` more than ``more_than`` times: a prompt's fixed wording."""
+    found = [all_grams(*text_buffers(piece), letter_table()) for piece in _pieces(texts)]
+    grams, counts = np.unique(np.concatenate(found) if found else np.zeros(0, np.uint64), return_counts=True)
+    return grams[counts > more_than]
 
 
 def _pieces(texts: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:

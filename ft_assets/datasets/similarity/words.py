@@ -163,19 +163,19 @@ def insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
 @njit(
     types.void(
         types.int64[::1], BYTES, _TABLE, _WORDS, _SOURCES, _WORDS, types.int64,
-        types.uint32[::1], types.uint32[::1], types.int16[::1],
+        types.int64, types.uint32[::1], types.uint32[::1], types.int16[::1],
     ),
     cache=True,
     nogil=True,
 )  # fmt: skip
-def count_overlap(offsets, data, table, keys, sources, bits, known, counts, hits, most):  # type: ignore[no-untyped-def]
+def count_overlap(offsets, data, table, keys, sources, bits, known, common, counts, hits, most):  # type: ignore[no-untyped-def]
     room = _longest(offsets) + 1
     words, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
     mask, bit_mask = uint64(len(keys) - 1), uint64(64 * len(bits) - 1)
     tally = np.zeros(known, np.int64)
     for row in range(len(offsets) - 1):
         count = gram_hashes(data, offsets[row], offsets[row + 1], table, words, grams)
-        found = 0
+        found, ignored = 0, 0
         for index in range(count):
             key = max(grams[index], uint64(1))
             bit = (key >> uint64(24)) & bit_mask
@@ -184,10 +184,12 @@ def count_overlap(offsets, data, table, keys, sources, bits, known, counts, hits
             slot = key & mask
             while keys[slot] != 0 and keys[slot] != key:
                 slot = (slot + uint64(1)) & mask
-            if keys[slot] == key:
+            if keys[slot] == key and sources[slot] == common:
+                ignored += 1
+            elif keys[slot] == key:
                 tally[sources[slot]] += 1
                 found += 1
-        counts[row], hits[row], most[row] = count, found, -1
+        counts[row], hits[row], most[row] = count - ignored, found, -1
         if found:
             most[row] = np.argmax(tally)
             tally[:] = 0

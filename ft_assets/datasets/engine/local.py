@@ -1,0 +1,72 @@
+"""The local engine: a function over many items, in processes of this machine, in order and with bounded memory."""
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from ft_resources.errors import WorkFailed
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Mapper(Protocol):
+    """``map(function, items)``: results in the order of the items; ``function`` is a module's own function."""
+
+    def __call__(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]: ...
+
+
+def in_process(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """One after another, here: for little work, where processes cost more than they give."""
+    return map(function, items)
+
+
+@contextmanager
+def processes(count: int) -> Iterator[Mapper]:
+    """A mapper over ``count`` processes, started once for all maps made with it.
+
+    No more than two items a process are under way, so memory does not grow with the number of items. Raises
+    WorkFailed where a process dies (usually killed for memory).
+    """
+    # Started fresh: a fork of a process with threads (the heartbeat, Arrow's pool) may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_single_threaded) as pool:
+
+        def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            under_way: deque[Future[Any]] = deque()
+            try:
+                for item in items:
+                    under_way.append(pool.submit(function, item))
+                    if len(under_way) >= 2 * count:
+                        yield under_way.popleft().result()
+                while under_way:
+                    yield under_way.popleft().result()
+            except BrokenProcessPool as error:
+                raise WorkFailed(
+                    "a curation process died, most likely for lack of memory",
+                    where="dataset",
+                    remedy="Give the worker more memory, or lower FT_CURATION_PROCESSES.",
+                ) from error
+            finally:
+                for future in under_way:
+                    future.cancel()
+
+        yield run
+
+
+def process_count() -> int:
+    """Processes to use: ``FT_CURATION_PROCESSES``, else one for each core that this process may use."""
+    return int(os.environ.get("FT_CURATION_PROCESSES") or len(os.sched_getaffinity(0)))
+
+
+def _single_threaded() -> None:
+    """Kernels run one to a core; thread pools of libraries on top would only get in each other's way."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)

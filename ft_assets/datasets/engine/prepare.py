@@ -1,0 +1,138 @@
+"""All kernels that look at one chunk alone: lines of JSON in, examples with their features out."""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from unicodedata import unidata_version
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ft_assets.datasets.columns import EXAMPLES, map_texts
+from ft_assets.datasets.forms.keys import content_keys, flat_texts, prompt_keys
+from ft_assets.datasets.forms.parse import FormSettings, notes_of_parsed, parse_lines
+from ft_assets.datasets.policy import PersonalDataSettings, policy_of
+from ft_assets.datasets.quality.measures import measure
+from ft_assets.datasets.screening.personal import screen
+from ft_assets.datasets.similarity.minhash import band_hashes
+from ft_assets.datasets.similarity.ngrams import GramIndex
+from ft_resources.canonical import digest
+
+# Raise it when a kernel would give other bytes for the same lines: it is part of every cache key.
+KERNELS_VERSION = "1"
+NOTES = b"ft.notes"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrepareSettings:
+    """What the per-chunk kernels need, as plain values that travel between processes.
+
+    ``policy`` is the whole policy as JSON; ``index`` the file of the benchmark 13-grams, None where no suite is
+    configured; ``suites`` the digests of the suites in it.
+    """
+
+    policy: dict[str, Any]
+    index: str | None
+    suites: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Digest of all that decides a chunk's result, its lines excepted."""
+        used = {name: self.policy[name] for name in ("form", "fields", "personal_data", "quality")}
+        near = self.policy["duplicates"]["near"] != "off"
+        return digest(
+            {
+                "kernels": KERNELS_VERSION,
+                "unicode": unidata_version,
+                "suites": list(self.suites),
+                "near": self.policy["duplicates"]["threshold"] if near else None,
+                "group_by": self.policy["split"]["group_by"],
+                **used,
+            }
+        )
+
+
+def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.RecordBatch:
+    """The examples in ``lines`` with a column for each feature, and notes for the report in the schema's metadata.
+
+    Columns: EXAMPLES, ``content`` (binary 32), ``prompt`` (uint64), the bands, ``grams``, ``hits`` (uint32) and
+    ``source`` (int16) of the overlap with benchmarks, ``personal`` (uint8, bits in the order of the policy's types),
+    and the columns of ``quality.measure``. ``ended`` says whether the last line has its line end. The result is a
+    pure function of the arguments (and of the index file, whose suites are named).
+    """
+    policy = policy_of(settings.policy)
+    parsed = parse_lines(lines, FormSettings.of(policy), ended=ended)
+    examples, personal, counts = _screened(parsed.examples, policy.personal_data)
+    texts = flat_texts(examples)
+    columns: dict[str, pa.Array] = {name: examples.column(name) for name in EXAMPLES.names}
+    columns["content"] = content_keys(examples)
+    columns["prompt"] = prompt_keys(examples)
+    if policy.duplicates.near != "off":
+        bands = band_hashes(texts, policy.duplicates.threshold)
+        columns.update({f"band_{band:02d}": pa.array(bands[:, band]) for band in range(bands.shape[1])})
+    columns.update(overlap_columns(texts, settings.index))
+    columns["personal"] = pa.array(personal)
+    measures = measure(examples, texts, policy.quality)
+    columns.update({name: measures.column(name) for name in measures.schema.names})
+    batch = pa.RecordBatch.from_pydict(columns)
+    return batch.replace_schema_metadata({NOTES: json.dumps({**notes_of_parsed(parsed), "personal": counts}).encode()})
+
+
+def overlap_columns(texts: pa.StringArray, index: str | None) -> dict[str, pa.Array]:
+    """``grams``, ``hits`` and ``source`` of ``texts`` against the index file; no hits without one."""
+    if index is None:
+        nothing = np.zeros(len(texts), np.uint32)
+        return {"grams": pa.array(nothing), "hits": pa.array(nothing), "source": pa.array(nothing.astype(np.int16))}
+    overlap = open_index(index).overlap(texts)
+    return {
+        "grams": pa.array(overlap.grams),
+        "hits": pa.array(overlap.hits),
+        "source": pa.array(overlap.source),
+    }
+
+
+def notes_of(schema: pa.Schema) -> dict[str, Any]:
+    """What ``prepare`` left for the report: rows, forms, unused, normalized, personal, bad."""
+    return json.loads(schema.metadata[NOTES])
+
+
+@lru_cache(maxsize=4)
+def open_index(path: str) -> GramIndex:
+    """The index at ``path``, checked once in a process."""
+    return GramIndex.open(Path(path))
+
+
+def _screened(
+    examples: pa.RecordBatch, settings: PersonalDataSettings
+) -> tuple[pa.RecordBatch, np.ndarray, dict[str, int]]:
+    """``examples``, scrubbed where the policy says so; each row's types as bits; how often each was found."""
+    found = np.zeros(examples.num_rows, np.uint8)
+    counts: dict[str, int] = {}
+    if settings.action == "off":
+        return examples, found, counts
+    owners = iter(_owners(examples))
+
+    def scrub(texts: pa.Array) -> pa.Array:
+        screened = screen(texts, settings)
+        rows = next(owners)
+        for name, bit in zip(settings.types, range(len(settings.types)), strict=True):
+            mine = pc.equal(screened.findings.column("type"), name)
+            places = screened.findings.column("index").filter(mine).to_numpy(zero_copy_only=False)
+            if len(places):
+                counts[name] = counts.get(name, 0) + len(places)
+                found[rows[places] if rows is not None else places] |= np.uint8(1 << bit)
+        return screened.texts
+
+    return map_texts(examples, scrub), found, counts
+
+
+def _owners(examples: pa.RecordBatch) -> list[np.ndarray | None]:
+    """For every array that ``map_texts`` hands out, the example each of its texts belongs to (None: their own)."""
+    owners: list[np.ndarray | None] = []
+    for name in ("messages", "chosen", "rejected"):
+        rows = pc.list_parent_indices(examples.column(name)).to_numpy()
+        owners += [rows, rows]  # content, then tool_calls
+    return [*owners, None]

@@ -1,0 +1,211 @@
+"""The steps of curation that look at all rows together, each a function that decides and reports."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ft_assets.datasets.decisions import Decisions
+from ft_assets.datasets.engine.chunks import open_chunk
+from ft_assets.datasets.engine.local import Mapper
+from ft_assets.datasets.engine.prepare import open_index
+from ft_assets.datasets.forms.keys import flat_texts
+from ft_assets.datasets.forms.reasons import Reason
+from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.quality.balance import balance
+from ft_assets.datasets.quality.draw import lowest
+from ft_assets.datasets.reporting.report import Action, Finding
+from ft_assets.datasets.similarity.near import find_duplicates
+from ft_assets.datasets.similarity.ngrams import GramIndex, common_grams
+from ft_assets.datasets.split import HOLDOUT, TRAIN
+
+_ACTIONS: dict[str, Action] = {"remove": "removed", "escalate": "held", "warn": "warned", "detect": "warned"}
+# Wording that this many of a sample of the holdout's rows share is the prompts' and gives nothing away.
+_COMMON_SAMPLE = 20_000
+_COMMON = 3
+_COMMON_SHARE = 0.001
+
+
+def report_personal(decisions: Decisions, policy: DatasetPolicy) -> None:
+    """Rows with personal data, by type; scrubbing was done chunk by chunk."""
+    settings, rows_in = policy.personal_data, decisions.count
+    if settings.action == "off":
+        return
+    action: Action = "changed" if settings.action == "scrub" else _ACTIONS[settings.action]
+    found = [[np.zeros(0, np.int64)] for _ in settings.types]
+    for start, _, batch in decisions.rows.batches():
+        bits = batch.column("personal").to_numpy()
+        for index in range(len(settings.types)):
+            found[index].append(start + np.flatnonzero(bits & (1 << index)))
+    findings = []
+    for name, places in zip(settings.types, found, strict=True):
+        positions = np.concatenate(places)
+        findings.append(decisions.find("personal_data", "personal_data", action, positions, subject=name))
+    if settings.action != "scrub":
+        # The page goes to more people than the data does.
+        decisions.exhibits[:] = [each for each in decisions.exhibits if each.step != "personal_data"]
+    decisions.report("personal_data", findings, rows_in)
+
+
+def remove_duplicates(
+    decisions: Decisions, policy: DatasetPolicy, scratch: Path, memory_bytes: int, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out rows that repeat an earlier one. With ``near: keep``, the pairs of rows that belong together."""
+    settings, rows_in = policy.duplicates, decisions.count
+    table = find_duplicates(
+        decisions.rows.paths,
+        decisions.rows.texts_at,
+        None if settings.near == "off" else settings.threshold,
+        scratch,
+        memory_bytes,
+        linked=settings.near == "keep",
+        threads=threads,
+    )
+    at, kept, similarity = (table.column(name).to_numpy() for name in ("at", "kept", "similarity"))
+    exact = table.column("exact").to_numpy()
+    near = ~exact
+    findings = [
+        decisions.find("duplicates", Reason.DUPLICATE, "removed", at[exact], others=kept[exact]),
+        decisions.find(
+            "duplicates",
+            Reason.NEAR_DUPLICATE,
+            "warned" if settings.near == "keep" else "removed",
+            at[near],
+            others=kept[near],
+            similarities=similarity[near],
+        ),
+    ]
+    decisions.report("duplicates", findings, rows_in)
+    return (at[near], kept[near]) if settings.near == "keep" else (at[:0], kept[:0])
+
+
+def check_contamination(decisions: Decisions, policy: DatasetPolicy, suites: Sequence[str]) -> None:
+    """Rows that give away test items, by suite."""
+    if not suites:
+        return
+    rows_in = decisions.count
+    found: list[list[np.ndarray]] = [[] for _ in suites]
+    shares: list[list[np.ndarray]] = [[] for _ in suites]
+    for start, _, batch in decisions.rows.batches():
+        hits, grams = (batch.column(name).to_numpy().astype(np.int64) for name in ("hits", "grams"))
+        source = batch.column("source").to_numpy()
+        over = decisions.kept[start : start + len(hits)] & (hits > policy.contamination.threshold * grams)
+        for index in range(len(suites)):
+            rows = np.flatnonzero(over & (source == index))
+            found[index].append(start + rows)
+            shares[index].append(hits[rows] / grams[rows])
+    findings = [
+        decisions.find(
+            "contamination",
+            Reason.CONTAMINATED,
+            _ACTIONS[policy.contamination.action],
+            np.concatenate([np.zeros(0, np.int64), *found[index]]),
+            subject=suite,
+            similarities=np.concatenate([np.zeros(0), *shares[index]]),
+        )
+        for index, suite in enumerate(suites)
+    ]
+    decisions.report("contamination", findings, rows_in)
+
+
+def check_quality(decisions: Decisions, policy: DatasetPolicy) -> None:
+    """Rows that a heuristic speaks against: left out where the policy filters by it, else only named."""
+    rows_in = decisions.count
+    names = ("empty_answer", "short", "long", "repetitive", "truncated")
+    found: dict[str, list[np.ndarray]] = {name: [np.zeros(0, np.int64)] for name in names}
+    for start, _, batch in decisions.rows.batches():
+        kept = decisions.kept[start : start + batch.num_rows]
+        for name in names:
+            flagged = batch.column(name).to_numpy(zero_copy_only=False) & kept
+            if name in policy.quality.filter:
+                # One reason for a row: the first that applies.
+                kept = kept & ~flagged
+            found[name].append(start + np.flatnonzero(flagged))
+    findings = [
+        decisions.find(
+            "quality", name, "removed" if name in policy.quality.filter else "warned", np.concatenate(found[name])
+        )
+        for name in names
+    ]
+    decisions.report("quality", findings, rows_in)
+
+
+Classify = Callable[[Sequence[str]], np.ndarray]
+
+
+def check_toxicity(decisions: Decisions, policy: DatasetPolicy, classify: Classify) -> None:
+    """Rows that the classifier flags. ``reject`` is decided by acceptance, from the finding."""
+    assert policy.toxicity is not None
+    settings, rows_in = policy.toxicity, decisions.count
+    found, scores = [np.zeros(0, np.int64)], [np.zeros(0)]
+    for start, _, batch in decisions.rows.batches():
+        rows = np.flatnonzero(decisions.kept[start : start + batch.num_rows])
+        if len(rows):
+            given = classify(decisions.rows.texts_at(start + rows).to_pylist())
+            over = given >= settings.threshold
+            found.append(start + rows[over])
+            scores.append(given[over])
+    action: Action = {"remove": "removed", "escalate": "held", "reject": "warned"}[settings.action]  # type: ignore[assignment]
+    finding = decisions.find(
+        "toxicity", Reason.TOXIC, action, np.concatenate(found), similarities=np.concatenate(scores)
+    )
+    decisions.report("toxicity", [finding], rows_in)
+
+
+def remove_holdout_overlap(
+    decisions: Decisions, sides: np.ndarray, policy: DatasetPolicy, scratch: Path, map_chunks: Mapper
+) -> None:
+    """Leave out training and validation rows that give away the tenant's own holdout."""
+    rows_in = decisions.count
+    index = scratch / "holdout.grams"
+    _index_holdout(decisions, sides, index)
+    asked, tasks = [], []
+    for start, chunk, _ in decisions.rows.batches():
+        end = start + chunk.examples
+        rows = np.flatnonzero(decisions.kept[start:end] & (sides[start:end] != HOLDOUT))
+        if len(rows):
+            asked.append(start)
+            tasks.append((chunk.path, rows, str(index), policy.contamination.threshold))
+    found, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
+    for start, (rows, share) in zip(asked, map_chunks(_overlapping, tasks), strict=True):
+        found.append(start + rows)
+        shares.append(share)
+    finding: Finding = decisions.find(
+        "own_holdout",
+        Reason.HOLDOUT_OVERLAP,
+        "removed",
+        np.concatenate(found),
+        similarities=np.concatenate(shares),
+    )
+    decisions.report("own_holdout", [finding], rows_in)
+
+
+def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path) -> None:
+    holdout = np.flatnonzero(decisions.kept & (sides == HOLDOUT))
+    sample = holdout[lowest(decisions.rows.content_at(holdout), _COMMON_SAMPLE)]
+    most = max(_COMMON, int(_COMMON_SHARE * len(sample)))
+    common = common_grams(decisions.rows.texts_at(sample), most)
+    parts = np.split(holdout, np.searchsorted(holdout, decisions.rows.starts[1:-1]))
+    GramIndex.build((("holdout", decisions.rows.texts_at(part)) for part in parts if len(part)), path, common)
+
+
+def _overlapping(task: tuple[str, np.ndarray, str, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Which of some rows of a chunk overlap with an index, and how much (runs in any process)."""
+    path, rows, index, threshold = task
+    batch = open_chunk(path).take(pa.array(rows))
+    overlap = open_index(index).overlap(flat_texts(batch))
+    over = np.flatnonzero(overlap.hits > threshold * overlap.grams)
+    return rows[over], overlap.hits[over] / overlap.grams[over]
+
+
+def balance_training(decisions: Decisions, sides: np.ndarray, policy: DatasetPolicy) -> None:
+    """Leave out training rows of categories that have too many."""
+    if policy.balance is None:
+        return
+    rows_in = decisions.count
+    train = np.flatnonzero(decisions.kept & (sides == TRAIN))
+    categories = decisions.rows.column_at(policy.balance.by, train)
+    keep = balance(categories, decisions.rows.content_at(train), policy.balance)
+    finding = decisions.find("balance", Reason.BALANCED_OUT, "removed", train[~keep])
+    decisions.report("balance", [finding], rows_in)
