@@ -6,6 +6,8 @@ which finds it or raises ``MissingInput`` with the asset to materialize. Nothing
 
 from typing import Any
 
+from ft_assets.datasets.policy import policy_of
+from ft_assets.datasets.screening.classifiers import get_classifier
 from ft_assets.evals.suites import get_suite
 from ft_assets.keys import SHARED, DatasetKey, RecipeKey, check_pair, line_of
 from ft_assets.recipes.models import Recipe
@@ -18,7 +20,7 @@ from ft_resources.work import WorkRequest
 # Raise an asset's version when its code would give other bytes for the same inputs.
 CODE_VERSIONS: dict[str, str] = {
     "raw_dataset": "1",
-    "dataset": "1",
+    "dataset": "2",
     "base_model": "1",
     "baseline_report": "1",
     "token_pack": "1",
@@ -43,12 +45,18 @@ def raw_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
 
 def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
     raw = raw_dataset(artifacts, dataset_key)
+    settled = raw.manifest.identity["params"]["policy"]
+    policy = policy_of(settled)
+    inputs = {f"suite:{key}": get_suite(artifacts.store, key) for key in policy.contamination.suites}
+    if policy.toxicity:
+        inputs["classifier"] = get_classifier(artifacts.store, policy.toxicity.classifier)
+    inputs.update({f"mix:{each.dataset}": dataset(artifacts, each.dataset).ref for each in policy.mix})
     return WorkRequest(
         asset="dataset",
         tenant=DatasetKey.parse(dataset_key).tenant,
         code_version=CODE_VERSIONS["dataset"],
-        inputs={"raw": raw.ref},
-        params={"policy": raw.manifest.identity["params"]["policy"]},
+        inputs={"raw": raw.ref, **inputs},
+        params={"policy": settled},
         label=dataset_key,
     )
 

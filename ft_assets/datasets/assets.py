@@ -7,8 +7,8 @@ from pathlib import Path
 import dagster as dg
 
 from ft_assets import identity
-from ft_assets.datasets.pictures import length_histogram_png
-from ft_assets.datasets.rows import REASONS, Reason
+from ft_assets.datasets.reporting.pictures import length_histogram_png
+from ft_assets.datasets.reporting.reasons import reason_words
 from ft_assets.glue import common_metadata, run_work
 from ft_assets.partitions import dataset_partitions
 from ft_resources.artifacts import Artifact
@@ -68,16 +68,16 @@ def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     facts, rows = artifact.facts, artifact.facts["rows"]
     histogram = facts["length_histogram"]
     picture = base64.b64encode(length_histogram_png(histogram["edges"], histogram["counts"])).decode()
-    dropped = "\n".join(
-        f"| {REASONS[Reason(reason)]} | {count:,} |" for reason, count in sorted(facts["dropped"].items())
-    )
+    dropped = "\n".join(f"| {reason_words(reason)} | {count:,} |" for reason, count in sorted(facts["dropped"].items()))
     return {
         "dagster/row_count": dg.MetadataValue.int(sum(rows.values())),
         **{f"rows_{split}": dg.MetadataValue.int(count) for split, count in rows.items()},
+        "form": dg.MetadataValue.text(facts["form"]),
         "rows_uploaded": dg.MetadataValue.int(facts["rows_read"]),
         "left_out": dg.MetadataValue.md(f"| why | rows |\n|---|---:|\n{dropped}" if dropped else "nothing"),
         "lengths": dg.MetadataValue.md(f"![examples by length](data:image/png;base64,{picture})"),
         "report": _link(artifact),
+        "held": dg.MetadataValue.md("\n".join(f"- {text}" for text in facts["held"]) or "no"),
         "warnings": dg.MetadataValue.md("\n".join(f"- {text}" for text in facts["warnings"]) or "none"),
     }
 

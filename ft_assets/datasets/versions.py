@@ -10,7 +10,7 @@ from pathlib import Path
 from ft_assets.datasets.intake.snapshot import Snapshot, take_snapshots
 from ft_assets.datasets.intake.spool import Role, spool
 from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.precheck import check_uploads
+from ft_assets.datasets.settle import settle
 from ft_assets.identity import CODE_VERSIONS
 from ft_assets.keys import DatasetKey, check_part
 from ft_resources.artifacts import Address, Artifact, Artifacts
@@ -64,17 +64,19 @@ def add_dataset_version(
         folder = Path(scratch) / "artifact"
         folder.mkdir()
         uploads = take_snapshots(given, folder)
+        settled = settle(store, policy, tenant)
         content = _content(uploads, policy)
         key, found = _walk(store, first, content)
         if found is not None:
             return DatasetVersion(key=key, address=found, created=False)
         rows = _check_rows(uploads, policy, Path(scratch))
-        artifact = _publish(store, folder, tenant, uploads, policy, rows, actor)
+        artifact = _publish(store, folder, tenant, uploads, settled, rows, actor)
     return _claim(store, first, artifact, content, actor)
 
 
 def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
-    """What a version is recognised by: the policy, and the bytes of the files in each role, whatever their names."""
+    """What a version is recognised by: the policy as written, and the bytes of the files in each role, whatever their
+    names. So the same upload is the same version though the platform has got more suites since."""
     shas: dict[str, list[str]] = {}
     for upload in uploads:
         shas.setdefault("files" if upload.role == "upload" else upload.role, []).append(upload.sha256)
@@ -86,6 +88,9 @@ def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -
 
     What needs a look at all rows together (near-duplicates, contamination, the split) is left to the asset.
     """
+    # The kernels behind it take a second to import, which whoever only looks at names should not wait for.
+    from ft_assets.datasets.precheck import check_uploads
+
     spools = [
         spool(upload.path, upload.name, scratch / "spool", role=upload.role, text=policy.text, sha256=upload.sha256)
         for upload in uploads

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ft_assets.datasets.forms.turns import to_messages
 from ft_assets.evals.model import LoadedModel
 from ft_assets.packs.labels import learned_spans
 from ft_assets.packs.template import Messages, Rendering, Span
@@ -178,7 +179,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=512, columns=["id", "messages", "kind", "row"]):
-            yield from batch.to_pylist()
+            yield from ({**row, "messages": to_messages(row["messages"])} for row in batch.to_pylist())
 
 
 def choose(records: Iterator[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:

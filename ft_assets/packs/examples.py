@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ft_assets.datasets.forms.turns import to_messages
 from ft_assets.packs.format import IGNORED, Documents
 from ft_assets.packs.labels import Learn, learned_spans
 from ft_assets.packs.template import ChatTemplate
@@ -140,7 +141,10 @@ def read_examples(path: Path) -> Iterator[list[Example]]:
     """The rows of a dataset split, in order and in batches."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=_BATCH, columns=["id", "messages", "row"]):
-            yield [Example(id=row["id"], messages=row["messages"], row=row["row"]) for row in batch.to_pylist()]
+            yield [
+                Example(id=row["id"], messages=to_messages(row["messages"]), row=row["row"])
+                for row in batch.to_pylist()
+            ]
 
 
 def _too_long(overlong: dict[int, int], max_length: int) -> BadData:

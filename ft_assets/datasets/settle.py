@@ -1,0 +1,41 @@
+"""A policy with everything looked up that it leaves to the moment a version is added, and checked against the store."""
+
+from ft_assets.datasets.forms.settings import FormSettings
+from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.screening.classifiers import get_classifier
+from ft_assets.evals.suites import get_suite, list_suites
+from ft_assets.keys import SHARED, DatasetKey
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+
+
+def settle(store: Store, policy: DatasetPolicy, tenant: str) -> DatasetPolicy:
+    """``policy`` with the suites named that ``all`` means today.
+
+    Raises:
+        BadRecipe: for a mapping of fields that no form has.
+        UserError: for a suite, classifier or other dataset that is not there, or that belongs to another tenant.
+    """
+    FormSettings.of(policy)
+    suites = policy.contamination.suites
+    named = tuple(list_suites(store)) if suites == "all" else tuple(sorted(set(suites)))
+    for key in named:
+        get_suite(store, key)
+    if policy.toxicity:
+        get_classifier(store, policy.toxicity.classifier)
+    for mix in policy.mix:
+        _require_mixable(store, mix.dataset, tenant)
+    contamination = policy.contamination.model_copy(update={"suites": named})
+    return policy.model_copy(update={"contamination": contamination})
+
+
+def _require_mixable(store: Store, key: str, tenant: str) -> None:
+    owner = DatasetKey.parse(key).tenant
+    where = f"dataset.yaml: mix: {key}"
+    # The same words for a foreign dataset and for none: what other tenants have is not for others to find out.
+    if owner not in (tenant, SHARED) or store.find_json(f"names/dataset/{key}.json") is None:
+        raise UserError(
+            f"there is no dataset version {key!r} that {tenant} may mix in",
+            where=where,
+            remedy=f"Name a version of {tenant} or of {SHARED}, as `ft dataset list` shows them.",
+        )
