@@ -6,7 +6,7 @@ from importlib import import_module
 
 from benchmarks.table import Figure, print_table
 
-NAMES = ("demo",)
+NAMES = ("demo", "datasets")
 
 
 def main() -> None:
