@@ -17,6 +17,8 @@ from ft_resources.canonical import digest
 from ft_resources.errors import MissingInput, UserError
 from ft_resources.work import WorkRequest
 
+# What each training method can learn from: the ``form`` of a dataset.
+LEARNS_FROM = {"sft": "chat"}
 # Raise an asset's version when its code would give other bytes for the same inputs.
 CODE_VERSIONS: dict[str, str] = {
     "raw_dataset": "1",
@@ -47,7 +49,8 @@ def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
     raw = raw_dataset(artifacts, dataset_key)
     settled = raw.manifest.identity["params"]["policy"]
     policy = policy_of(settled)
-    inputs = {f"suite:{key}": get_suite(artifacts.store, key) for key in policy.contamination.suites}
+    suites = policy.contamination.suites
+    inputs = {f"suite:{key}": get_suite(artifacts.store, key) for key in (() if suites == "all" else suites)}
     if policy.toxicity:
         inputs["classifier"] = get_classifier(artifacts.store, policy.toxicity.classifier)
     inputs.update({f"mix:{each.dataset}": dataset(artifacts, each.dataset).ref for each in policy.mix})
@@ -116,7 +119,7 @@ def token_pack_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
         tenant=DatasetKey.parse(dataset_key).tenant,
         code_version=CODE_VERSIONS["token_pack"],
         inputs={
-            "dataset": dataset(artifacts, dataset_key).ref,
+            "dataset": _fitting_dataset(artifacts, dataset_key, recipe).ref,
             # Bases with one tokenizer and template share packs, so only these two count.
             "base": InputRef(address=str(base.address), digest=digest(tokenizer)),
         },
@@ -165,7 +168,7 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             "checkpoint": checkpoint(artifacts, dataset_key, recipe_key).ref,
             "base": base_model(artifacts, recipe_key).ref,
             "baseline": baseline_report(artifacts, recipe_key).ref,
-            "dataset": dataset(artifacts, dataset_key).ref,
+            "dataset": _fitting_dataset(artifacts, dataset_key, recipe).ref,
             **_suites(artifacts, recipe),
         },
         params={
@@ -223,6 +226,19 @@ def _pair(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Recipe:
     """The recipe of a pair that makes sense, with every ``auto`` resolved. Raises UserError for one that does not."""
     check_pair(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key))
     return _recipe(artifacts, recipe_key).recipe.resolved()[0]
+
+
+def _fitting_dataset(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> Artifact:
+    """The curated dataset of a pair. Raises UserError where the recipe's method learns from another kind of data."""
+    curated = dataset(artifacts, dataset_key)
+    wanted = LEARNS_FROM[recipe.method]
+    if curated.facts["form"] != wanted:
+        raise UserError(
+            f"dataset {dataset_key} holds {curated.facts['form']} data, and {recipe.method} learns from {wanted} data",
+            where=f"pair {dataset_key}|{recipe.key}",
+            remedy=f"Use a recipe of another method, or a dataset of {wanted} data.",
+        )
+    return curated
 
 
 def _suites(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
