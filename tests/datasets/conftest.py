@@ -1,24 +1,44 @@
 """Fixtures of the dataset tests: a store, uploads made of rows, and curation without Dagster."""
 
 import json
+import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import yaml
 
+from ft_assets.datasets import reading
 from ft_assets.datasets.curate import curate
+from ft_assets.datasets.engine.cache import ChunkCache
+from ft_assets.datasets.intake.chunking import chunks
+from ft_assets.datasets.intake.snapshot import take_snapshots
+from ft_assets.datasets.intake.spool import Role, spool
+from ft_assets.datasets.pipeline import Inputs, Means, curate_upload
 from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.reporting.report import DatasetReport, Exhibit
 from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
+from ft_assets.evals.suites import add_suite
 from ft_assets.identity import dataset_request
-from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.artifacts import Artifact, Artifacts, InputRef
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec
 from ft_resources.worker_context import WorkContext
 
 Row = dict[str, Any]
 WriteRows = Callable[..., Path]
+SIDES = ("train", "validation", "holdout")
+_WORDS = (
+    "harbour lantern granite willow saddle copper meadow thunder barrel velvet orchard pebble anchor candle timber "
+    "ribbon falcon marble kettle basket feather hollow ladder mirror needle oyster parcel quarry raven shovel tunnel "
+    "umbrella violin wagon yarrow zephyr acorn bridge cellar dagger ember furnace glacier hammer island jungle knuckle"
+)
 
 
 def pair(number: int, **fields: Any) -> Row:
@@ -29,6 +49,18 @@ def pair(number: int, **fields: Any) -> Row:
 def chat(*roles: str) -> Row:
     """A messages row with one turn for each role."""
     return {"messages": [{"role": role, "content": f"turn {index}"} for index, role in enumerate(roles)]}
+
+
+def prose(seed: object, words: int = 40) -> str:
+    """Words drawn by ``seed``: two seeds share no 13 words in a row."""
+    draw = random.Random(f"prose {seed}")
+    known = _WORDS.split()
+    return " ".join(draw.choice(known) for _ in range(words)).capitalize() + "."
+
+
+def told(number: int, **fields: Any) -> Row:
+    """A row long enough to be compared by 13-grams, unlike that of any other number."""
+    return {"prompt": f"Tell story {number}: {prose(('p', number), 16)}", "completion": prose(number), **fields}
 
 
 @pytest.fixture
@@ -45,7 +77,7 @@ def artifacts(store: Store) -> Artifacts:
 def write(tmp_path: Path) -> WriteRows:
     """Write rows (objects, or raw bytes for what JSON cannot say) as lines of an upload."""
 
-    def write_rows(rows: list[Row | bytes], name: str = "data.jsonl") -> Path:
+    def write_rows(rows: Sequence[Row | bytes], name: str = "data.jsonl") -> Path:
         path = tmp_path / name
         lines = [row if isinstance(row, bytes) else json.dumps(row, ensure_ascii=False).encode() for row in rows]
         path.write_bytes(b"".join(line + b"\n" for line in lines))
@@ -56,24 +88,133 @@ def write(tmp_path: Path) -> WriteRows:
 
 @pytest.fixture
 def add(store: Store) -> Callable[..., DatasetVersion]:
-    def add_file(file: Path, policy: DatasetPolicy | None = None, name: str = "facts") -> DatasetVersion:
+    def add_file(
+        file: Path | Sequence[Path], policy: DatasetPolicy | None = None, name: str = "facts", **sides: Sequence[Path]
+    ) -> DatasetVersion:
         return add_dataset_version(
-            store, file, tenant="acme", name=name, policy=policy or DatasetPolicy(), actor="tester"
+            store, file, tenant="acme", name=name, policy=policy or DatasetPolicy(), actor="tester", **sides
         )
 
     return add_file
 
 
-def run_curation(artifacts: Artifacts, key: str, scratch: Path) -> Artifact:
-    """What a worker does for ``dataset``: curate in a scratch folder of its own and publish."""
+def register_suite(store: Store, folder: Path, key: str, items: Sequence[Row]) -> InputRef:
+    """Suite ``key`` with ``items``: a question, its choices and the right one's index each."""
+    folder.mkdir()
+    (folder / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    task = {
+        "task": key.partition(".")[0],
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{question}}",
+        "doc_to_choice": "choices",
+        "doc_to_target": "answer",
+    }
+    (folder / "task.yaml").write_text(yaml.safe_dump(task))
+    return add_suite(store, folder, key, "tester").ref
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curated:
+    """What curation left in ``folder``, read for tests."""
+
+    folder: Path
+    report: DatasetReport
+    exhibits: list[Exhibit]
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        return {side: pq.read_table(self.folder / f"{side}.parquet") for side in SIDES}
+
+    @cached_property
+    def places(self) -> dict[tuple[str, int], str]:
+        """(file, row) of every kept row to its side."""
+        return {
+            (file, row): side
+            for side, table in self.tables.items()
+            for file, row in zip(table["file"].to_pylist(), table["row"].to_pylist(), strict=True)
+        }
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, int], Row]:
+        """(file, row) of every kept row to the row."""
+        return {(row["file"], row["row"]): row for table in self.tables.values() for row in table.to_pylist()}
+
+    @property
+    def bytes(self) -> dict[str, bytes]:
+        return {side: (self.folder / f"{side}.parquet").read_bytes() for side in SIDES}
+
+    def found(self, step: Any) -> dict[str, int]:
+        """Rows by reason (and subject) of the findings of ``step``."""
+        return {
+            f"{each.reason}:{each.subject}" if each.subject else each.reason: each.count
+            for each in self.report.findings(step)
+        }
+
+    def noted(self, step: Any, reason: str) -> list[tuple[str, int]]:
+        """(file, row) of the rows that a finding names."""
+        return [
+            (note.place.file, note.place.row)
+            for each in self.report.findings(step)
+            if each.reason == reason
+            for note in each.notes
+        ]
+
+
+CurateFiles = Callable[..., Curated]
+
+
+@pytest.fixture
+def curated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CurateFiles:
+    """Curate uploads in this process, without a store; ``chunk_bytes`` makes chunks of another size."""
+
+    def run(
+        files: Path | Sequence[Path] | Mapping[Role, Sequence[Path]],
+        policy: DatasetPolicy | None = None,
+        *,
+        chunk_bytes: int | None = None,
+        cache: ChunkCache | None = None,
+        processes: int = 1,
+        run_chunks: reading.RunChunks | None = None,
+        **inputs: Any,
+    ) -> Curated:
+        if chunk_bytes:
+            monkeypatch.setattr(reading, "chunks", partial(chunks, target_bytes=chunk_bytes))
+        policy = policy or DatasetPolicy()
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        if isinstance(files, Path):
+            files = [files]
+        given: Mapping[Role, Sequence[Path]] = files if isinstance(files, Mapping) else {"upload": files}
+        (folder / "in").mkdir()
+        uploads = take_snapshots(given, folder / "in")
+        spools = [
+            spool(each.path, each.name, folder / "spools", role=each.role, text=policy.text, sha256=each.sha256)
+            for each in uploads
+        ]
+        (folder / "out").mkdir()
+        (folder / "scratch").mkdir()
+        means = Means(scratch=folder / "scratch", cache=cache, processes=processes, run_chunks=run_chunks)
+        report, exhibits = curate_upload(Inputs(spools=spools, policy=policy, **inputs), folder / "out", means)
+        return Curated(folder=folder / "out", report=report, exhibits=exhibits)
+
+    return run
+
+
+def run_curation(
+    artifacts: Artifacts, key: str, scratch: Path, inputs: Mapping[str, InputRef] | None = None
+) -> Artifact:
+    """What a worker does for ``dataset``: curate in a scratch folder of its own and publish. ``inputs`` are further."""
     request = dataset_request(artifacts, key)
+    named = {**request.inputs, **(inputs or {})}
     spec = WorkSpec(
         asset=request.asset,
         store_url=artifacts.store.url,
         address=request.address,
         attempt=1,
         identity=request.identity,
-        inputs=request.inputs,
+        inputs=named,
         params=request.params,
         runtime=request.runtime,
         label=request.label,
@@ -86,7 +227,7 @@ def run_curation(artifacts: Artifacts, key: str, scratch: Path) -> Artifact:
         result.folder,
         writer="w0001",
         identity=request.identity,
-        inputs=request.inputs,
+        inputs=named,
         facts=result.facts,
         actor="tester",
     )

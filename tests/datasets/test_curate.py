@@ -1,23 +1,23 @@
-"""The work of ``dataset``: columns, counts, byte-for-byte repeatability and the two reports."""
+"""The work of ``dataset``: columns, counts, byte-for-byte repeatability, the two reports, and every kind of upload."""
 
+import csv
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.datasets import tally
-from ft_assets.datasets.curate import COLUMNS
-from ft_assets.datasets.page import row_ranges
-from ft_assets.datasets.policy import DatasetPolicy, SplitSettings
-from ft_assets.datasets.report import DatasetReport
+from ft_assets.datasets.policy import DatasetPolicy, SplitSettings, TextSettings
+from ft_assets.datasets.reporting.report import DatasetReport
 from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
+from ft_assets.datasets.writing import COLUMNS
 from ft_resources.artifacts import Artifact, Artifacts
-from ft_resources.canonical import digest
 from ft_resources.store import Store
-from tests.datasets.conftest import Row, WriteRows, chat, pair, run_curation
+from tests.datasets.conftest import SIDES, CurateFiles, Row, WriteRows, chat, pair, prose, run_curation, told
+from tests.datasets.intake.pdfs import make_pdf
 
 Add = Callable[..., DatasetVersion]
 DROP = DatasetPolicy(on_bad_row="drop", split=SplitSettings(group_by="source"))
@@ -33,67 +33,71 @@ def mixed_rows() -> list[Row | bytes]:
 
 
 @pytest.fixture
-def curated(add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path) -> Artifact:
+def made(add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path) -> Artifact:
     version = add(write(mixed_rows()), DROP)
     return run_curation(artifacts, str(version.key), tmp_path)
 
 
-def test_the_splits_are_parquet_with_the_promised_columns(curated: Artifact, tmp_path: Path) -> None:
+def test_the_splits_are_parquet_with_the_promised_columns(made: Artifact, tmp_path: Path) -> None:
     rows = []
-    for split in ("train", "validation", "holdout"):
-        table = pq.read_table(curated.path(f"{split}.parquet", tmp_path))
+    for split in SIDES:
+        table = pq.read_table(made.path(f"{split}.parquet", tmp_path))
         assert table.schema.equals(COLUMNS)
-        assert table.num_rows == curated.facts["rows"][split] > 0
+        assert table.num_rows == made.facts["rows"][split] > 0
         assert table["row"].to_pylist() == sorted(table["row"].to_pylist())
         rows += table.to_pylist()
     assert sorted(row["row"] for row in rows) == list(range(1, 202))
-    assert all(row["id"] == digest(row["messages"]) for row in rows)
+    assert all(re.fullmatch("[0-9a-f]{64}", row["id"]) for row in rows)
+    assert len({row["id"] for row in rows}) == 201
     by_row = {row["row"]: row for row in rows}
-    assert by_row[3]["messages"] == [
-        {"role": "user", "content": "What is 2?"},
-        {"role": "assistant", "content": "It is the number 2."},
+    assert [(turn["role"], turn["content"]) for turn in by_row[3]["messages"]] == [
+        ("user", "What is 2?"),
+        ("assistant", "It is the number 2."),
     ]
-    assert (by_row[3]["group"], by_row[3]["kind"]) == ("2", "sum")
+    assert (by_row[3]["group"], by_row[3]["kind"], by_row[3]["file"]) == ("2", "sum", "data.jsonl")
     assert (by_row[201]["group"], by_row[201]["kind"]) == ("talk", "")
 
 
-def test_the_facts_count_what_was_dropped_and_why(curated: Artifact) -> None:
-    assert curated.facts["rows_read"] == 205
-    assert curated.facts["dropped"] == {"duplicate": 1, "no_group": 1, "not_utf8": 1, "role_order": 1}
-    histogram = curated.facts["length_histogram"]
+def test_the_facts_count_what_was_dropped_and_why(made: Artifact) -> None:
+    assert (made.facts["form"], made.facts["rows_read"], made.facts["held"]) == ("chat", 205, [])
+    assert made.facts["dropped"] == {"duplicate": 1, "no_group": 1, "not_utf8": 1, "role_order": 1}
+    histogram = made.facts["length_histogram"]
     assert sum(histogram["counts"]) == 201
     assert len(histogram["edges"]) == len(histogram["counts"]) + 1
 
 
-def test_the_report_names_rows_and_fields_and_holds_no_text(curated: Artifact) -> None:
-    data = curated.read("report/report.json").decode()
+def test_the_report_names_rows_and_fields_and_holds_no_text(made: Artifact) -> None:
+    data = made.read("report/report.json").decode()
     report = DatasetReport.model_validate_json(data)
-    assert {(bad.row, bad.field) for bad in report.bad_rows} == {(203, ""), (204, "messages[1].role"), (205, "source")}
-    assert [(pair.row, pair.kept_row) for pair in report.duplicates] == [(202, 3)]
-    assert report.schemas == {"messages": 1, "prompt/completion": 200}
+    bad = {(note.place.row, note.detail.split(": ")[0]) for each in report.findings("read") for note in each.notes}
+    assert bad == {
+        (203, "byte 1 of the row (0xff) is not UTF-8"),
+        (204, "messages[1].role"),
+        (205, "source"),
+    }
+    (twice,) = report.findings("duplicates")
+    assert [(note.place.row, note.other and note.other.row) for note in twice.notes] == [(202, 3)]
+    assert report.forms == {"messages": 1, "prompt/completion": 201}
     assert report.unused_fields == {"id": 200}
     assert sum(numbers.kinds.get("sum", 0) for numbers in report.splits.values()) == 200
     assert "the number" not in data
-    assert report.policy == DROP
+    assert report.policy.model_copy(update={"contamination": DROP.contamination}) == DROP
 
 
-def test_curating_again_elsewhere_gives_the_same_bytes(
-    curated: Artifact, add: Add, write: WriteRows, tmp_path: Path
-) -> None:
+def test_curating_again_elsewhere_gives_the_same_bytes(made: Artifact, write: WriteRows, tmp_path: Path) -> None:
     other = Store(str(tmp_path / "elsewhere"))
     file = write(mixed_rows())
     added = add_dataset_version(other, file, tenant="acme", name="facts", policy=DROP, actor="somebody else")
     again = run_curation(Artifacts(other), str(added.key), tmp_path)
-    assert again.manifest.files == curated.manifest.files
-    assert (again.digest, again.address) == (curated.digest, curated.address)
+    assert again.manifest.files == made.manifest.files
+    assert (again.digest, again.address) == (made.digest, made.address)
 
 
-def test_the_page_shows_the_numbers_and_three_examples(curated: Artifact) -> None:
-    page = curated.read("report/report.html").decode()
-    text = re.sub(r"<[^>]+>", " ", page)
-    assert "202 (same as 3)" in text
+def test_the_page_shows_the_numbers_and_examples(made: Artifact) -> None:
+    page = made.read("report/report.html").decode()
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
     assert "stands where &#39;assistant&#39; belongs" in text
-    assert len(re.findall(r'class="example"', page)) == 3
+    assert "It is the number 2." in text
     assert "http://" not in page
     assert "https://" not in page
 
@@ -102,47 +106,127 @@ def test_the_page_escapes_everything_that_came_from_the_upload(
     add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path
 ) -> None:
     rows = [
-        {"prompt": f"{number} {NASTY}", "completion": NASTY, "kind": NASTY, NASTY: 1, "s<i>": f"{number} {NASTY}"}
+        {
+            "prompt": f"{number} {NASTY}",
+            "completion": f"{NASTY} {prose(number)}",
+            "kind": NASTY,
+            NASTY: 1,
+            "s<i>": f"{number} {NASTY}",
+        }
         for number in range(200)
     ]
     version = add(write(rows), DatasetPolicy(split=SplitSettings(group_by="s<i>")))
     page = run_curation(artifacts, str(version.key), tmp_path).read("report/report.html").decode()
-    assert "<script" not in page
+    assert "<script>alert" not in page
     assert "<b>bold" not in page
     assert "<i>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;b&gt;bold&lt;/b&gt;" in page
 
 
-def test_long_lists_are_cut_in_the_report_and_counted_in_full(
-    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tally, "LISTED_ROWS", 5)
-    rows = [*[pair(number) for number in range(150)], *[b"x"] * 7, *[pair(1)] * 9]
-    rows += [pair(number + 1000, **{f"field{number}": 1}, kind=f"kind{number}") for number in range(60)]
-    version = add(write(rows), DatasetPolicy(on_bad_row="drop"))
-    artifact = run_curation(artifacts, str(version.key), tmp_path)
-    report = json.loads(artifact.read("report/report.json"))
-    assert artifact.facts["dropped"] == {"duplicate": 9, "not_json": 7}
-    assert (len(report["bad_rows"]), len(report["duplicates"]), len(report["unused_fields"])) == (5, 5, 50)
-    assert all(numbers["kinds"] == {} for numbers in report["splits"].values())
-    assert "151–155, …" in artifact.read("report/report.html").decode()
-
-
-def test_small_splits_and_other_oddities_are_warned_about_with_advice(
+def test_files_of_every_role_are_curated_with_their_own_names_and_rows(
     add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path
 ) -> None:
-    rows = [*[pair(number) for number in range(120)], *[pair(1)] * 60]
-    version = add(write(rows), DatasetPolicy(split=SplitSettings(validation=0.03, holdout=0.2)))
+    files = [write([told(n) for n in range(100, 200)], "b.jsonl"), write([told(n) for n in range(100)], "a.jsonl")]
+    side = write([told(n) for n in range(300, 312)], "side.jsonl")
+    kept = write([told(n) for n in range(400, 413)], "kept.jsonl")
+    version = add(files, validation=[side], holdout=[kept])
     artifact = run_curation(artifacts, str(version.key), tmp_path)
-    small, repeated = artifact.facts["warnings"]
-    assert re.fullmatch(
-        r"The validation split has only \d rows?; numbers measured on so few mean little\. "
-        r"Raise split\.validation \(0\.03\) in dataset\.yaml, or add examples\.",
-        small,
+    assert artifact.facts["rows"] == {"train": 200, "validation": 12, "holdout": 13}
+    train = pq.read_table(artifact.path("train.parquet", tmp_path))
+    places = list(zip(train["file"].to_pylist(), train["row"].to_pylist(), strict=True))
+    assert places == [(name, row) for name in ("a.jsonl", "b.jsonl") for row in range(1, 101)]
+    assert pq.read_table(artifact.path("validation.parquet", tmp_path))["file"].unique().to_pylist() == ["side.jsonl"]
+    report = DatasetReport.model_validate_json(artifact.read("report/report.json"))
+    assert [(each.name, each.role, each.rows) for each in report.uploads] == [
+        ("kept.jsonl", "holdout", 13),
+        ("side.jsonl", "validation", 12),
+        ("a.jsonl", "train", 100),
+        ("b.jsonl", "train", 100),
+    ]
+
+
+def test_csv_and_parquet_give_what_the_same_rows_give_as_json_lines(
+    write: WriteRows, curated: CurateFiles, tmp_path: Path
+) -> None:
+    rows = [told(number) for number in range(150)]
+    with (tmp_path / "data.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["prompt", "completion"])
+        writer.writeheader()
+        writer.writerows(rows)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "data.parquet")
+    (tmp_path / "data.json").write_text(json.dumps(rows))
+    plain = curated(write(rows))
+    for name in ("data.csv", "data.parquet", "data.json"):
+        other = curated(tmp_path / name)
+        for side in SIDES:
+            assert other.tables[side].drop(["file"]).equals(plain.tables[side].drop(["file"]))
+
+
+def test_plain_text_and_pdf_become_pieces_with_pages_that_stay_together(curated: CurateFiles, tmp_path: Path) -> None:
+    for book in range(3):
+        chapters = [
+            f"CHAPTER {chapter}\n\n" + "\n\n".join(prose((book, chapter, part), 60) for part in range(5))
+            for chapter in range(40)
+        ]
+        (tmp_path / f"book{book}.txt").write_text("\n\n\n".join(chapters))
+    pages = ["\n".join(prose(("pdf", page, line), 10) for line in range(8)) for page in range(12)]
+    (tmp_path / "paper.pdf").write_bytes(make_pdf(pages))
+    files = [*(tmp_path / f"book{book}.txt" for book in range(3)), tmp_path / "paper.pdf"]
+    made = curated(files, DatasetPolicy(text=TextSettings(chunk_characters=600)))
+    assert made.report.form == "text"
+    assert all(row["text"] and row["messages"] == [] for row in made.rows.values())
+    assert {row["page"] for row in made.rows.values() if row["file"] == "paper.pdf"} >= {1, 12}
+    assert {row["page"] for row in made.rows.values() if row["file"] == "book0.txt"} == {0}
+    sides: dict[str, set[str]] = {}
+    for place, row in made.rows.items():
+        assert row["group"]
+        sides.setdefault(row["group"], set()).add(made.places[place])
+    assert len(sides) > 10
+    assert all(len(each) == 1 for each in sides.values())
+
+
+def test_preferences_keep_prompt_and_both_answers(write: WriteRows, curated: CurateFiles) -> None:
+    rows = [
+        {"prompt": f"Question {n}: {prose(n, 12)}", "chosen": f"Yes. {prose(('c', n), 12)}", "rejected": f"No {n}."}
+        for n in range(150)
+    ]
+    made = curated(write(rows))
+    assert made.report.form == "preference"
+    first = made.rows["data.jsonl", 1]
+    assert [turn["role"] for turn in first["messages"] + first["chosen"] + first["rejected"]] == [
+        "user",
+        "assistant",
+        "assistant",
+    ]
+    assert (first["chosen"][0]["content"], first["rejected"][0]["content"]) == (rows[0]["chosen"], "No 0.")
+
+
+def test_tool_calls_keep_their_arguments_and_the_definitions(write: WriteRows, curated: CurateFiles) -> None:
+    tools = [{"name": "weather", "description": "d", "parameters": {"type": "object", "properties": {}}}]
+    rows = []
+    for n in range(150):
+        call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": json.dumps({"city": n})}}
+        turns = [
+            {"role": "user", "content": f"Weather in city {n}? {prose(n, 14)}"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": f"{n} degrees"},
+            {"role": "assistant", "content": f"It is {n} degrees. {prose(('a', n), 14)}"},
+        ]
+        rows.append({"messages": turns, "tools": tools})
+    made = curated(write(rows))
+    assert len(made.rows) == 150
+    row = made.rows["data.jsonl", 7]
+    (call,) = json.loads(row["messages"][1]["tool_calls"])
+    assert call["function"] == {"name": "weather", "arguments": {"city": 6}}
+    assert row["messages"][2]["tool_call_id"] == "c1"
+    assert "weather" in row["tools"]
+
+
+def test_small_splits_and_other_oddities_are_warned_about_with_advice(write: WriteRows, curated: CurateFiles) -> None:
+    rows = [*[pair(number) for number in range(120)], *[pair(1)] * 60]
+    warnings = curated(write(rows), DatasetPolicy(split=SplitSettings(validation=0.03, holdout=0.2))).report.warnings
+    assert any(
+        re.match(r"The validation split has only \d rows?; numbers measured on so few mean little\.", text)
+        for text in warnings
     )
-    assert repeated.startswith("33% of the rows repeat an earlier row and were left out.")
-
-
-def test_row_numbers_are_written_as_ranges() -> None:
-    assert row_ranges([9, 3, 4, 5, 1200, 1201]) == "3–5, 9, 1,200–1,201"
-    assert row_ranges([]) == ""
+    assert any(text.startswith("33% of the rows repeat an earlier row") for text in warnings)
