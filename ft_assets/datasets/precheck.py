@@ -29,7 +29,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
             parsed = parse_lines(chunk.lines, form, ended=chunk.ended)
             rows += reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
             if len(different) < MIN_EXAMPLES:
-                different.update(key.as_py() for key in content_keys(parsed.examples)[: 100 * MIN_EXAMPLES])
+                different.update(content_keys(parsed.examples).unique()[:MIN_EXAMPLES].to_pylist())
         reading.uploads.append(
             Upload(
                 name=spool.name, role=ROLES[spool.role], size=spool.source_size, sha256=spool.source_sha256, rows=rows
