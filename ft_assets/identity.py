@@ -7,6 +7,7 @@ which finds it or raises ``MissingInput`` with the asset to materialize. Nothing
 from typing import Any
 
 from ft_assets.datasets.policy import policy_of
+from ft_assets.datasets.review import require_approved
 from ft_assets.datasets.screening.classifiers import get_classifier
 from ft_assets.evals.suites import get_suite
 from ft_assets.keys import SHARED, DatasetKey, RecipeKey, check_pair, line_of
@@ -53,7 +54,7 @@ def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
     inputs = {f"suite:{key}": get_suite(artifacts.store, key) for key in (() if suites == "all" else suites)}
     if policy.toxicity:
         inputs["classifier"] = get_classifier(artifacts.store, policy.toxicity.classifier)
-    inputs.update({f"mix:{each.dataset}": dataset(artifacts, each.dataset).ref for each in policy.mix})
+    inputs.update({f"mix:{each.dataset}": approved_dataset(artifacts, each.dataset).ref for each in policy.mix})
     return WorkRequest(
         asset="dataset",
         tenant=DatasetKey.parse(dataset_key).tenant,
@@ -65,7 +66,15 @@ def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
 
 
 def dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
+    """The curated version as it is, for those who show it; what makes something of it asks ``approved_dataset``."""
     return _require(artifacts, dataset_request(artifacts, dataset_key))
+
+
+def approved_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
+    """The curated version, to be used. Raises HeldForReview where a person must look at it first, and has not."""
+    curated = dataset(artifacts, dataset_key)
+    require_approved(artifacts, curated, dataset_key)
+    return curated
 
 
 def base_model_request(artifacts: Artifacts, recipe_key: str) -> WorkRequest:
@@ -229,8 +238,9 @@ def _pair(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Recipe:
 
 
 def _fitting_dataset(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> Artifact:
-    """The curated dataset of a pair. Raises UserError where the recipe's method learns from another kind of data."""
-    curated = dataset(artifacts, dataset_key)
+    """The curated dataset of a pair. Raises UserError where the recipe's method learns from another kind of data, and
+    HeldForReview where the version may not be used yet."""
+    curated = approved_dataset(artifacts, dataset_key)
     wanted = LEARNS_FROM[recipe.method]
     if curated.facts["form"] != wanted:
         raise UserError(

@@ -15,7 +15,7 @@ SHARED = "shared"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetKey:
-    """``tenant.name.vN``."""
+    """``tenant.name.vN``; the tenant ``shared`` holds versions that every tenant may mix into its own."""
 
     tenant: str
     name: str
@@ -28,12 +28,6 @@ class DatasetKey:
     def parse(cls, text: str) -> "DatasetKey":
         """The key in ``text``. Raises UserError that says which part is wrong."""
         parts = _split(text, "dataset", "tenant.name.vN", allowed=(3,))
-        if parts[0] == SHARED:
-            raise UserError(
-                "'shared' is not a tenant",
-                where=f"dataset key {text!r}",
-                remedy="Put your tenant's name first.",
-            )
         return cls(tenant=parts[0], name=parts[1], version=int(parts[2][1:]))
 
 
@@ -58,6 +52,12 @@ class RecipeKey:
         """The key in ``text``. Raises UserError that says which part is wrong."""
         parts = _split(text, "recipe", "name.vN or tenant.name.vN", allowed=(2, 3))
         tenant = parts[0] if len(parts) == 3 else ""
+        if tenant == SHARED:
+            raise UserError(
+                f"{SHARED!r} is not a tenant",
+                where=f"recipe key {text!r}",
+                remedy="Put your tenant's name first; a shared recipe is name.vN.",
+            )
         return cls(tenant=tenant, name=parts[-2], version=int(parts[-1][1:]))
 
 
@@ -84,7 +84,13 @@ def line_of(dataset: DatasetKey, recipe: RecipeKey) -> str:
 
 
 def check_pair(dataset: DatasetKey, recipe: RecipeKey) -> None:
-    """Refuse a dataset and a recipe that belong to different tenants."""
+    """Refuse a dataset that belongs to no tenant, and one that belongs to another tenant than the recipe."""
+    if dataset.tenant == SHARED:
+        raise UserError(
+            f"an adapter belongs to a tenant, and dataset {dataset} to all of them",
+            where=f"pair {dataset}|{recipe}",
+            remedy="Add the data as a version of your tenant's own, or name it under `mix` in a dataset.yaml.",
+        )
     if recipe.tenant and recipe.tenant != dataset.tenant:
         raise UserError(
             f"recipe {recipe} belongs to tenant {recipe.tenant!r} and dataset {dataset} to {dataset.tenant!r}",
@@ -105,12 +111,6 @@ def _split(text: str, kind: str, form: str, allowed: tuple[int, ...]) -> list[st
                 where=where,
                 remedy="Between the dots use 1 to 40 lower-case letters, digits and inner hyphens.",
             )
-    if len(parts) == 3 and parts[0] == SHARED:
-        raise UserError(
-            f"{SHARED!r} is not a tenant",
-            where=where,
-            remedy="Put your tenant's name first; a shared recipe is name.vN.",
-        )
     if not _VERSION.fullmatch(parts[-1]):
         raise UserError(f"{parts[-1]!r} is not a version", where=where, remedy="End the key with .v1, .v2 and so on.")
     return parts

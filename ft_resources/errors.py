@@ -1,5 +1,7 @@
 """The one exception family for problems that a user can fix."""
 
+from collections.abc import Sequence
+
 
 class UserError(Exception):
     """Something the user can put right: what is wrong, where, and what to do about it.
@@ -44,6 +46,22 @@ class MissingInput(UserError):
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         return (type(self), (self.asset, self.partition))
+
+
+class HeldForReview(UserError):
+    """A dataset version waits for a person; ``dataset`` is its key, ``reasons`` are sentences that say why."""
+
+    def __init__(self, dataset: str, reasons: Sequence[str]) -> None:
+        self.dataset, self.reasons = dataset, tuple(reasons)
+        super().__init__(
+            f"{dataset} is held until a person has looked at it: {' '.join(self.reasons)}",
+            where=f"dataset {dataset}",
+            remedy=f"Look at it with `ft dataset report {dataset}`; then approve it with "
+            f'`ft dataset approve {dataset} --note "why it may be used"`, or add a corrected version.',
+        )
+
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:
+        return (type(self), (self.dataset, self.reasons))
 
 
 class CorruptArtifact(UserError):

@@ -51,7 +51,7 @@ def test_raw_dataset_verifies_and_shows_what_was_uploaded(add: Add, write: Write
         ("Acme.facts.v1", "'Acme' cannot be part of a dataset key"),
         ("acme.fa|cts.v1", "'fa|cts' cannot be part of a dataset key"),
         ("acme.facts", "a dataset key has the form tenant.name.vN"),
-        ("shared.facts.v1", "'shared' is not a tenant"),
+        ("shared.facts.v1", "there is no dataset version 'shared.facts.v1'"),
     ],
 )
 def test_raw_dataset_refuses_a_key_that_the_ui_let_in(store: Store, key: str, message: str) -> None:
