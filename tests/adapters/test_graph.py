@@ -67,7 +67,7 @@ def project(world: World) -> World:
         (world.folder / f"{key}.yaml").write_text(yaml.safe_dump(recipe))
         register_recipe(world.store, world.folder / f"{key}.yaml", actor="test")
     artifacts = world.artifacts
-    leave(world, identity.dataset_request(artifacts, DATASET), {"train.parquet": b"-"})
+    leave(world, identity.dataset_request(artifacts, DATASET), {"train.parquet": b"-"}, form="chat", held=[])
     base = identity.base_model_request(artifacts, "tiny.v1")
     pin = {"source": base.params["lock"]["source"], "revision": base.params["lock"]["revision"]}
     tokenizer = {"tokenizer_digest": "t", "template_digest": "c"}
