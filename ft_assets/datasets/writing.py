@@ -190,7 +190,8 @@ class _Writer:
 
     def _flush(self, rows: int) -> None:
         table = pa.Table.from_batches(self._waiting, schema=COLUMNS)
-        self._writer.write_table(table.slice(0, rows), row_group_size=_ROW_GROUP)
+        # In one piece: Parquet's pages end where the pieces of a column do.
+        self._writer.write_table(table.slice(0, rows).combine_chunks(), row_group_size=_ROW_GROUP)
         self._waiting = table.slice(rows).to_batches()
         self._rows -= rows
 
