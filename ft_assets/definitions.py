@@ -6,6 +6,7 @@ from ft_assets.adapters.assets import adapter
 from ft_assets.base_models.assets import base_model, baseline_report
 from ft_assets.checkpoints.assets import checkpoint
 from ft_assets.datasets.assets import dataset, raw_dataset
+from ft_assets.datasets.checks import dataset_review
 from ft_assets.evals.assets import eval_report
 from ft_assets.evals.checks import eval_gates
 from ft_assets.packs.assets import token_pack
@@ -30,7 +31,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             eval_report,
             adapter,
         ],
-        asset_checks=[pack_doctor, eval_gates],
+        asset_checks=[dataset_review, pack_doctor, eval_gates],
         jobs=all_jobs,
         sensors=[submissions_sensor, retraining_sensor, base_revision_sensor],
         resources={"store": StoreResource(url=store_url), "launcher": LauncherResource(), "hub": HubResource()},

@@ -10,10 +10,18 @@ pair_partitions = dg.MultiPartitionsDefinition({"dataset": dataset_partitions, "
 
 
 def pair_check(asset: str, name: str, description: str) -> dg.AssetCheckSpec:
-    """A blocking check with one verdict per pair; without partitions one verdict would stand for all of them."""
+    """A blocking check with one verdict per pair."""
+    return _check(asset, name, description, pair_partitions)
+
+
+def dataset_check(asset: str, name: str, description: str) -> dg.AssetCheckSpec:
+    """A blocking check with one verdict per dataset version."""
+    return _check(asset, name, description, dataset_partitions)
+
+
+def _check(asset: str, name: str, description: str, partitions: dg.PartitionsDefinition) -> dg.AssetCheckSpec:
+    """Without partitions one verdict would stand for all of them."""
     with warnings.catch_warnings():
         # Partitions of checks are a preview API, used here and nowhere else.
         warnings.simplefilter("ignore", dg.PreviewWarning)
-        return dg.AssetCheckSpec(
-            name, asset=asset, description=description, blocking=True, partitions_def=pair_partitions
-        )
+        return dg.AssetCheckSpec(name, asset=asset, description=description, blocking=True, partitions_def=partitions)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ft_resources.store import Store
 
 EXIT_CODES = {"accepted": 0, "failed": 1, "rejected": 3, "cancelled": 130}
+HELD = 4
 
 Dataset = Annotated[
     str,
@@ -24,10 +25,15 @@ Policy = Annotated[Path | None, typer.Option(help=f"For a file: {POLICY_HELP}")]
 
 
 def run(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None) -> None:
-    """Fine-tune and watch. Exit code: 0 accepted, 3 rejected by a gate, 1 failed, 2 a mistake, 130 cancelled."""
+    """Fine-tune and watch.
+
+    Exit code: 0 accepted, 3 rejected by a gate, 1 failed, 2 a mistake, 4 held for review, 130 cancelled.
+    """
     from ft_assets.cli.live import LiveView, print_outcome
+    from ft_assets.cli.output import note, print_error
     from ft_assets.submissions.record import SubmissionStatus, find_outcome, finish
     from ft_assets.submissions.run import drive
+    from ft_resources.errors import HeldForReview
 
     store = open_store()
     submission = ask(store, dataset, recipe, name, policy, driver="caller")
@@ -35,6 +41,10 @@ def run(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None
     try:
         with LiveView(store, submission):
             outcome: SubmissionOutcome | None = drive(store, instance, submission)
+    except HeldForReview as error:
+        print_error(error)
+        note(f"once it is approved, go on with: ft run {submission.dataset} {submission.recipe}")
+        raise typer.Exit(HELD) from error
     except KeyboardInterrupt:
         # The interrupted op has stopped its worker.
         outcome = find_outcome(store, submission) or finish(

@@ -17,6 +17,7 @@ STYLES = {
     "failed": "red",
     "cancelled": "dim",
     "preempted": "magenta",
+    "held": "magenta",
     "queued": "dim",
 }
 

@@ -8,7 +8,7 @@ from ft_assets.checkpoints.sampler import Order
 from ft_assets.keys import DatasetKey
 from ft_assets.recipes.register import get_recipe
 from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import MissingInput
+from ft_resources.errors import HeldForReview, MissingInput
 
 # English text in common tokenizers; without the pack nothing better is known.
 BYTES_PER_TOKEN = 4
@@ -64,13 +64,13 @@ def _sizes(artifacts: Artifacts, dataset_key: str, recipe_key: str, max_length: 
     try:
         facts = identity.token_pack(artifacts, dataset_key, recipe_key).facts
         return facts["tokens"], facts["windows"], "counted in the token pack"
-    except MissingInput:
+    except (MissingInput, HeldForReview):
         pass
     tokens = raw.facts["bytes"] / BYTES_PER_TOKEN
     try:
         rows = identity.dataset(artifacts, dataset_key).facts["rows"]
         share, source = rows["train"] / sum(rows.values()), "the upload's bytes and the share of rows to train on"
-    except MissingInput:
+    except (MissingInput, HeldForReview):
         split = raw.manifest.identity["params"]["policy"]["split"]
         share, source = 1 - split["validation"] - split["holdout"], "the upload's bytes and the policy's split"
     tokens = max(1, round(tokens * share))

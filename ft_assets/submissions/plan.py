@@ -29,12 +29,14 @@ class RunState(StrEnum):
 class Present:
     """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection.
 
+    ``held`` says why a person must look at the dataset first; nothing is launched until somebody approves it.
     ``problem`` says what of it cannot be read; nothing can be launched then.
     """
 
     done: frozenset[Stage]
     adapter: str = ""
     rejection: str = ""
+    held: str = ""
     problem: str = ""
 
 
@@ -101,9 +103,12 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
         state = item.runs.get(stage, RunState.NONE)
         if state is RunState.CANCELLED:
             return [Finish(submission=submission, status=SubmissionStatus.CANCELLED, reason=f"{stage} was cancelled")]
-        if state is RunState.FAILED or (state is RunState.SUCCEEDED and stage not in present.done):
+        # What was made stands, whatever became of the run: that of a held dataset ends with a failed check.
+        if state in (RunState.FAILED, RunState.SUCCEEDED) and stage not in present.done:
             reason = f"{stage} failed; open its run in the UI, or: ft logs {submission.id}"
             return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=reason)]
+    if present.held:
+        return []
     prepare = [stage for stage in (Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE) if stage not in present.done]
     wanted = prepare or [Stage.TRAIN_PAIR]
     return [

@@ -7,17 +7,27 @@ from ft_assets.adapters.export import rejection_reason
 from ft_assets.submissions.plan import Present, Stage
 from ft_assets.submissions.record import Submission
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import MissingInput
+from ft_resources.errors import HeldForReview, MissingInput
 
 
 def present(artifacts: Artifacts, submission: Submission) -> Present:
-    """Which stages are done, the adapter's address, or the reason of a rejection."""
+    """Which stages are done, why the dataset is held, the adapter's address, or the reason of a rejection."""
     dataset, recipe = submission.dataset, submission.recipe
-    done = set()
-    if _exists(lambda: identity.dataset(artifacts, dataset)):
+    done, held = set(), ""
+    try:
+        identity.approved_dataset(artifacts, dataset)
         done.add(Stage.PREPARE_DATASET)
+    except HeldForReview as error:
+        held = error.what
+        # It is curated, unless what is held is a dataset that it mixes in.
+        if error.dataset == dataset:
+            done.add(Stage.PREPARE_DATASET)
+    except MissingInput:
+        pass
     if _exists(lambda: identity.baseline_report(artifacts, recipe)):
         done.add(Stage.PREPARE_RECIPE)
+    if held:
+        return Present(done=frozenset(done), held=held)
     if len(done) < 2:
         return Present(done=frozenset(done))
     try:

@@ -15,7 +15,7 @@ from ft_assets.submissions.run import register_partitions
 from ft_assets.submissions.status import tenants
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.attempts import attempts_at
-from ft_resources.errors import MissingInput, UserError
+from ft_resources.errors import HeldForReview, MissingInput, UserError
 from ft_resources.store import Store
 from ft_resources.tracking import Mirror, start_from_spec
 
@@ -115,7 +115,7 @@ def known_artifacts(store: Store, problems: list[str]) -> Iterator[Known]:
         for asset, find in finders.items():
             try:
                 artifact = find(artifacts, *keys)
-            except MissingInput:
+            except (MissingInput, HeldForReview):
                 continue
             except UserError as error:
                 problems.append(f"{asset} of {'|'.join(keys)}: {error}")

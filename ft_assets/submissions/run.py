@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from ft_assets import tags
+from ft_assets import identity, tags
 from ft_assets.cli.environment import prepare_environment
 from ft_assets.submissions.plan import Finish, Launch, RunState, Stage, Wanted, plan
 from ft_assets.submissions.present import present
@@ -56,6 +56,8 @@ def fine_tune(
 
     Raises:
         UserError: for anything wrong with the dataset, the policy, the recipe or the pair, before any work.
+        HeldForReview: where a person must look at the dataset first. The submission stays open: call this again with
+            the same keys after ``ft dataset approve``.
     """
     if instance is None:
         prepare_environment()
@@ -83,20 +85,29 @@ def drive(
     *,
     on_launch: Callable[[Launch], None] | None = None,
 ) -> SubmissionOutcome:
-    """Run the submission's jobs in this process, one after the other, until it has ended."""
+    """Run the submission's jobs in this process, one after the other, until it has ended.
+
+    Raises HeldForReview, and leaves the submission open, where a person must look at the dataset first.
+    """
     register_partitions(instance, dataset=submission.dataset, recipe=submission.recipe)
     runs: dict[Stage, RunState] = {}
     artifacts = Artifacts(store)
     while (outcome := find_outcome(store, submission)) is None:
         shown = as_dagster_shows(instance, submission, present(artifacts, submission))
         wanted = Wanted(submission=submission, present=shown, runs=runs)
-        for action in plan([wanted]):
-            if isinstance(action, Finish):
-                finish(store, submission, action.status, adapter=action.adapter, reason=action.reason)
-            else:
-                if on_launch:
-                    on_launch(action)
-                runs[action.stage] = _execute(store, instance, action)
+        actions = plan([wanted])
+        if not actions:
+            # No run is active here, so only a held dataset can be waited for; in the foreground nobody waits for days.
+            identity.approved_dataset(artifacts, submission.dataset)
+            continue
+        # One at a time: what it gives may say that the others are not wanted.
+        action = actions[0]
+        if isinstance(action, Finish):
+            finish(store, submission, action.status, adapter=action.adapter, reason=action.reason)
+        else:
+            if on_launch:
+                on_launch(action)
+            runs[action.stage] = _execute(store, instance, action)
     return outcome
 
 

@@ -11,7 +11,7 @@ from ft_assets import identity
 from ft_assets.submissions.record import Submission, SubmissionOutcome, all_submissions, find_outcome
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, Ending, attempts_at
-from ft_resources.errors import MissingInput, UserError
+from ft_resources.errors import HeldForReview, MissingInput, UserError
 from ft_resources.execution import LEASE_S
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
@@ -25,6 +25,7 @@ class State(StrEnum):
     PREPARING = "preparing"
     TRAINING = "training"
     EVALUATING = "evaluating"
+    HELD = "held"
     PREEMPTED = "preempted"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -87,10 +88,17 @@ class Status:
     detail: str = ""
 
 
-def derive(submission: Submission, outcome: SubmissionOutcome | None, works: Sequence[Work], *, now: float) -> Status:
-    """The status that follows from the records; ``now`` in seconds since the epoch. Pure."""
+def derive(
+    submission: Submission, outcome: SubmissionOutcome | None, works: Sequence[Work], *, now: float, held: str = ""
+) -> Status:
+    """The status that follows from the records; ``now`` in seconds since the epoch. Pure.
+
+    ``held`` says why a person must look at the dataset first, and how to go on.
+    """
     if outcome is not None:
         return _status(submission, State(outcome.status), adapter=outcome.adapter, detail=outcome.reason)
+    if held:
+        return _status(submission, State.HELD, detail=held)
     asked = datetime.fromisoformat(submission.created_at).timestamp()
     open_works = [work for work in works if not work.done]
     for work in reversed(open_works):
@@ -169,7 +177,7 @@ def read_works(store: Store, submission: Submission) -> tuple[Work, ...]:
 def _read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkRequest]) -> Work:
     try:
         address = request().address
-    except MissingInput:
+    except (MissingInput, HeldForReview):
         return Work(asset=asset)
     attempts = attempts_at(artifacts.store, address)
     done = artifacts.find(address) is not None
@@ -199,9 +207,21 @@ def status_of(store: Store, submission: Submission) -> Status:
     outcome = find_outcome(store, submission)
     try:
         works = () if outcome else read_works(store, submission)
+        held = "" if outcome else _held(store, submission)
     except UserError as error:
         return _status(submission, State.FAILED, detail=str(error))
-    return derive(submission, outcome, works, now=time.time())
+    return derive(submission, outcome, works, now=time.time(), held=held)
+
+
+def _held(store: Store, submission: Submission) -> str:
+    """Why the submission waits for a person, and what that person can do; nothing where it does not."""
+    try:
+        identity.approved_dataset(Artifacts(store), submission.dataset)
+    except HeldForReview as error:
+        return f"{error.what} {error.remedy}"
+    except MissingInput:
+        pass
+    return ""
 
 
 def tenants(store: Store) -> list[str]:

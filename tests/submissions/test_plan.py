@@ -83,16 +83,31 @@ def test_a_cancelled_run_cancels_the_submission() -> None:
     assert action.status is SubmissionStatus.CANCELLED
 
 
+def test_a_held_dataset_launches_nothing_fails_nothing_and_goes_on_after_approval() -> None:
+    held = {"prepare_dataset": RunState.FAILED}
+    assert step(Present(done=frozenset({Stage.PREPARE_DATASET}), held="look"), **held) == []
+    assert step(Present(done=BOTH, held="look"), **held, prepare_recipe=RunState.SUCCEEDED) == []
+    actions = step(Present(done=BOTH), **held, prepare_recipe=RunState.SUCCEEDED)
+    assert [a.stage for a in actions if isinstance(a, Launch)] == [Stage.TRAIN_PAIR]
+
+
+def test_what_fails_beside_a_held_dataset_still_fails_the_submission() -> None:
+    (action,) = step(Present(done=frozenset({Stage.PREPARE_DATASET}), held="look"), prepare_recipe=RunState.FAILED)
+    assert isinstance(action, Finish)
+    assert action.status is SubmissionStatus.FAILED
+
+
 @given(
     done=st.frozensets(st.sampled_from([Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE])),
     runs=st.dictionaries(st.sampled_from(list(Stage)), st.sampled_from(list(RunState))),
     adapter=st.sampled_from(["", "a/adapter/f"]),
     rejection=st.sampled_from(["", "gate"]),
+    held=st.sampled_from(["", "look"]),
 )
 def test_a_stage_is_launched_only_once_and_never_before_its_inputs(
-    done: frozenset[Stage], runs: dict[Stage, RunState], adapter: str, rejection: str
+    done: frozenset[Stage], runs: dict[Stage, RunState], adapter: str, rejection: str, held: str
 ) -> None:
-    present = Present(done=done, adapter=adapter, rejection=rejection)
+    present = Present(done=done, adapter=adapter, rejection=rejection, held=held)
     actions = plan([Wanted(submission=SUBMISSION, present=present, runs=runs)])
     launched = [a.stage for a in actions if isinstance(a, Launch)]
     finished = [a for a in actions if isinstance(a, Finish)]
@@ -102,6 +117,7 @@ def test_a_stage_is_launched_only_once_and_never_before_its_inputs(
     if Stage.TRAIN_PAIR in launched:
         assert done == BOTH
     assert all(bool(a.adapter) == (a.status is SubmissionStatus.ACCEPTED) for a in finished)
+    assert not (held and launched)
     # Nothing to launch, nothing ended: then something must be running, or the submission would hang.
-    if not actions:
+    if not actions and not held:
         assert RunState.ACTIVE in runs.values()

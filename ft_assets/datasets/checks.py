@@ -1,0 +1,58 @@
+"""The state of a curated version as a blocking asset check of its partition.
+
+It shows why a version is held and stops the run; what keeps a held version from being used is ``identity``, which
+asks for the approval wherever something is made of the version.
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from ft_assets.datasets.review import Review, review_of
+from ft_assets.partitions import dataset_check
+from ft_resources.dagster_resources import StoreResource
+from ft_resources.errors import HeldForReview, MissingInput
+
+REVIEW = "review"
+_DESCRIPTION = "The version may be used: nothing holds it, or a person has looked at it and approved it."
+
+
+@dg.multi_asset_check(specs=[dataset_check("dataset", REVIEW, _DESCRIPTION)])
+def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
+    """Reads the reasons that curation left and the approval, if there is one; what is not there fails."""
+    try:
+        yield verdict(review_of(store.artifacts, context.partition_key), context.partition_key)
+    except (MissingInput, HeldForReview) as error:
+        yield _result(passed=False, description=error.what)
+
+
+def verdict(review: Review, dataset_key: str) -> dg.AssetCheckResult:
+    """The check's result: reasons where the version is held, who let it through where somebody did."""
+    metadata: dict[str, dg.MetadataValue] = {"state": dg.MetadataValue.text(review.state)}
+    if review.reasons:
+        metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {reason}" for reason in review.reasons))
+    if review.record:
+        metadata |= {
+            "approved_by": dg.MetadataValue.text(review.record.actor),
+            "approved_at": dg.MetadataValue.text(review.record.at),
+            "note": dg.MetadataValue.text(review.record.note),
+        }
+        description = f"approved by {review.record.actor}: {review.record.note}"
+    elif review.reasons:
+        description = f"held: {' '.join(review.reasons)} Go on with: ft dataset approve {dataset_key} --note TEXT"
+    else:
+        description = "accepted"
+    return _result(passed=review.state != "held", description=description, metadata=metadata)
+
+
+def _result(
+    *, passed: bool, description: str, metadata: dict[str, dg.MetadataValue] | None = None
+) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key="dataset",
+        check_name=REVIEW,
+        passed=passed,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=description,
+        metadata=metadata or {},
+    )
