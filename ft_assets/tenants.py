@@ -7,7 +7,10 @@ from pydantic import Field
 
 from ft_assets.keys import RecipeKey, check_part
 from ft_assets.recipes.models import Settings
-from ft_assets.recipes.strict import parse_strict, parse_yaml
+from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
+from ft_resources.errors import BadRecipe
+
+DEFAULT_TIER = "default"
 
 
 class Subscription(Settings):
@@ -17,9 +20,18 @@ class Subscription(Settings):
     recipe: str = Field(description="Recipe key; where its base moved, the successor is used.")
 
 
+class Tier(Settings):
+    """What tenants of a tier may ask for."""
+
+    max_examples: int | None = Field(
+        default=1_000_000, ge=1, description="Rows that one dataset version may have; null for no limit."
+    )
+
+
 class Tenant(Settings):
     """One tenant's settings."""
 
+    tier: str = Field(default=DEFAULT_TIER, description="A tier of this file; `default` needs not be in it.")
     subscriptions: tuple[Subscription, ...] = Field(default=(), description="Lines to retrain by themselves.")
 
 
@@ -30,16 +42,31 @@ class TenantsFile(Settings):
     retrainings_per_day: int = Field(
         default=20, ge=0, description="How many trainings the sensors may submit a day (UTC), all tenants together."
     )
+    tiers: dict[str, Tier] = Field(default_factory=dict, description="Limits by tier name.")
+
+    def tier_of(self, tenant: str) -> Tier:
+        """The tier of a tenant; the default one's where the file does not name the tenant."""
+        name = self.tenants[tenant].tier if tenant in self.tenants else DEFAULT_TIER
+        return self.tiers[name] if name in self.tiers else Tier()
 
 
 def load_tenants(path: Path | None = None) -> TenantsFile:
-    """The tenants file; without one there are no subscriptions. Raises UserError for a file that means nothing."""
+    """The tenants file; without one there are no subscriptions, and the default limits.
+
+    Raises UserError for a file that means nothing.
+    """
     path = path or Path(os.environ.get("FT_TENANTS", "tenants.yaml"))
     if not path.exists():
         return TenantsFile()
     loaded = parse_strict(TenantsFile, parse_yaml(path.read_text(encoding="utf-8"), str(path)), str(path))
     for name, tenant in loaded.tenants.items():
         check_part(name, "tenant name")
+        if tenant.tier != DEFAULT_TIER and tenant.tier not in loaded.tiers:
+            raise BadRecipe(
+                f"there is no tier {tenant.tier!r}: {nearest(tenant.tier, [DEFAULT_TIER, *loaded.tiers])}",
+                where=f"{path}: tenants.{name}.tier",
+                remedy="Name a tier of this file, or add it under `tiers`.",
+            )
         for subscription in tenant.subscriptions:
             check_part(subscription.dataset, "dataset name")
             RecipeKey.parse(subscription.recipe)

@@ -7,6 +7,7 @@ from pathlib import Path
 from ft_assets.datasets.intake.hub import PREFIX, OpenSplit, fetch_split
 from ft_assets.datasets.policy import DatasetPolicy, load_policy
 from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
+from ft_assets.tenants import load_tenants
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -25,13 +26,15 @@ def add_dataset(
     """Add ``source`` (files, or splits as ``hub:org/name@revision#split``; one or several) as a version of ``name``.
 
     ``validation`` and ``holdout`` are sources of rows that the tenant sets aside. ``name`` is ``tenant.name``. The
-    default policy is used where ``policy`` names no file. Raises UserError; nothing is stored then.
+    default policy is used where ``policy`` names no file. The tenant's tier limits the number of examples. Raises
+    UserError; nothing is stored then.
     """
     tenant, dot, short = name.partition(".")
     if not dot or not short:
         raise UserError(
             f"{name!r} is not a dataset name", where="name", remedy="Write it as tenant.name, such as acme.support."
         )
+    max_examples = load_tenants().tier_of(tenant).max_examples
     settled = load_policy(_read_text(policy), str(policy)) if policy else DatasetPolicy()
     with tempfile.TemporaryDirectory(prefix="ft-add-") as scratch:
 
@@ -52,6 +55,7 @@ def add_dataset(
             actor=actor,
             validation=local(validation),
             holdout=local(holdout),
+            max_examples=max_examples,
         )
 
 

@@ -40,12 +40,13 @@ def add_dataset_version(
     actor: str,
     validation: Sequence[Path] = (),
     holdout: Sequence[Path] = (),
+    max_examples: int | None = None,
 ) -> DatasetVersion:
     """Store ``files`` untouched, with their policy, as the next version of ``tenant.name``.
 
     ``validation`` and ``holdout`` are files of rows that the tenant sets aside. The rows of several files follow one
-    another in the order of the files' names. Everything is checked before anything is written: a refused upload leaves
-    the store as it was.
+    another in the order of the files' names. ``max_examples`` is how many rows they may have together, None for any
+    number. Everything is checked before anything is written: a refused upload leaves the store as it was.
 
     Raises:
         BadData: a file, or one of its rows, cannot be used (file, row, field and remedy are named).
@@ -70,6 +71,12 @@ def add_dataset_version(
         if found is not None:
             return DatasetVersion(key=key, address=found, created=False)
         rows = _check_rows(uploads, policy, Path(scratch))
+        if max_examples is not None and rows > max_examples:
+            raise BadData(
+                f"{rows:,} examples are more than the {max_examples:,} that {tenant} may have in one dataset version",
+                where=f"{tenant}.{name}",
+                remedy="Upload fewer examples, or have the tenant moved to a larger tier in tenants.yaml.",
+            )
         artifact = _publish(store, folder, tenant, uploads, settled, rows, actor)
     return _claim(store, first, artifact, content, actor)
 

@@ -1,0 +1,58 @@
+"""The tenants file: tiers and their limits."""
+
+from pathlib import Path
+
+import pytest
+
+from ft_assets.tenants import load_tenants
+from ft_resources.errors import UserError
+
+TIERS = """
+tiers:
+  trial: {max_examples: 5000}
+  large: {max_examples: null}
+tenants:
+  acme: {tier: trial}
+  globex: {tier: large}
+  umbrella: {}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "tenants.yaml"
+    path.write_text(text)
+    return path
+
+
+def limits(path: Path, *tenants: str) -> list[int | None]:
+    return [load_tenants(path).tier_of(tenant).max_examples for tenant in tenants]
+
+
+def test_every_tenant_has_the_limit_of_its_tier(tmp_path: Path) -> None:
+    path = write(tmp_path, TIERS)
+    assert limits(path, "acme", "globex", "umbrella", "unnamed") == [5000, None, 1_000_000, 1_000_000]
+
+
+def test_without_a_file_there_is_the_default_tier(tmp_path: Path) -> None:
+    assert limits(tmp_path / "none.yaml", "acme") == [1_000_000]
+
+
+def test_the_default_tier_can_be_changed_for_all_who_name_none(tmp_path: Path) -> None:
+    path = write(tmp_path, "tiers: {default: {max_examples: 7}}\ntenants: {acme: {}}\n")
+    assert limits(path, "acme", "unnamed") == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TIERS.replace("tier: trial", "tier: trail"), "there is no tier 'trail': did you mean 'trial'?"),
+        (TIERS.replace("5000", "0"), "max_examples"),
+        (TIERS.replace("5000", "many"), "max_examples"),
+        (TIERS.replace("max_examples: 5000", "max_example: 5000"), "did you mean 'max_examples'?"),
+    ],
+)
+def test_a_tier_that_means_nothing_is_refused_by_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        load_tenants(write(tmp_path, text))
+    assert message in str(error.value)
+    assert "tenants.yaml" in error.value.where
