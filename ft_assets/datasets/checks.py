@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import dagster as dg
 
 from ft_assets.datasets.review import Review, review_of
-from ft_assets.partitions import dataset_check
+from ft_assets.partitions import dataset_check, dataset_partitions
+from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import HeldForReview, MissingInput
 
@@ -24,6 +25,25 @@ def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource)
         yield verdict(review_of(store.artifacts, context.partition_key), context.partition_key)
     except (MissingInput, HeldForReview) as error:
         yield _result(passed=False, description=error.what)
+
+
+def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> None:
+    """Show in Dagster how the version stands now; otherwise the check would stay red until its next run."""
+    if not instance.has_dynamic_partition(dataset_partitions.name or "", dataset_key):
+        return
+    result = verdict(review_of(artifacts, dataset_key), dataset_key)
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey("dataset"),
+            check_name=REVIEW,
+            passed=result.passed,
+            metadata=result.metadata,
+            severity=result.severity,
+            description=result.description,
+            blocking=True,
+            partition=dataset_key,
+        )
+    )
 
 
 def verdict(review: Review, dataset_key: str) -> dg.AssetCheckResult:

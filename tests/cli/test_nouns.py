@@ -13,6 +13,8 @@ from ft_assets.cli.environment import prepare_environment
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.e2e.project import SUITE, Project
 
+ENVIRONMENT = ("DAGSTER_HOME", "FT_STATE", "FT_STORE", "FT_TENANTS")
+
 
 def test_adding_the_same_file_twice_gives_the_same_version(
     project: Project, ft: Ft, instance: dg.DagsterInstance
@@ -103,7 +105,7 @@ def test_a_file_without_a_name_is_told_to_take_one(project: Project, ft: Ft, pai
 
 
 def test_state_is_kept_below_the_nearest_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DAGSTER_HOME", "FT_STATE", "FT_STORE"):
+    for name in ENVIRONMENT:
         # Set first, so that what is set below is undone after the test.
         monkeypatch.setenv(name, "x")
         monkeypatch.delenv(name)
@@ -115,6 +117,7 @@ def test_state_is_kept_below_the_nearest_project(tmp_path: Path, monkeypatch: py
     assert os.environ["DAGSTER_HOME"] == str(tmp_path / "project")
     assert os.environ["FT_STATE"] == str(tmp_path / "project" / ".ft" / "dagster")
     assert os.environ["FT_STORE"] == str(tmp_path / "project" / ".ft" / "store")
+    assert os.environ["FT_TENANTS"] == str(tmp_path / "project" / "tenants.yaml")
 
 
 def test_a_store_that_starts_outside_a_project_is_announced_once(
@@ -122,7 +125,7 @@ def test_a_store_that_starts_outside_a_project_is_announced_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        for name in ("DAGSTER_HOME", "FT_STATE", "FT_STORE"):
+        for name in ENVIRONMENT:
             monkeypatch.setenv(name, "x")
             monkeypatch.delenv(name)
         prepare_environment()
@@ -132,7 +135,7 @@ def test_a_store_that_starts_outside_a_project_is_announced_once(
 def test_the_python_function_finds_the_projects_state_as_the_command_does(tmp_path: Path) -> None:
     # Without DAGSTER_HOME it failed in Dagster's own words, after the dataset was added.
     (tmp_path / "dagster.yaml").write_text("")
-    unset = {name: value for name, value in os.environ.items() if name not in ("DAGSTER_HOME", "FT_STATE", "FT_STORE")}
+    unset = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
     script = "from ft_assets.submissions.run import fine_tune; fine_tune('acme.tickets.v1', 'support.v1')"
     result = subprocess.run(
         [sys.executable, "-c", script],
