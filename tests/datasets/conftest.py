@@ -17,7 +17,7 @@ import yaml
 from ft_assets.datasets import reading
 from ft_assets.datasets.curate import curate
 from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.intake.chunking import chunks
+from ft_assets.datasets.intake.chunking import TARGET_BYTES, chunks
 from ft_assets.datasets.intake.snapshot import take_snapshots
 from ft_assets.datasets.intake.spool import Role, spool
 from ft_assets.datasets.pipeline import Inputs, Means, curate_upload
@@ -180,8 +180,7 @@ def curated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CurateFiles:
         run_chunks: reading.RunChunks | None = None,
         **inputs: Any,
     ) -> Curated:
-        if chunk_bytes:
-            monkeypatch.setattr(reading, "chunks", partial(chunks, target_bytes=chunk_bytes))
+        monkeypatch.setattr(reading, "chunks", partial(chunks, target_bytes=chunk_bytes or TARGET_BYTES))
         policy = policy or DatasetPolicy()
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         if isinstance(files, Path):

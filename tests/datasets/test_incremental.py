@@ -1,0 +1,134 @@
+"""Versions that differ in few rows: most chunks come from the cache, and nothing but time depends on it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_assets.datasets import pipeline
+from ft_assets.datasets.engine.cache import ChunkCache
+from ft_assets.datasets.engine.chunks import ChunkResult, ChunkTask, run_chunk
+from ft_assets.datasets.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
+from ft_resources.store import Store
+from tests.datasets.conftest import Curated, CurateFiles, WriteRows, prose, told
+
+ROWS = 1500
+CHUNK = 12 << 10
+Build = Callable[..., tuple[Curated, list[bool]]]
+
+
+@pytest.fixture
+def cache(store: Store) -> ChunkCache:
+    return ChunkCache(store_url=store.url, tenant="acme")
+
+
+@pytest.fixture
+def build(curated: CurateFiles) -> Build:
+    """Curate in small chunks; also gives for each chunk whether it came from the cache."""
+
+    def run(path: Path, policy: DatasetPolicy | None = None, cache: ChunkCache | None = None) -> Any:
+        cached: list[bool] = []
+
+        def run_chunks(tasks: Iterator[ChunkTask]) -> Iterator[ChunkResult]:
+            for result in map(run_chunk, tasks):
+                cached.append(result.cached)
+                yield result
+
+        return curated(path, policy, cache=cache, chunk_bytes=CHUNK, run_chunks=run_chunks), cached
+
+    return run
+
+
+def first_version() -> list[dict[str, object]]:
+    """Rows with some duplicates, near-duplicates and personal data among them."""
+    rows: list[dict[str, object]] = [told(number) for number in range(ROWS)]
+    rows[100] = rows[50]
+    rows[200] = {**rows[60], "completion": str(rows[60]["completion"]) + " And so on."}
+    rows[300] = told(300, kind="contact") | {"completion": f"Write to ann@example.com. {prose(300)}"}
+    return rows
+
+
+def second_version() -> list[dict[str, object]]:
+    """A row in a hundred more: a third in the middle, the others behind."""
+    rows = first_version()
+    return [*rows[:700], *(told(9000 + n) for n in range(5)), *rows[700:], *(told(9100 + n) for n in range(10))]
+
+
+def test_a_version_with_a_percent_more_rows_takes_most_chunks_from_the_cache_and_is_what_it_would_be_without(
+    write: WriteRows, build: Build, cache: ChunkCache
+) -> None:
+    _, cached = build(write(first_version(), "v1.jsonl"), cache=cache)
+    assert len(cached) > 40
+    assert not any(cached)
+    file = write(second_version())
+    quick, cached = build(file, cache=cache)
+    assert cached.count(False) <= 5
+    plain, _ = build(file)
+    assert quick.bytes == plain.bytes
+    assert quick.report == plain.report
+    assert quick.exhibits == plain.exhibits
+
+
+@pytest.mark.parametrize(
+    ("change", "reused"),
+    [
+        ({"split": SplitSettings(seed=7)}, True),
+        ({"on_bad_row": "drop"}, True),
+        ({"split": SplitSettings(group_by="kind")}, False),
+        ({"personal_data": PersonalDataSettings(action="scrub")}, False),
+        ({"quality": QualitySettings(max_characters=200)}, False),
+    ],
+    ids=["seed", "bad rows", "groups", "personal data", "quality"],
+)
+def test_settings_that_change_a_chunk_do_not_use_chunks_made_with_others(
+    write: WriteRows, build: Build, cache: ChunkCache, change: dict[str, object], reused: bool
+) -> None:
+    rows = [{**row, "kind": str(number % 50)} for number, row in enumerate(first_version()[:400])]
+    file = write(rows)
+    build(file, cache=cache)
+    policy = DatasetPolicy(**change)
+    made, cached = build(file, policy, cache=cache)
+    assert set(cached) == {reused}
+    assert made.bytes == build(file, policy)[0].bytes
+
+
+def test_a_damaged_or_missing_cache_object_is_made_again(
+    write: WriteRows, build: Build, cache: ChunkCache, store: Store
+) -> None:
+    file = write(first_version())
+    first, _ = build(file, cache=cache)
+    assert store.root is not None
+    objects = sorted(path for path in (store.root / "acme/cache").rglob("*") if path.is_file())
+    objects[0].unlink()
+    for path, data in ((objects[1], b""), (objects[2], b"x" * 100), (objects[3], objects[3].read_bytes()[:-7])):
+        path.write_bytes(data)
+    flipped = bytearray(objects[4].read_bytes())
+    flipped[len(flipped) // 2] ^= 1
+    objects[4].write_bytes(flipped)
+    again, cached = build(file, cache=cache)
+    assert cached.count(False) == 5
+    assert again.bytes == first.bytes
+    assert all(build(file, cache=cache)[1])
+
+
+@pytest.mark.parametrize("chunk_bytes", [5 << 10, None])
+def test_chunks_of_another_size_give_the_same_bytes(
+    write: WriteRows, curated: CurateFiles, chunk_bytes: int | None
+) -> None:
+    file = write(first_version())
+    one, other = curated(file, chunk_bytes=CHUNK), curated(file, chunk_bytes=chunk_bytes)
+    assert one.bytes == other.bytes
+    assert one.report == other.report
+
+
+@pytest.mark.e2e
+def test_two_processes_give_the_same_bytes_as_one(
+    write: WriteRows, curated: CurateFiles, cache: ChunkCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "_SMALL_BYTES", 0)
+    file = write(first_version())
+    one = curated(file, chunk_bytes=CHUNK)
+    two = curated(file, chunk_bytes=CHUNK, processes=2, cache=cache)
+    assert one.bytes == two.bytes
+    assert (one.report, one.exhibits) == (two.report, two.exhibits)
