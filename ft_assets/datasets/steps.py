@@ -16,8 +16,6 @@ from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.quality.balance import balance
 from ft_assets.datasets.quality.draw import lowest
 from ft_assets.datasets.reporting.report import Action, Finding
-from ft_assets.datasets.similarity.near import find_duplicates
-from ft_assets.datasets.similarity.ngrams import GramIndex, common_grams
 from ft_assets.datasets.split import HOLDOUT, TRAIN
 
 _ACTIONS: dict[str, Action] = {"remove": "removed", "escalate": "held", "warn": "warned", "detect": "warned"}
@@ -52,6 +50,8 @@ def remove_duplicates(
     decisions: Decisions, policy: DatasetPolicy, scratch: Path, memory_bytes: int, threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Leave out rows that repeat an earlier one. With ``near: keep``, the pairs of rows that belong together."""
+    from ft_assets.datasets.similarity.near import find_duplicates
+
     settings, rows_in = policy.duplicates, decisions.count
     table = find_duplicates(
         decisions.rows.paths,
@@ -182,6 +182,8 @@ def remove_holdout_overlap(
 
 
 def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path) -> None:
+    from ft_assets.datasets.similarity.ngrams import GramIndex, common_grams
+
     holdout = np.flatnonzero(decisions.kept & (sides == HOLDOUT))
     sample = holdout[lowest(decisions.rows.content_at(holdout), _COMMON_SAMPLE)]
     most = max(_COMMON, int(_COMMON_SHARE * len(sample)))

@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -42,15 +41,22 @@ class ChunkResult:
 
 def run_chunk(task: ChunkTask) -> ChunkResult:
     """Prepare the chunk, or take it from the cache, and leave it uncompressed, to be memory-mapped, at ``target``."""
-    key = digest({"settings": task.settings.key, "lines": hashlib.sha256(task.lines).hexdigest(), "ended": task.ended})
+    key = cache_key(task) if task.cache else ""
     known = task.cache.get(key) if task.cache else None
     batch = from_ipc(known) if known else prepare(task.lines, ended=task.ended, settings=task.settings)
-    Path(task.target).write_bytes(to_ipc(batch))
+    with pa.OSFile(task.target, "wb") as file:
+        _write(batch, file, None)
     if task.cache and known is None:
         task.cache.put(key, to_ipc(batch, compression="lz4"))
     return ChunkResult(
         path=task.target, examples=batch.num_rows, notes=notes_of(batch.schema), cached=known is not None
     )
+
+
+def cache_key(task: ChunkTask) -> str:
+    """What the chunk's result follows from."""
+    lines = hashlib.blake2b(task.lines, digest_size=32).hexdigest()
+    return digest({"settings": task.settings.key, "lines": lines, "ended": task.ended})
 
 
 def open_chunk(path: str) -> pa.RecordBatch:
@@ -62,9 +68,13 @@ def open_chunk(path: str) -> pa.RecordBatch:
 def to_ipc(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
     """``batch`` as the bytes of an Arrow IPC file; equal batches give equal bytes."""
     sink = pa.BufferOutputStream()
+    _write(batch, sink, compression)
+    return sink.getvalue().to_pybytes()
+
+
+def _write(batch: pa.RecordBatch, sink: pa.NativeFile, compression: str | None) -> None:
     with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
 
 
 def from_ipc(data: bytes) -> pa.RecordBatch:

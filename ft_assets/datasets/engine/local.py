@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from typing import Any, Protocol, TypeVar
 
 from ft_resources.errors import WorkFailed
@@ -33,9 +35,8 @@ def processes(count: int) -> Iterator[Mapper]:
     No more than two items a process are under way, so memory does not grow with the number of items. Raises
     WorkFailed where a process dies (usually killed for memory).
     """
-    # Started fresh: a fork of a process with threads (the heartbeat, Arrow's pool) may hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_single_threaded) as pool:
+    start_early()
+    with ProcessPoolExecutor(count, mp_context=_context(), initializer=_single_threaded) as pool:
 
         def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             under_way: deque[Future[Any]] = deque()
@@ -57,6 +58,19 @@ def processes(count: int) -> Iterator[Mapper]:
                     future.cancel()
 
         yield run
+
+
+def start_early() -> None:
+    """Let the server that processes are forked from import and load what they need while the caller does other work."""
+    _context()
+    forkserver.ensure_running()
+
+
+def _context() -> ForkServerContext:
+    # Forked from a server that has no threads: a fork of this process (the heartbeat, Arrow's pool) may hang.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["ft_assets.datasets.engine.warm"])
+    return context
 
 
 def process_count() -> int:

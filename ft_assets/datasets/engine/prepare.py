@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import unidata_version
 
 import numpy as np
@@ -17,9 +17,11 @@ from ft_assets.datasets.forms.parse import FormSettings, notes_of_parsed, parse_
 from ft_assets.datasets.policy import PersonalDataSettings, policy_of
 from ft_assets.datasets.quality.measures import measure
 from ft_assets.datasets.screening.personal import screen
-from ft_assets.datasets.similarity.minhash import band_hashes
-from ft_assets.datasets.similarity.ngrams import GramIndex
 from ft_resources.canonical import digest
+
+if TYPE_CHECKING:
+    # Importing numba takes a second, which whoever only plans the work need not spend.
+    from ft_assets.datasets.similarity.ngrams import GramIndex
 
 # Raise it when a kernel would give other bytes for the same lines: it is part of every cache key.
 KERNELS_VERSION = "1"
@@ -63,6 +65,8 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     and the columns of ``quality.measure``. ``ended`` says whether the last line has its line end. The result is a
     pure function of the arguments (and of the index file, whose suites are named).
     """
+    from ft_assets.datasets.similarity.minhash import band_hashes
+
     policy = policy_of(settings.policy)
     parsed = parse_lines(lines, FormSettings.of(policy), ended=ended)
     examples, personal, counts = _screened(parsed.examples, policy.personal_data)
@@ -100,8 +104,10 @@ def notes_of(schema: pa.Schema) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def open_index(path: str) -> GramIndex:
+def open_index(path: str) -> "GramIndex":
     """The index at ``path``, checked once in a process."""
+    from ft_assets.datasets.similarity.ngrams import GramIndex
+
     return GramIndex.open(Path(path))
 
 

@@ -309,16 +309,16 @@ def fill_signatures(offsets, data, a, b, found):  # type: ignore[no-untyped-def]
         _sign(data, offsets[row], offsets[row + 1], a, b, places, hashes, found[row])
 
 
-@njit(types.void(*_GIVEN, types.int64, types.uint64[::1, :]), cache=True, nogil=True)
+@njit(types.void(*_GIVEN, types.int64, types.uint64[:, ::1]), cache=True, nogil=True)
 def fill_bands(offsets, data, a, b, rows, found):  # type: ignore[no-untyped-def]
     places = np.empty(longest(offsets) + 1, np.int64)
     hashes = np.empty(len(places), np.uint32)
     signature = np.empty(PERMUTATIONS, np.uint32)
     for row in range(len(offsets) - 1):
         _sign(data, offsets[row], offsets[row + 1], a, b, places, hashes, signature)
-        for band in range(found.shape[1]):
+        for band in range(len(found)):
             value = uint64(band)
             for index in range(band * rows, (band + 1) * rows):
                 value = uint64((value ^ uint64(signature[index])) * uint64(0x9E3779B97F4A7C15))
                 value ^= value >> uint64(32)
-            found[row, band] = mix64(value)
+            found[band, row] = mix64(value)

@@ -56,9 +56,9 @@ def band_hashes(texts: pa.Array | pa.ChunkedArray, threshold: float = 0.9) -> np
     """
     offsets, data = text_buffers(texts)
     shape = banding(threshold)
-    found = np.empty((len(offsets) - 1, shape.bands), np.uint64, order="F")
+    found = np.empty((shape.bands, len(offsets) - 1), np.uint64)
     fill_bands(offsets, data, *_permutations(), shape.rows, found)
-    return found
+    return found.T
 
 
 def _permutations() -> tuple[np.ndarray, np.ndarray]:

@@ -81,3 +81,8 @@ def test_thresholds_that_no_bands_are_made_for_are_refused() -> None:
 def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(TypeError, match="strings"):
         signatures(pa.array([1, 2]))
+
+
+def test_a_single_text_has_the_bands_that_it_has_among_others() -> None:
+    together = band_hashes(pa.array(["a text by itself", "another"]))
+    assert np.array_equal(band_hashes(pa.array(["a text by itself"])), together[:1])
