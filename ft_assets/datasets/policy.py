@@ -108,7 +108,7 @@ class QualitySettings(_Settings):
     """Heuristics. All are reported as warnings; those in ``filter`` also remove the rows."""
 
     filter: tuple[Filter, ...] = Field(default=(), description="Heuristics whose rows are left out.")
-    min_answer_characters: int = Field(default=2, ge=1, le=10_000, description="Shorter answers count as `short`.")
+    min_answer_characters: int = Field(default=1, ge=1, le=10_000, description="Shorter answers count as `short`.")
     max_characters: int = Field(default=100_000, ge=100, le=10_000_000, description="Longer examples count as `long`.")
     language: str | None = Field(
         default=None, pattern="^[a-z]{2}$", description="Expected language (ISO 639-1); others are warned about."
