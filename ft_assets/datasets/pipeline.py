@@ -134,15 +134,18 @@ def _decide(decisions: Decisions, inputs: Inputs, means: Means, mapper: Mapper) 
     if inputs.classify:
         means.progress("toxicity", rows)
         steps.check_toxicity(decisions, policy, inputs.classify)
-    sides = _sides(decisions.rows, policy, linked)
-    decisions.report("split", [], decisions.count)
+    units, sides = _sides(decisions.rows, policy, linked)
+    steps.remove_straddling(decisions, units, sides)
     means.progress("own holdout", rows)
     steps.remove_holdout_overlap(decisions, sides, policy, means.scratch, mapper)
     steps.balance_training(decisions, sides, policy)
     return sides
 
 
-def _sides(rows: PreparedRows, policy: DatasetPolicy, linked: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _sides(
+    rows: PreparedRows, policy: DatasetPolicy, linked: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What stays together (uint64), and the side (uint8), of each row."""
     units, given = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint8)]
     codes = {"train": TRAIN, "validation": VALIDATION, "holdout": HOLDOUT}
     for _, chunk, batch in rows.batches():
@@ -152,7 +155,7 @@ def _sides(rows: PreparedRows, policy: DatasetPolicy, linked: tuple[np.ndarray, 
     own = [bool((roles == side).any()) for side in (VALIDATION, HOLDOUT)]
     joined = join_units(np.concatenate(units), *linked)
     drawn = sides_of(joined, policy.split, validation=not own[0], holdout=not own[1])
-    return np.where(roles == TRAIN, drawn, roles).astype(np.uint8)
+    return joined, np.where(roles == TRAIN, drawn, roles).astype(np.uint8)
 
 
 def _languages(decisions: Decisions) -> dict[str, int]:

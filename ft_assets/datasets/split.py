@@ -70,6 +70,20 @@ def sides_of(
     return sides
 
 
+def straddling(units: np.ndarray, sides: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Which kept rows (bool ``[n]``) belong with a row that is set aside elsewhere: the holdout's stay, then those of
+    validation.
+
+    Drawn sides never straddle; files that the tenant set aside may have prompts or groups of other rows.
+    """
+    lost = np.zeros(len(units), np.bool_)
+    for side in (HOLDOUT, VALIDATION):
+        stay = kept & ~lost
+        aside = np.isin(units, units[stay & (sides == side)])
+        lost |= stay & aside & (sides != side) & (sides != HOLDOUT)
+    return lost
+
+
 def _mixed(values: np.ndarray) -> np.ndarray:
     """SplitMix64's finalizer (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators")."""
     mixed = values + np.uint64(0x9E3779B97F4A7C15)

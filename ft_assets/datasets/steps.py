@@ -16,13 +16,16 @@ from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.quality.balance import balance
 from ft_assets.datasets.quality.draw import lowest
 from ft_assets.datasets.reporting.report import Action, Finding
-from ft_assets.datasets.split import HOLDOUT, TRAIN
+from ft_assets.datasets.split import HOLDOUT, TRAIN, straddling
 
 _ACTIONS: dict[str, Action] = {"remove": "removed", "escalate": "held", "warn": "warned", "detect": "warned"}
 # Wording that this many of a sample of the holdout's rows share is the prompts' and gives nothing away.
 _COMMON_SAMPLE = 20_000
 _COMMON = 3
 _COMMON_SHARE = 0.001
+# The same of other rows, which tells where the holdout is small: a leak is not in every two-hundredth row.
+_TEMPLATE = 20
+_TEMPLATE_SHARE = 0.005
 
 
 def report_personal(decisions: Decisions, policy: DatasetPolicy) -> None:
@@ -153,6 +156,13 @@ def check_toxicity(decisions: Decisions, policy: DatasetPolicy, classify: Classi
     decisions.report("toxicity", [finding], rows_in)
 
 
+def remove_straddling(decisions: Decisions, units: np.ndarray, sides: np.ndarray) -> None:
+    """Leave out rows whose unit (prompt, group or cluster) is set aside on another side."""
+    rows_in = decisions.count
+    positions = np.flatnonzero(straddling(units, sides, decisions.kept))
+    decisions.report("split", [decisions.find("split", Reason.SET_ASIDE, "removed", positions)], rows_in)
+
+
 def remove_holdout_overlap(
     decisions: Decisions, sides: np.ndarray, policy: DatasetPolicy, scratch: Path, map_chunks: Mapper
 ) -> None:
@@ -184,12 +194,16 @@ def remove_holdout_overlap(
 def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path) -> None:
     from ft_assets.datasets.similarity.ngrams import GramIndex, common_grams
 
-    holdout = np.flatnonzero(decisions.kept & (sides == HOLDOUT))
-    sample = holdout[lowest(decisions.rows.content_at(holdout), _COMMON_SAMPLE)]
-    most = max(_COMMON, int(_COMMON_SHARE * len(sample)))
-    common = common_grams(decisions.rows.texts_at(sample), most)
-    parts = np.split(holdout, np.searchsorted(holdout, decisions.rows.starts[1:-1]))
-    GramIndex.build((("holdout", decisions.rows.texts_at(part)) for part in parts if len(part)), path, common)
+    rows = decisions.rows
+    holdout, others = (np.flatnonzero(decisions.kept & which) for which in (sides == HOLDOUT, sides != HOLDOUT))
+
+    def common_of(positions: np.ndarray, least: int, share: float) -> np.ndarray:
+        sample = positions[lowest(rows.content_at(positions), _COMMON_SAMPLE)]
+        return common_grams(rows.texts_at(sample), max(least, int(share * len(sample))))
+
+    common = np.union1d(common_of(holdout, _COMMON, _COMMON_SHARE), common_of(others, _TEMPLATE, _TEMPLATE_SHARE))
+    parts = np.split(holdout, np.searchsorted(holdout, rows.starts[1:-1]))
+    GramIndex.build((("holdout", rows.texts_at(part)) for part in parts if len(part)), path, common)
 
 
 def _overlapping(task: tuple[str, np.ndarray, str, float]) -> tuple[np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     DUPLICATE = "duplicate"
     NEAR_DUPLICATE = "near_duplicate"
     CONTAMINATED = "contaminated"
+    SET_ASIDE = "set_aside"
     HOLDOUT_OVERLAP = "holdout_overlap"
     LOW_QUALITY = "low_quality"
     TOXIC = "toxic"
@@ -43,6 +44,7 @@ REASONS: dict[Reason, str] = {
     Reason.DUPLICATE: "the same text as an earlier row",
     Reason.NEAR_DUPLICATE: "nearly the same text as an earlier row",
     Reason.CONTAMINATED: "text of a test that the model is measured on",
+    Reason.SET_ASIDE: "the prompt or group of a row that you set aside to measure on",
     Reason.HOLDOUT_OVERLAP: "text that your own holdout has, too",
     Reason.LOW_QUALITY: "a quality heuristic that the policy filters by",
     Reason.TOXIC: "flagged by the toxicity classifier",

@@ -19,6 +19,7 @@ _LEFT_OUT: dict[Step, str] = {
     "contamination": "with test items in them",
     "quality": "filtered by quality",
     "toxicity": "flagged as toxic",
+    "split": "that belong with rows set aside",
     "own_holdout": "like rows of the holdout",
     "balance": "left out by balance",
 }

@@ -1,0 +1,386 @@
+"""The steps together, on uploads with planted faults: what is found, what is left out, and how it is told."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ft_assets.datasets.policy import (
+    BalanceSettings,
+    ContaminationSettings,
+    DatasetPolicy,
+    DuplicateSettings,
+    MixSettings,
+    PersonalDataSettings,
+    QualitySettings,
+    SplitSettings,
+)
+from ft_assets.datasets.reporting.report import DatasetReport
+from ft_assets.datasets.versions import DatasetVersion
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import BadData
+from ft_resources.store import Store
+from tests.datasets.conftest import (
+    SIDES,
+    Curated,
+    CurateFiles,
+    Row,
+    WriteRows,
+    pair,
+    prose,
+    register_suite,
+    run_curation,
+    told,
+)
+
+Add = Callable[..., DatasetVersion]
+SMALL = 4 << 10
+GOOD = [told(number) for number in range(200)]
+
+
+def nearly(row: Row) -> Row:
+    """``row`` with a word more: alike, and not the same."""
+    return {**row, "completion": f"{row['completion']} Done."}
+
+
+def every_row_is_accounted_for(made: Curated) -> None:
+    report = made.report
+    rows = report.rows_read
+    for step in report.steps:
+        assert step.rows_in == rows
+        removed = sum(each.count for each in step.findings if each.action == "removed")
+        mixed = sum(each.rows for each in report.mixed) if step.step == "mix" else 0
+        rows = step.rows_out
+        assert rows == step.rows_in - removed + mixed
+    assert rows == report.examples == sum(table.num_rows for table in made.tables.values())
+
+
+@pytest.mark.parametrize("chunk_bytes", [None, SMALL])
+def test_duplicates_are_left_out_and_the_first_is_kept_across_chunks_and_files(
+    write: WriteRows, curated: CurateFiles, chunk_bytes: int | None
+) -> None:
+    first = [*GOOD[:100], GOOD[10], {**GOOD[20], "prompt": f"  {GOOD[20]['prompt']}\r\n"}]
+    second = [*GOOD[100:], GOOD[30], nearly(GOOD[40]), nearly(GOOD[150]), nearly(GOOD[150])]
+    made = curated([write(second, "b.jsonl"), write(first, "a.jsonl")], chunk_bytes=chunk_bytes)
+    assert made.found("duplicates") == {"duplicate": 4, "near_duplicate": 2}
+    assert made.noted("duplicates", "duplicate") == [
+        ("a.jsonl", 101),
+        ("a.jsonl", 102),
+        ("b.jsonl", 101),
+        ("b.jsonl", 104),
+    ]
+    (near,) = [each for each in made.report.findings("duplicates") if each.reason == "near_duplicate"]
+    assert [(str(note.place), str(note.other)) for note in near.notes] == [
+        ("b.jsonl, row 102", "a.jsonl, row 41"),
+        ("b.jsonl, row 103", "b.jsonl, row 51"),
+    ]
+    assert all(0.9 <= (note.similarity or 0) < 1 for note in near.notes)
+    assert set(made.places) == {(name, row) for name in ("a.jsonl", "b.jsonl") for row in range(1, 101)}
+    for side in SIDES:
+        places = list(zip(made.tables[side]["file"].to_pylist(), made.tables[side]["row"].to_pylist(), strict=True))
+        assert places == sorted(places)
+    every_row_is_accounted_for(made)
+
+
+@pytest.mark.parametrize("chunk_bytes", [None, SMALL])
+def test_rows_keep_their_numbers_with_bad_and_blank_lines_among_them(
+    write: WriteRows, curated: CurateFiles, chunk_bytes: int | None
+) -> None:
+    lines: list[Any] = []
+    for number, row in enumerate(GOOD):
+        lines += [b"", row] if number % 3 == 0 else [row]
+        if number % 20 == 7:
+            lines.append(b"no json")
+    made = curated(write(lines), DatasetPolicy(on_bad_row="drop", max_dropped_share=0.5), chunk_bytes=chunk_bytes)
+    expected = {number for number, line in enumerate(lines, 1) if isinstance(line, dict)}
+    assert {row for _, row in made.places} == expected
+    assert all(row["messages"][0]["content"] == lines[number - 1]["prompt"] for (_, number), row in made.rows.items())
+    assert [row for _, row in made.noted("read", "not_json")] == [
+        n for n, line in enumerate(lines, 1) if line == b"no json"
+    ]
+    every_row_is_accounted_for(made)
+
+
+def test_near_duplicates_may_be_kept_together_or_not_looked_for(write: WriteRows, curated: CurateFiles) -> None:
+    rows = [row for number in range(150) for row in (GOOD[number], nearly(GOOD[number]))]
+    # Without equal prompts, only the cluster holds the two together.
+    for number, row in enumerate(rows):
+        row["prompt"] = row["prompt"].replace("Tell", f"Tell{number % 2}")
+    kept = curated(write(rows), DatasetPolicy(duplicates=DuplicateSettings(near="keep")))
+    assert kept.found("duplicates") == {"near_duplicate": 150}
+    sides = kept.places
+    assert len(sides) == 300
+    assert all(sides["data.jsonl", row] == sides["data.jsonl", row + 1] for row in range(1, 300, 2))
+    off = curated(write(rows), DatasetPolicy(duplicates=DuplicateSettings(near="off")))
+    assert off.found("duplicates") == {}
+    every_row_is_accounted_for(off)
+
+
+@pytest.fixture
+def quiz(store: Store, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Register a suite of long and of short questions; the input of curation that names it."""
+
+    def register(key: str = "quiz.v1", seed: str = "quiz") -> dict[str, Any]:
+        items = [{"question": prose((seed, n), 40), "choices": ["yes", "no"], "answer": 0} for n in range(20)]
+        items += [
+            {"question": f"Who wrote the tale of {prose((seed, n), 3)}", "choices": ["A", "B"], "answer": 1}
+            for n in range(5)
+        ]
+        return {f"suite:{key}": register_suite(store, tmp_path / key, key, items)}
+
+    return register
+
+
+def report_of(artifact: Artifact) -> DatasetReport:
+    return DatasetReport.model_validate_json(artifact.read("report/report.json"))
+
+
+def leaky_rows() -> list[Row]:
+    """GOOD with leaks of quiz items in rows 11 (whole), 21 (half of it) and 31 (a fifth of the row)."""
+    rows = [dict(row) for row in GOOD]
+    item = prose(("quiz", 3), 40)
+    rows[10] = {"prompt": "Answer this", "completion": f"The question is: {item} I think so."}
+    rows[20] = {"prompt": item.upper(), "completion": "yes"}
+    rows[30]["completion"] += f" {' '.join(item.split()[:18])}"
+    return rows
+
+
+@pytest.mark.parametrize("action", ["remove", "escalate", "warn"])
+def test_rows_that_give_away_test_items_are_found_by_suite(
+    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, quiz: Callable[..., Any], action: Any
+) -> None:
+    suites = {**quiz("other.v1", "other"), **quiz()}
+    policy = DatasetPolicy(contamination=ContaminationSettings(action=action))
+    version = add(write(leaky_rows()), policy)
+    artifact = run_curation(artifacts, str(version.key), tmp_path, suites)
+    report = report_of(artifact)
+    assert report.suites == ["other.v1", "quiz.v1"]
+    (finding,) = report.findings("contamination")
+    expected = {"remove": "removed", "escalate": "held", "warn": "warned"}[action]
+    assert (finding.subject, finding.action, finding.count) == ("quiz.v1", expected, 2)
+    assert [note.place.row for note in finding.notes] == [11, 21]
+    assert all((note.similarity or 0) > 0.5 for note in finding.notes)
+    assert report.dropped == ({"contaminated": 2} if action == "remove" else {})
+    assert bool(artifact.facts["held"]) == (action == "escalate")
+    assert report.examples == 200 - 2 * (action == "remove")
+
+
+def test_a_short_text_that_is_a_whole_short_item_is_found(
+    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, quiz: Callable[..., Any]
+) -> None:
+    suites = quiz()
+    words = f"Who wrote the tale of {prose(('quiz', 2), 3)}".split()
+    rows = [*GOOD, {"prompt": " ".join(words[:4]), "completion": " ".join(words[4:])}, pair(1)]
+    artifact = run_curation(artifacts, str(add(write(rows)).key), tmp_path, suites)
+    assert [note.place.row for each in report_of(artifact).findings("contamination") for note in each.notes] == [201]
+
+
+def test_training_rows_like_the_own_holdout_are_left_out(write: WriteRows, curated: CurateFiles) -> None:
+    policy = DatasetPolicy(split=SplitSettings(holdout=0.3))
+    held = [row for (_, row), side in curated(write(GOOD), policy).places.items() if side == "holdout"]
+    copies = [
+        {"prompt": f"Retell {number}", "completion": f"{GOOD[row - 1]['completion']} {prose(('more', number), 12)}"}
+        for number, row in enumerate(held)
+    ]
+    made = curated(write([*GOOD, *copies]), policy)
+    noted = {row for _, row in made.noted("own_holdout", "holdout_overlap")}
+    on_other_sides = {201 + n for n in range(len(copies)) if made.places.get(("data.jsonl", 201 + n)) != "holdout"}
+    assert len(noted) > len(copies) / 2
+    assert noted == on_other_sides
+    assert not noted & {row for _, row in made.places}
+    every_row_is_accounted_for(made)
+
+
+@pytest.mark.parametrize("rows", [150, 1500])
+def test_a_prompt_template_that_all_rows_share_removes_none_of_them(
+    write: WriteRows, curated: CurateFiles, rows: int
+) -> None:
+    template = prose("template", 45)
+    made = curated(
+        write(
+            [
+                {"prompt": f"{template} Subject {n}: {prose(n, 6)}", "completion": prose(("a", n), 9)}
+                for n in range(rows)
+            ]
+        ),
+        DatasetPolicy(duplicates=DuplicateSettings(near="off")),
+    )
+    assert made.report.dropped == {}
+    assert made.report.examples == rows
+
+
+def test_a_template_and_a_tiny_holdout_file_remove_none_of_the_rows(write: WriteRows, curated: CurateFiles) -> None:
+    template = prose("template", 45)
+
+    def row(n: int) -> Row:
+        return {"prompt": f"{template} Subject {n}: {prose(n, 6)}", "completion": prose(("a", n), 9)}
+
+    files = {
+        "upload": [write([row(n) for n in range(200)])],
+        "holdout": [write([row(n) for n in range(900, 903)], "holdout.jsonl")],
+    }
+    made = curated(files, DatasetPolicy(duplicates=DuplicateSettings(near="off")))
+    assert made.report.dropped == {}
+
+
+def test_a_holdout_file_wins_over_rows_to_train_on(write: WriteRows, curated: CurateFiles) -> None:
+    holdout = write([*GOOD[:10], told(901)], "holdout.jsonl")
+    rows = [*GOOD[5:], nearly(GOOD[3]), {**GOOD[1], "completion": prose("another answer")}]
+    made = curated({"upload": [write(rows)], "holdout": [holdout]})
+    assert {place for place, side in made.places.items() if side == "holdout"} == {
+        ("holdout.jsonl", n) for n in range(1, 12)
+    }
+    assert made.report.dropped == {"duplicate": 5, "near_duplicate": 1, "set_aside": 1}
+    # Row 196 is nearly one of the holdout, row 197 another answer to a prompt of it.
+    assert not {("data.jsonl", row) for row in (*range(1, 6), 196, 197)} & set(made.places)
+    assert {side for (file, _), side in made.places.items() if file == "data.jsonl"} == {"train", "validation"}
+    every_row_is_accounted_for(made)
+
+
+@pytest.mark.parametrize("near", ["remove", "keep", "off"])
+def test_what_belongs_together_never_straddles_sides_though_files_were_set_aside(
+    write: WriteRows, curated: CurateFiles, near: Any
+) -> None:
+    rows = [{**row, "source": f"s{number % 40}"} for number, row in enumerate(GOOD)]
+    files = {
+        "upload": [write([*rows, {**pair(77), "source": "one"}])],
+        "validation": [write([{**told(700 + n), "source": f"s{n}"} for n in range(3)], "validation.jsonl")],
+        "holdout": [write([{**told(800 + n), "source": f"s{n + 2}"} for n in range(3)], "holdout.jsonl")],
+    }
+    made = curated(
+        files, DatasetPolicy(split=SplitSettings(group_by="source"), duplicates=DuplicateSettings(near=near))
+    )
+    sides: dict[str, set[str]] = {}
+    for place, row in made.rows.items():
+        sides.setdefault(row["group"], set()).add(made.places[place])
+    assert all(len(each) == 1 for each in sides.values())
+    assert (sides["s2"], sides["s0"]) == ({"holdout"}, {"validation"})
+    every_row_is_accounted_for(made)
+
+
+def personal_rows() -> list[Row]:
+    rows = [dict(row) for row in GOOD]
+    rows[3]["completion"] += " Write to ann.smith@example.com or bob@example.org."
+    rows[4]["prompt"] += " Pay with 4111 1111 1111 1111."
+    rows[5]["completion"] += " The host is 203.0.113.77."
+    return rows
+
+
+def test_personal_data_is_reported_scrubbed_or_holds_the_version(write: WriteRows, curated: CurateFiles) -> None:
+    file = write(personal_rows())
+    made = {
+        action: curated(file, DatasetPolicy(personal_data=PersonalDataSettings(action=action)))
+        for action in ("detect", "scrub", "escalate", "off")
+    }
+    for action, told_as in (("detect", "warned"), ("scrub", "changed"), ("escalate", "held")):
+        report = made[action].report
+        assert made[action].found("personal_data") == {
+            "personal_data:card": 1,
+            "personal_data:email": 1,
+            "personal_data:ip": 1,
+        }
+        assert {each.action for each in report.findings("personal_data")} == {told_as}
+        assert report.personal_data == {"card": 1, "email": 2, "ip": 1}
+        assert report.examples == 200
+        assert bool(report.held) == (action == "escalate")
+    assert made["off"].report.personal_data == {}
+    assert made["off"].bytes == made["detect"].bytes == made["escalate"].bytes
+    scrubbed = made["scrub"].rows["data.jsonl", 4]["messages"][1]["content"]
+    assert scrubbed.endswith(" Write to <EMAIL> or <EMAIL>.")
+    texts = str(list(made["scrub"].rows.values()))
+    assert "4111" not in texts
+    assert "203.0.113.77" not in texts
+    assert "example.com" not in made["scrub"].report.model_dump_json()
+    for action in ("detect", "escalate"):
+        assert not [each for each in made[action].exhibits if each.step == "personal_data"]
+
+
+def test_heuristics_warn_and_only_filter_what_the_policy_names(write: WriteRows, curated: CurateFiles) -> None:
+    rows = [dict(row) for row in GOOD]
+    rows[0]["completion"] = "k"
+    rows[1]["completion"] = "no no no no " * 60
+    file = write(rows)
+    warned = curated(file)
+    assert warned.found("quality") == {"short": 1, "repetitive": 1}
+    assert warned.report.examples == 200
+    strict = curated(file, DatasetPolicy(quality=QualitySettings(filter=("short", "repetitive"))))
+    assert strict.report.dropped == {"repetitive": 1, "short": 1}
+    assert ("data.jsonl", 1) not in strict.places
+    every_row_is_accounted_for(strict)
+
+
+def test_balance_leaves_out_rows_of_the_largest_categories_of_training_only(
+    write: WriteRows, curated: CurateFiles
+) -> None:
+    kinds = ["big"] * 300 + ["a"] * 50 + ["b"] * 50
+    file = write([told(number, kind=kind) for number, kind in enumerate(kinds)])
+    plain = curated(file)
+    made = curated(file, DatasetPolicy(balance=BalanceSettings(max_ratio=2.0)))
+    assert made.report.splits["holdout"] == plain.report.splits["holdout"]
+    kept = made.report.splits["train"].kinds
+    median = sorted((kept["a"], kept["b"], 300))[1]
+    assert kept["big"] == 2 * median
+    assert made.report.dropped == {"balanced_out": plain.report.splits["train"].kinds["big"] - kept["big"]}
+    every_row_is_accounted_for(made)
+
+
+def test_rows_of_another_dataset_are_mixed_in_to_the_share_asked_for_and_never_twice(
+    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    general = add(write([told(number) for number in range(1000, 1300)], "general.jsonl"), name="general")
+    source = run_curation(artifacts, str(general.key), tmp_path)
+    policy = DatasetPolicy(mix=(MixSettings(dataset="acme.general.v1", share=0.2),))
+    own = add(write([*GOOD, *[told(number) for number in range(1000, 1050)]]), policy)
+    artifact = run_curation(artifacts, str(own.key), tmp_path, {"mix:acme.general.v1": source.ref})
+    report = report_of(artifact)
+    (mixed,) = report.mixed
+    train = pq.read_table(artifact.path("train.parquet", tmp_path))
+    added = train.filter(pa.compute.equal(train["file"], "acme.general.v1"))
+    assert (mixed.dataset, mixed.purpose, mixed.rows) == ("acme.general.v1", "general", added.num_rows)
+    assert mixed.share == pytest.approx(0.2, abs=0.01)
+    assert report.splits["train"].rows == train.num_rows == artifact.facts["rows"]["train"]
+    assert len(set(train["id"].to_pylist())) == train.num_rows
+    originals = {row["row"]: row["id"] for row in pq.read_table(source.path("train.parquet", tmp_path)).to_pylist()}
+    assert all(originals[row["row"]] == row["id"] for row in added.to_pylist())
+    assert report.steps[-1].step == "mix"
+    assert report.steps[-1].rows_out - report.steps[-1].rows_in == mixed.rows
+
+
+def test_an_upload_whose_groups_all_fall_on_one_side_is_refused_with_what_to_change(
+    write: WriteRows, curated: CurateFiles
+) -> None:
+    file = write([{**row, "source": "one book"} for row in GOOD])
+    with pytest.raises(BadData) as error:
+        curated(file, DatasetPolicy(split=SplitSettings(group_by="source")))
+    assert error.value.what.endswith("split is empty: none of the 1 group (source) fell into it")
+    with pytest.raises(BadData, match="holdout split is empty: none of the 200 examples fell into it"):
+        curated(write(GOOD), DatasetPolicy(split=SplitSettings(holdout=0.00001)))
+
+
+def test_an_upload_of_which_too_little_is_left_says_what_went_where(write: WriteRows, curated: CurateFiles) -> None:
+    with pytest.raises(BadData, match=r"90 different examples .* \(180 rows, of which 90 duplicates\)"):
+        curated(write([*GOOD[:90], *map(nearly, GOOD[:90])]))
+
+
+def test_files_with_different_kinds_of_data_are_refused(write: WriteRows, curated: CurateFiles) -> None:
+    text = write([{"text": prose(number)} for number in range(50)], "text.jsonl")
+    with pytest.raises(BadData, match=r"rows are of different kinds of data \(200 chat, 50 text\)"):
+        curated([write(GOOD), text])
+
+
+def test_progress_is_told_by_phase(write: WriteRows, tmp_path: Path, artifacts: Artifacts, add: Add) -> None:
+    add(write(GOOD))
+    artifact = run_curation(artifacts, "acme.facts.v1", tmp_path)
+    report = report_of(artifact)
+    assert [each.step for each in report.steps] == [
+        "read",
+        "personal_data",
+        "duplicates",
+        "quality",
+        "split",
+        "own_holdout",
+    ]
+    assert report.languages
