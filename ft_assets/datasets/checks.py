@@ -21,17 +21,14 @@ _DESCRIPTION = "The version may be used: nothing holds it, or a person has looke
 @dg.multi_asset_check(specs=[dataset_check("dataset", REVIEW, _DESCRIPTION)])
 def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Reads the reasons that curation left and the approval, if there is one; what is not there fails."""
-    try:
-        yield verdict(review_of(store.artifacts, context.partition_key), context.partition_key)
-    except (MissingInput, HeldForReview) as error:
-        yield _result(passed=False, description=error.what)
+    yield partition_verdict(store.artifacts, context.partition_key)
 
 
 def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> None:
     """Show in Dagster how the version stands now; otherwise the check would stay red until its next run."""
     if not instance.has_dynamic_partition(dataset_partitions.name or "", dataset_key):
         return
-    result = verdict(review_of(artifacts, dataset_key), dataset_key)
+    result = partition_verdict(artifacts, dataset_key)
     instance.report_runless_asset_event(
         dg.AssetCheckEvaluation(
             asset_key=dg.AssetKey("dataset"),
@@ -46,8 +43,15 @@ def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_ke
     )
 
 
-def verdict(review: Review, dataset_key: str) -> dg.AssetCheckResult:
+def partition_verdict(artifacts: Artifacts, dataset_key: str) -> dg.AssetCheckResult:
     """The check's result: reasons where the version is held, who let it through where somebody did."""
+    try:
+        return _verdict(review_of(artifacts, dataset_key), dataset_key)
+    except (MissingInput, HeldForReview) as error:
+        return _result(passed=False, description=error.what)
+
+
+def _verdict(review: Review, dataset_key: str) -> dg.AssetCheckResult:
     metadata: dict[str, dg.MetadataValue] = {"state": dg.MetadataValue.text(review.state)}
     if review.reasons:
         metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {reason}" for reason in review.reasons))
