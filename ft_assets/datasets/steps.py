@@ -203,14 +203,14 @@ def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path) -> None:
 
     common = np.union1d(common_of(holdout, _COMMON, _COMMON_SHARE), common_of(others, _TEMPLATE, _TEMPLATE_SHARE))
     parts = np.split(holdout, np.searchsorted(holdout, rows.starts[1:-1]))
-    GramIndex.build((("holdout", rows.texts_at(part)) for part in parts if len(part)), path, common)
+    GramIndex.build((("holdout", rows.texts_at(part)) for part in parts if len(part)), path, common, own=True)
 
 
 def _overlapping(task: tuple[str, np.ndarray, str, float]) -> tuple[np.ndarray, np.ndarray]:
     """Which of some rows of a chunk overlap with an index, and how much (runs in any process)."""
     path, rows, index, threshold = task
     batch = open_chunk(path).take(pa.array(rows))
-    overlap = open_index(index).overlap(flat_texts(batch))
+    overlap = open_index(index, own=True).overlap(flat_texts(batch))
     over = np.flatnonzero(overlap.hits > threshold * overlap.grams)
     return rows[over], overlap.hits[over] / overlap.grams[over]
 

@@ -104,11 +104,11 @@ def notes_of(schema: pa.Schema) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def open_index(path: str) -> "GramIndex":
-    """The index at ``path``, checked once in a process."""
+def open_index(path: str, *, own: bool = False) -> "GramIndex":
+    """The index at ``path``, checked once in a process (``own``: one that this curation made, not at all)."""
     from ft_assets.datasets.similarity.ngrams import GramIndex
 
-    return GramIndex.open(Path(path))
+    return GramIndex.open(Path(path), own=own)
 
 
 def _screened(

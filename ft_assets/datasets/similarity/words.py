@@ -6,9 +6,12 @@ Lao, Khmer and Burmese, also without spaces, stay one word each: their overlap i
 """
 
 from functools import cache
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types, uint64
+from numba.extending import intrinsic
 
 from ft_assets.datasets.similarity.hashing import BYTES, mix64
 
@@ -59,14 +62,97 @@ def letter_table() -> np.ndarray:
 _TABLE = types.Array(types.uint32, 1, "C", readonly=True)
 
 
-@njit(nogil=True)
-def gram_hashes(data, start, end, table, words, grams):  # type: ignore[no-untyped-def]
-    """The hashes of a text's grams, in order, into ``grams``; how many there are.
+@intrinsic
+def _load_8(typing: Any, data: Any, at: Any) -> Any:
+    """Eight bytes from ``at`` on as a little-endian number, wherever they lie."""
 
-    A text of ``FEWEST`` to 12 words is one gram of all its words; one of fewer has none. ``words`` and ``grams`` have
-    room for the text's bytes.
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def _prefetch(typing: Any, array: Any, at: Any) -> Any:
+    """Tell the processor that this element will be looked at soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch.p0", fnty=kind)
+        builder.call(function, [place, ir.Constant(number, 0), ir.Constant(number, 3), ir.Constant(number, 1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@intrinsic
+def _trailing_zeros(typing: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+@njit(inline="always")
+def _fold(word, letters):  # type: ignore[no-untyped-def]
+    """The hash of a word that goes on with eight bytes of ``letters`` (fewer at its end, never 0)."""
+    word = (word ^ letters) * uint64(0x9FB21C651E98DF25)
+    return word ^ (word >> uint64(32))
+
+
+@njit(nogil=True)
+def _ascii_words(data, start, end, letters, words):  # type: ignore[no-untyped-def]
+    """The hashes of a text's words into ``words``; how many there are, or -1 for a text that is not ASCII.
+
+    ``letters`` has room for the text and 8 bytes more: it gets the letters in lower case, and 0 for all else.
     """
-    count, word = 0, uint64(0)
+    size, beyond = end - start, np.uint8(0)
+    # Without branches, so that the compiler makes vectors of it.
+    for index in range(uint64(size)):
+        byte = data[uint64(start) + index]
+        lower = np.uint8(byte | np.uint8(0x20))
+        letter = np.uint8(lower - np.uint8(97)) < np.uint8(26)
+        digit = np.uint8(byte - np.uint8(48)) < np.uint8(10)
+        letters[index] = lower if letter else (byte if digit else np.uint8(0))
+        beyond |= byte
+    if beyond >= np.uint8(0x80):
+        return -1
+    for index in range(size, size + 8):
+        letters[index] = 0
+    count, at = 0, 0
+    while at < size:
+        if letters[at] == 0:
+            at += 1
+            continue
+        word = uint64(0)
+        while True:
+            eight = _load_8(letters, at)
+            # The lowest bit that is set marks the first byte that is 0.
+            zeros = (eight - uint64(0x0101010101010101)) & ~eight & uint64(0x8080808080808080)
+            if zeros == 0:
+                word = _fold(word, eight)
+                at += 8
+                continue
+            bits = _trailing_zeros(zeros) & ~7
+            if bits:
+                word = _fold(word, eight & ((uint64(1) << uint64(bits)) - uint64(1)))
+            at += (bits >> 3) + 1
+            break
+        words[count] = mix64(word)
+        count += 1
+    return count
+
+
+@njit(nogil=True)
+def _words(data, start, end, table, words):  # type: ignore[no-untyped-def]
+    """As ``_ascii_words``, for any text."""
+    count, word, eight, bits = 0, uint64(0), uint64(0), uint64(0)
+    within = False
     at = start
     while at < end:
         lead = np.uint32(data[at])
@@ -90,18 +176,40 @@ def gram_hashes(data, start, end, table, words, grams):  # type: ignore[no-untyp
                 letter = _SEPARATES
             at += 4
         if letter == _SEPARATES or letter >= _STANDS_ALONE:
-            if word:
-                words[count] = mix64(word)
+            if within:
+                words[count] = mix64(_fold(word, eight) if bits else word)
                 count += 1
-                word = uint64(0)
+                word, eight, bits, within = uint64(0), uint64(0), uint64(0), False
             if letter != _SEPARATES:
                 words[count] = mix64(uint64(letter))
                 count += 1
-        else:
-            word = (word ^ uint64(letter)) * uint64(0x100000001B3) + uint64(0x51ED270B)
-    if word:
-        words[count] = mix64(word)
+            continue
+        within = True
+        # A byte for an ASCII letter, four with the top bit for any other: no two words have the same bytes.
+        for shift in range(0, 6 if letter < 0x80 else 24, 6):
+            byte = (
+                uint64(letter) if letter < 0x80 else uint64(0x80) | ((uint64(letter) >> uint64(shift)) & uint64(0x3F))
+            )
+            eight |= byte << bits
+            bits += uint64(8)
+            if bits == 64:
+                word, eight, bits = _fold(word, eight), uint64(0), uint64(0)
+    if within:
+        words[count] = mix64(_fold(word, eight) if bits else word)
         count += 1
+    return count
+
+
+@njit(nogil=True)
+def gram_hashes(data, start, end, table, letters, words, grams):  # type: ignore[no-untyped-def]
+    """The hashes of a text's grams, in order, into ``grams``; how many there are.
+
+    A text of ``FEWEST`` to 12 words is one gram of all its words; one of fewer has none. ``words`` and ``grams`` have
+    room for the text's bytes, ``letters`` for 8 more.
+    """
+    count = _ascii_words(data, start, end, letters, words)
+    if count < 0:
+        count = _words(data, start, end, table, words)
     if count < FEWEST:
         return 0
     sum_ = uint64(0)
@@ -117,6 +225,8 @@ def gram_hashes(data, start, end, table, words, grams):  # type: ignore[no-untyp
     return count - GRAM + 1
 
 
+# Grams between asking for a place in memory and looking at it.
+_AHEAD = 24
 _WORDS = types.Array(types.uint64, 1, "C", readonly=True)
 _SOURCES = types.Array(types.int16, 1, "C", readonly=True)
 
@@ -132,11 +242,11 @@ def _longest(offsets):  # type: ignore[no-untyped-def]
 @njit(types.uint64[::1](types.int64[::1], BYTES, _TABLE), cache=True, nogil=True)
 def all_grams(offsets, data, table):  # type: ignore[no-untyped-def]
     room = _longest(offsets) + 1
-    words, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
+    letters, words, grams = np.empty(room + 8, np.uint8), np.empty(room, np.uint64), np.empty(room, np.uint64)
     found = np.empty(max(offsets[-1] - offsets[0], 1), np.uint64)
     total = 0
     for row in range(len(offsets) - 1):
-        count = gram_hashes(data, offsets[row], offsets[row + 1], table, words, grams)
+        count = gram_hashes(data, offsets[row], offsets[row + 1], table, letters, words, grams)
         for index in range(count):
             found[total] = grams[index]
             total += 1
@@ -147,8 +257,10 @@ def all_grams(offsets, data, table):  # type: ignore[no-untyped-def]
 def insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
     """Enter ``grams`` for ``source`` where no earlier source has them; how many are new."""
     mask, bit_mask, new = uint64(len(keys) - 1), uint64(64 * len(bits) - 1), 0
-    for gram in grams:
-        key = max(gram, uint64(1))
+    for index in range(len(grams)):
+        if index + _AHEAD < len(grams):
+            _prefetch(keys, np.int64(grams[index + _AHEAD] & mask))
+        key = max(grams[index], uint64(1))
         slot = key & mask
         while keys[slot] != 0 and keys[slot] != key:
             slot = (slot + uint64(1)) & mask
@@ -170,11 +282,11 @@ def insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
 )  # fmt: skip
 def count_overlap(offsets, data, table, keys, sources, bits, known, common, counts, hits, most):  # type: ignore[no-untyped-def]
     room = _longest(offsets) + 1
-    words, grams = np.empty(room, np.uint64), np.empty(room, np.uint64)
+    letters, words, grams = np.empty(room + 8, np.uint8), np.empty(room, np.uint64), np.empty(room, np.uint64)
     mask, bit_mask = uint64(len(keys) - 1), uint64(64 * len(bits) - 1)
     tally = np.zeros(known, np.int64)
     for row in range(len(offsets) - 1):
-        count = gram_hashes(data, offsets[row], offsets[row + 1], table, words, grams)
+        count = gram_hashes(data, offsets[row], offsets[row + 1], table, letters, words, grams)
         found, ignored = 0, 0
         for index in range(count):
             key = max(grams[index], uint64(1))

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ft_assets.datasets.similarity.hashing import text_buffers
 from ft_assets.datasets.similarity.ngrams import GramIndex
-from ft_assets.datasets.similarity.words import FEWEST, GRAM
+from ft_assets.datasets.similarity.words import FEWEST, GRAM, all_grams, letter_table
 from ft_resources.errors import BadData
 
 ITEM = (
@@ -147,3 +148,21 @@ def test_a_cut_file_is_refused(index: GramIndex, keep: int) -> None:
     index.path.with_name("bad").write_bytes(index.path.read_bytes()[:keep])
     with pytest.raises(BadData, match="index of test items"):
         GramIndex.open(index.path.with_name("bad"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(max_codepoint=127), max_size=200))
+def test_words_are_the_same_whether_or_not_anything_beyond_ascii_stands_by(text: str) -> None:
+    def grams(given: str) -> list[int]:
+        return all_grams(*text_buffers(pa.array([given])), letter_table()).tolist()
+
+    assert grams(text) == grams(f"\u2026{text}")
+
+
+def test_an_index_of_one_s_own_is_as_any_other_but_is_not_taken_for_one(tmp_path: Path) -> None:
+    texts = pa.array([" ".join(f"w{at + number}" for at in range(20)) for number in range(50)])
+    checked = GramIndex.build([("holdout", texts)], tmp_path / "checked")
+    own = GramIndex.build([("holdout", texts)], tmp_path / "own", own=True)
+    assert own.overlap(texts).hits.tolist() == checked.overlap(texts).hits.tolist()
+    with pytest.raises(BadData):
+        GramIndex.open(tmp_path / "own")
