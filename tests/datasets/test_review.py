@@ -2,7 +2,6 @@
 
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -18,18 +17,11 @@ from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import BadData, CorruptArtifact, HeldForReview, MissingInput, UserError
 from ft_resources.store import Store
+from tests.curated import LEAK, leave_dataset
 from tests.datasets.conftest import WriteRows, pair
 
 KEY = "acme.facts.v1"
-LEAK, SECRETS = "3 rows share most of their 13-word sequences with tests.", "2 rows hold personal data or secrets."
-FACTS: dict[str, Any] = {
-    "form": "chat",
-    "rows": {"train": 120, "validation": 15, "holdout": 15},
-    "rows_read": 150,
-    "dropped": {},
-    "warnings": [],
-    "length_histogram": {"edges": [32, 64], "counts": [150]},
-}
+SECRETS = "2 rows hold personal data or secrets."
 Curate = Callable[..., Artifact]
 
 
@@ -39,29 +31,13 @@ def version(add: Callable[..., DatasetVersion], write: WriteRows) -> DatasetVers
 
 
 @pytest.fixture
-def curate(artifacts: Artifacts, version: DatasetVersion, tmp_path: Path) -> Curate:
+def curate(artifacts: Artifacts, version: DatasetVersion) -> Curate:
     """Leave what a worker would: some bytes, and the reasons to hold them."""
-    made = 0
 
-    def publish(held: list[str], rows: bytes = b"rows", key: str = KEY) -> Artifact:
-        nonlocal made
-        made += 1
-        folder = tmp_path / f"curated-{made}"
-        (folder / "report").mkdir(parents=True)
-        (folder / "report" / "report.html").write_text("<p>")
-        (folder / "train.parquet").write_bytes(rows)
-        request = identity.dataset_request(artifacts, key)
-        return artifacts.publish(
-            request.address,
-            folder,
-            writer=f"w{made}",
-            identity=request.identity,
-            inputs=request.inputs,
-            facts=FACTS | {"held": held},
-            actor="tester",
-        )
+    def leave(held: list[str], rows: bytes = b"rows", key: str = KEY) -> Artifact:
+        return leave_dataset(artifacts, key, held, rows)
 
-    return publish
+    return leave
 
 
 def record_paths(store: Store) -> list[str]:
