@@ -89,7 +89,8 @@ def read_plain(lines: bytes, settings: FormSettings, names: _Names) -> Plain:
         for key, form in FORM_FIELDS.items()
     ]
     turn_data, turn_offsets = _joined(list(_TURN_NAMES))
-    most_turns = size // 20 + 8
+    # No turn is shorter than {} and a comma. Room that is not needed is never touched.
+    most_turns = size // 3 + 8
     texts = np.empty((kernel.COLUMNS, size + 8), np.uint8)
     states = np.empty(count, np.int32)
     offsets = np.zeros((kernel.COLUMNS, count + 1), np.int32)

@@ -282,3 +282,18 @@ def test_the_table_leaves_alone_all_that_normalisation_could_change() -> None:
         apart = unicodedata.normalize("NFD", chr(point))
         if len(apart) > 1 and unicodedata.normalize("NFC", apart) != apart:
             assert any(table[ord(part)] == LEAVE for part in apart), hex(point)
+
+
+@pytest.mark.parametrize(
+    ("line", "form", "fields"),
+    [
+        (b'{"prompt":"a","completion":"b"}', "auto", ()),
+        (b'{"":"x","b":"y","c":"z"}', "prompt/completion", (("prompt", ""), ("completion", "b"), ("system", "c"))),
+        (b'{"messages":[' + b"{}," * 50 + b"{}]}", "auto", ()),
+        (b'{"t":"x"}', "text", (("text", "t"),)),
+    ],
+)
+def test_the_shortest_rows_have_room(line: bytes, form: str, fields: tuple[tuple[str, str], ...]) -> None:
+    settings = FormSettings(form=form, fields=fields)
+    lines = (line + b"\n") * 2000
+    assert parse_lines(lines, settings, ended=True).examples.equals(parse_slowly(lines, settings, ended=True).examples)
