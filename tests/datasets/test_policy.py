@@ -1,8 +1,11 @@
 """dataset.yaml: strict, described, and helpful about mistakes."""
 
+from pathlib import Path
+
 import pytest
 
 from ft_assets.datasets.policy import DatasetPolicy, SplitSettings, load_policy, policy_of
+from ft_assets.datasets.policy_schema import policy_schema
 from ft_resources.errors import BadRecipe
 
 
@@ -60,3 +63,10 @@ def test_every_setting_is_described() -> None:
 def test_a_policy_survives_json() -> None:
     policy = DatasetPolicy(split=SplitSettings(group_by="source", holdout=0.25))
     assert policy_of(policy.model_dump(mode="json")) == policy
+
+
+def test_the_committed_schema_is_current() -> None:
+    committed = Path(__file__).parents[2] / "docs" / "dataset.schema.json"
+    assert committed.read_text() == policy_schema(), (
+        "run: python -m ft_assets.datasets.policy_schema > docs/dataset.schema.json"
+    )
