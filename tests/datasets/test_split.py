@@ -1,84 +1,146 @@
-"""Splitting and dropping duplicates: properties that hold for any upload."""
+"""Sides: properties that hold for any upload."""
 
-import unicodedata
-from collections.abc import Iterable
-
-from hypothesis import given
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.dedup import content_key
-from ft_assets.datasets.pipeline import curate_rows
-from ft_assets.datasets.policy import DatasetPolicy, SplitSettings
-from ft_assets.datasets.rows import RawRow
-from ft_assets.datasets.split import Split, split_of
-from ft_assets.datasets.tally import Tally
-from tests.datasets.conftest import pair
+from ft_assets.datasets.forms.keys import prompt_keys
+from ft_assets.datasets.forms.parse import parse_lines
+from ft_assets.datasets.forms.settings import FormSettings
+from ft_assets.datasets.policy import SplitSettings
+from ft_assets.datasets.split import (
+    HOLDOUT,
+    TRAIN,
+    VALIDATION,
+    join_units,
+    sides_of,
+    straddling,
+    units_of,
+)
+from tests.datasets.conftest import Curated, CurateFiles, WriteRows, told
 
 SEEDS = st.integers(0, 2**31 - 1)
-ROWS = st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["a", "b", "c", "d"])), max_size=60)
+UNIT = st.integers(0, 2**64 - 1)
+UNITS = st.lists(UNIT, max_size=60).map(lambda found: np.array(found, np.uint64))
+# Few, so that they meet.
+PROMPTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["", "a", "b", "c"])), min_size=1, max_size=40)
+LINKS = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=30)
+WIDE = SplitSettings(validation=0.3, holdout=0.3)
 
 
-def sides(rows: Iterable[tuple[int, str]], settings: SplitSettings) -> list[tuple[str, str, Split]]:
-    """(prompt, group, side) of what curation keeps of rows given as (number, source)."""
-    raw = [RawRow(row=i, value=pair(number, source=source)) for i, (number, source) in enumerate(rows, 1)]
-    kept = curate_rows(raw, DatasetPolicy(split=settings), Tally())
-    return [(example.messages[0]["content"], example.group, split) for split, example in kept]
+def units(rows: list[tuple[int, str]]) -> np.ndarray:
+    return units_of(pa.array([prompt for prompt, _ in rows], pa.uint64()), pa.array([group for _, group in rows]))
 
 
-@given(ROWS, ROWS, SEEDS)
-def test_adding_rows_moves_no_other_row(rows: list[tuple[int, str]], more: list[tuple[int, str]], seed: int) -> None:
-    settings = SplitSettings(seed=seed, validation=0.3, holdout=0.3)
-    before, after = sides(rows, settings), sides([*more, *rows, *more], settings)
-    assert {(prompt, split) for prompt, _, split in before} <= {(prompt, split) for prompt, _, split in after}
+def linked(links: list[tuple[int, int]], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """``links`` between existing rows, each from the later to the earlier one."""
+    pairs = [(max(pair), min(pair)) for pair in links if max(pair) < rows and pair[0] != pair[1]]
+    return np.array([at for at, _ in pairs], np.int64), np.array([kept for _, kept in pairs], np.int64)
 
 
-@given(ROWS, SEEDS)
-def test_a_group_is_on_one_side(rows: list[tuple[int, str]], seed: int) -> None:
-    found = sides(rows, SplitSettings(group_by="source", seed=seed, validation=0.3, holdout=0.3))
-    groups = {(group, split) for _, group, split in found}
-    assert len(groups) == len({group for group, _ in groups})
+@given(UNITS, UNITS, SEEDS)
+def test_adding_rows_moves_no_other_row(found: np.ndarray, more: np.ndarray, seed: int) -> None:
+    split = WIDE.model_copy(update={"seed": seed})
+    after = sides_of(np.concatenate([more, found, more]), split)
+    assert np.array_equal(sides_of(found, split), after[len(more) : len(more) + len(found)])
 
 
-@given(ROWS, SEEDS)
-def test_each_conversation_is_kept_once_and_its_first_row_is_the_one(rows: list[tuple[int, str]], seed: int) -> None:
-    raw = [RawRow(row=i, value=pair(number)) for i, (number, _) in enumerate(rows, 1)]
-    tally = Tally()
-    kept = [example for _, example in curate_rows(raw, DatasetPolicy(split=SplitSettings(seed=seed)), tally)]
-    first = {number: row for row, (number, _) in reversed(list(enumerate(rows, 1)))}
-    assert [example.row for example in kept] == sorted(first.values())
-    assert tally.rows == len(rows)
+# The first example imports SciPy.
+@settings(deadline=None)
+@given(PROMPTS, PROMPTS, LINKS, SEEDS)
+def test_rows_added_behind_move_only_rows_that_they_join_to_earlier_ones(
+    rows: list[tuple[int, str]], more: list[tuple[int, str]], links: list[tuple[int, int]], seed: int
+) -> None:
+    split = WIDE.model_copy(update={"seed": seed})
+    pairs = linked(links, len(rows))
+    before = sides_of(join_units(units(rows), *pairs), split)
+    after = sides_of(join_units(units([*rows, *more]), *pairs), split)
+    assert np.array_equal(before, after[: len(rows)])
 
 
-@given(st.binary(min_size=32, max_size=32), SEEDS, st.floats(0.01, 0.3), st.floats(0.01, 0.3))
-def test_growing_one_share_takes_rows_from_training_only(key: bytes, seed: int, share: float, more: float) -> None:
+@settings(deadline=None)
+@given(PROMPTS, LINKS, SEEDS)
+def test_rows_of_a_prompt_a_group_or_a_cluster_are_on_one_side(
+    rows: list[tuple[int, str]], links: list[tuple[int, int]], seed: int
+) -> None:
+    at, kept = linked(links, len(rows))
+    sides = sides_of(join_units(units(rows), at, kept), WIDE.model_copy(update={"seed": seed}))
+    assert np.array_equal(sides[at], sides[kept])
+    for key in {(0, group) if group else (prompt, "") for prompt, group in rows}:
+        own = [side for row, side in zip(rows, sides, strict=True) if ((0, row[1]) if row[1] else row) == key]
+        assert len(set(own)) <= 1
+
+
+@given(PROMPTS, st.data())
+def test_what_straddles_is_left_out_and_the_holdout_stays(rows: list[tuple[int, str]], data: st.DataObject) -> None:
+    found = units(rows)
+    sides = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows))), np.uint8)
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), np.bool_)
+    lost = straddling(found, sides, kept)
+    assert not (lost & ~kept).any()
+    assert not (lost & (sides == HOLDOUT)).any()
+    left = kept & ~lost
+    by_unit: dict[int, set[int]] = {}
+    for unit, side in zip(found[left].tolist(), sides[left].tolist(), strict=True):
+        by_unit.setdefault(unit, set()).add(side)
+    assert all(len(each) == 1 for each in by_unit.values())
+    # Nothing else is left out: every unit that had a row has one.
+    assert set(found[kept].tolist()) == set(by_unit)
+
+
+@given(UNITS, SEEDS, st.floats(0.01, 0.3), st.floats(0.01, 0.3))
+def test_growing_one_share_takes_rows_from_training_only(
+    found: np.ndarray, seed: int, share: float, more: float
+) -> None:
     small = SplitSettings(seed=seed, validation=share, holdout=share)
-    for grown in ("validation", "holdout"):
-        large = small.model_copy(update={grown: share + more})
-        before, after = split_of(key, "", small), split_of(key, "", large)
-        assert after == before or (before is Split.TRAIN and after == grown)
+    before = sides_of(found, small)
+    for name, side in (("validation", VALIDATION), ("holdout", HOLDOUT)):
+        after = sides_of(found, small.model_copy(update={name: share + more}))
+        assert set(after[after != before].tolist()) <= {side}
+        assert set(before[after != before].tolist()) <= {TRAIN}
+
+
+@given(UNITS, SEEDS)
+def test_sides_that_files_are_given_for_are_not_drawn(found: np.ndarray, seed: int) -> None:
+    split = WIDE.model_copy(update={"seed": seed})
+    assert HOLDOUT not in sides_of(found, split, holdout=False)
+    assert VALIDATION not in sides_of(found, split, validation=False)
+    both = sides_of(found, split)
+    assert np.array_equal(sides_of(found, split, holdout=False)[both == VALIDATION], both[both == VALIDATION])
 
 
 def test_shares_come_out_as_asked_and_another_seed_gives_another_split() -> None:
-    keys = [content_key([{"role": "user", "content": str(number)}]) for number in range(20_000)]
-    settings = SplitSettings(validation=0.05, holdout=0.2)
-    found = [split_of(key, "", settings) for key in keys]
-    assert abs(found.count(Split.HOLDOUT) / 20_000 - 0.2) < 0.01
-    assert abs(found.count(Split.VALIDATION) / 20_000 - 0.05) < 0.01
-    assert found != [split_of(key, "", settings.model_copy(update={"seed": 1})) for key in keys]
+    lines = "".join(f'{{"prompt": "{number}", "completion": "x"}}\n' for number in range(20_000)).encode()
+    keys = prompt_keys(parse_lines(lines, FormSettings(), ended=True).examples)
+    found = units_of(keys, pa.array([""] * 20_000))
+    split = SplitSettings(validation=0.05, holdout=0.2)
+    shares = np.bincount(sides_of(found, split), minlength=3) / 20_000
+    assert abs(shares[HOLDOUT] - 0.2) < 0.01
+    assert abs(shares[VALIDATION] - 0.05) < 0.01
+    other = sides_of(found, split.model_copy(update={"seed": 1}))
+    # Independent draws agree in 0.2² + 0.05² + 0.75² of the rows.
+    assert abs(np.mean(sides_of(found, split) == other) - 0.605) < 0.02
 
 
-@given(st.text().filter(lambda text: "\r" not in text))
-def test_what_a_reader_cannot_see_makes_no_difference_to_duplicates(text: str) -> None:
-    def key(content: str, role: str = "user") -> bytes:
-        return content_key([{"role": role, "content": content}])
-
-    assert key(text) == key(f" {text}\n") == key(unicodedata.normalize("NFD", text)) == key(text.replace("\n", "\r\n"))
-    assert key(text) != key(text + "x")
-    assert key(text) != key(text, role="assistant")
+def test_shares_of_groups_come_out_whatever_their_sizes() -> None:
+    groups = [f"g{number}" for number in range(5000)]
+    sides = sides_of(units_of(pa.array([0] * 5000, pa.uint64()), pa.array(groups)), SplitSettings(holdout=0.25))
+    assert abs(np.mean(sides == HOLDOUT) - 0.25) < 0.02
 
 
-def test_where_one_turn_ends_and_the_next_begins_counts() -> None:
-    def turns(*texts: str) -> bytes:
-        return content_key([{"role": "user", "content": text} for text in texts])
+def test_rows_added_in_front_behind_and_between_leave_each_row_on_its_side(
+    write: WriteRows, curated: CurateFiles
+) -> None:
+    rows = [told(number) for number in range(300)]
+    more = [told(number) for number in range(5000, 5090)]
+    before, after = (
+        curated(write(rows)),
+        curated(write([*more[:30], *rows[:150], *more[30:60], *rows[150:], *more[60:]])),
+    )
 
-    assert turns("ab", "c") != turns("a", "bc") != turns("abc")
+    def by_id(made: Curated) -> dict[str, str]:
+        return {key: side for side, table in made.tables.items() for key in table["id"].to_pylist()}
+
+    assert by_id(before).items() <= by_id(after).items()
+    assert len(by_id(after)) == 390
