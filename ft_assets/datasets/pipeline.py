@@ -1,6 +1,7 @@
 """The steps of curation in their order, from spools to three Parquet files and the report."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from ft_assets.datasets.intake.spool import Spool
 from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.prepared import PreparedRows
 from ft_assets.datasets.quality.draw import lowest
-from ft_assets.datasets.quality.language import SAMPLE, count_languages
+from ft_assets.datasets.quality.language import SAMPLE, by_count, detect_languages
 from ft_assets.datasets.reading import Reading, RunChunks, read_all
 from ft_assets.datasets.reporting.acceptance import accept, check_rows
 from ft_assets.datasets.reporting.report import DatasetReport, Exhibit, SplitNumbers
@@ -102,14 +103,16 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
         decisions = Decisions(PreparedRows(reading.chunks))
         decisions.steps.append(reading.step)
         sides = _decide(decisions, inputs, means, mapper)
-    means.progress("writing", decisions.count)
-    written = write_sides(decisions, sides, policy, inputs.mix, output)
+        means.progress("writing", decisions.count)
+        with ThreadPoolExecutor(1, "languages") as beside:
+            languages = beside.submit(_languages, decisions.rows, np.flatnonzero(decisions.kept), mapper)
+            written = write_sides(decisions, sides, policy, inputs.mix, output)
     report = _report(reading, inputs, kind).model_copy(
         update={
             "steps": decisions.steps,
             "splits": written.splits,
             "length_histogram": written.lengths,
-            "languages": _languages(decisions),
+            "languages": languages.result(),
             "mixed": written.mixed,
             "warnings": written.warnings,
             "largest_group_rows": written.largest_group_rows,
@@ -158,9 +161,11 @@ def _sides(
     return joined, np.where(roles == TRAIN, drawn, roles).astype(np.uint8)
 
 
-def _languages(decisions: Decisions) -> dict[str, int]:
-    kept = np.flatnonzero(decisions.kept)
-    return count_languages(decisions.rows.texts_at(kept[lowest(decisions.rows.content_at(kept), SAMPLE)]))
+def _languages(rows: PreparedRows, kept: np.ndarray, map_texts: Mapper) -> dict[str, int]:
+    texts = rows.texts_at(kept[lowest(rows.content_at(kept), SAMPLE)])
+    # Enough pieces for a few processes; each loads the model.
+    pieces = [texts.slice(start, SAMPLE // 4) for start in range(0, len(texts), SAMPLE // 4)]
+    return by_count(language for found in map_texts(detect_languages, pieces) for language in found)
 
 
 def _report(reading: Reading, inputs: Inputs, kind: str) -> DatasetReport:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,12 +176,17 @@ def _counted(names: pa.StringArray) -> dict[str, int]:
 
 
 class _Writer:
-    """Writes batches to one Parquet file in row groups of a fixed size, whatever the batches' sizes."""
+    """Writes batches to one Parquet file in row groups of a fixed size, whatever the batches' sizes.
+
+    A thread compresses what is full while the next rows are gathered; nothing else is waiting for it meanwhile.
+    """
 
     def __init__(self, path: Path) -> None:
         self._writer = pq.ParquetWriter(path, COLUMNS, compression="zstd", compression_level=1)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
+        self._thread = ThreadPoolExecutor(1, "parquet")
+        self._under_way: Future[None] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
@@ -190,15 +196,23 @@ class _Writer:
 
     def _flush(self, rows: int) -> None:
         table = pa.Table.from_batches(self._waiting, schema=COLUMNS)
-        # In one piece: Parquet's pages end where the pieces of a column do.
-        self._writer.write_table(table.slice(0, rows).combine_chunks(), row_group_size=_ROW_GROUP)
+        if self._under_way:
+            self._under_way.result()
+        self._under_way = self._thread.submit(self._write, table.slice(0, rows))
         self._waiting = table.slice(rows).to_batches()
         self._rows -= rows
+
+    def _write(self, table: pa.Table) -> None:
+        # In one piece: Parquet's pages end where the pieces of a column do.
+        self._writer.write_table(table.combine_chunks(), row_group_size=_ROW_GROUP)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._rows:
-            self._flush(self._rows)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._thread:
+            if self._rows and kind is None:
+                self._flush(self._rows)
+            if self._under_way:
+                self._under_way.result()
         self._writer.close()
