@@ -14,7 +14,7 @@ _FACTS: dict[str, Any] = {
     "form": "chat",
     "rows": {"train": 120, "validation": 15, "holdout": 15},
     "rows_read": 153,
-    "dropped": {"bad_json": 1, "exact_duplicate": 2},
+    "dropped": {"duplicate": 2, "not_json": 1},
     "warnings": ["Most answers are short."],
     "length_histogram": {"edges": [32, 64], "counts": [150]},
 }

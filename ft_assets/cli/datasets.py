@@ -72,12 +72,14 @@ def approve(
 
     artifacts, me = Artifacts(open_store()), actor()
     record = record_approval(artifacts, key, actor=me, note=note)
-    report_review(open_instance(), artifacts, key)
+    shown = report_review(open_instance(), artifacts, key)
     print(key)
     if (record.actor, record.note) == (me, note.strip()):
         remark("approved; submissions that wait for it go on by themselves, an ft run when it is called again")
     else:
         remark(f"approved already by {record.actor} at {record.at}: {record.note}")
+    if not shown:
+        remark("its check in Dagster follows when the asset dataset is materialized for it again")
 
 
 @app.command()

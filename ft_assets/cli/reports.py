@@ -24,7 +24,7 @@ def state_of(artifacts: Artifacts, dataset_key: str) -> str:
 def describe_report(dataset_key: str, artifact: Artifact, review: Review) -> Iterator[str]:
     """Lines for a person: numbers and sentences, never a row's text."""
     facts = artifact.facts
-    rows = ", ".join(f"{name} {count:,}" for name, count in facts["rows"].items())
+    rows = ", ".join(f"{side} {facts['rows'][side]:,}" for side in ("train", "validation", "holdout"))
     yield f"{dataset_key}: {review.state}"
     yield f"  rows: {facts['rows_read']:,} read; {rows}"
     dropped = sorted(facts["dropped"].items(), key=lambda item: -item[1])

@@ -7,6 +7,7 @@ asks for the approval wherever something is made of the version.
 from collections.abc import Iterator
 
 import dagster as dg
+from sqlalchemy.exc import IntegrityError
 
 from ft_assets.datasets.review import Review, review_of
 from ft_assets.partitions import dataset_check, dataset_partitions
@@ -24,23 +25,30 @@ def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource)
     yield partition_verdict(store.artifacts, context.partition_key)
 
 
-def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> None:
-    """Show in Dagster how the version stands now; otherwise the check would stay red until its next run."""
+def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> bool:
+    """Show in Dagster how the version stands now; False where the check has to wait for the partition's next run.
+
+    Nothing but a picture: what may be used is decided by the store. Dagster 1.13 takes one such evaluation of a
+    partition that belongs to no run, and none of a partition that it does not know.
+    """
     if not instance.has_dynamic_partition(dataset_partitions.name or "", dataset_key):
-        return
+        return False
     result = partition_verdict(artifacts, dataset_key)
-    instance.report_runless_asset_event(
-        dg.AssetCheckEvaluation(
-            asset_key=dg.AssetKey("dataset"),
-            check_name=REVIEW,
-            passed=result.passed,
-            metadata=result.metadata,
-            severity=result.severity,
-            description=result.description,
-            blocking=True,
-            partition=dataset_key,
-        )
+    evaluation = dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey("dataset"),
+        check_name=REVIEW,
+        passed=result.passed,
+        metadata=result.metadata,
+        severity=result.severity,
+        description=result.description,
+        blocking=True,
+        partition=dataset_key,
     )
+    try:
+        instance.report_runless_asset_event(evaluation)
+    except IntegrityError:
+        return False
+    return True
 
 
 def partition_verdict(artifacts: Artifacts, dataset_key: str) -> dg.AssetCheckResult:

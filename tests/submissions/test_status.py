@@ -91,6 +91,14 @@ def test_the_last_attempts_ending_decides_while_nothing_runs(outcome: Outcome, s
     assert found.detail
 
 
+def test_a_held_dataset_decides_until_the_submission_has_ended() -> None:
+    works = (done("dataset"), running("baseline_report"), work("token_pack"))
+    found = derive(SUBMISSION, None, works, now=ASKED + 100, held="3 rows are like tests")
+    assert (found.state, found.detail) == (State.HELD, "3 rows are like tests")
+    ended_by = SubmissionOutcome(status=SubmissionStatus.CANCELLED, reason="enough", at="2026-11-01T12:00:09+00:00")
+    assert derive(SUBMISSION, ended_by, works, now=ASKED + 100, held="3 rows").state is State.CANCELLED
+
+
 def test_an_ending_from_before_this_was_asked_for_is_not_this_ones() -> None:
     assert status(ended("checkpoint", Outcome.DIVERGED, claimed_at=ASKED - 1)).state is State.QUEUED
 

@@ -1,0 +1,151 @@
+"""Held dataset versions from the command line: told, shown, approved, and gone on with."""
+
+import json
+
+import dagster as dg
+import pytest
+
+from ft_assets.datasets.checks import REVIEW
+from ft_assets.submissions.record import open_submissions
+from ft_assets.submissions.run import fine_tune
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import HeldForReview
+from tests.cli.conftest import DATASET, RECIPE, Ft
+from tests.curated import LEAK, leave_dataset
+from tests.e2e.project import Project
+
+Pair = tuple[str, str]
+
+
+@pytest.fixture
+def held(project: Project, pair: Pair) -> Pair:
+    """A pair whose dataset is curated and held."""
+    leave_dataset(Artifacts(project.store), DATASET, [LEAK])
+    return pair
+
+
+def test_a_foreground_run_of_a_held_dataset_ends_with_how_to_go_on(project: Project, ft: Ft, held: Pair) -> None:
+    result = ft("run", *held)
+    assert result.exit_code == 4
+    assert LEAK in result.stderr
+    assert f"ft dataset approve {DATASET} --note" in result.stderr
+    assert f"go on with: ft run {DATASET} {RECIPE}" in result.stderr
+    assert "Traceback" not in result.output
+    # It is not ended, and asking again joins it.
+    (submission,) = open_submissions(project.store)
+    assert ft("run", *held).exit_code == 4
+    assert [each.id for each in open_submissions(project.store)] == [submission.id]
+
+
+def test_the_python_function_raises_what_a_caller_can_act_on(
+    project: Project, instance: dg.DagsterInstance, held: Pair
+) -> None:
+    with pytest.raises(HeldForReview) as error:
+        fine_tune(*held, store_url=project.store_url, instance=instance, actor="ann")
+    assert (error.value.dataset, error.value.reasons) == (DATASET, (LEAK,))
+
+
+def test_the_status_says_held_and_why(ft: Ft, held: Pair) -> None:
+    submission = ft("submit", *held).stdout.strip()
+    assert "held" in ft("status").stdout
+    (found,) = json.loads(ft("status", submission, "--json").stdout)
+    assert found["state"] == "held"
+    assert LEAK in found["detail"]
+    ft("dataset", "approve", DATASET, "--note", "the tests are public")
+    (found,) = json.loads(ft("status", submission, "--json").stdout)
+    assert found["state"] == "queued"
+
+
+def test_an_approval_is_recorded_once_with_its_note_and_shown_in_dagster(
+    ft: Ft, held: Pair, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance.add_dynamic_partitions("dataset", [DATASET])
+    assert ft("dataset", "approve", DATASET).exit_code == 2
+    first = ft("dataset", "approve", DATASET, "--note", "the tests are public")
+    assert (first.exit_code, first.stdout) == (0, f"{DATASET}\n")
+    monkeypatch.setattr("ft_assets.cli.datasets.actor", lambda: "somebody-else")
+    again = ft("dataset", "approve", DATASET, "--note", "me too")
+    assert again.exit_code == 0
+    assert "approved already by" in again.stderr
+    assert "the tests are public" in again.stderr
+    check = dg.AssetCheckKey(dg.AssetKey("dataset"), REVIEW)
+    assert instance.event_log_storage.get_latest_asset_check_execution_by_key([check])[check].partition == DATASET
+
+
+def test_what_cannot_be_approved_is_a_mistake_with_a_remedy(project: Project, ft: Ft, pair: Pair) -> None:
+    note = ("--note", "fine")
+    for key, message in (
+        ("acme.colours.v9", "there is no dataset version"),
+        (DATASET, "dataset has not been materialized"),
+    ):
+        result = ft("dataset", "approve", key, *note)
+        assert (result.exit_code, message in result.stderr, "what to do:" in result.stderr) == (2, True, True)
+    leave_dataset(Artifacts(project.store), DATASET, [])
+    result = ft("dataset", "approve", DATASET, *note)
+    assert (result.exit_code, "is not held" in result.stderr) == (2, True)
+
+
+def test_the_list_shows_how_each_version_of_a_dataset_stands(project: Project, ft: Ft, held: Pair) -> None:
+    def states(*arguments: str) -> dict[str, str]:
+        return {item["key"]: item["state"] for item in json.loads(ft("dataset", "list", *arguments, "--json").stdout)}
+
+    ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "acme.colours")
+    ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "acme.other")
+    assert states("acme.colours") == {DATASET: "held", "acme.colours.v2": "not curated"}
+    ft("dataset", "approve", DATASET, "--note", "fine")
+    leave_dataset(Artifacts(project.store), "acme.colours.v2", [])
+    assert states("acme.colours") == {DATASET: "approved", "acme.colours.v2": "accepted"}
+    assert "acme.other.v1" in states()
+    lines = ft("dataset", "list", "acme.colours").stdout.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [[DATASET, "approved"], ["acme.colours.v2", "accepted"]]
+
+
+def test_one_broken_approval_does_not_hide_the_list(project: Project, ft: Ft, held: Pair) -> None:
+    ft("dataset", "approve", DATASET, "--note", "fine")
+    (record,) = project.store.entries("acme/reviews")
+    project.store.put(record.path, b"{}")
+    (found,) = json.loads(ft("dataset", "list", "--json").stdout)
+    assert found["state"] == "unreadable"
+
+
+def test_the_report_is_summed_up_with_numbers_reasons_and_the_page(project: Project, ft: Ft, held: Pair) -> None:
+    text = ft("dataset", "report", DATASET).stdout
+    for line in (
+        f"{DATASET}: held",
+        "rows: 153 read; train 120, validation 15, holdout 15",
+        "- 2: the same text as an earlier row",
+        "- Most answers are short.",
+        f"- {LEAK}",
+        f"ft dataset approve {DATASET}",
+        "report/report.html",
+    ):
+        assert line in text
+    ft("dataset", "approve", DATASET, "--note", "the tests are public")
+    assert "the tests are public" in ft("dataset", "report", DATASET).stdout
+    found = json.loads(ft("dataset", "report", DATASET, "--json").stdout)
+    assert (found["state"], found["held"], found["rows"]["train"]) == ("approved", [LEAK], 120)
+    assert found["approved"]["note"] == "the tests are public"
+    assert ft("dataset", "report", "acme.colours.v9").exit_code == 2
+
+
+def test_a_shared_dataset_can_be_added_but_not_trained_on(project: Project, ft: Ft, pair: Pair) -> None:
+    added = ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "shared.general")
+    assert added.stdout == "shared.general.v1\n"
+    assert "shared.general.v1" in ft("dataset", "list").stdout
+    for command in ("run", "submit"):
+        result = ft(command, "shared.general.v1", RECIPE)
+        assert result.exit_code == 2
+        assert "an adapter belongs to a tenant" in result.stderr
+
+
+def test_a_tenants_tier_limits_what_it_may_add(project: Project, ft: Ft) -> None:
+    tenants = project.folder / "tenants.yaml"
+    tenants.write_text("tiers: {trial: {max_examples: 150}}\ntenants: {acme: {tier: trial}}\n")
+    result = ft("dataset", "add", project.dataset(160), "--name", "acme.colours")
+    assert result.exit_code == 2
+    assert "160 examples are more than the 150 that acme may have in one dataset version" in result.stderr
+    assert ft("dataset", "add", project.dataset(160), "--name", "globex.colours").exit_code == 0
+
+
+def test_classifiers_are_a_part_of_datasets(ft: Ft, project: Project) -> None:
+    assert "No classifiers yet" in ft("dataset", "classifier", "list").stderr
