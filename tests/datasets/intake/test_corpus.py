@@ -2,54 +2,46 @@
 
 import os
 import resource
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ft_assets.datasets.forms.parse import parse_lines
-from ft_assets.datasets.forms.settings import FormSettings
+from ft_assets.datasets import versions
 from ft_assets.datasets.intake.chunking import chunks
-from ft_assets.datasets.intake.limits import ReadLimits
-from ft_assets.datasets.intake.snapshot import take_snapshots
 from ft_assets.datasets.intake.spool import spool
-from ft_assets.datasets.policy import TextSettings
+from ft_assets.datasets.policy import DatasetPolicy, TextSettings
+from ft_assets.datasets.versions import add_dataset_version
 from ft_resources.errors import BadData
+from ft_resources.store import Store
 from tests.datasets.intake.corpus import CASES, Upload, sparse
 from tests.datasets.intake.messages import MESSAGES
-
-
-def check(path: Path, folder: Path, limits: ReadLimits) -> None:
-    """Take, spool and parse ``path`` as a policy that rejects bad rows has it. Raises BadData."""
-    (upload,) = take_snapshots({"upload": [path]}, folder)
-    spooled = spool(
-        upload.path, upload.name, folder / "spool", role="upload", text=TextSettings(), limits=limits,
-        sha256=upload.sha256,
-    )  # fmt: skip
-    remedy = "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
-    for chunk in chunks(spooled):
-        for row in chunk.too_long:
-            where = f"{upload.name}, row {chunk.first_row + row - 1}"
-            raise BadData("the row is longer than 16 MiB", where=where, remedy=remedy)
-        for bad in parse_lines(chunk.lines, FormSettings(), ended=chunk.ended).bad.to_pylist():
-            where = f"{upload.name}, row {chunk.first_row + bad['row'] - 1}" + (bad["field"] and f", {bad['field']}")
-            raise BadData(bad["problem"], where=where, remedy=remedy)
 
 
 @pytest.mark.parametrize("upload", CASES, ids=lambda upload: upload.id)
 def test_a_malformed_upload_is_refused_in_these_words_and_leaves_nothing(
     upload: Upload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").mkdir()
+    store = Store(str(tmp_path / "store"))
+    store.put_json("names/dataset/other.facts.v1.json", {"address": "of somebody else"})
+    scratch = tmp_path / "scratch"
+    for folder in (tmp_path / "in", scratch):
+        folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.setattr(versions, "spool", partial(spool, limits=upload.limits))
     path = upload.build(tmp_path / "in")
     if upload.grows:
         _grow_while_read(path, monkeypatch)
+    before = _files(tmp_path / "store")
     with pytest.raises(BadData) as error:
-        check(path, tmp_path / "out", upload.limits)
+        add_dataset_version(store, path, tenant="acme", name="facts", policy=DatasetPolicy(), actor="tester")
     assert str(error.value).replace(str(tmp_path), "") == MESSAGES[upload.id]
-    spooled = tmp_path / "out" / "spool"
-    if ", row " not in error.value.where and spooled.exists():
-        assert list(spooled.iterdir()) == []
+    assert _files(tmp_path / "store") == before
+    assert list(scratch.iterdir()) == []
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.e2e
