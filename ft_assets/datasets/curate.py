@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.engine.local import process_count
+from ft_assets.datasets.engine.local import process_count, start_early
 from ft_assets.datasets.intake.spool import Role, Spool, spool
-from ft_assets.datasets.pipeline import Inputs, Means, curate_upload
+from ft_assets.datasets.pipeline import Inputs, Means, curate_upload, needs_processes
 from ft_assets.datasets.policy import DatasetPolicy, policy_of
 from ft_assets.datasets.reporting.page import render_page
 from ft_assets.datasets.similarity.ngrams import GramIndex
@@ -35,9 +35,12 @@ def curate(context: WorkContext) -> WorkResult:
     BadData (file, row, field).
     """
     policy = policy_of(context.params["policy"])
+    raw = context.input("raw")
+    if process_count() > 1 and needs_processes(sum(file.size for file in raw.manifest.files.values())):
+        start_early()
     suites = context.inputs("suite:")
     inputs = Inputs(
-        spools=spools_of(context.input("raw"), policy, context.scratch),
+        spools=spools_of(raw, policy, context.scratch),
         policy=policy,
         index=_index(suites, context.scratch) if suites else None,
         suites=tuple(suites),

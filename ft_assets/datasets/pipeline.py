@@ -74,6 +74,11 @@ class Inputs:
     mix: tuple[MixSource, ...] = ()
 
 
+def needs_processes(size: int) -> bool:
+    """Whether files of this many bytes are worth the start of processes."""
+    return size >= _SMALL_BYTES
+
+
 def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetReport, list[Exhibit]]:
     """Write ``train``, ``validation`` and ``holdout.parquet`` to ``output``, and say what was done.
 
@@ -86,8 +91,8 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
         suites=inputs.suite_digests,
     )
     with ExitStack() as stack:
-        small = sum(spool.path.stat().st_size for spool in inputs.spools) < _SMALL_BYTES
-        count = 1 if small else max(1, min(means.processes, means.memory_bytes // _PROCESS_BYTES))
+        large = needs_processes(sum(spool.path.stat().st_size for spool in inputs.spools))
+        count = 1 if not large else max(1, min(means.processes, means.memory_bytes // _PROCESS_BYTES))
         mapper: Mapper = in_process if count == 1 else stack.enter_context(processes(count))
         run: RunChunks = means.run_chunks or (lambda tasks: mapper(run_chunk, tasks))
         reading = read_all(
