@@ -175,7 +175,7 @@ def test_a_file_that_is_still_being_written_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("tenant", "name"), [("Acme", "facts"), ("acme", "a|b"), ("acme", ""), ("acme", "a.b"), ("shared", "facts")]
+    ("tenant", "name"), [("Acme", "facts"), ("acme", "a|b"), ("acme", ""), ("acme", "a.b"), ("", "facts")]
 )
 def test_a_tenant_or_name_that_cannot_be_in_a_key_is_refused(
     store: Store, write: WriteRows, tenant: str, name: str
