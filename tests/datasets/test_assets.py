@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from ft_assets.datasets.assets import dataset, raw_dataset
-from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.policy import ContaminationSettings, DatasetPolicy
 from ft_assets.datasets.versions import DatasetVersion
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -41,7 +41,8 @@ def test_raw_dataset_verifies_and_shows_what_was_uploaded(add: Add, write: Write
     shown = metadata(result, "raw_dataset")
     assert shown["dagster/row_count"].value == 150
     assert shown["uploaded_by"].value == "tester"
-    assert shown["policy"].value == DatasetPolicy().model_dump(mode="json")
+    policy = DatasetPolicy(contamination=ContaminationSettings(suites=()))
+    assert shown["policy"].value == policy.model_dump(mode="json")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_dataset_is_made_by_a_worker_and_shows_numbers_but_no_text(add: Add, wri
     shown = metadata(materialize(store, "acme.facts.v1", [raw_dataset, dataset]), "dataset")
     assert shown["dagster/row_count"].value == 200
     assert sum(shown[f"rows_{split}"].value for split in ("train", "validation", "holdout")) == 200
-    assert "| the same conversation as an earlier row | 1 |" in str(shown["left_out"].value)
+    assert "| the same text as an earlier row | 1 |" in str(shown["left_out"].value)
     assert "data:image/png;base64," in str(shown["lengths"].value)
     assert Path(str(shown["report"].value)).read_text(encoding="utf-8").startswith("<!doctype html>")
     assert not any("It is the number" in str(value.value) for value in shown.values())
