@@ -56,7 +56,9 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     if requests:
         return dg.SensorResult(run_requests=requests, cursor=last)
     context.update_cursor(last)
-    text = f"looked at {looked} open submissions: {len(wanted) - finished} wait, {finished} ended"
+    held = sum(bool(item.present.held) for item in wanted)
+    waiting = f"{len(wanted) - finished} wait" + (f" ({held} for a person to look at their dataset)" if held else "")
+    text = f"looked at {looked} open submissions: {waiting}, {finished} ended"
     return dg.SkipReason("; ".join([text, *problems]))
 
 
