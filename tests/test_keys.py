@@ -54,7 +54,7 @@ def test_a_recipe_of_another_tenant_is_a_senseless_pair() -> None:
 def test_a_shared_dataset_may_be_named_but_no_adapter_made_of_it() -> None:
     dataset = DatasetKey.parse("shared.general.v1")
     assert (dataset.tenant, str(dataset)) == ("shared", "shared.general.v1")
-    with pytest.raises(UserError, match="an adapter belongs to a tenant, and dataset shared.general.v1 to all"):
+    with pytest.raises(UserError, match=r"an adapter belongs to a tenant, and dataset shared\.general\.v1 to all"):
         check_pair(dataset, RecipeKey.parse("tiny.v1"))
 
 

@@ -15,7 +15,9 @@ TARGET = 4096
 
 def spool_of(path: Path, data: bytes, start: int = 0) -> Spool:
     path.write_bytes(data)
-    return Spool(name="data.jsonl", role="upload", path=path, start=start, rows_are="lines", source_sha256="", source_size=0)
+    return Spool(
+        name="data.jsonl", role="upload", path=path, start=start, rows_are="lines", source_sha256="", source_size=0
+    )
 
 
 def cut(path: Path, data: bytes, start: int = 0) -> list[Chunk]:
