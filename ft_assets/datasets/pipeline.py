@@ -15,6 +15,7 @@ from ft_assets.datasets.engine.chunks import run_chunk
 from ft_assets.datasets.engine.local import Mapper, in_process, processes
 from ft_assets.datasets.engine.prepare import PrepareSettings
 from ft_assets.datasets.intake.spool import Spool
+from ft_assets.datasets.mixing import clean_sources
 from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.prepared import PreparedRows
 from ft_assets.datasets.quality.draw import lowest
@@ -111,7 +112,10 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
         means.progress("writing", decisions.count)
         with ThreadPoolExecutor(1, "languages") as beside:
             languages = beside.submit(_languages, decisions.rows, np.flatnonzero(decisions.kept), mapper)
-            written = write_sides(decisions, sides, policy, inputs.mix, output)
+            mix, lost = clean_sources(
+                inputs.mix, decisions, sides, policy, kind, _leaks(inputs, means.scratch), means.scratch
+            )
+    written = write_sides(decisions, sides, policy, mix, output)
     report = _report(reading, inputs, kind).model_copy(
         update={
             "steps": decisions.steps,
@@ -119,7 +123,7 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
             "length_histogram": written.lengths,
             "languages": languages.result(),
             "mixed": written.mixed,
-            "warnings": written.warnings,
+            "warnings": [*lost, *written.warnings],
             "largest_group_rows": written.largest_group_rows,
         }
     )
@@ -164,6 +168,11 @@ def _sides(
     joined = join_units(np.concatenate(units), *linked)
     drawn = sides_of(joined, policy.split, validation=not own[0], holdout=not own[1])
     return joined, np.where(roles == TRAIN, drawn, roles).astype(np.uint8)
+
+
+def _leaks(inputs: Inputs, scratch: Path) -> list[tuple[Path, bool]]:
+    """13-gram indices of what must not be trained on, and whether this curation made them."""
+    return [(scratch / "holdout.grams", True), *([(inputs.index, False)] if inputs.index else [])]
 
 
 def _languages(rows: PreparedRows, kept: np.ndarray, map_texts: Mapper) -> dict[str, int]:

@@ -82,7 +82,11 @@ def _lists(column: pa.Array) -> pa.Array:
         # As the list of pairs that it is: keys need not be texts, nor different.
         column = column.cast(pa.list_(column.type.field(0).type))
     elif types.is_fixed_size_list(column.type):
-        column = column.cast(pa.list_(column.type.value_type))
+        # Their cast to lists refuses nulls.
+        rows = pc.if_else(column.is_valid(), pa.scalar(column.type.list_size, pa.int32()), pa.scalar(0, pa.int32()))
+        ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(rows)])
+        lists = pa.ListArray.from_arrays(ends, column.flatten())
+        column = pc.if_else(column.is_valid(), lists, pa.scalar(None, lists.type)) if column.null_count else lists
     # Of a slice, or where a null list has values, these are not the column's own offsets.
     lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])

@@ -119,6 +119,13 @@ def test_arrow_rows_come_out_as_the_json_that_python_writes(rows: list[dict[str,
     assert [json.loads(line) for line in to_lines(batch).to_pylist()] == rows[start:]
 
 
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_lists_of_a_fixed_size_may_be_null(start: int) -> None:
+    rows: list[list[int | None] | None] = [[1, 2], None, [3, None], None]
+    batch = pa.RecordBatch.from_arrays([pa.array(rows, pa.list_(pa.int8(), 2))], ["pair"]).slice(start)
+    assert [json.loads(line)["pair"] for line in to_lines(batch).to_pylist()] == rows[start:]
+
+
 def test_reading_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     for name, data in (("data.parquet", good_parquet()), ("book.txt", JSONL), ("data.csv", csv_bytes(","))):

@@ -1,0 +1,118 @@
+"""Which rows of other dataset versions may be mixed in: what holds for a version's own rows holds for them, too."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ft_assets.datasets.columns import EXAMPLES, map_texts
+from ft_assets.datasets.decisions import Decisions
+from ft_assets.datasets.engine.prepare import open_index
+from ft_assets.datasets.forms.keys import content_keys, flat_texts, prompt_keys
+from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.screening.personal import screen
+from ft_assets.datasets.split import TRAIN, units_of
+from ft_assets.datasets.writing import COLUMNS, MixSource, hex_of
+from ft_resources.errors import BadData
+
+_BATCH = 10_000
+
+
+def clean_sources(
+    sources: Sequence[MixSource],
+    decisions: Decisions,
+    sides: np.ndarray,
+    policy: DatasetPolicy,
+    kind: str,
+    indices: Sequence[tuple[Path, bool]],
+    scratch: Path,
+) -> tuple[list[MixSource], list[str]]:
+    """``sources`` without the rows that must not be trained on here, and a warning for each that lost some.
+
+    Left out are rows with a prompt or group that this version sets aside, rows that overlap with one of ``indices``
+    (13-gram index, and whether this curation made it: test items, the own holdout) by more than the policy allows, and
+    with ``personal_data: escalate`` rows with personal data; with ``scrub`` these come out scrubbed. Raises BadData
+    where a source teaches another kind of thing than ``kind``.
+    """
+    if not sources:
+        return [], []
+    aside = _set_aside(decisions, sides)
+    cleaned, warnings = [], []
+    for number, source in enumerate(sources):
+        path, lost = scratch / f"mix-{number}.parquet", 0
+        with pq.ParquetWriter(path, COLUMNS, compression="zstd", compression_level=1) as writer:
+            for rows in _batches(source.train):
+                _require_kind(rows, kind, source.dataset)
+                good = _usable(rows, aside, policy, indices)
+                lost += len(good) - int(np.count_nonzero(good))
+                mixed = rows.filter(pa.array(good))
+                writer.write_batch(_scrubbed(mixed, policy) if policy.personal_data.action == "scrub" else mixed)
+        cleaned.append(MixSource(dataset=source.dataset, train=path))
+        if lost:
+            warnings.append(
+                f"{lost:,} rows of {source.dataset} may not be mixed in: they repeat rows that this version sets "
+                "aside or test items, or hold personal data."
+            )
+    return cleaned, warnings
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_BATCH):
+            yield batch.cast(COLUMNS)
+
+
+def _set_aside(decisions: Decisions, sides: np.ndarray) -> np.ndarray:
+    """Prompts and groups (as ``units_of`` names them) of the rows that are not trained on."""
+    found = [np.zeros(0, np.uint64)]
+    for start, chunk, batch in decisions.rows.batches():
+        span = slice(start, start + chunk.examples)
+        rows = decisions.kept[span] & (sides[span] != TRAIN)
+        found += [each[rows] for each in _units(batch.column("prompt"), batch.column("group"))]
+    return np.unique(np.concatenate(found))
+
+
+def _units(prompts: pa.UInt64Array, groups: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
+    return prompts.to_numpy(zero_copy_only=False), units_of(prompts, groups)
+
+
+def _usable(
+    rows: pa.RecordBatch, aside: np.ndarray, policy: DatasetPolicy, indices: Sequence[tuple[Path, bool]]
+) -> np.ndarray:
+    examples = rows.select(EXAMPLES.names)
+    texts = flat_texts(examples)
+    bad = np.zeros(rows.num_rows, np.bool_)
+    for units in _units(prompt_keys(examples), examples.column("group")):
+        bad |= np.isin(units, aside)
+    for index, own in indices:
+        overlap = open_index(str(index), own=own).overlap(texts)
+        bad |= overlap.hits > policy.contamination.threshold * overlap.grams
+    if policy.personal_data.action == "escalate":
+        same = pc.equal(hex_of(content_keys(examples)), _scrubbed(rows, policy).column("id"))
+        bad |= ~same.to_numpy(zero_copy_only=False)
+    return ~bad
+
+
+def _scrubbed(rows: pa.RecordBatch, policy: DatasetPolicy) -> pa.RecordBatch:
+    """``rows`` with placeholders for personal data, and the ids of what they are then."""
+    settings = policy.personal_data.model_copy(update={"action": "scrub"})
+    examples = map_texts(rows.select(EXAMPLES.names), lambda texts: screen(texts, settings).texts)
+    columns = {name: rows.column(name) for name in COLUMNS.names}
+    columns |= {name: examples.column(name) for name in EXAMPLES.names} | {"id": hex_of(content_keys(examples))}
+    return pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS.names], schema=COLUMNS)
+
+
+def _require_kind(rows: pa.RecordBatch, kind: str, dataset: str) -> None:
+    preference = pc.greater(pc.list_value_length(rows.column("chosen")), 0)
+    text = pc.not_equal(rows.column("text"), "")
+    for name, there in (("preference", preference), ("text", text)):
+        count = pc.sum(there).as_py() or 0
+        if count != (rows.num_rows if kind == name else 0):
+            raise BadData(
+                f"{dataset} teaches another kind of thing than the {kind} rows of this version",
+                where="dataset.yaml, mix",
+                remedy=f"Name a dataset of {kind} rows.",
+            )
