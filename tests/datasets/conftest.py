@@ -89,7 +89,7 @@ def write(tmp_path: Path) -> WriteRows:
 @pytest.fixture
 def add(store: Store) -> Callable[..., DatasetVersion]:
     def add_file(
-        file: Path | Sequence[Path], policy: DatasetPolicy | None = None, name: str = "facts", **sides: Sequence[Path]
+        file: Path | Sequence[Path], policy: DatasetPolicy | None = None, name: str = "facts", **sides: Any
     ) -> DatasetVersion:
         return add_dataset_version(
             store, file, tenant="acme", name=name, policy=policy or DatasetPolicy(), actor="tester", **sides

@@ -82,7 +82,7 @@ def test_a_version_with_a_percent_more_rows_takes_most_chunks_from_the_cache_and
     ids=["seed", "bad rows", "groups", "personal data", "quality"],
 )
 def test_settings_that_change_a_chunk_do_not_use_chunks_made_with_others(
-    write: WriteRows, build: Build, cache: ChunkCache, change: dict[str, object], reused: bool
+    write: WriteRows, build: Build, cache: ChunkCache, change: dict[str, Any], reused: bool
 ) -> None:
     rows = [{**row, "kind": str(number % 50)} for number, row in enumerate(first_version()[:400])]
     file = write(rows)

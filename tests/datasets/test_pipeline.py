@@ -303,10 +303,12 @@ def test_heuristics_warn_and_only_filter_what_the_policy_names(write: WriteRows,
     rows[0]["completion"] = "k"
     rows[1]["completion"] = "no no no no " * 60
     file = write(rows)
-    warned = curated(file)
+    warned = curated(file, DatasetPolicy(quality=QualitySettings(min_answer_characters=2)))
     assert warned.found("quality") == {"short": 1, "repetitive": 1}
     assert warned.report.examples == 200
-    strict = curated(file, DatasetPolicy(quality=QualitySettings(filter=("short", "repetitive"))))
+    strict = curated(
+        file, DatasetPolicy(quality=QualitySettings(filter=("short", "repetitive"), min_answer_characters=2))
+    )
     assert strict.report.dropped == {"repetitive": 1, "short": 1}
     assert ("data.jsonl", 1) not in strict.places
     every_row_is_accounted_for(strict)

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ ROWS = _ROW_GROUP + 700
 @pytest.fixture(scope="module")
 def rows() -> pa.RecordBatch:
     """Long enough that a column of a row group has several pages."""
-    found = []
+    found: list[dict[str, Any]] = []
     for number in range(ROWS):
         text = random.Random(number).randbytes(150).hex()
         turn = {"role": "user", "content": text, "tool_calls": "", "tool_call_id": "", "name": ""}
