@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ft_assets.datasets.forms.keys import content_keys
-from ft_assets.datasets.forms.parse import FormSettings, parse_lines
+from ft_assets.datasets.forms.parse import FormSettings, parse_chunk
 from ft_assets.datasets.intake.chunking import chunks
 from ft_assets.datasets.intake.spool import Spool
 from ft_assets.datasets.policy import MIN_EXAMPLES, DatasetPolicy
@@ -26,7 +26,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
     for spool in sorted(spools, key=lambda each: list(ROLES).index(each.role)):
         rows = 0
         for chunk in chunks(spool):
-            parsed = parse_lines(chunk.lines, form, ended=chunk.ended)
+            parsed = parse_chunk(chunk.lines, form, ended=chunk.ended)
             rows += reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
             if len(different) < MIN_EXAMPLES:
                 different.update(content_keys(parsed.examples).unique()[:MIN_EXAMPLES].to_pylist())

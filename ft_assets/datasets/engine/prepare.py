@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ft_assets.datasets.columns import EXAMPLES, map_texts
 from ft_assets.datasets.forms.keys import content_keys, flat_texts, prompt_keys
-from ft_assets.datasets.forms.parse import FormSettings, notes_of_parsed, parse_lines
+from ft_assets.datasets.forms.parse import FormSettings, notes_of_parsed, parse_chunk
 from ft_assets.datasets.policy import PersonalDataSettings, policy_of
 from ft_assets.datasets.quality.measures import measure
 from ft_assets.datasets.screening.personal import screen
@@ -68,7 +68,7 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     from ft_assets.datasets.similarity.minhash import band_hashes
 
     policy = policy_of(settings.policy)
-    parsed = parse_lines(lines, FormSettings.of(policy), ended=ended)
+    parsed = parse_chunk(lines, FormSettings.of(policy), ended=ended)
     examples, personal, counts = _screened(parsed.examples, policy.personal_data)
     texts = flat_texts(examples)
     columns: dict[str, pa.Array] = {name: examples.column(name) for name in EXAMPLES.names}

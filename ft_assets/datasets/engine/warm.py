@@ -3,14 +3,17 @@
 import pyarrow as pa
 
 from ft_assets.datasets.engine.prepare import PrepareSettings, prepare
+from ft_assets.datasets.forms.parse import FormSettings, parse_lines
 from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.similarity import ngrams, words  # noqa: F401
 
 # What is forked has no use for threads, and must not be forked from a process that has some.
 pa.set_cpu_count(1)
 pa.set_io_thread_count(1)
+_ROW = b'{"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello yourself"}]}\n'
+parse_lines(_ROW, FormSettings(), ended=True)
 prepare(
-    b'{"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello yourself"}]}\n',
+    _ROW,
     ended=True,
     settings=PrepareSettings(policy=DatasetPolicy().model_dump(mode="json"), index=None, suites=()),
 )
