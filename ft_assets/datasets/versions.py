@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ft_assets.datasets.intake.kinds import kind_of
 from ft_assets.datasets.intake.snapshot import Snapshot, take_snapshots
 from ft_assets.datasets.intake.spool import Role, spool
 from ft_assets.datasets.policy import DatasetPolicy
@@ -82,11 +83,13 @@ def add_dataset_version(
 
 
 def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
-    """What a version is recognised by: the policy as written, and the bytes of the files in each role, whatever their
-    names. So the same upload is the same version though the platform has got more suites since."""
+    """What a version is recognised by: the policy as written, and the bytes of the files in each role with the format
+    they are read in, whatever else their names say. So the same upload is the same version though the platform has got
+    more suites since, and lines of JSON that were once given as plain text are another."""
     shas: dict[str, list[str]] = {}
     for upload in uploads:
-        shas.setdefault("files" if upload.role == "upload" else upload.role, []).append(upload.sha256)
+        role = "files" if upload.role == "upload" else upload.role
+        shas.setdefault(role, []).append(f"{upload.sha256}.{kind_of(upload.name).format}")
     return digest({**{role: sorted(files) for role, files in shas.items()}, "policy": policy.model_dump(mode="json")})
 
 

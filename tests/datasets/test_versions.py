@@ -186,6 +186,13 @@ def test_concurrent_adds_of_different_bytes_get_a_number_each(add: Add, write: W
         assert raw_dataset(Artifacts(store), str(version.key)).read(f"upload/{file.name}") == file.read_bytes()
 
 
+def test_the_same_bytes_read_in_another_format_are_another_version(add: Add, write: WriteRows, tmp_path: Path) -> None:
+    lines = write([pair(number, note="word " * 40) for number in range(2000)])
+    text = tmp_path / "data.txt"
+    text.write_bytes(lines.read_bytes())
+    assert [str(add(path).key) for path in (text, lines, text)] == ["acme.facts.v1", "acme.facts.v2", "acme.facts.v1"]
+
+
 def test_concurrent_adds_of_the_same_bytes_are_one_version(add: Add, write: WriteRows, store: Store) -> None:
     files = [write(GOOD, f"copy{number % 2}.jsonl") for number in range(8)]
     with ThreadPoolExecutor(8) as pool:

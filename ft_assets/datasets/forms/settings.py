@@ -68,6 +68,15 @@ class FormSettings:
                     remedy="Map each field of the upload once.",
                 )
             taken[source] = field
+        for form in forms:
+            names = {*form.needs, *form.may_have}
+            for field, source in self.fields:
+                if field in names and source in names - self.sources.keys() - {field}:
+                    raise BadRecipe(
+                        f"{field!r} is mapped to the upload's field {source!r}, which is read as {source!r} already",
+                        where="dataset.yaml: fields",
+                        remedy=f"Map {source!r} as well, to the upload's field that holds it.",
+                    )
 
     @classmethod
     def of(cls, policy: DatasetPolicy) -> Self:

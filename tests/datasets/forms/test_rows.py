@@ -155,6 +155,16 @@ def test_fields_are_mapped_as_the_policy_says() -> None:
         FormSettings(fields=(("completion", "x"), ("prompt", "x")))
 
 
+def test_a_field_of_the_upload_is_never_read_twice_into_one_example() -> None:
+    for fields in ((("prompt", "completion"),), (("system", "prompt"),)):
+        with pytest.raises(BadRecipe, match=r"is mapped to the upload's field '\w+', which is read as '\w+' already"):
+            FormSettings(fields=fields)
+    swapped = FormSettings(fields=(("completion", "prompt"), ("prompt", "completion")))
+    parsed = parse_lines(b'{"prompt": "Hello", "completion": "Hi"}\n', swapped, ended=True)
+    assert to_messages(parsed.examples.column("messages")[0].as_py()) == HI
+    FormSettings(fields=(("kind", "prompt"), ("prompt", "instruction")))
+
+
 def test_texts_are_normalised_and_counted_without_touching_what_carries_meaning() -> None:
     said = "e\u0301\r\nA\rB\x0cC\x00D\u200d\u200c\ufeff\t\u212b"
     parsed = parse({"text": "\ufeff" + said}, {"text": "plain"})
