@@ -13,12 +13,14 @@ from ft_assets.datasets.engine.local import process_count, start_early
 from ft_assets.datasets.intake.spool import Role, Spool, spool
 from ft_assets.datasets.pipeline import Inputs, Means, curate_upload, needs_processes
 from ft_assets.datasets.policy import DatasetPolicy, policy_of
+from ft_assets.datasets.reading import RunChunks
 from ft_assets.datasets.reporting.page import render_page
 from ft_assets.datasets.similarity.ngrams import GramIndex
 from ft_assets.datasets.writing import MixSource
 from ft_assets.evals.suites import scored_texts
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
+from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
 ROLES: tuple[Role, ...] = ("upload", "validation", "holdout")
@@ -58,6 +60,7 @@ def curate(context: WorkContext) -> WorkResult:
         memory_bytes=int(os.environ.get("FT_CURATION_MEMORY_MB", _MEMORY_MB)) << 20,
         processes=process_count(),
         cache=ChunkCache(store_url=context.store.url, tenant=context.spec.address.tenant),
+        run_chunks=chosen_engine(),
         progress=lambda phase, rows: context.progress(phase, done=rows),
     )
     report, exhibits = curate_upload(inputs, context.output, means)
@@ -77,6 +80,20 @@ def curate(context: WorkContext) -> WorkResult:
             "held": report.held,
         },
     )
+
+
+def chosen_engine() -> RunChunks | None:
+    """Ray where ``FT_CURATION_ENGINE=ray`` says so (``RAY_ADDRESS`` names the cluster), else this machine."""
+    name = os.environ.get("FT_CURATION_ENGINE", "local")
+    if name == "local":
+        return None
+    if name != "ray":
+        raise UserError(
+            f"there is no curation engine {name!r}", where="FT_CURATION_ENGINE", remedy="Set it to local or ray."
+        )
+    from ft_assets.datasets.engine.ray import run_chunks_on_ray
+
+    return run_chunks_on_ray
 
 
 def spools_of(raw: Artifact, policy: DatasetPolicy, scratch: Path) -> list[Spool]:

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ft_assets.datasets.curate import chosen_engine
 from ft_assets.datasets.policy import DatasetPolicy, SplitSettings, TextSettings
 from ft_assets.datasets.reporting.report import DatasetReport
 from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
 from ft_assets.datasets.writing import COLUMNS
 from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import UserError
 from ft_resources.store import Store
 from tests.datasets.conftest import SIDES, CurateFiles, Row, WriteRows, chat, pair, prose, run_curation, told
 from tests.datasets.intake.pdfs import make_pdf
@@ -230,3 +232,9 @@ def test_small_splits_and_other_oddities_are_warned_about_with_advice(write: Wri
         for text in warnings
     )
     assert any(text.startswith("33% of the rows repeat an earlier row") for text in warnings)
+
+
+def test_an_engine_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_CURATION_ENGINE", "spark")
+    with pytest.raises(UserError, match="there is no curation engine 'spark'"):
+        chosen_engine()
