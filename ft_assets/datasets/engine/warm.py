@@ -5,6 +5,7 @@ import pyarrow as pa
 from ft_assets.datasets.engine.prepare import PrepareSettings, prepare
 from ft_assets.datasets.forms.parse import FormSettings, parse_lines
 from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.quality.language import detect_languages
 from ft_assets.datasets.similarity import ngrams, words  # noqa: F401
 
 # What is forked has no use for threads, and must not be forked from a process that has some.
@@ -17,3 +18,4 @@ prepare(
     ended=True,
     settings=PrepareSettings(policy=DatasetPolicy().model_dump(mode="json"), index=None, suites=()),
 )
+detect_languages(pa.array(["A sentence that is long enough for its language to be looked at."]))
