@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.engine.local import process_count, start_early
+from ft_assets.datasets.engine.local import process_count, start_early, whole_number
 from ft_assets.datasets.intake.spool import Role, Spool, spool
 from ft_assets.datasets.pipeline import Inputs, Means, curate_upload, needs_processes
 from ft_assets.datasets.policy import DatasetPolicy, policy_of
@@ -57,7 +57,7 @@ def curate(context: WorkContext) -> WorkResult:
     scratch.mkdir()
     means = Means(
         scratch=scratch,
-        memory_bytes=int(os.environ.get("FT_CURATION_MEMORY_MB", _MEMORY_MB)) << 20,
+        memory_bytes=whole_number("FT_CURATION_MEMORY_MB", _MEMORY_MB, at_least=512) << 20,
         processes=process_count(),
         cache=ChunkCache(store_url=context.store.url, tenant=context.spec.address.tenant),
         run_chunks=chosen_engine(),

@@ -83,11 +83,18 @@ class PersonalDataSettings(_Settings):
         "`escalate`: report, and hold the version until a person approves it. `off`: do not look.",
     )
     types: tuple[PersonalType, ...] = Field(
-        default=("card", "iban", "phone", "email", "ip", "secret"), description="What to look for."
+        default=("card", "iban", "phone", "email", "ip", "secret"), min_length=1, description="What to look for."
     )
     phone_region: str = Field(
         default="US", pattern="^[A-Z]{2}$", description="Country of phone numbers that are written without one."
     )
+
+    @field_validator("types")
+    @classmethod
+    def _are_different(cls, value: tuple[PersonalType, ...]) -> tuple[PersonalType, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a type is named twice")
+        return value
 
 
 class ToxicitySettings(_Settings):

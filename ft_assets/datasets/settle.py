@@ -17,6 +17,7 @@ def settle(store: Store, policy: DatasetPolicy, tenant: str) -> DatasetPolicy:
         UserError: for a suite, classifier or other dataset that is not there, or that belongs to another tenant.
     """
     FormSettings.of(policy)
+    _require_region(policy.personal_data.phone_region)
     suites = policy.contamination.suites
     named = tuple(list_suites(store)) if suites == "all" else tuple(sorted(set(suites)))
     for key in named:
@@ -27,6 +28,17 @@ def settle(store: Store, policy: DatasetPolicy, tenant: str) -> DatasetPolicy:
         _require_mixable(store, mix.dataset, tenant)
     contamination = policy.contamination.model_copy(update={"suites": named})
     return policy.model_copy(update={"contamination": contamination})
+
+
+def _require_region(region: str) -> None:
+    from phonenumbers import SUPPORTED_REGIONS
+
+    if region not in SUPPORTED_REGIONS:
+        raise UserError(
+            f"{region!r} is no country that phone numbers are known of",
+            where="dataset.yaml: personal_data: phone_region",
+            remedy="Write its two letters as in ISO 3166, such as DE or US.",
+        )
 
 
 def _require_mixable(store: Store, key: str, tenant: str) -> None:

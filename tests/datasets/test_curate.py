@@ -5,13 +5,15 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ft_assets.datasets.curate import chosen_engine
-from ft_assets.datasets.policy import DatasetPolicy, SplitSettings, TextSettings
+from ft_assets.datasets.engine.local import whole_number
+from ft_assets.datasets.policy import DatasetPolicy, PersonalDataSettings, SplitSettings, TextSettings
 from ft_assets.datasets.reporting.report import DatasetReport
 from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
 from ft_assets.datasets.writing import COLUMNS
@@ -238,3 +240,25 @@ def test_an_engine_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("FT_CURATION_ENGINE", "spark")
     with pytest.raises(UserError, match="there is no curation engine 'spark'"):
         chosen_engine()
+
+
+@pytest.mark.parametrize("action", ["detect", "scrub"])
+def test_labels_with_personal_data_reach_no_report(
+    write: WriteRows, curated: CurateFiles, action: Literal["detect", "scrub"]
+) -> None:
+    rows = [told(number, kind="ask ann@example.com", owner=f"ann{number % 40}@example.com") for number in range(300)]
+    policy = DatasetPolicy(
+        personal_data=PersonalDataSettings(action=action), split=SplitSettings(group_by="owner", holdout=0.2)
+    )
+    made = curated(write(rows), policy)
+    assert "ann@example.com" not in made.report.model_dump_json()
+    assert {row["kind"] for row in made.rows.values()} == {"ask <EMAIL>"}
+    groups = {row["group"] for row in made.rows.values()}
+    assert len(groups) == 40
+    assert any("@" in group for group in groups) == (action == "detect")
+
+
+def test_a_memory_limit_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_CURATION_MEMORY_MB", "0")
+    with pytest.raises(UserError, match="'0' is not a whole number of at least 512"):
+        whole_number("FT_CURATION_MEMORY_MB", 2048, at_least=512)

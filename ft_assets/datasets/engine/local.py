@@ -11,7 +11,7 @@ from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from typing import Any, Protocol, TypeVar
 
-from ft_resources.errors import WorkFailed
+from ft_resources.errors import UserError, WorkFailed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -75,7 +75,17 @@ def _context() -> ForkServerContext:
 
 def process_count() -> int:
     """Processes to use: ``FT_CURATION_PROCESSES``, else one for each core that this process may use."""
-    return int(os.environ.get("FT_CURATION_PROCESSES") or len(os.sched_getaffinity(0)))
+    return whole_number("FT_CURATION_PROCESSES", len(os.sched_getaffinity(0)), at_least=1)
+
+
+def whole_number(variable: str, default: int, *, at_least: int) -> int:
+    """The number in an environment variable. Raises UserError for anything else, and below ``at_least``."""
+    text = os.environ.get(variable) or str(default)
+    if not text.isdecimal() or int(text) < at_least:
+        raise UserError(
+            f"{text!r} is not a whole number of at least {at_least}", where=variable, remedy="Correct it, or unset it."
+        )
+    return int(text)
 
 
 def _single_threaded() -> None:

@@ -1,5 +1,6 @@
 """All kernels that look at one chunk alone: lines of JSON in, examples with their features out."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # Raise it when a kernel would give other bytes for the same lines: it is part of every cache key.
 KERNELS_VERSION = "1"
+_EVERY_TYPE = PersonalDataSettings(action="scrub")
 NOTES = b"ft.notes"
 
 
@@ -70,6 +72,7 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     policy = policy_of(settings.policy)
     parsed = parse_chunk(lines, FormSettings.of(policy), ended=ended)
     examples, personal, counts = _screened(parsed.examples, policy.personal_data)
+    examples = _with_plain_labels(examples, scrub=policy.personal_data.action == "scrub")
     texts = flat_texts(examples)
     columns: dict[str, pa.Array] = {name: examples.column(name) for name in EXAMPLES.names}
     columns["content"] = content_keys(examples)
@@ -133,6 +136,26 @@ def _screened(
         return screened.texts
 
     return map_texts(examples, scrub), found, counts
+
+
+def _with_plain_labels(examples: pa.RecordBatch, *, scrub: bool) -> pa.RecordBatch:
+    """``examples`` without personal data in their labels.
+
+    Kinds are counted by name in reports and logs that more people read than the rows, so they are scrubbed whatever
+    the policy. Groups stay in the rows: with ``scrub``, one that holds personal data becomes a digest of itself, since
+    a placeholder would make one group of many.
+    """
+    kinds = examples.column("kind").dictionary_encode()
+    plain = screen(kinds.dictionary, _EVERY_TYPE).texts
+    columns = {name: examples.column(name) for name in examples.schema.names}
+    columns["kind"] = plain.take(kinds.indices)
+    if scrub:
+        groups = examples.column("group").dictionary_encode()
+        names = groups.dictionary.to_pylist()
+        for index in set(screen(groups.dictionary, _EVERY_TYPE).findings.column("index").to_pylist()):
+            names[index] = f"scrubbed-{hashlib.sha256(names[index].encode()).hexdigest()[:16]}"
+        columns["group"] = pa.array(names, pa.string()).take(groups.indices)
+    return pa.RecordBatch.from_pydict(columns, schema=examples.schema)
 
 
 def _owners(examples: pa.RecordBatch) -> list[np.ndarray | None]:
