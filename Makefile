@@ -49,12 +49,15 @@ $(VENV)/bin/uv: constraints.txt
 # PyTorch first where an index is given for it: that index also holds outdated copies of other packages.
 TORCH := $(if $(TORCH_INDEX),$(UV_INSTALL) --no-deps --index-url $(TORCH_INDEX) torch,true)
 
+# Curation's kernels take most of a minute to compile, once for each environment: done beside the larger downloads.
+COMPILE = $(BIN)/python -c 'import ft_assets.datasets.engine.warm, ft_assets.datasets.similarity.near'
+
 $(VENV)/.train: $(VENV)/bin/uv pyproject.toml constraints.txt
-	$(TORCH)
-	$(UV_INSTALL) -e '.[train]'
+	$(UV_INSTALL) -e .
+	{ $(COMPILE) || true; } & $(TORCH) && $(UV_INSTALL) -e '.[train]' && wait
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/uv pyproject.toml constraints.txt
-	$(TORCH)
-	$(UV_INSTALL) -e '.[train,dev]'
+	$(UV_INSTALL) -e .
+	{ $(COMPILE) || true; } & $(TORCH) && $(UV_INSTALL) -e '.[train,dev]' && wait
 	touch $@ $(VENV)/.train
