@@ -14,6 +14,7 @@ _HELD: dict[Step, str] = {
     "personal_data": "hold personal data or secrets",
     "toxicity": "were flagged by the toxicity classifier",
 }
+_SINGULAR = {"share": "shares", "hold": "holds", "were": "was"}
 _LEFT_OUT: dict[Step, str] = {
     "duplicates": "duplicates",
     "contamination": "with test items in them",
@@ -149,7 +150,9 @@ def _reasons_to_hold(report: DatasetReport) -> list[str]:
             at_least = "At least " if step == "personal_data" and len(held) > 1 else ""
             subjects = sorted({finding.subject for finding in held if finding.subject})
             named = f" ({', '.join(subjects)})" if subjects else ""
-            reasons.append(f"{at_least}{rows:,} {'row' if rows == 1 else 'rows'} {words}{named}.")
+            verb, rest = words.split(" ", 1)
+            subject = f"row {_SINGULAR[verb]}" if rows == 1 else f"rows {verb}"
+            reasons.append(f"{at_least}{rows:,} {subject} {rest}{named}.")
     return reasons
 
 
