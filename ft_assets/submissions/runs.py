@@ -30,7 +30,7 @@ def run_states(instance: dg.DagsterInstance, submission: Submission) -> dict[Sta
     for run in runs:
         stage = _stage(run)
         if stage is not None and stage not in states:
-            states[stage] = _state(run)
+            states[stage] = _state(instance, run)
     return states
 
 
@@ -59,7 +59,10 @@ def _stage(run: dg.DagsterRun) -> Stage | None:
     return Stage.TRAIN_PAIR if run.asset_selection else None
 
 
-def _state(run: dg.DagsterRun) -> RunState:
-    if run.status is dg.DagsterRunStatus.FAILURE and run.tags.get("dagster/will_retry") == "true":
-        return RunState.ACTIVE
+def _state(instance: dg.DagsterInstance, run: dg.DagsterRun) -> RunState:
+    if run.status is dg.DagsterRunStatus.FAILURE:
+        # Dagster stores the failure first and its decision on a retry a moment later: no word yet is not a no.
+        undecided = "true" if instance.run_retries_enabled else "false"
+        if run.tags.get("dagster/will_retry", undecided) == "true":
+            return RunState.ACTIVE
     return _STATES.get(run.status, RunState.ACTIVE)
