@@ -111,22 +111,6 @@ def _tables(room):  # type: ignore[no-untyped-def]
     return np.empty(size, np.uint64), np.zeros(size, np.int64), np.zeros(size, np.int64)
 
 
-@njit(types.float64(BYTES, types.int64, types.int64, types.int64, types.int64), cache=True, nogil=True)
-def jaccard_of(data, start, end, other_start, other_end):  # type: ignore[no-untyped-def]
-    """Jaccard similarity of two texts' sets of character 5-grams; 0 where either text is empty."""
-    room = max(end - start, other_end - other_start) + 1
-    keys = np.empty(room, np.uint64)
-    table, stamps, marks = _tables(room)
-    count = shingle_keys(data, start, end, keys)
-    other = _fill(keys, count, table, stamps, 1)
-    count = shingle_keys(data, other_start, other_end, keys)
-    spare, spare_stamps, _ = _tables(room)
-    distinct = _fill(keys, count, spare, spare_stamps, 1)
-    if other == 0 or distinct == 0:
-        return 0.0
-    return _similarity(keys, count, distinct, other, table, stamps, 1, marks, 1, 0.0)
-
-
 @njit(nogil=True)
 def _root(parents, row):  # type: ignore[no-untyped-def]
     while parents[row] != row:

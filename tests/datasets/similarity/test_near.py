@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.similarity.hashing import text_buffers
-from ft_assets.datasets.similarity.jaccard import jaccard_of
 from ft_assets.datasets.similarity.minhash import band_hashes
 from ft_assets.datasets.similarity.near import find_duplicates
 
@@ -162,10 +161,24 @@ def test_lower_thresholds_find_what_they_promise(threshold: float, tmp_path: Pat
 WORDS = st.text(st.sampled_from("abé文😀"), max_size=14)
 
 
-@settings(max_examples=200, deadline=None)
-@given(WORDS, WORDS)
-def test_similarity_is_exactly_that_of_the_sets_of_shingles(one: str, other: str) -> None:
-    offsets, data = text_buffers(pa.array([one, other]))
-    assert jaccard_of(data, *(int(place) for place in (offsets[0], offsets[1], offsets[1], offsets[2]))) == jaccard(
-        one, other
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=20, max_size=50))
+def test_the_reported_similarity_is_exactly_that_of_the_sets_of_shingles(pairs: list[tuple[str, str]]) -> None:
+    # Each pair alone in a bucket of its own, and no two rows of equal content: similarity alone decides.
+    rows = np.arange(2 * len(pairs))
+    table = pa.table(
+        {
+            "at": pa.array(rows),
+            "content": pa.array([row.to_bytes(32) for row in rows.tolist()], pa.binary(32)),
+            "band_00": pa.array((rows // 2).astype(np.uint64)),
+        }
     )
+    texts = pa.array([text for pair in pairs for text in pair], pa.string())
+    with TemporaryDirectory() as folder:
+        with pa.ipc.new_file(f"{folder}/features.arrow", table.schema) as writer:
+            writer.write_table(table)
+        least = 1e-9
+        found = find_duplicates([Path(folder, "features.arrow")], texts.take, least, Path(folder), 500_000_000)
+    similarities = {row["at"]: row["similarity"] for row in found.to_pylist()}
+    expected = {2 * index + 1: jaccard(*pair) for index, pair in enumerate(pairs)}
+    assert similarities == {at: similarity for at, similarity in expected.items() if similarity}
