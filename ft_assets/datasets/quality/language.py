@@ -18,14 +18,6 @@ _LEAST_LETTERS = 20
 _LEAST_PROBABILITY = 0.5
 
 
-def count_languages(texts: pa.Array) -> dict[str, int]:
-    """Texts by ISO 639-1 language, the most frequent first; see ``detect_languages``.
-
-    Choose the texts with ``draw.lowest(content_keys, SAMPLE)``, so that the sample follows from the content alone.
-    """
-    return by_count(detect_languages(texts))
-
-
 def by_count(languages: Iterable[str]) -> dict[str, int]:
     """How often each occurs, the most frequent first."""
     return dict(sorted(Counter(languages).items(), key=lambda item: (-item[1], item[0])))

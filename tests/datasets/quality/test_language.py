@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ft_assets.datasets.quality.language import count_languages, detect_languages
+from ft_assets.datasets.quality.language import by_count, detect_languages
 
 pytest.importorskip("py3langid")
 
@@ -28,6 +28,7 @@ def test_a_text_that_says_too_little_is_undetermined(text: str) -> None:
     assert detect_languages(pa.array([text])) == ["und"]
 
 
-def test_counts_come_with_the_most_frequent_first() -> None:
-    texts = pa.array([SENTENCES["de"], SENTENCES["en"], SENTENCES["en"], "no"])
-    assert list(count_languages(texts).items()) == [("en", 2), ("de", 1), ("und", 1)]
+def test_counts_come_with_the_most_frequent_first_and_equals_by_name() -> None:
+    texts = pa.array([SENTENCES["fr"], SENTENCES["de"], SENTENCES["en"], SENTENCES["en"], "no"])
+    counts = by_count(detect_languages(texts))
+    assert list(counts.items()) == [("en", 2), ("de", 1), ("fr", 1), ("und", 1)]
