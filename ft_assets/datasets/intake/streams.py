@@ -2,6 +2,7 @@
 
 import io
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,9 +92,9 @@ class _Unpacking(io.RawIOBase):
         self._ready = self._ready[count:]
         return count
 
+    @abstractmethod
     def _more(self) -> bytes:
         """The next unpacked bytes; b"" at the end."""
-        raise NotImplementedError
 
 
 class _Gzip(_Unpacking):
