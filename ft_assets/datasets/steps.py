@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ft_assets.datasets.decisions import Decisions
+from ft_assets.datasets.decisions import SHOWN, Decisions
 from ft_assets.datasets.engine.chunks import open_chunk
 from ft_assets.datasets.engine.local import Mapper
 from ft_assets.datasets.engine.prepare import open_index
@@ -34,6 +35,8 @@ def report_personal(decisions: Decisions, policy: DatasetPolicy) -> None:
     if settings.action == "off":
         return
     action: Action = "changed" if settings.action == "scrub" else _ACTIONS[settings.action]
+    # The page goes to more people than the data does.
+    shown = SHOWN if settings.action == "scrub" else 0
     found = [[np.zeros(0, np.int64)] for _ in settings.types]
     for start, _, batch in decisions.rows.batches():
         bits = batch.column("personal").to_numpy()
@@ -42,10 +45,7 @@ def report_personal(decisions: Decisions, policy: DatasetPolicy) -> None:
     findings = []
     for name, places in zip(settings.types, found, strict=True):
         positions = np.concatenate(places)
-        findings.append(decisions.find("personal_data", "personal_data", action, positions, subject=name))
-    if settings.action != "scrub":
-        # The page goes to more people than the data does.
-        decisions.exhibits[:] = [each for each in decisions.exhibits if each.step != "personal_data"]
+        findings.append(decisions.find("personal_data", "personal_data", action, positions, subject=name, shown=shown))
     decisions.report("personal_data", findings, rows_in)
 
 
@@ -223,5 +223,8 @@ def balance_training(decisions: Decisions, sides: np.ndarray, policy: DatasetPol
     train = np.flatnonzero(decisions.kept & (sides == TRAIN))
     categories = decisions.rows.column_at(policy.balance.by, train)
     keep = balance(categories, decisions.rows.content_at(train), policy.balance)
-    finding = decisions.find("balance", Reason.BALANCED_OUT, "removed", train[~keep])
-    decisions.report("balance", [finding], rows_in)
+    findings = [decisions.find("balance", Reason.BALANCED_OUT, "removed", train[~keep])]
+    if not pc.any(pc.not_equal(categories, "")).as_py():
+        # It is every row, so there is none to name or to show.
+        findings.append(Finding(reason="no_category", action="warned", count=len(train), subject=policy.balance.by))
+    decisions.report("balance", findings, rows_in)

@@ -294,8 +294,8 @@ def test_personal_data_is_reported_scrubbed_or_holds_the_version(write: WriteRow
     assert "4111" not in texts
     assert "203.0.113.77" not in texts
     assert "example.com" not in made["scrub"].report.model_dump_json()
-    for action in ("detect", "escalate"):
-        assert not [each for each in made[action].exhibits if each.step == "personal_data"]
+    shown = {action for action in made for each in made[action].exhibits if each.step == "personal_data"}
+    assert shown == {"scrub"}
 
 
 def test_heuristics_warn_and_only_filter_what_the_policy_names(write: WriteRows, curated: CurateFiles) -> None:
@@ -326,6 +326,17 @@ def test_balance_leaves_out_rows_of_the_largest_categories_of_training_only(
     median = sorted((kept["a"], kept["b"], 300))[1]
     assert kept["big"] == 2 * median
     assert made.report.dropped == {"balanced_out": plain.report.splits["train"].kinds["big"] - kept["big"]}
+    every_row_is_accounted_for(made)
+
+
+@pytest.mark.parametrize("by", ["kind", "group"])
+def test_balance_by_what_no_row_has_changes_nothing_and_says_so(
+    write: WriteRows, curated: CurateFiles, by: str
+) -> None:
+    made = curated(write(GOOD), DatasetPolicy(balance=BalanceSettings(by=by)))
+    assert made.found("balance") == {f"no_category:{by}": made.report.splits["train"].rows}
+    assert made.report.examples == 200
+    assert [warning for warning in made.report.warnings if f"No training row has a {by}" in warning]
     every_row_is_accounted_for(made)
 
 

@@ -33,6 +33,7 @@ def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]
         *_duplicates(report),
         *_flagged(report),
         *_languages(report),
+        *_balance(report),
         *_shape(report),
     ]
     judge = judge_family_warning(report.policy.generated_by, judges)
@@ -147,6 +148,17 @@ def _languages(report: DatasetReport) -> Iterator[str]:
             f"The examples are in several languages: {main} {known[main] / total:.0%}, {named}. If only one is meant, "
             "take the others out; if all are, see that each has enough rows."
         )
+
+
+def _balance(report: DatasetReport) -> Iterator[str]:
+    settings = report.policy.balance
+    if settings and _count(report, "balance", "warned"):
+        advice = (
+            "Name the field that holds it in split.group_by, or set balance.by to kind."
+            if settings.by == "group"
+            else "Name the field that holds it under fields ({kind: …}), or take balance out of dataset.yaml."
+        )
+        yield f"No training row has a {settings.by}, which balance was to go by, so nothing was balanced. {advice}"
 
 
 def _shape(report: DatasetReport) -> Iterator[str]:

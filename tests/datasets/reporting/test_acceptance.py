@@ -3,6 +3,7 @@
 import pytest
 
 from ft_assets.datasets.policy import (
+    BalanceSettings,
     DatasetPolicy,
     DuplicateSettings,
     PersonalDataSettings,
@@ -161,6 +162,17 @@ def test_what_is_escalated_holds_the_version_and_says_why() -> None:
             "Take them out",
         ),
         (report(splits=sides(a=700, b=20)), "700 of kind 'a', but 20 of 'b'", "set balance"),
+        *(
+            (
+                report(
+                    step("balance", finding("no_category", 800, "warned", by, range(0))),
+                    policy=DatasetPolicy(balance=BalanceSettings(by=by)),
+                ),
+                f"No training row has a {by}, which balance was to go by",
+                advised,
+            )
+            for by, advised in (("kind", "under fields ({kind: …})"), ("group", "in split.group_by"))
+        ),
         (report(forms={"messages": 1, "alpaca": 2}), "The rows come in 2 forms (messages, alpaca)", "intended?"),
         (
             report(largest_group_rows=600, policy=DatasetPolicy(split=SplitSettings(group_by="source"))),
