@@ -44,10 +44,12 @@ class Decisions:
         subject: str = "",
         others: np.ndarray | None = None,
         similarities: np.ndarray | None = None,
+        shown: int = SHOWN,
     ) -> Finding:
         """The finding of the rows at ascending ``positions``; with the action ``removed`` they are out from now on.
 
-        ``others`` are the positions of the rows they are like, ``similarities`` how much.
+        ``others`` are the positions of the rows they are like, ``similarities`` how much; the page shows the texts of
+        the first ``shown`` rows.
         """
         if action == "removed":
             self.kept[positions] = False
@@ -60,7 +62,7 @@ class Decisions:
                     similarity=float(similarities[index]) if similarities is not None else None,
                 )
             )
-        for index in range(min(len(positions), SHOWN)):
+        for index in range(min(len(positions), shown)):
             self._exhibit(step, reason, int(positions[index]), int(others[index]) if others is not None else None)
         return Finding(reason=reason, action=action, count=len(positions), subject=subject, notes=notes)
 
