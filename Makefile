@@ -33,7 +33,7 @@ check: $(VENV)/.dev  ## lint and types
 format: $(VENV)/.dev  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-benchmark: $(VENV)/.dev  ## NAME=demo: the figures of one area
+benchmark: $(VENV)/.benchmarks  ## NAME=demo or datasets: the figures of one area
 	$(BIN)/python -m benchmarks $(NAME)
 
 clean:  ## remove the environment and everything that was made
@@ -61,3 +61,8 @@ $(VENV)/.dev: $(VENV)/bin/uv pyproject.toml constraints.txt
 	$(UV_INSTALL) -e .
 	{ $(COMPILE) || true; } & $(TORCH) && $(UV_INSTALL) -e '.[train,dev]' && wait
 	touch $@ $(VENV)/.train
+
+# The peers that figures stand beside.
+$(VENV)/.benchmarks: $(VENV)/.dev
+	$(UV_INSTALL) -e '.[train,dev,benchmarks]'
+	touch $@
