@@ -132,7 +132,7 @@ def token_pack_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
             # Bases with one tokenizer and template share packs, so only these two count.
             "base": InputRef(address=str(base.address), digest=digest(tokenizer)),
         },
-        params=recipe.token_settings(),
+        params={**recipe.token_settings(), "form": LEARNS_FROM[recipe.method]},
         label=f"{dataset_key}|{recipe_key}",
     )
 

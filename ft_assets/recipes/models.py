@@ -138,10 +138,11 @@ class PackingSettings(Settings):
     learn: Literal["all_assistant", "last_assistant"] = Field(
         "all_assistant", description="Whose tokens carry loss: every assistant turn, or only the last one."
     )
-    overlong: Literal["reject", "drop"] = Field(
+    overlong: Annotated[Literal["reject", "drop", "truncate"], _not_yet("split")] = Field(
         "reject",
-        description="Examples longer than max_length: reject (an error that names them) or drop (counted). "
-        "Examples are never cut.",
+        description="Examples longer than max_length: reject (an error that names them), drop (counted and named), or "
+        "truncate (the longest text that carries no loss loses its end; an answer is never cut: where it alone is too "
+        "long, the example is dropped).",
     )
 
 
