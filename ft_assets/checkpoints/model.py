@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.base_models.weights import require_every_weight
-from ft_assets.checkpoints import attention
+from ft_assets.packs import attention
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
 
 

@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from ft_assets.checkpoints.batches import MicroBatch, micro_batch, split_windows
 from ft_assets.checkpoints.sampler import Order, Step
+from ft_assets.packs.batches import MicroBatch, micro_batch, split_windows
 from ft_assets.packs.format import Pack
 from ft_assets.recipes.models import TrainingSettings
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ft_assets.checkpoints.attention import ATTENTION, MissingBoundaries, register
-from ft_assets.checkpoints.batches import MicroBatch, micro_batch
 from ft_assets.checkpoints.trainer import mean_loss, summed_loss
+from ft_assets.packs.attention import ATTENTION, MissingBoundaries, register
+from ft_assets.packs.batches import MicroBatch, micro_batch
 from ft_assets.packs.format import IGNORED, Pack
 from ft_resources.errors import BadBase
 from tests.checkpoints.conftest import write_pack
