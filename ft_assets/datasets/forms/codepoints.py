@@ -2,18 +2,20 @@
 
 import sys
 import unicodedata
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.datasets.forms.scanner import LEAVE, PLAIN, UNSEEN
-from ft_assets.datasets.forms.texts import is_blank
+from ft_assets.datasets.forms.texts import without_visible
 
 # Hangul vowels and final consonants compose with what is before them, by a rule and not by a table.
 _JAMO = (range(0x1161, 0x1176), range(0x11A8, 0x11C3))
 # Nothing above has a combining class or a canonical decomposition, by Unicode's allocation of planes.
 _END = 0x32000
+# Surrogates, Hangul syllables and Han have neither.
+_LEFT_OUT = ((0xD800, 0xE000), (0xAC00, 0xD7A4), (0x3400, 0xA000))
 
 
 @lru_cache(maxsize=1)
@@ -23,19 +25,17 @@ def point_table() -> NDArray[np.uint8]:
     A text is in NFC (https://unicode.org/reports/tr15/#Detecting_Normalization_Forms) where classes other than 0 do not
     fall within a run, and no character is one that is changed, or that may compose with one before it: those are LEAVE.
     """
+    points = np.arange(0x80, _END, dtype="<u4")
+    for start, end in _LEFT_OUT:
+        points = points[(points < start) | (points >= end)]
+    characters = points.tobytes().decode("utf-32-le")
     table = np.full(sys.maxunicode + 1, PLAIN, np.uint8)
-    composing = {point for jamo in _JAMO for point in jamo}
-    for point in range(0x80, _END):
-        if 0xD800 <= point < 0xE000 or 0xAC00 <= point < 0xD7A4 or 0x3400 <= point < 0xA000:
-            continue
-        character = chr(point)
-        table[point] = min(unicodedata.combining(character), LEAVE)
-        if table[point] == PLAIN and is_blank(character):
-            table[point] = UNSEEN
-        decomposition = unicodedata.decomposition(character)
-        if not unicodedata.is_normalized("NFC", character):
-            table[point] = LEAVE
-        elif decomposition and not decomposition.startswith("<"):
-            composing.add(int(decomposition.split()[-1], 16))
-    table[sorted(composing)] = LEAVE
+    table[points] = np.minimum(np.fromiter(map(unicodedata.combining, characters), np.uint8), LEAVE)
+    unseen = [ord(character) for character in without_visible(characters) if not unicodedata.combining(character)]
+    table[unseen] = UNSEEN
+    stable = np.fromiter(map(partial(unicodedata.is_normalized, "NFC"), characters), np.bool_)
+    decompositions = zip(stable.tolist(), map(unicodedata.decomposition, characters), strict=True)
+    seconds = {int(parts.split()[-1], 16) for same, parts in decompositions if same and parts and parts[0] != "<"}
+    table[points[~stable]] = LEAVE
+    table[sorted(seconds.union(*_JAMO))] = LEAVE
     return table

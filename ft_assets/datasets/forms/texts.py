@@ -43,6 +43,11 @@ def is_blank(text: str) -> bool:
     return _VISIBLE.search(text) is None
 
 
+def without_visible(text: str) -> str:
+    """What ``is_blank`` does not see of ``text``."""
+    return _VISIBLE.sub("", text)
+
+
 class TextReader:
     """Takes the texts of one row and remembers whether any of them was changed."""
 

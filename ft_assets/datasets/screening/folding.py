@@ -4,7 +4,6 @@ Only for looking: what is stored keeps its characters. ``1２3`` is looked at as
 ``41``, and what is found is given in the positions of the text as it was.
 """
 
-import sys
 import unicodedata
 
 import numpy as np
@@ -14,9 +13,11 @@ _INVISIBLE = (0xAD, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2060, 0x2061, 0x20
 _SPACES = (0xA0, *range(0x2000, 0x200B), 0x202F)
 _HYPHENS = (*range(0x2010, 0x2016), 0x2212, 0xFF0D)
 
+# All decimal digits are in planes 0 and 1.
+_END = 0x20000
 # A code point outside the table is itself; deleted ones map to None.
 _FOLDED: dict[int, str | None] = {
-    **{code: str(unicodedata.decimal(chr(code))) for code in range(0x80, sys.maxunicode + 1) if chr(code).isdecimal()},
+    **{code: str(unicodedata.decimal(chr(code))) for code in range(0x80, _END) if chr(code).isdecimal()},
     **dict.fromkeys(_SPACES, " "),
     **dict.fromkeys(_HYPHENS, "-"),
     **dict.fromkeys(_INVISIBLE, None),
