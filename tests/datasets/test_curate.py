@@ -157,13 +157,15 @@ def test_csv_and_parquet_give_what_the_same_rows_give_as_json_lines(
         writer = csv.DictWriter(file, ["prompt", "completion"])
         writer.writeheader()
         writer.writerows(rows)
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "data.parquet")
+    pictures = {"picture": b"\x89PNG"}
+    pq.write_table(pa.Table.from_pylist([{**row, **pictures} for row in rows]), tmp_path / "data.parquet")
     (tmp_path / "data.json").write_text(json.dumps(rows))
     plain = curated(write(rows))
     for name in ("data.csv", "data.parquet", "data.json"):
         other = curated(tmp_path / name)
         for side in SIDES:
             assert other.tables[side].drop(["file"]).equals(plain.tables[side].drop(["file"]))
+        assert other.report.unused_fields == ({"picture": 150} if name == "data.parquet" else {})
 
 
 def test_plain_text_and_pdf_become_pieces_with_pages_that_stay_together(curated: CurateFiles, tmp_path: Path) -> None:

@@ -16,6 +16,20 @@ class NoJsonForm(Exception):
     """A column of a type that has no JSON form; ``args`` are the type's name."""
 
 
+def without_json_form(kind: pa.DataType) -> str:
+    """The name of the type, ``kind`` or one inside it, that has no JSON form; "" where all of it has one."""
+    try:
+        _encoder(kind)
+    except NoJsonForm as error:
+        return str(error)
+    if isinstance(kind, pa.BaseExtensionType):
+        return without_json_form(kind.storage_type)
+    if types.is_dictionary(kind):
+        return without_json_form(kind.value_type)
+    inside = (without_json_form(kind.field(index).type) for index in range(kind.num_fields))
+    return next(filter(None, inside), "")
+
+
 def to_lines(batch: pa.RecordBatch) -> pa.Array:
     """Each row of ``batch`` as the text of a JSON object and a line end (large_string [rows]).
 
@@ -34,6 +48,8 @@ def _encode(column: pa.Array) -> pa.Array:
 
 
 def _encoder(kind: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    if isinstance(kind, pa.BaseExtensionType):
+        return lambda column: _encode(column.storage)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return _strings
     if types.is_dictionary(kind):

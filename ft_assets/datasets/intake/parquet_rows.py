@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ft_assets.datasets.intake.arrow_json import NoJsonForm, to_lines
+from ft_assets.datasets.intake.arrow_json import to_lines, without_json_form
 from ft_assets.datasets.intake.refusals import damaged
 from ft_assets.datasets.intake.sink import Sink
 from ft_assets.datasets.intake.streams import Source
@@ -16,25 +16,28 @@ _MOST_ROWS = 8192
 _LOOKED_AT = 16
 
 
-def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
-    """Write a line for every row."""
+def read(source: Source, sink: Sink, settings: dict[str, Any]) -> None:
+    """Write a line for every row. Columns that have no JSON form are not read: their fields are empty objects.
+
+    A file where one of ``settings["fields"]``, which examples are made of, is such a column is refused.
+    """
     pa.set_cpu_count(1)
     path = source.seekable()
     try:
         # No memory map: a damaged file must not become a bus error. Pages are checked where they have checksums.
         with pq.ParquetFile(str(path), memory_map=False, page_checksum_verification=True) as file:
             _check(file, source)
-            for batch in file.iter_batches(batch_size=_batch_rows(file), use_threads=False):
-                lines = to_lines(batch)
+            unread = _unread(file, source, settings["fields"])
+            columns = [name for name in file.schema_arrow.names if name not in unread]
+            for batch in file.iter_batches(batch_size=_batch_rows(file, columns), columns=columns, use_threads=False):
+                # A column "a.b" brings a column "a" with a "b" in it along.
+                rows = batch.select(columns)
+                for name in unread:
+                    rows = rows.append_column(name, pa.repeat(pa.scalar({}, pa.struct([])), rows.num_rows))
+                lines = to_lines(rows)
                 first, last = lines.offset, lines.offset + len(lines)
                 ends = memoryview(lines.buffers()[1]).cast("q")
                 sink.write(memoryview(lines.buffers()[2])[ends[first] : ends[last]])
-    except NoJsonForm as error:
-        raise BadData(
-            f"a column of type {error} has no JSON form",
-            where=source.name,
-            remedy="Keep columns of texts, numbers, lists and structs.",
-        ) from None
     except (MemoryError, BadData):
         raise
     except (pa.ArrowException, OSError, ValueError, UnicodeError) as error:
@@ -62,11 +65,24 @@ def _check(file: pq.ParquetFile, source: Source) -> None:
         raise BadData("the file has no rows", where=source.name, remedy="Upload a file with examples in it.")
 
 
-def _batch_rows(file: pq.ParquetFile) -> int:
+def _unread(file: pq.ParquetFile, source: Source, fields: list[str]) -> list[str]:
+    """The columns that have no JSON form: pictures, identifiers in binary. Raises BadData where they are needed."""
+    odd = {field.name: kind for field in file.schema_arrow if (kind := without_json_form(field.type))}
+    for name, kind in odd.items():
+        if name in fields or len(odd) == len(file.schema_arrow):
+            raise BadData(
+                f"column {name[:60]!r} holds {kind} values, which have no JSON form",
+                where=source.name,
+                remedy="Save it as text, numbers, lists or structs, or leave it out if nothing is learned from it.",
+            )
+    return list(odd)
+
+
+def _batch_rows(file: pq.ParquetFile, columns: list[str]) -> int:
     """Rows that unpack to about 4 MiB, going by the footer and, as a text may be stored once, by the first rows."""
     groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
     row = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0)
-    for first in file.iter_batches(batch_size=_LOOKED_AT, use_threads=False):
+    for first in file.iter_batches(batch_size=_LOOKED_AT, columns=columns, use_threads=False):
         row = max(row, first.nbytes / max(len(first), 1))
         break
     return int(min(max(_BATCH_BYTES / max(row, 1.0), 1), _MOST_ROWS))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import ft_assets
+from ft_assets.datasets.forms.settings import FORM_FIELDS
 from ft_assets.datasets.intake.kinds import Kind
 from ft_assets.datasets.intake.limits import ReadLimits
 from ft_assets.datasets.intake.refusals import crashed, too_much_memory, too_slow
@@ -56,6 +57,7 @@ def run_reader(job: Job, limits: ReadLimits) -> Literal["spooled", "jsonl"]:
         "codec": job.kind.codec,
         "target": str(partial.absolute()),
         "chunk_characters": job.chunk_characters,
+        "fields": sorted({field for form in FORM_FIELDS.values() for field in (*form.needs, *form.may_have)}),
         "limits": asdict(limits),
         "cpu_seconds": int(seconds) + 1,
     }

@@ -100,6 +100,11 @@ def _parquet_wide_bomb() -> bytes:
     return parquet(pa.table({"prompt": texts}), compression="zstd")
 
 
+def _turns_with_pictures() -> bytes:
+    turn = pa.struct([("role", pa.string()), ("content", pa.string()), ("image", pa.large_binary())])
+    return parquet(pa.table({"messages": pa.array([[("user", "what is it?", b"\x89PNG")]], pa.list_(turn))}))
+
+
 def _bad_footer(data: bytes) -> bytes:
     length = int.from_bytes(data[-8:-4], "little")
     return data[: -8 - length] + b"\xff" * length + data[-8:]
@@ -264,6 +269,11 @@ CASES: list[Upload] = [
         build=_file("data.parquet", lambda: parquet(pa.table({"a": pa.array([], pa.string())}))),
     ),
     Upload(id="parquet with pictures", build=_file("data.parquet", lambda: parquet(pa.table({"image": [b"\x89PNG"]})))),
+    Upload(
+        id="parquet with bytes for texts",
+        build=_file("data.parquet", lambda: parquet(pa.table({"prompt": ["a"], "completion": [b"b"]}))),
+    ),
+    Upload(id="parquet with pictures in its turns", build=_file("data.parquet", _turns_with_pictures)),
     Upload(
         id="parquet of too many columns",
         build=_file("data.parquet", lambda: parquet(pa.table({f"c{n}": [1] for n in range(1001)}))),

@@ -276,8 +276,16 @@ MESSAGES: dict[str, str] = {
     ),
     "parquet without rows": ("data.parquet: the file has no rows\n  What to do: Upload a file with examples in it."),
     "parquet with pictures": (
-        "data.parquet: a column of type binary has no JSON form\n"
-        "  What to do: Keep columns of texts, numbers, lists and structs."
+        "data.parquet: column 'image' holds binary values, which have no JSON form\n"
+        "  What to do: Save it as text, numbers, lists or structs, or leave it out if nothing is learned from it."
+    ),
+    "parquet with bytes for texts": (
+        "data.parquet: column 'completion' holds binary values, which have no JSON form\n"
+        "  What to do: Save it as text, numbers, lists or structs, or leave it out if nothing is learned from it."
+    ),
+    "parquet with pictures in its turns": (
+        "data.parquet: column 'messages' holds large_binary values, which have no JSON form\n"
+        "  What to do: Save it as text, numbers, lists or structs, or leave it out if nothing is learned from it."
     ),
     "parquet of too many columns": (
         "data.parquet: the file has 1,001 columns, more than the 1,000 that are allowed\n"

@@ -90,6 +90,22 @@ def test_parquet_keeps_lists_structs_and_nulls(tmp_path: Path) -> None:
     assert rows_of(read(tmp_path, "data.parquet", parquet(pa.Table.from_pylist(rows)))) == rows
 
 
+def test_columns_of_parquet_without_a_json_form_are_not_read_where_nothing_is_learned_from_them(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": pa.array([bytes(16)] * 2, pa.uuid()),
+            "a.b": pa.array(["x", "y"]),
+            "a": [{"b": b"1"}, None],
+            "prompt": ["a", "b"],
+            "facts": pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"n": 1}', None])),
+        }
+    )
+    assert rows_of(read(tmp_path, "data.parquet", parquet(table))) == [
+        {"id": {}, "a.b": "x", "a": {}, "prompt": "a", "facts": '{"n": 1}'},
+        {"id": {}, "a.b": "y", "a": {}, "prompt": "b", "facts": None},
+    ]
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(
