@@ -6,17 +6,38 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ft_assets.datasets.forms.turns import to_messages
-from ft_assets.packs.format import IGNORED, Documents
 from ft_assets.packs.labels import Learn, learned_spans
 from ft_assets.packs.template import ChatTemplate
 from ft_assets.packs.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
 
 _BATCH = 512
+_COLUMNS = ("id", "row", "messages", "chosen", "rejected", "text", "tools")
+IGNORED = -100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Documents:
+    """Tokenized examples, one document each, in the dataset's order.
+
+    ``input_ids`` and ``labels`` are int32 [tokens], ``offsets`` int64 [documents + 1].
+    ``example_ids`` are the dataset's ids.
+    """
+
+    input_ids: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    example_ids: list[str]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each document, int64 [documents]."""
+        return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,6 +166,14 @@ def read_examples(path: Path) -> Iterator[list[Example]]:
                 Example(id=row["id"], messages=to_messages(row["messages"]), row=row["row"])
                 for row in batch.to_pylist()
             ]
+
+
+def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a dataset split as record batches, in order: ``id``, ``row`` and, as far as the file has them,
+    ``messages``, ``chosen``, ``rejected``, ``text`` and ``tools``."""
+    with pq.ParquetFile(path) as file:
+        columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
+        yield from file.iter_batches(batch_size=_BATCH, columns=columns)
 
 
 def _too_long(overlong: dict[int, int], max_length: int) -> BadData:
