@@ -26,7 +26,7 @@ CODE_VERSIONS: dict[str, str] = {
     "dataset": "2",
     "base_model": "1",
     "baseline_report": "1",
-    "token_pack": "1",
+    "token_pack": "2",
     "checkpoint": "1",
     "eval_report": "1",
     "adapter": "1",

@@ -11,7 +11,7 @@ import torch
 from transformers import TrainerCallback
 
 from ft_assets.checkpoints.journal import Cadence, Journal
-from ft_assets.checkpoints.ledger import examples_of, ledger_line
+from ft_assets.checkpoints.ledger import ledger_line
 from ft_assets.checkpoints.sampler import Order, Step
 from ft_assets.checkpoints.saves import LEDGER, STEPS, Save, newest_save, write_save
 from ft_assets.checkpoints.state import read_state, write_state
@@ -42,7 +42,7 @@ class Conductor(TrainerCallback):
         """Refuse an update that would spoil the weights. Raises Diverged, which is never retried by itself."""
         if _finite(loss) and _finite(grad_norm):
             return
-        ids = [self.pack.example_ids[index] for index in examples_of(self.pack, step.windows.tolist())]
+        ids = [self.pack.example_id(index) for index in self.pack.examples_of(step.windows.tolist())]
         more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
         raise Diverged(
             f"the loss is {loss} and the gradient's norm {grad_norm} at step {step.number} of {self.order.steps}; "

@@ -5,7 +5,7 @@ inner pair ``[a, b]`` stands for a, a + 1, … b. The order is the order of read
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,15 +25,9 @@ class Entry:
     examples: NDArray[np.int64]
 
 
-def examples_of(pack: Pack, windows: Iterable[int]) -> NDArray[np.int64]:
-    """Indices of the examples whose documents lie in ``windows``, in reading order."""
-    parts = [pack.examples[pack.window_offsets[w] : pack.window_offsets[w + 1]] for w in windows]
-    return np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
-
-
 def ledger_line(pack: Pack, step: Step) -> str:
     """The line of one optimizer step, without a line break."""
-    examples = examples_of(pack, step.windows.tolist())
+    examples = pack.examples_of(step.windows.tolist())
     return canonical_json({"step": step.number, "epoch": step.epoch, "examples": _runs(examples)}).decode()
 
 
@@ -65,8 +59,8 @@ def check_ledger(lines: Sequence[str], pack: Pack, order: Order) -> list[str]:
         findings.append(f"the lines are not the steps 1 to {order.steps}, each once and in order")
     if [entry.epoch for entry in entries] != [step // order.steps_per_epoch for step in range(order.steps)]:
         findings.append("the epochs do not follow each other as the steps do")
-    known = len(pack.example_ids)
-    expected = np.bincount(pack.examples, minlength=known)
+    expected = pack.documents_by_example()
+    known = len(expected)
     for epoch in range(-(-order.steps // order.steps_per_epoch)):
         complete = (epoch + 1) * order.steps_per_epoch <= order.steps
         parts = [entry.examples for entry in entries if entry.epoch == epoch]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ft_assets.packs.format import IGNORED, Pack
+from ft_assets.packs.format import Pack
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,26 +58,21 @@ class MicroBatch:
 def micro_batch(pack: Pack, windows: Sequence[int]) -> MicroBatch:
     """The windows with these indices as one row.
 
-    A document's first token is never learned, whatever its label says: what precedes it in the row is another
+    A document's first token is never learned, whatever its flag says: what precedes it in the row is another
     document, which must not predict it.
     """
-    documents = np.concatenate(
-        [np.arange(pack.window_offsets[window], pack.window_offsets[window + 1]) for window in windows]
-    )
-    starts = pack.document_offsets[documents]
-    lengths = pack.document_offsets[documents + 1] - starts
+    row = pack.read(windows)
+    lengths = row.document_lengths
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    source = positions + np.repeat(starts, lengths)
-    labels = pack.labels[source].astype(np.int64)
-    learned = (labels != IGNORED) & (positions > 0)
-    places = np.flatnonzero(learned)
+    places = np.flatnonzero(row.learned & (positions > 0))
+    ids = row.input_ids.astype(np.int64)
     return MicroBatch(
-        input_ids=_row(pack.input_ids[source]),
+        input_ids=_row(ids),
         position_ids=_row(positions),
         boundaries=torch.from_numpy(offsets.astype(np.int32)),
         sources=torch.from_numpy(places - 1),
-        targets=torch.from_numpy(labels[places]),
+        targets=torch.from_numpy(ids[places]),
     )
 
 

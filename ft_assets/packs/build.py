@@ -1,5 +1,6 @@
 """The work behind ``token_pack``: a curated dataset and a base's tokenizer become windows of labelled tokens."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ from numpy.typing import NDArray
 
 from ft_assets.packs.doctor import Patient, examine
 from ft_assets.packs.evidence import EVIDENCE, vocabulary_size
-from ft_assets.packs.examples import PreparedSplit, Preparer, read_examples
-from ft_assets.packs.format import SPLITS, TRAIN, VALIDATION, Pack, write_split
+from ft_assets.packs.examples import IGNORED, PreparedSplit, Preparer, read_examples
+from ft_assets.packs.format import SPLITS, TRAIN, VALIDATION, Pack, PackWriter, Spool
 from ft_assets.packs.packing import pack
 from ft_assets.packs.report import SAMPLES_PAGE, samples_page
 from ft_assets.packs.template import ChatTemplate
@@ -47,17 +48,20 @@ def build_pack(context: WorkContext) -> WorkResult:
             lambda done, total, split=split: context.progress(f"tokenizing {split}", done, total),  # type: ignore[misc]
         )
     _require_examples(prepared[TRAIN], packing["max_length"])
+    spools = {}
     for split in SPLITS:
         context.progress(f"packing {split}")
-        documents = prepared[split].documents
-        layout = pack(documents.lengths, max_length=packing["max_length"], seed=context.params["seed"])
-        write_split(context.output, split, documents, layout)
+        spools[split] = Spool(context.scratch / "spool" / split)
+        with spools[split].writing() as spool:
+            spool.append(_Batch.of(prepared[split]))
+        layout = pack(spools[split].lengths, max_length=packing["max_length"], seed=context.params["seed"])
+        PackWriter(context.output, split, "chat", packing["max_length"]).write(spools[split], layout)
     context.progress("examining")
     holdout = dataset.path("holdout.parquet", context.scratch)
     evidence = examine(
         Patient(
             folder=context.output,
-            prepared=prepared,
+            spools=spools,
             train_rows=dataset.path("train.parquet", context.scratch),
             tokenizer=tokenizer,
             reference=_reference(template, base_template(folder, tokenizer), override),
@@ -69,6 +73,35 @@ def build_pack(context: WorkContext) -> WorkResult:
     _write(context.output / EVIDENCE, canonical_json(evidence))
     _write(context.output / SAMPLES_PAGE, samples_page(evidence["samples"]).encode())
     return WorkResult(folder=context.output, facts=_facts(context.output, prepared, packing["max_length"]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Batch:
+    """A whole split as the spool takes it."""
+
+    input_ids: NDArray[np.int32]
+    learned: NDArray[np.bool_]
+    offsets: NDArray[np.int64]
+    example: NDArray[np.int64]
+    controls: NDArray[np.int32]
+    shortened: NDArray[np.int32]
+    ids: NDArray[np.uint8]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, prepared: PreparedSplit) -> "_Batch":
+        documents = prepared.documents
+        count = len(documents.example_ids)
+        return cls(
+            input_ids=documents.input_ids,
+            learned=documents.labels != IGNORED,
+            offsets=documents.offsets,
+            example=np.arange(count),
+            controls=prepared.control_tokens.astype(np.int32),
+            shortened=np.zeros(count, np.int32),
+            ids=np.frombuffer(bytes.fromhex("".join(documents.example_ids)), np.uint8).reshape(count, 32),
+            rows=prepared.rows,
+        )
 
 
 def _tokenizer_files(base: Artifact, scratch: Path) -> Path:
@@ -116,7 +149,7 @@ def _facts(folder: Path, prepared: dict[str, PreparedSplit], max_length: int) ->
 
 def _split_facts(split: Pack, prepared: PreparedSplit) -> dict[str, Any]:
     return {
-        "examples": split.documents,
+        "examples": split.examples,
         "tokens": split.tokens,
         "learned_tokens": split.learned_tokens,
         "windows": len(split),

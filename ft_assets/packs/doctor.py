@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.packs.evidence import DOCTOR_CHECKS, Finding
-from ft_assets.packs.examples import Example, PreparedSplit, read_examples
-from ft_assets.packs.format import IGNORED, Pack
+from ft_assets.packs.examples import Example, read_examples
+from ft_assets.packs.format import Pack, Spool
+from ft_assets.packs.format.pack import Shard
 from ft_assets.packs.template import ChatTemplate
 from ft_assets.packs.tokenizer import ChatTokenizer
 from ft_resources.artifacts import EXPLAINING_FOLDERS
@@ -29,7 +30,7 @@ class Patient:
 
     Args:
         folder: the pack's files.
-        prepared: by split, the training split first, what was packed.
+        spools: by split, the training split first, what was packed.
         train_rows: the dataset's training split, for a second rendering.
         reference: the template that the tokens must agree with.
         vocabulary: rows of the model's embedding (``vocab_size`` of its config.json).
@@ -38,7 +39,7 @@ class Patient:
     """
 
     folder: Path
-    prepared: dict[str, PreparedSplit]
+    spools: dict[str, Spool]
     train_rows: Path
     tokenizer: ChatTokenizer
     reference: ChatTemplate
@@ -49,7 +50,12 @@ class Patient:
 
 def examine(patient: Patient) -> dict[str, Any]:
     """The evidence as JSON: verdicts, decoded samples, and which files were looked at."""
-    views = [_View(Pack.open(patient.folder, split), split, prepared) for split, prepared in patient.prepared.items()]
+    views = [
+        _View(pack, split, shard, spool)
+        for split, spool in patient.spools.items()
+        for pack in [Pack.open(patient.folder, split)]
+        for shard in pack.shards()
+    ]
     checks: dict[str, Callable[[Patient, list[_View]], str | None]] = {
         "every_example_is_learned_from": _unlearned,
         "end_of_turn_is_learned": _endless,
@@ -68,7 +74,7 @@ def examine(patient: Patient) -> dict[str, Any]:
     return {
         "checks": [asdict(finding) for finding in findings],
         "samples": [_sample(patient, views[0], document) for document in _spread(views[0].documents, _SAMPLES)],
-        "largest_token": max((int(view.pack.input_ids.max()) for view in views if view.pack.tokens), default=-1),
+        "largest_token": max((int(view.input_ids.max(initial=-1)) for view in views), default=-1),
         "files": {
             name: sha256_file(patient.folder / name) for name in names if not name.startswith(EXPLAINING_FOLDERS)
         },
@@ -76,18 +82,20 @@ def examine(patient: Patient) -> dict[str, Any]:
 
 
 class _View:
-    """One split as the trainer sees it, with the way back from documents to examples."""
+    """One shard as the trainer sees it, with the way back from its documents to examples and to the spool."""
 
-    def __init__(self, pack: Pack, split: str, prepared: PreparedSplit) -> None:
-        self.pack, self.split, self.prepared = pack, split, prepared
-        self.documents = pack.documents
-        self.starts, self.ends = pack.document_offsets[:-1], pack.document_offsets[1:]
-        self.learned: NDArray[np.bool_] = np.asarray(pack.labels) != IGNORED
+    def __init__(self, pack: Pack, split: str, shard: Shard, spool: Spool) -> None:
+        self.pack, self.split, self.shard, self.spool = pack, split, shard, spool
+        self.documents = len(shard.examples)
+        self.starts, self.ends = shard.document_offsets[:-1], shard.document_offsets[1:]
+        self.input_ids, self.learned = shard.input_ids, shard.learned
+        # Where each document of the shard is in the spool, int64 [documents].
+        self.sources = spool.first_documents[shard.examples] + shard.pieces
 
     def name(self, document: int) -> str:
         """A document for humans: split, row of the upload, id."""
-        example = int(self.pack.examples[document])
-        return f"{self.split} row {self.prepared.rows[example]} (id {self.pack.example_ids[example][:12]})"
+        example = int(self.shard.examples[document])
+        return f"{self.split} row {self.pack.example_row(example)} (id {self.pack.example_id(example)[:12]})"
 
     def document_of(self, token: int) -> int:
         return int(np.searchsorted(self.ends, token, side="right"))
@@ -113,19 +121,19 @@ def _endless(patient: Patient, views: list[_View]) -> str | None:
     bos = patient.tokenizer.token_id("bos_token")
     stops = patient.tokenizer.control_ids - ({bos} - {patient.tokenizer.token_id("eos_token")})
     for view in views:
-        starts_document = np.zeros(view.pack.tokens + 1, bool)
-        starts_document[view.pack.document_offsets] = True
+        starts_document = np.zeros(len(view.input_ids) + 1, bool)
+        starts_document[view.shard.document_offsets] = True
         goes_on = np.concatenate([view.learned[1:], np.zeros(1, bool)]) & ~starts_document[1:]
         last = np.flatnonzero(view.learned & ~goes_on)
         # Templates may mark the line break behind the end-of-turn token, too.
         for _ in range(8):
-            ids = view.pack.input_ids[last]
+            ids = view.input_ids[last]
             blank = np.isin(ids, [i for i in np.unique(ids) if not patient.tokenizer.tokenizer.decode([i]).strip()])
             blank &= ~np.isin(ids, list(patient.tokenizer.control_ids)) & view.learned[last - 1]
             if not blank.any():
                 break
             last = last - blank
-        bad = last[~np.isin(view.pack.input_ids[last], list(stops))]
+        bad = last[~np.isin(view.input_ids[last], list(stops))]
         if len(bad):
             name = view.name(view.document_of(int(bad[0])))
             return f"{len(bad)} learned turns do not end with a control token of the tokenizer, first in {name}"
@@ -137,7 +145,7 @@ def _doubled_bos(patient: Patient, views: list[_View]) -> str | None:
     if bos is None or bos == patient.tokenizer.token_id("eos_token"):
         return None
     for view in views:
-        is_bos = np.asarray(view.pack.input_ids) == bos
+        is_bos = view.input_ids == bos
         pairs = is_bos[1:] & is_bos[:-1]
         pairs[view.starts[1:] - 1] = False
         if pairs.any():
@@ -148,8 +156,8 @@ def _doubled_bos(patient: Patient, views: list[_View]) -> str | None:
 
 def _foreign_control(patient: Patient, views: list[_View]) -> str | None:
     for view in views:
-        found = view.count(np.isin(view.pack.input_ids, list(patient.tokenizer.control_ids)))
-        bad = np.flatnonzero(found != view.prepared.control_tokens[view.pack.examples])
+        found = view.count(np.isin(view.input_ids, list(patient.tokenizer.control_ids)))
+        bad = np.flatnonzero(found != view.spool.controls[view.sources])
         if len(bad):
             return f"{len(bad)} examples have other control tokens than their template wrote, first {view.name(bad[0])}"
     return None
@@ -157,20 +165,19 @@ def _foreign_control(patient: Patient, views: list[_View]) -> str | None:
 
 def _overlong(patient: Patient, views: list[_View]) -> str | None:
     for view in views:
-        longest = int(view.pack.window_lengths.max(initial=0))
+        longest = int(np.diff(view.shard.document_offsets[view.shard.window_offsets]).max(initial=0))
         if longest > patient.max_length:
             return f"a window of {view.split} has {longest} tokens, {patient.max_length} are allowed"
-        documents = view.prepared.documents
-        if not np.array_equal(view.ends - view.starts, documents.lengths[view.pack.examples]):
+        if not np.array_equal(view.ends - view.starts, view.spool.lengths[view.sources]):
             return f"a document of {view.split} does not have the length of its example"
     return None
 
 
 def _outside_vocabulary(patient: Patient, views: list[_View]) -> str | None:
     for view in views:
-        bad = np.flatnonzero(np.asarray(view.pack.input_ids) >= patient.vocabulary)
+        bad = np.flatnonzero(view.input_ids >= patient.vocabulary)
         if len(bad):
-            token = int(view.pack.input_ids[bad[0]])
+            token = int(view.input_ids[bad[0]])
             where = view.name(view.document_of(int(bad[0])))
             return f"token {token} does not fit an embedding of {patient.vocabulary} rows, first in {where}"
     return None
@@ -178,20 +185,19 @@ def _outside_vocabulary(patient: Patient, views: list[_View]) -> str | None:
 
 def _other_template(patient: Patient, views: list[_View]) -> str | None:
     view = views[0]
-    chosen = {int(view.pack.examples[document]): document for document in _spread(view.documents, _COMPARED)}
-    position = {name: example for example, name in enumerate(view.pack.example_ids)}
+    spread = _spread(view.documents, _COMPARED)
+    chosen = {view.pack.example_id(int(view.shard.examples[document])): document for document in spread}
     for batch in read_examples(patient.train_rows):
-        wanted = [example for example in batch if position.get(example.id) in chosen]
-        for example in wanted:
-            document = chosen[position[example.id]]
-            if not np.array_equal(_fresh_ids(patient, example), _ids(view, document)):
+        for example in batch:
+            document = chosen.get(example.id)
+            if document is not None and not np.array_equal(_fresh_ids(patient, example), _ids(view, document)):
                 return f"{view.name(document)} differs from its rendering by {patient.reference.name}"
     return None
 
 
 def _holdout(patient: Patient, views: list[_View]) -> str | None:
     for view in views:
-        packed = {view.pack.example_ids[example] for example in view.pack.examples}
+        packed = {view.pack.example_id(example) for example in np.unique(view.shard.examples)}
         bad = sorted(packed & patient.holdout_ids)
         if bad:
             return f"{len(bad)} examples of the holdout are in {view.split}, first id {bad[0][:12]}"
@@ -204,7 +210,7 @@ def _fresh_ids(patient: Patient, example: Example) -> NDArray[np.int32]:
 
 
 def _ids(view: _View, document: int) -> NDArray[np.int32]:
-    return view.pack.input_ids[view.starts[document] : view.ends[document]]
+    return view.input_ids[view.starts[document] : view.ends[document]]
 
 
 def _spread(count: int, wanted: int) -> list[int]:
@@ -221,7 +227,7 @@ def _sample(patient: Patient, view: _View, document: int) -> dict[str, Any]:
     edges = np.flatnonzero(np.diff(learned.astype(np.int8), prepend=0, append=0)).tolist()
     places = [min(len(text), len(decode(ids[:edge], skip_special_tokens=False))) for edge in edges]
     return {
-        "id": view.pack.example_ids[view.pack.examples[document]],
+        "id": view.pack.example_id(int(view.shard.examples[document])),
         "text": text,
         "learned": [[start, end] for start, end in zip(places[::2], places[1::2], strict=True)],
     }

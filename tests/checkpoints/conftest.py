@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ft_assets.checkpoints.sampler import Order
-from ft_assets.packs.format import IGNORED, Documents, Layout, Pack, write_split
+from ft_assets.packs.format import Layout, Pack, PackWriter
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Address, Artifact, Artifacts
 from ft_resources.canonical import digest
@@ -16,12 +16,15 @@ from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
 from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
+from tests.packs.made import made_spool
 
 TENANT = "acme"
 
 
-def write_pack(folder: Path, split: str, documents: int, *, seed: int = 0, longest: int = 24) -> Pack:
-    """A split whose documents count upwards, learned in their second half, three or four to a window."""
+def write_pack(
+    folder: Path, split: str, documents: int, *, seed: int = 0, longest: int = 24, taught: bool = True
+) -> Pack:
+    """A split whose documents count upwards, learned in their second half (or nowhere), three or four to a window."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
     lengths = random.integers(6, longest + 1, documents)
@@ -29,13 +32,18 @@ def write_pack(folder: Path, split: str, documents: int, *, seed: int = 0, longe
     first = np.repeat(random.integers(10, VOCABULARY - longest, documents), lengths)
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
     ids = (first + within).astype(np.int32)
-    labels = np.where(within >= np.repeat(lengths // 2, lengths), ids, IGNORED).astype(np.int32)
-    split_ids = [digest([split, seed, index]) for index in range(documents)]
+    learned = (within >= np.repeat(lengths // 2, lengths)) & taught
+    spool = made_spool(
+        folder.parent / f"spool-{folder.name}-{split}",
+        lengths,
+        input_ids=ids,
+        learned=learned,
+        ids=[digest([split, seed, index]) for index in range(documents)],
+    )
     order = random.permutation(documents).astype(np.int64)
     ends = np.unique(np.append(np.cumsum(random.integers(3, 5, documents)), documents))
     layout = Layout(order=order, window_offsets=np.append(0, ends[ends <= documents]).astype(np.int64))
-    packed = Documents(input_ids=ids, labels=labels, offsets=offsets, example_ids=split_ids)
-    write_split(folder, split, packed, layout)
+    PackWriter(folder, split, "chat", 4 * longest).write(spool, layout)
     return Pack.open(folder, split)
 
 

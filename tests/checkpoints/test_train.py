@@ -14,11 +14,10 @@ from ft_assets.checkpoints import saves
 from ft_assets.checkpoints.ledger import check_ledger
 from ft_assets.checkpoints.saves import IncompleteSave
 from ft_assets.checkpoints.train import train
-from ft_assets.packs.format import IGNORED
 from ft_assets.worker import Diverged, OutOfMemory
 from ft_resources.errors import BadData
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
-from tests.checkpoints.conftest import Bench, content, make_bench, publish
+from tests.checkpoints.conftest import Bench, content, make_bench, publish, write_pack
 
 
 class Killed(BaseException):
@@ -234,7 +233,7 @@ def test_divergence_names_the_step_and_its_examples_before_the_weights_are_spoil
     # Two micro-batches a step: the seventh belongs to step 4.
     assert caught.value.where == "step 4"
     step = list(bench.order.read())[3]
-    first = bench.pack.window(int(step.windows[0])).example_ids[0]
+    first = bench.pack.example_id(int(bench.pack.read(step.windows[:1]).examples[0]))
     assert first in caught.value.what
     assert "learning_rate" in caught.value.remedy
 
@@ -252,10 +251,9 @@ def test_running_out_of_memory_is_told_apart(bench: Bench, monkeypatch: pytest.M
 
 def test_a_pack_without_learned_tokens_is_bad_data(tmp_path: Path) -> None:
     bench = make_bench(tmp_path)
-    folder = tmp_path / "pack"
-    labels = np.load(folder / "train.labels.npy")
-    np.save(folder / "train.labels.npy", np.full_like(labels, IGNORED))
-    bench.inputs["pack"] = publish(bench.store, folder.rename(tmp_path / "masked"), "token_pack", "acme")
+    for split in ("train", "validation"):
+        write_pack(tmp_path / "masked", split, 9, taught=False)
+    bench.inputs["pack"] = publish(bench.store, tmp_path / "masked", "token_pack", "acme")
     with pytest.raises(BadData):
         train(bench.context())
 

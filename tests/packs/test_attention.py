@@ -12,7 +12,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from ft_assets.checkpoints.trainer import mean_loss, summed_loss
 from ft_assets.packs.attention import ATTENTION, MissingBoundaries, register
 from ft_assets.packs.batches import MicroBatch, micro_batch
-from ft_assets.packs.format import IGNORED, Pack
+from ft_assets.packs.format import Pack
+from ft_assets.packs.format.layout import array_name
 from ft_resources.errors import BadBase
 from tests.checkpoints.conftest import write_pack
 
@@ -54,11 +55,11 @@ def pack(tmp_path: Path) -> Pack:
 
 def alone(pack: Pack) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """(ids, labels) of each document, int64 [tokens]."""
-    bounds = zip(pack.document_offsets[:-1], pack.document_offsets[1:], strict=True)
-    return [
-        (torch.from_numpy(pack.input_ids[a:b].astype(np.int64)), torch.from_numpy(pack.labels[a:b].astype(np.int64)))
-        for a, b in bounds
-    ]
+    row = pack.read(range(len(pack)))
+    ids = row.input_ids.astype(np.int64)
+    labels, ends = np.where(row.learned, ids, -100), np.cumsum(row.document_lengths)[:-1]
+    parts = zip(np.split(ids, ends), np.split(labels, ends), strict=True)
+    return [(torch.from_numpy(one), torch.from_numpy(other)) for one, other in parts]
 
 
 def isolated(model: Any, batch: MicroBatch) -> torch.Tensor:
@@ -149,15 +150,15 @@ def test_labels_that_are_masked_do_not_matter_to_the_loss(pack: Pack) -> None:
     assert len(positions) > batch.learned / 2
     reference = isolated(model, batch).log_softmax(-1)[batch.sources, batch.targets].sum()
     assert float(summed_loss(model, batch)) == pytest.approx(-float(reference), rel=1e-6)
-    assert (pack.labels[: batch.tokens] != IGNORED).sum() == batch.learned
+    assert pack.read([0, 1]).learned.sum() == batch.learned
 
 
 def test_the_first_token_of_a_document_is_never_learned_even_if_labelled(tmp_path: Path, pack: Pack) -> None:
-    folder = pack.folder
-    labels = np.array(pack.labels)
-    labels[pack.document_offsets[:-1]] = pack.input_ids[pack.document_offsets[:-1]]
-    np.save(folder / "train.labels.npy", labels)
-    batch = micro_batch(Pack.open(folder, "train"), [0, 1])
+    (shard,) = pack.shards()
+    learned = shard.learned.copy()
+    learned[shard.document_offsets[:-1]] = True
+    np.save(tmp_path / array_name("train", 0, "learned"), learned)
+    batch = micro_batch(Pack.open(tmp_path, "train"), [0, 1])
     assert not set((batch.sources + 1).tolist()) & set(batch.boundaries.tolist())
     assert batch.learned == micro_batch(pack, [0, 1]).learned
 

@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from ft_assets.packs.evidence import DOCTOR_CHECKS
-from ft_assets.packs.format import IGNORED, Pack
+from ft_assets.packs.format import Pack
 from ft_resources.errors import BadBase, BadData
 from ft_resources.worker_context import WorkResult
 from tests.packs.conftest import Workbench, chat, edit_json, example_id
@@ -27,7 +27,7 @@ def _bytes(folder: Path) -> dict[str, bytes]:
 def test_a_pack_holds_every_example_once_and_passes_the_doctor(workbench: Workbench) -> None:
     result = workbench.build(workbench.dataset(TRAIN, VALIDATION))
     pack = Pack.open(result.folder, "train")
-    packed = [name for index in range(len(pack)) for name in pack.window(index).example_ids]
+    packed = [pack.example_id(index) for index in pack.read(range(len(pack))).examples]
     assert sorted(packed) == sorted(map(example_id, TRAIN))
     assert set(_checks(result)) == set(DOCTOR_CHECKS)
     assert all(_checks(result).values())
@@ -42,15 +42,15 @@ def test_equal_specs_give_equal_bytes_and_another_seed_another_order(workbench: 
     first, second, other = workbench.build(dataset), workbench.build(dataset), workbench.build(dataset, seed=18)
     assert _bytes(first.folder) == _bytes(second.folder)
     assert first.facts == second.facts
-    assert _bytes(first.folder)["train.input_ids.npy"] != _bytes(other.folder)["train.input_ids.npy"]
+    assert _bytes(first.folder)["train/00000.input_ids.npy"] != _bytes(other.folder)["train/00000.input_ids.npy"]
 
 
 def test_the_last_assistant_policy_learns_only_the_last_turn(workbench: Workbench) -> None:
     conversation = chat("hello?", "one", "and?", "two")
     result = workbench.build(workbench.dataset([conversation]), learn="last_assistant")
-    window = Pack.open(result.folder, "train").window(0)
+    window = Pack.open(result.folder, "train").read([0])
     tokenizer = Tokenizer.from_file(str(workbench.base_folder / "tokenizer.json"))
-    learned = window.input_ids[window.labels != IGNORED]
+    learned = window.input_ids[window.learned]
     assert tokenizer.decode(learned.tolist(), skip_special_tokens=False) == "two<|end|>"
 
 
@@ -117,5 +117,5 @@ def test_a_template_that_hides_the_assistant_names_the_row(workbench: Workbench)
 def test_equal_lengths_and_one_token_answers_pack(workbench: Workbench) -> None:
     result = workbench.build(workbench.dataset([chat("", "") for _ in range(1)]), max_length=16)
     pack = Pack.open(result.folder, "train")
-    assert np.count_nonzero(pack.labels != IGNORED) == 1
+    assert np.count_nonzero(pack.read([0]).learned) == pack.learned_tokens == 1
     assert all(_checks(result).values())

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ft_assets.packs.build import _Batch
 from ft_assets.packs.doctor import Patient, examine
 from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE, verdicts, vocabulary_size
 from ft_assets.packs.examples import Preparer
-from ft_assets.packs.format import IGNORED, SPLITS, write_split
+from ft_assets.packs.format import SPLITS, PackWriter, Spool
+from ft_assets.packs.format.layout import array_name
 from ft_assets.packs.packing import pack
 from ft_assets.packs.template import ChatTemplate
 from ft_assets.packs.tokenizer import ChatTokenizer, load_template
@@ -33,12 +35,14 @@ def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTempla
     )
     folder = tmp_path / "pack"
     folder.mkdir()
+    spools = {split: Spool(tmp_path / "spool" / split) for split in SPLITS}
+    for split, spool in spools.items():
+        with spool.writing():
+            path = dataset.path(f"{split}.parquet", tmp_path)
+            spool.append(_Batch.of(preparer.prepare(path, lambda done, total: None)))
     return Patient(
         folder=folder,
-        prepared={
-            split: preparer.prepare(dataset.path(f"{split}.parquet", tmp_path), lambda done, total: None)
-            for split in SPLITS
-        },
+        spools=spools,
         train_rows=dataset.path("train.parquet", tmp_path),
         tokenizer=tokenizer,
         reference=template,
@@ -50,16 +54,16 @@ def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTempla
 
 def _written(patient: Patient, **files: np.ndarray) -> Patient:
     """The patient with its files on disk, some arrays of the training split replaced."""
-    for split, prepared in patient.prepared.items():
-        layout = pack(prepared.documents.lengths, max_length=MAX_LENGTH, seed=0)
-        write_split(patient.folder, split, prepared.documents, layout)
+    for split, spool in patient.spools.items():
+        layout = pack(spool.lengths, max_length=MAX_LENGTH, seed=0)
+        PackWriter(patient.folder, split, "chat", MAX_LENGTH).write(spool, layout)
     for name, array in files.items():
-        np.save(patient.folder / f"train.{name}.npy", array)
+        np.save(patient.folder / array_name("train", 0, name), array)
     return patient
 
 
 def _array(patient: Patient, name: str) -> np.ndarray:
-    return np.load(_written(patient).folder / f"train.{name}.npy")
+    return np.load(_written(patient).folder / array_name("train", 0, name))
 
 
 def _failures(patient: Patient) -> dict[str, str]:
@@ -81,23 +85,23 @@ def test_samples_show_the_learned_text(patient: Patient) -> None:
         assert learned[1] == "so.<|end|>"
 
 
-def _unlearn_a_document(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
-    labels[_offsets(patient)[2] : _offsets(patient)[3]] = IGNORED
+def _unlearn_a_document(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    learned[_offsets(patient)[2] : _offsets(patient)[3]] = False
 
 
-def _forget_the_end(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
-    labels[np.flatnonzero((labels != IGNORED) & np.append(labels[1:] == IGNORED, True))[3]] = IGNORED
+def _forget_the_end(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    learned[np.flatnonzero(learned & np.append(~learned[1:], True))[3]] = False
 
 
-def _double_the_bos(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+def _double_the_bos(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
     ids[_offsets(patient)[1] : _offsets(patient)[1] + 2] = patient.tokenizer.token_id("bos_token")
 
 
-def _add_a_control_token(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+def _add_a_control_token(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
     ids[_offsets(patient)[1] + 3] = patient.tokenizer.token_id("pad_token")
 
 
-def _leave_the_vocabulary(labels: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+def _leave_the_vocabulary(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
     ids[_offsets(patient)[4] + 3] = VOCABULARY
 
 
@@ -119,9 +123,9 @@ def _offsets(patient: Patient) -> np.ndarray:
 def test_damaged_tokens_are_found_and_the_example_is_named(
     patient: Patient, damage: Callable[[np.ndarray, np.ndarray, Patient], None], name: str
 ) -> None:
-    labels, ids = _array(patient, "labels"), _array(patient, "input_ids")
-    damage(labels, ids, patient)
-    failures = _failures(_written(patient, labels=labels, input_ids=ids))
+    learned, ids = _array(patient, "learned"), _array(patient, "input_ids")
+    damage(learned, ids, patient)
+    failures = _failures(_written(patient, learned=learned, input_ids=ids))
     assert name in failures
     assert "train row " in failures[name]
     assert "private" not in json.dumps(failures)
@@ -185,8 +189,8 @@ def _without_evidence(folder: Path) -> None:
 
 
 def _with_other_tokens(folder: Path) -> None:
-    ids = np.load(folder / "train.input_ids.npy")
-    np.save(folder / "train.input_ids.npy", ids + 1)
+    path = folder / array_name("train", 0, "input_ids")
+    np.save(path, np.load(path) + 1)
 
 
 def _without_a_check(folder: Path) -> None:

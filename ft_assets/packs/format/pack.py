@@ -1,0 +1,240 @@
+"""Reading a pack: its index at once, of its shards only those that are asked for, memory-mapped."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.packs.format.layout import (
+    ARRAYS,
+    EXAMPLE_IDS,
+    EXAMPLE_ROWS,
+    INDEX,
+    Form,
+    Index,
+    array_name,
+    offsets_of,
+)
+
+
+class Files(Protocol):
+    """Where a pack's files are: a whole local file for each name."""
+
+    def path(self, name: str) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Files that lie in a folder."""
+
+    root: Path
+
+    def path(self, name: str) -> Path:
+        return self.root / name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """Whole documents one behind the other, which must not see each other: one row of a batch.
+
+    ``input_ids`` int32 [tokens] and ``learned`` bool [tokens] are read-only views of the files where the windows
+    asked for lie side by side. ``document_lengths`` int64, ``examples`` int64 (indices for ``Pack.example_id``) and
+    ``pieces`` int32 are by document.
+    """
+
+    input_ids: NDArray[np.int32]
+    learned: NDArray[np.bool_]
+    document_lengths: NDArray[np.int64]
+    examples: NDArray[np.int64]
+    pieces: NDArray[np.int32]
+
+
+class Shard:
+    """One shard's arrays, each mapped when first used; offsets and numbers of documents count inside the shard."""
+
+    def __init__(self, files: Files, split: str, number: int) -> None:
+        self._files, self._split, self._number = files, split, number
+
+    @cached_property
+    def input_ids(self) -> NDArray[np.int32]:
+        return self._mapped("input_ids")
+
+    @cached_property
+    def learned(self) -> NDArray[np.bool_]:
+        return self._mapped("learned")
+
+    @cached_property
+    def document_offsets(self) -> NDArray[np.int64]:
+        return self._mapped("document_offsets")
+
+    @cached_property
+    def window_offsets(self) -> NDArray[np.int64]:
+        return self._mapped("window_offsets")
+
+    @cached_property
+    def examples(self) -> NDArray[np.int64]:
+        return self._mapped("examples")
+
+    @cached_property
+    def pieces(self) -> NDArray[np.int32]:
+        return self._mapped("pieces")
+
+    def read(self, first: int, last: int) -> Window:
+        """The windows ``first`` to ``last - 1`` of the shard; nothing is copied."""
+        start, end = int(self.window_offsets[first]), int(self.window_offsets[last])
+        edges = self.document_offsets[start : end + 1]
+        tokens = slice(int(edges[0]), int(edges[-1]))
+        return Window(
+            input_ids=self.input_ids[tokens],
+            learned=self.learned[tokens],
+            document_lengths=np.diff(edges),
+            examples=self.examples[start:end],
+            pieces=self.pieces[start:end],
+        )
+
+    def _mapped(self, name: str) -> NDArray[Any]:
+        return _mapped(self._files, array_name(self._split, self._number, name))
+
+
+class Pack:
+    """One split of a token pack. Opening reads the index and nothing else; reading costs what is read."""
+
+    def __init__(self, files: Files, split: str, index: Index) -> None:
+        self.files, self.split, self.index = files, split, index
+        self._first_windows = offsets_of(np.array([shard.windows for shard in index.shards], np.int64)).tolist()
+        self._shards: dict[int, Shard] = {}
+
+    @classmethod
+    def open(cls, files: Path | Files, split: str) -> "Pack":
+        """The split ``split`` of the pack in a folder or behind ``files``.
+
+        Raises FileNotFoundError where it has none, ValueError for an index that cannot be read.
+        """
+        source: Files = Folder(files) if isinstance(files, Path) else files
+        index = Index.model_validate_json(source.path(f"{split}/{INDEX}").read_bytes())
+        return cls(source, split, index)
+
+    def __len__(self) -> int:
+        """The number of windows."""
+        return self.index.windows
+
+    @property
+    def form(self) -> Form:
+        return self.index.form
+
+    @property
+    def max_length(self) -> int:
+        return self.index.max_length
+
+    @property
+    def tokens(self) -> int:
+        return self.index.tokens
+
+    @property
+    def learned_tokens(self) -> int:
+        """Tokens whose flag is set."""
+        return self.index.learned_tokens
+
+    @property
+    def documents(self) -> int:
+        return self.index.documents
+
+    @property
+    def examples(self) -> int:
+        """Rows of the dataset that are packed."""
+        return self.index.examples
+
+    def read(self, windows: Iterable[int]) -> Window:
+        """The windows with these numbers as one row, in the order given.
+
+        A rank of a training reads ``windows[rank::world]``. Raises IndexError outside 0 .. len(self) - 1.
+        """
+        parts = [self._shard(shard).read(first, last) for shard, first, last in self._runs(windows)]
+        if len(parts) == 1:
+            return parts[0]
+        return Window(
+            input_ids=_joined([part.input_ids for part in parts], ARRAYS["input_ids"]),
+            learned=_joined([part.learned for part in parts], ARRAYS["learned"]),
+            document_lengths=_joined([part.document_lengths for part in parts], np.int64),
+            examples=_joined([part.examples for part in parts], ARRAYS["examples"]),
+            pieces=_joined([part.pieces for part in parts], ARRAYS["pieces"]),
+        )
+
+    def examples_of(self, windows: Iterable[int]) -> NDArray[np.int64]:
+        """The example of each document in ``windows``, int64 [documents], without touching tokens."""
+        parts = []
+        for number, first, last in self._runs(windows):
+            shard = self._shard(number)
+            parts.append(shard.examples[shard.window_offsets[first] : shard.window_offsets[last]])
+        return _joined(parts, np.int64)
+
+    def documents_by_example(self) -> NDArray[np.int64]:
+        """How many documents each packed row of the dataset became, int64 [examples]; reads every shard."""
+        counts = np.zeros(self.examples, np.int64)
+        for shard in self.shards():
+            counts += np.bincount(shard.examples, minlength=self.examples)
+        return counts
+
+    def shards(self) -> Iterator[Shard]:
+        """The shards in order, for those who look at everything."""
+        return map(self._shard, range(len(self.index.shards)))
+
+    @cached_property
+    def window_lengths(self) -> NDArray[np.int64]:
+        """Tokens of each window, int64 [windows]; reads the offsets of every shard."""
+        return _joined([np.diff(shard.document_offsets[shard.window_offsets]) for shard in self.shards()], np.int64)
+
+    def example_id(self, index: int) -> str:
+        """The dataset's id (sha256, hexadecimal) of example ``index``."""
+        return bytes(self.example_ids[index]).hex()
+
+    def example_row(self, index: int) -> int:
+        """The row of the upload that example ``index`` was."""
+        return int(self.example_rows[index])
+
+    @cached_property
+    def example_ids(self) -> NDArray[np.uint8]:
+        """Ids of the packed rows of the dataset, uint8 [examples, 32], mapped."""
+        return _mapped(self.files, f"{self.split}/{EXAMPLE_IDS}")
+
+    @cached_property
+    def example_rows(self) -> NDArray[np.int64]:
+        """Rows of the upload of the packed rows of the dataset, int64 [examples], mapped."""
+        return _mapped(self.files, f"{self.split}/{EXAMPLE_ROWS}")
+
+    def _shard(self, number: int) -> Shard:
+        if number not in self._shards:
+            self._shards[number] = Shard(self.files, self.split, number)
+        return self._shards[number]
+
+    def _runs(self, windows: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+        """(shard, first, last): the windows, those that lie side by side taken together; counted inside the shard."""
+        run: tuple[int, int, int] | None = None
+        for window in windows:
+            if not 0 <= window < len(self):
+                raise IndexError(f"window {window} of {len(self)}")
+            shard = bisect_right(self._first_windows, window) - 1
+            inside = int(window) - self._first_windows[shard]
+            if run is not None and run[0] == shard and run[2] == inside:
+                run = (shard, run[1], inside + 1)
+                continue
+            if run is not None:
+                yield run
+            run = (shard, inside, inside + 1)
+        if run is not None:
+            yield run
+
+
+def _joined(parts: Sequence[NDArray[Any]], kind: type) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, kind), *parts]).astype(kind, copy=False)
+
+
+def _mapped(files: Files, name: str) -> NDArray[Any]:
+    """The array in file ``name``, read-only: a plain array over the map, as slices of ``np.memmap`` cost far more."""
+    array: NDArray[Any] = np.load(files.path(name), mmap_mode="r", allow_pickle=False)
+    return np.asarray(array)

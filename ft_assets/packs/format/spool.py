@@ -1,0 +1,147 @@
+"""Documents on their way into a pack: flat temporary files in the dataset's order, so memory holds no tokens."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.packs.format.layout import ID_BYTES, offsets_of
+
+
+class Batch(Protocol):
+    """Documents of some rows, as ``prepare.Prepared`` holds them; see there for what each array means."""
+
+    @property
+    def input_ids(self) -> NDArray[np.int32]: ...
+    @property
+    def learned(self) -> NDArray[np.bool_]: ...
+    @property
+    def offsets(self) -> NDArray[np.int64]: ...
+    @property
+    def example(self) -> NDArray[np.int64]: ...
+    @property
+    def controls(self) -> NDArray[np.int32]: ...
+    @property
+    def shortened(self) -> NDArray[np.int32]: ...
+    @property
+    def ids(self) -> NDArray[np.uint8]: ...
+    @property
+    def rows(self) -> NDArray[np.int64]: ...
+
+
+_KINDS: dict[str, type] = {
+    "input_ids": np.int32,
+    "learned": np.bool_,
+    "lengths": np.int64,
+    "examples": np.int64,
+    "pieces": np.int32,
+    "controls": np.int32,
+    "shortened": np.int32,
+    "ids": np.uint8,
+    "rows": np.int64,
+}
+
+
+class Spool:
+    """One split's documents. Append them within ``writing()``; what was appended is memory-mapped behind it.
+
+    Arrays by document: ``lengths``, ``examples`` (index into ``ids`` and ``rows``), ``pieces``, ``controls``,
+    ``shortened``; by token: ``input_ids``, ``learned``; by packed row of the dataset: ``ids`` (uint8 [rows, 32]),
+    ``rows``. Rows without a document are left out.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, BinaryIO] = {}
+        self._rows = 0
+
+    @contextmanager
+    def writing(self) -> Iterator["Spool"]:
+        """The spool, empty, to be appended to."""
+        self._folder.mkdir(parents=True)
+        try:
+            self._files = {name: (self._folder / name).open("wb") for name in _KINDS}
+            yield self
+        finally:
+            for file in self._files.values():
+                file.close()
+            self._files = {}
+
+    def append(self, batch: Batch) -> None:
+        """Add the documents of ``batch`` behind those that are there."""
+        documents = len(batch.example)
+        assert len(batch.offsets) == documents + 1
+        assert len(batch.input_ids) == len(batch.learned) == batch.offsets[-1]
+        assert batch.ids.shape == (len(batch.rows), ID_BYTES)
+        assert not documents or np.diff(batch.example).min(initial=0) >= 0, "documents are not in the rows' order"
+        packed, first, place = np.unique(batch.example, return_index=True, return_inverse=True)
+        self._write("input_ids", batch.input_ids)
+        self._write("learned", batch.learned)
+        self._write("lengths", np.diff(batch.offsets))
+        self._write("examples", self._rows + place)
+        self._write("pieces", np.arange(documents) - first[place])
+        self._write("controls", batch.controls)
+        self._write("shortened", batch.shortened)
+        self._write("ids", batch.ids[packed])
+        self._write("rows", batch.rows[packed])
+        self._rows += len(packed)
+
+    @cached_property
+    def input_ids(self) -> NDArray[np.int32]:
+        return self._mapped("input_ids")
+
+    @cached_property
+    def learned(self) -> NDArray[np.bool_]:
+        return self._mapped("learned")
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        return self._mapped("lengths")
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each document's tokens start and the last one's end, int64 [documents + 1]; in memory."""
+        return offsets_of(self.lengths)
+
+    @cached_property
+    def examples(self) -> NDArray[np.int64]:
+        return self._mapped("examples")
+
+    @cached_property
+    def pieces(self) -> NDArray[np.int32]:
+        return self._mapped("pieces")
+
+    @cached_property
+    def controls(self) -> NDArray[np.int32]:
+        return self._mapped("controls")
+
+    @cached_property
+    def shortened(self) -> NDArray[np.int32]:
+        return self._mapped("shortened")
+
+    @cached_property
+    def ids(self) -> NDArray[np.uint8]:
+        return self._mapped("ids").reshape(-1, ID_BYTES)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        return self._mapped("rows")
+
+    @cached_property
+    def first_documents(self) -> NDArray[np.int64]:
+        """The first document of each packed row of the dataset, int64 [rows]; in memory."""
+        return np.flatnonzero(np.asarray(self.pieces) == 0)
+
+    def _write(self, name: str, array: NDArray[Any]) -> None:
+        self._files[name].write(np.ascontiguousarray(array, _KINDS[name]).data)
+
+    def _mapped(self, name: str) -> NDArray[Any]:
+        assert not self._files, "the spool is still being written"
+        path, kind = self._folder / name, _KINDS[name]
+        if not path.stat().st_size:
+            return np.empty(0, kind)
+        return np.asarray(np.memmap(path, kind, mode="r"))
