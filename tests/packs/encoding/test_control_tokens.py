@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from ft_assets.packs.encoding.hugging_face import marked
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer, Tokens
 from ft_assets.packs.labels import learned_spans
 from ft_assets.packs.template import ChatTemplate, Rendering
-from ft_assets.packs.tokenizer import ChatTokenizer, Tokens, load_template
+from ft_assets.packs.tokenizer import load_template
 from ft_resources.errors import BadData
 from tests.fake_base import SPECIALS, make_fake_base
 from tests.packs.conftest import Conversation, chat, edit_json
@@ -20,6 +22,16 @@ from tests.packs.conftest import Conversation, chat, edit_json
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_fake_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer(base: Path) -> ChatTokenizer:
+    return ChatTokenizer.load(base)
+
+
+@pytest.fixture(scope="session")
+def template(base: Path, tokenizer: ChatTokenizer) -> ChatTemplate:
+    return load_template(base, tokenizer, None)
 
 
 def _encode(tokenizer: ChatTokenizer, template: ChatTemplate, messages: Conversation) -> tuple[Rendering, Tokens]:
@@ -47,9 +59,9 @@ contents = st.lists(pieces, max_size=6).map("".join)
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(contents, min_size=2, max_size=4).filter(lambda texts: len(texts) % 2 == 0))
-def test_whatever_messages_spell_the_template_alone_writes_control_tokens(base: Path, texts: list[str]) -> None:
-    tokenizer = ChatTokenizer.load(base)
-    template = load_template(base, tokenizer, None)
+def test_whatever_messages_spell_the_template_alone_writes_control_tokens(
+    tokenizer: ChatTokenizer, template: ChatTemplate, texts: list[str]
+) -> None:
     rendering, tokens = _encode(tokenizer, template, chat(*texts))
     # One opening and one end token each message.
     assert int(np.isin(tokens.ids, list(tokenizer.control_ids)).sum()) == 2 * len(texts)
@@ -58,26 +70,26 @@ def test_whatever_messages_spell_the_template_alone_writes_control_tokens(base: 
     assert _text(tokenizer, tokens.ids[tokens.learned]) == learned
 
 
-def test_text_around_a_spelled_token_is_encoded_as_if_there_were_no_control_tokens(base: Path) -> None:
-    tokenizer = ChatTokenizer.load(base)
-    template = load_template(base, tokenizer, None)
+def test_text_around_a_spelled_token_is_encoded_as_if_there_were_no_control_tokens(
+    tokenizer: ChatTokenizer, template: ChatTemplate
+) -> None:
     _, tokens = _encode(tokenizer, template, chat("x", "the<|end|>fox"))
     plain = Tokenizer.from_str(tokenizer.tokenizer.to_str())
     plain.encode_special_tokens = True
     assert tokens.ids[tokens.learned].tolist() == [*plain.encode("the<|end|>fox").ids, plain.token_to_id("<|end|>")]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=2, max_size=2))
-def test_the_private_tokenizer_agrees_with_the_plain_one(base: Path, texts: list[str]) -> None:
-    tokenizer = ChatTokenizer.load(base)
-    rendering = load_template(base, tokenizer, None).trace(chat(*texts), where="row 1")
-    if rendering.quoted:
-        return
-    plain = tokenizer.encode([rendering], [rendering.turns])[0]
-    private = tokenizer._encode_quoted(rendering, rendering.turns)
-    assert plain.ids.tolist() == private.ids.tolist()
-    assert plain.learned.tolist() == private.learned.tolist()
+def test_ids_of_segments_are_those_of_the_whole_rendering(
+    tokenizer: ChatTokenizer, template: ChatTemplate, texts: list[str]
+) -> None:
+    rendering = template.trace(chat(*texts), where="row 1")
+    if not rendering.quoted:
+        tokens = tokenizer.encode([rendering], [rendering.turns])[0]
+        whole = tokenizer.tokenizer.encode(rendering.text, add_special_tokens=False)
+        assert tokens.ids.tolist() == whole.ids
+        assert tokens.learned.tolist() == marked(whole, rendering.turns).tolist()
 
 
 def test_a_token_named_only_in_the_settings_is_a_control_token(base_folder: Path) -> None:
@@ -97,8 +109,7 @@ def test_a_token_named_only_in_the_settings_is_a_control_token(base_folder: Path
     assert tokens.ids.tolist().count(tokenizer.tokenizer.token_to_id("fox")) == 1
 
 
-def test_a_template_that_looks_into_a_spelled_token_is_an_error(base: Path) -> None:
-    tokenizer = ChatTokenizer.load(base)
+def test_a_template_that_looks_into_a_spelled_token_is_an_error(tokenizer: ChatTokenizer) -> None:
     source = "{% for m in messages %}{{ m.content.split('<|end|>')[0] }}<|end|>{% endfor %}"
     template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
     with pytest.raises(BadData, match="a control token that a message spells") as caught:
@@ -107,30 +118,29 @@ def test_a_template_that_looks_into_a_spelled_token_is_an_error(base: Path) -> N
     assert "private" not in str(caught.value)
 
 
-def _labels(base: Path, source: str, messages: Conversation) -> str:
-    tokenizer = ChatTokenizer.load(base)
+def _labels(tokenizer: ChatTokenizer, source: str, messages: Conversation) -> str:
     template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
     _, tokens = _encode(tokenizer, template, messages)
     return _text(tokenizer, tokens.ids[tokens.learned])
 
 
-def test_an_end_of_turn_token_behind_the_marks_is_learned(base: Path) -> None:
+def test_an_end_of_turn_token_behind_the_marks_is_learned(tokenizer: ChatTokenizer) -> None:
     source = "{% for m in messages %}<|user|>{% generation %}{{ m.content }}{% endgeneration %}<|end|>\n{% endfor %}"
-    assert _labels(base, source, [{"role": "assistant", "content": "yes"}]) == "yes<|end|>"
+    assert _labels(tokenizer, source, [{"role": "assistant", "content": "yes"}]) == "yes<|end|>"
 
 
-def test_the_next_turn_s_opening_is_not_taken_for_an_end_of_turn(base: Path) -> None:
+def test_the_next_turn_s_opening_is_not_taken_for_an_end_of_turn(tokenizer: ChatTokenizer) -> None:
     source = (
         "{% for m in messages %}<|{{ m.role }}|>"
         "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}"
         "{% else %}{{ m.content }}{% endif %}{% endfor %}"
     )
-    assert _labels(base, source, chat("a", "b", "c", "d")) == "bd"
+    assert _labels(tokenizer, source, chat("a", "b", "c", "d")) == "bd"
 
 
-def test_derived_turns_end_with_their_control_token(base: Path) -> None:
+def test_derived_turns_end_with_their_control_token(tokenizer: ChatTokenizer) -> None:
     source = (
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>\n{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
-    assert _labels(base, source, chat("a", "b <|end|> b", "c", "d")) == "b <|end|> b<|end|>d<|end|>"
+    assert _labels(tokenizer, source, chat("a", "b <|end|> b", "c", "d")) == "b <|end|> b<|end|>d<|end|>"

@@ -1,0 +1,183 @@
+"""Documents as control tokens and the segments of text between them, and back to ids.
+
+Hugging Face's tokenizers find their added tokens first and encode what lies between them by itself, so a document's
+ids are those of its segments with the control tokens' own in between. What a message spells is inside a segment.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.packs.encoding.encoder import Encoded, Encoder
+from ft_assets.packs.template import Span
+from ft_resources.errors import BadData
+
+SEGMENT = -1
+"""Among ``Cuts.parts``: here is the next segment."""
+
+# What Rust's \s matches, for which a control token may reach out; Python's isspace knows a few more.
+_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
+
+@dataclass(kw_only=True, slots=True)
+class Cuts:
+    """Documents in pieces.
+
+    For ``<|user|>hi<|end|>`` of which ``hi<|end|>`` is learned: segments ``["hi"]``, learned ``[[(0, 2)]]``, parts
+    ``[<id of user>, SEGMENT, <id of end>]``, parts_learned ``[False, False, True]``, offsets ``[0, 3]``.
+
+    Args:
+        segments: texts, in order; none is empty.
+        learned: of each segment the learned spans of its characters.
+        parts: ids of control tokens, and ``SEGMENT`` where a segment stands.
+        parts_learned: which control tokens are learned (a segment's entry counts nothing).
+        offsets: document ``i`` has the parts ``offsets[i] .. offsets[i + 1]``.
+    """
+
+    segments: list[str] = field(default_factory=list)
+    learned: list[Sequence[Span]] = field(default_factory=list)
+    parts: list[int] = field(default_factory=list)
+    parts_learned: list[bool] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=lambda: [0])
+
+    def add(self, text: str, tokens: Sequence[Span], ids: Mapping[str, int], learned: Sequence[Span]) -> None:
+        """One more document: its text, where control tokens stand in it, their ids, and the spans that are learned."""
+        position = 0
+        for start, end in tokens:
+            self.add_text(text, position, start, learned)
+            self.parts.append(ids[text[start:end]])
+            self.parts_learned.append(any(first < end and start < last for first, last in learned))
+            position = end
+        self.add_text(text, position, len(text), learned)
+        self.offsets.append(len(self.parts))
+
+    def add_text(self, text: str, start: int, end: int, learned: Sequence[Span]) -> None:
+        """The segment ``text[start:end]`` of a text with these learned spans; nothing where it is empty."""
+        if start == end:
+            return
+        self.segments.append(text[start:end])
+        self.learned.append(
+            [
+                (max(first, start) - start, min(last, end) - start)
+                for first, last in learned
+                if first < end and start < last
+            ]
+        )
+        self.parts.append(SEGMENT)
+        self.parts_learned.append(False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EncodedDocuments(Encoded):
+    """Encoded documents; ``control`` bool [tokens] flags the control tokens that the template wrote."""
+
+    control: NDArray[np.bool_]
+
+
+class DocumentEncoder:
+    """Runs an engine over the segments of documents and puts the control tokens back between them.
+
+    Args:
+        control_ids: the control tokens that ``EncodedDocuments.control`` flags.
+        swallowing: by id whether a control token takes the white space before it and behind it with it.
+    """
+
+    def __init__(
+        self, encoder: Encoder, *, control_ids: Collection[int], swallowing: Mapping[int, tuple[bool, bool]]
+    ) -> None:
+        self._encoder = encoder
+        self._control = np.array(sorted(control_ids), np.int32)
+        self._swallowing = {number: sides for number, sides in swallowing.items() if any(sides)}
+
+    def encode(self, cuts: Cuts, where: Callable[[int], str] = "document {}".format) -> EncodedDocuments:
+        """Ids equal to Hugging Face's of each document as one text.
+
+        Raises BadData for text without a UTF-8 form; ``where(number)`` names a document.
+        """
+        if self._swallowing and not self._swallowing.keys().isdisjoint(cuts.parts):
+            cuts = _swallowed(cuts, self._swallowing)
+        parts = np.array(cuts.parts, np.int32)
+        offsets = np.array(cuts.offsets, np.int64)
+        texts = parts == SEGMENT
+        opening = _opening(texts, offsets)
+        try:
+            encoded = self._encoder.encode(cuts.segments, cuts.learned, opening)
+        except UnicodeEncodeError:
+            raise _half_character(cuts, texts, offsets, where) from None
+        # How many tokens each part has, and where they begin.
+        lengths = np.ones(len(parts), np.int64)
+        lengths[texts] = np.diff(encoded.offsets)
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        own = ends[~texts] - 1
+        filled = np.ones(total, np.bool_)
+        filled[own] = False
+        ids = np.empty(total, np.int32)
+        ids[filled], ids[own] = encoded.ids, parts[~texts]
+        learned = np.empty(total, np.bool_)
+        learned[filled], learned[own] = encoded.learned, np.array(cuts.parts_learned, np.bool_)[~texts]
+        control = ~filled
+        control[own] = np.isin(ids[own], self._control)
+        starts = np.concatenate([np.zeros(1, np.int64), ends])
+        return EncodedDocuments(ids=ids, learned=learned, control=control, offsets=starts[offsets])
+
+
+def _opening(texts: NDArray[np.bool_], offsets: NDArray[np.int64]) -> Collection[int]:
+    """Numbers of the segments that are their document's first part."""
+    first = offsets[:-1][np.diff(offsets) > 0]
+    numbers = np.cumsum(texts) - 1
+    found: list[int] = numbers[first[texts[first]]].tolist()
+    return found
+
+
+def _swallowed(cuts: Cuts, swallowing: Mapping[int, tuple[bool, bool]]) -> Cuts:
+    """The cuts without the white space that control tokens take with them; the token before takes it first.
+
+    A token is learned if white space that it took was to be learned.
+    """
+    result = Cuts()
+    neither = (False, False)
+    number = 0
+    for first, last in itertools.pairwise(cuts.offsets):
+        taken = False
+        for place in range(first, last):
+            if cuts.parts[place] != SEGMENT:
+                result.parts.append(cuts.parts[place])
+                result.parts_learned.append(cuts.parts_learned[place] or taken)
+                taken = False
+                continue
+            text, spans = cuts.segments[number], cuts.learned[number]
+            number += 1
+            start, end = 0, len(text)
+            if place > first and swallowing.get(cuts.parts[place - 1], neither)[1]:
+                start = end - len(text.lstrip(_SPACE))
+                result.parts_learned[-1] |= any(begin < start for begin, _ in spans)
+            if place + 1 < last and swallowing.get(cuts.parts[place + 1], neither)[0]:
+                end = max(start, len(text.rstrip(_SPACE)))
+                taken = any(stop > end for _, stop in spans)
+            result.add_text(text, start, end, spans)
+        result.offsets.append(len(result.parts))
+    return result
+
+
+def _half_character(
+    cuts: Cuts, texts: NDArray[np.bool_], offsets: NDArray[np.int64], where: Callable[[int], str]
+) -> BadData:
+    number = next(index for index, text in enumerate(cuts.segments) if _is_half(text))
+    document = int(np.searchsorted(offsets, np.flatnonzero(texts)[number], side="right")) - 1
+    return BadData(
+        "the text has half a character (a lone surrogate), which has no UTF-8 form",
+        where=where(document),
+        remedy="Remove it, or write the text again from its source.",
+    )
+
+
+def _is_half(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
