@@ -14,7 +14,8 @@ from ft_assets.datasets.policy import DatasetPolicy, TextSettings
 from ft_assets.datasets.versions import add_dataset_version
 from ft_resources.errors import BadData
 from ft_resources.store import Store
-from tests.datasets.intake.corpus import CASES, Upload, sparse
+from tests.datasets.intake.builders import sparse
+from tests.datasets.intake.corpus import CASES, Upload
 from tests.datasets.intake.messages import MESSAGES
 
 

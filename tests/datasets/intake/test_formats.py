@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ft_assets.datasets.intake.arrow_json import to_lines
 from ft_assets.datasets.intake.spool import Spool, spool
 from ft_assets.datasets.policy import TextSettings
-from tests.datasets.intake.corpus import good_parquet, parquet, zstd
+from tests.datasets.intake.builders import good_parquet, parquet, zstd
 from tests.datasets.intake.pdfs import make_pdf
 
 ROWS: list[dict[str, Any]] = [
