@@ -1,0 +1,1 @@
+"""What a training would take, before it is launched: memory, time and price, with bounds. Pure functions, no torch."""

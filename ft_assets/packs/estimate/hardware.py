@@ -1,0 +1,108 @@
+"""GPU types: what the vendor promises of each. Prices are not ours to know; the platform's settings hold them.
+
+Peaks are of dense 16-bit matrix products (bf16, or fp16 where a type has no bf16), from NVIDIA's data sheets, where a
+figure "with sparsity" is twice the dense one. Memory is what the driver reports (``nvidia-smi``): on types whose memory
+corrects errors in-band that is less than the data sheet's round number.
+"""
+
+import difflib
+import re
+from dataclasses import dataclass
+
+GIB = 2**30
+_MIB = 2**20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hardware:
+    """One GPU type.
+
+    Args:
+        name: as recipes and prices name it.
+        memory_bytes: of one GPU, as the driver reports it.
+        peak_flops: dense 16-bit matrix products, FLOP/s.
+        bandwidth: of its memory, bytes/s.
+        bf16: whether it computes in bf16; older types only in fp16.
+    """
+
+    name: str
+    memory_bytes: int
+    peak_flops: float
+    bandwidth: float
+    bf16: bool = True
+
+
+def _gpu(name: str, *, mib: int, tflops: float, gb_s: float, bf16: bool = True) -> Hardware:
+    return Hardware(name=name, memory_bytes=mib * _MIB, peak_flops=tflops * 1e12, bandwidth=gb_s * 1e9, bf16=bf16)
+
+
+CATALOGUE: dict[str, Hardware] = {
+    gpu.name: gpu
+    for gpu in (
+        _gpu("T4", mib=15360, tflops=65, gb_s=300, bf16=False),
+        _gpu("V100-16", mib=16384, tflops=125, gb_s=900, bf16=False),
+        _gpu("V100-32", mib=32768, tflops=125, gb_s=900, bf16=False),
+        _gpu("A10", mib=23028, tflops=125, gb_s=600),
+        _gpu("A10G", mib=23028, tflops=70, gb_s=600),
+        _gpu("L4", mib=23034, tflops=121, gb_s=300),
+        _gpu("L40S", mib=46068, tflops=362, gb_s=864),
+        _gpu("A100-40", mib=40960, tflops=312, gb_s=1555),
+        _gpu("A100-80", mib=81920, tflops=312, gb_s=2039),
+        _gpu("H100-PCIe", mib=81559, tflops=756, gb_s=2000),
+        _gpu("H100", mib=81559, tflops=989, gb_s=3350),
+        _gpu("H200", mib=143771, tflops=989, gb_s=4800),
+        _gpu("B200", mib=183359, tflops=2250, gb_s=7700),
+    )
+}
+"""By name. V100, A100, H100, H200 and B200 are the SXM forms; the PCIe H100 is slower and has a name of its own."""
+
+# Words of product names and node labels that tell no two types apart, such as those of NVIDIA-H100-80GB-HBM3.
+_NOISE = re.compile(r"nvidia|tesla|amperev?|hopper|tensor|core|gpu|sxm\d?|hbm\d?e?|gddr\d|[^a-z0-9]")
+_SIZE = re.compile(r"(\d+)gi?b")
+_ROUND_GB = {
+    "T4": "16",
+    "A10": "24",
+    "A10G": "24",
+    "L4": "24",
+    "L40S": "48",
+    "H100-PCIe": "80",
+    "H100": "80",
+    "H200": "141",
+    "B200": "180",
+}
+
+
+def find_hardware(name: str) -> Hardware | None:
+    """The GPU type that ``name`` means, None where it is unknown or could be several.
+
+    Case, vendor and form do not matter: ``h100``, ``NVIDIA-H100-80GB-HBM3`` and ``H100`` are one type.
+    """
+    wanted = _plain(name)
+    found = [gpu for gpu in CATALOGUE.values() if wanted in _spellings(gpu)]
+    return found[0] if len(found) == 1 else None
+
+
+def unknown_hardware(name: str) -> str:
+    """What to say of a name that ``find_hardware`` does not know: the nearest types, or all."""
+    wanted = _plain(name)
+    families = [gpu.name for gpu in CATALOGUE.values() if wanted and _plain(gpu.name).startswith(wanted)]
+    near = families or [
+        known for known in CATALOGUE if difflib.SequenceMatcher(None, wanted, _plain(known)).ratio() >= 0.6
+    ]
+    if near:
+        return "did you mean " + " or ".join(repr(known) for known in near) + "?"
+    return f"known here: {', '.join(CATALOGUE)}"
+
+
+def _plain(name: str) -> str:
+    """``NVIDIA A100-SXM4-80GB`` as ``a10080``."""
+    plain = _NOISE.sub("", _SIZE.sub(r"\1", name.lower()))
+    # Of all types only the H100 comes in two speeds that a name has to keep apart.
+    return plain if plain.startswith("h100") else plain.replace("pcie", "")
+
+
+def _spellings(gpu: Hardware) -> set[str]:
+    """The type's own name, and the same with its memory's round number in it."""
+    plain = _plain(gpu.name)
+    round_number = _ROUND_GB.get(gpu.name, "")
+    return {plain, plain + round_number, plain.replace("pcie", f"{round_number}pcie")}

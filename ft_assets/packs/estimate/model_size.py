@@ -1,0 +1,351 @@
+"""A decoder's parameters by kind, from its ``config.json``.
+
+Known are the families of ``FAMILIES``; of others only the number of parameters is known, and a decoder of usual
+proportions with as many stands in for them, marked ``rough``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+# By so much the parameters of a known family may differ from those of the weights: buffers, odd biases.
+_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Linear:
+    """One kind of matrix in every layer; ``experts`` of them side by side, of which a token passes ``active``.
+
+    ``reads`` names the rows it multiplies, as matrices that read the same ones may keep them once.
+    An adapter beside it has ``adapter_ranks`` times the recipe's rank: PEFT gives one to each of two matrices that
+    Transformers keeps fused, and none at all (0) to some families' experts.
+    """
+
+    name: str
+    reads: Literal["attention in", "attention out", "mlp in", "mlp out", "expert in", "expert out"]
+    inputs: int
+    outputs: int
+    bias: bool = False
+    experts: int = 1
+    active: int = 1
+    adapter_ranks: int = 1
+
+    @property
+    def parameters(self) -> int:
+        return self.experts * (self.inputs * self.outputs + (self.outputs if self.bias else 0))
+
+    @property
+    def active_parameters(self) -> int:
+        return self.active * self.inputs * self.outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """What memory and time depend on. Sizes are in numbers, not bytes.
+
+    Args:
+        model_type: as in config.json.
+        linears: the matrices of one layer, without the output head.
+        norms: parameters of one layer's normalisations; ``final_norm`` those of the last one.
+        positions: learned position embeddings.
+        tied: whether the output head is the embedding.
+        intermediate: width of the feed-forward part that a token passes, all its experts together.
+        gated: whether the feed-forward part has a gate beside its way up.
+        rough: a stand-in for an architecture that is not known, with as many parameters.
+    """
+
+    model_type: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    tied: bool
+    linears: tuple[Linear, ...]
+    norms: int
+    final_norm: int
+    positions: int = 0
+    gated: bool = True
+    rough: bool = False
+
+    @cached_property
+    def by_kind(self) -> dict[str, int]:
+        """Parameters of ``embedding``, ``attention``, ``mlp``, ``norm`` and, unless tied, ``head``."""
+        attention = sum(linear.parameters for linear in self.linears if linear.reads.startswith("attention"))
+        mlp = sum(linear.parameters for linear in self.linears) - attention
+        return {
+            "embedding": self.vocabulary * self.hidden + self.positions,
+            "attention": self.layers * attention,
+            "mlp": self.layers * mlp,
+            "norm": self.layers * self.norms + self.final_norm,
+            "head": 0 if self.tied else self.vocabulary * self.hidden,
+        }
+
+    @property
+    def parameters(self) -> int:
+        return sum(self.by_kind.values())
+
+    @property
+    def matrices(self) -> int:
+        """Parameters of all layers' matrices: what is quantised, and what adapters stand beside."""
+        return self.by_kind["attention"] + self.by_kind["mlp"]
+
+    @property
+    def active(self) -> int:
+        """Those of the layers' matrices that one token passes: fewer than all in a mixture of experts."""
+        return self.layers * sum(linear.active_parameters for linear in self.linears)
+
+    def adapted(self, targets: str | Iterable[str]) -> list[Linear]:
+        """The matrices of a layer that get an adapter, for ``all-linear`` or module names."""
+        able = [linear for linear in self.linears if linear.adapter_ranks]
+        if targets == "all-linear":
+            return able
+        return [linear for linear in able if linear.name.rsplit(".", 1)[-1] in set(targets)]
+
+    def adapter_parameters(self, rank: int, targets: str | Iterable[str]) -> int:
+        """Parameters of low-rank adapters (https://arxiv.org/abs/2106.09685): rank · (inputs + outputs) a matrix."""
+        each = [
+            linear.experts * linear.adapter_ranks * (linear.inputs + linear.outputs) for linear in self.adapted(targets)
+        ]
+        return self.layers * rank * sum(each)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Family:
+    """How a family differs from Llama, in the order of what it concerns.
+
+    Args:
+        tied, qkv_bias, biases: what holds where config.json says nothing. ``biases``: all matrices have one.
+        norms: normalisations of the hidden width in a layer; each has a bias too where ``biases``.
+        qk_norm: queries and keys are normalised, with weights of a ``head`` or of the whole ``width``.
+        fused: query, key and value are one matrix; ``fused_mlp``: gate and way up are.
+        gated: the feed-forward part has a gate.
+        adapted_experts: PEFT's all-linear reaches router and experts.
+        grouped: several queries may share a key.
+        keys: names of Llama's settings in this family's config.json.
+    """
+
+    tied: bool = False
+    qkv_bias: bool = False
+    biases: bool = False
+    norms: int = 2
+    qk_norm: str = ""
+    fused: str = ""
+    fused_mlp: str = ""
+    names: tuple[str, str, str] = ("o_proj", "up_proj", "down_proj")
+    gated: bool = True
+    adapted_experts: bool = True
+    grouped: bool = True
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+_GPT2_KEYS = (
+    ("hidden_size", "n_embd"),
+    ("num_hidden_layers", "n_layer"),
+    ("num_attention_heads", "n_head"),
+    ("intermediate_size", "n_inner"),
+    ("max_position_embeddings", "n_positions"),
+)
+FAMILIES: dict[str, Family] = {
+    "llama": Family(),
+    "mistral": Family(),
+    "mixtral": Family(),
+    "qwen2": Family(qkv_bias=True),
+    "qwen2_moe": Family(qkv_bias=True, adapted_experts=False),
+    "qwen3": Family(qk_norm="head"),
+    "qwen3_moe": Family(qk_norm="head"),
+    "phi3": Family(fused="qkv_proj", fused_mlp="gate_up_proj"),
+    "olmo2": Family(qk_norm="width"),
+    "gemma": Family(tied=True),
+    "gemma2": Family(tied=True, norms=4),
+    "gemma3_text": Family(tied=True, norms=4, qk_norm="head"),
+    "gpt2": Family(
+        tied=True, biases=True, fused="c_attn", names=("c_proj", "c_fc", "c_proj"), gated=False, keys=_GPT2_KEYS
+    ),
+    "gpt_neox": Family(
+        biases=True,
+        fused="query_key_value",
+        names=("dense", "dense_h_to_4h", "dense_4h_to_h"),
+        gated=False,
+        grouped=False,
+    ),
+}
+
+
+def read_architecture(config: Mapping[str, Any], parameters: int | None = None) -> Architecture | None:
+    """The architecture that ``config`` (a parsed config.json) describes.
+
+    ``parameters`` is the number in the weights, where known: a known family must agree with it within 2 %, else, and
+    for an unknown family, a rough stand-in is returned. None where neither is known.
+    """
+    inner = config.get("text_config")
+    values: Mapping[str, Any] = inner if isinstance(inner, Mapping) else config
+    family = FAMILIES.get(str(values.get("model_type", "")))
+    if family is not None:
+        try:
+            for tied in _tied(values, family):
+                found = _known(values, family, tied)
+                if parameters is None or abs(found.parameters - parameters) <= _TOLERANCE * parameters:
+                    return found
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            pass
+    if parameters is None:
+        return None
+    vocabulary = values.get("vocab_size")
+    return rough(parameters, vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else None)
+
+
+def rough(parameters: int, vocabulary: int | None = None) -> Architecture:
+    """A decoder with about ``parameters`` parameters in usual proportions.
+
+    Dense decoders have 12 · hidden² parameters a layer and are about hidden / 128 layers deep (Kaplan et al. 2020,
+    https://arxiv.org/abs/2001.08361, for the first; Llama's models for both).
+    """
+    vocabulary = vocabulary or 64_000
+    hidden = max(16, round((parameters * 128 / 12) ** (1 / 3) / 16) * 16)
+    layers = max(1, round(parameters / (12 * hidden**2)))
+    heads = max(1, hidden // 128)
+    return _llama_like(
+        model_type="unknown",
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=hidden // heads,
+        intermediate=round(8 * hidden / 3),
+        vocabulary=vocabulary,
+        tied=True,
+        rough=True,
+    )
+
+
+def _llama_like(
+    *, hidden: int, heads: int, kv_heads: int, head_dim: int, intermediate: int, **rest: Any
+) -> Architecture:
+    linears = (
+        Linear(name="q_proj", reads="attention in", inputs=hidden, outputs=heads * head_dim),
+        Linear(name="k_proj", reads="attention in", inputs=hidden, outputs=kv_heads * head_dim),
+        Linear(name="v_proj", reads="attention in", inputs=hidden, outputs=kv_heads * head_dim),
+        Linear(name="o_proj", reads="attention out", inputs=heads * head_dim, outputs=hidden),
+        Linear(name="gate_proj", reads="mlp in", inputs=hidden, outputs=intermediate),
+        Linear(name="up_proj", reads="mlp in", inputs=hidden, outputs=intermediate),
+        Linear(name="down_proj", reads="mlp out", inputs=intermediate, outputs=hidden),
+    )
+    return Architecture(
+        hidden=hidden,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        intermediate=intermediate,
+        linears=linears,
+        norms=2 * hidden,
+        final_norm=hidden,
+        **rest,
+    )
+
+
+def _tied(values: Mapping[str, Any], family: Family) -> list[bool]:
+    """Whether embeddings are tied; where config.json does not say, both, the family's habit first."""
+    said = values.get("tie_word_embeddings")
+    return [said] if isinstance(said, bool) else [family.tied, not family.tied]
+
+
+def _known(values: Mapping[str, Any], family: Family, tied: bool) -> Architecture:
+    """Raises KeyError, TypeError, ValueError or ZeroDivisionError for settings that are missing or make no sense."""
+    keys = dict(family.keys)
+
+    def number(name: str, default: int | None = None) -> int:
+        value = values.get(keys.get(name, name))
+        if value is None:
+            if default is None:
+                raise KeyError(name)
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValueError(name)
+        return value
+
+    hidden, heads = number("hidden_size"), number("num_attention_heads")
+    kv_heads = number("num_key_value_heads", heads) if family.grouped else heads
+    head_dim = number("head_dim", hidden // heads)
+    intermediate = number("intermediate_size", 4 * hidden)
+    layers = number("num_hidden_layers")
+    if min(hidden, heads, kv_heads, head_dim, layers) < 1:
+        raise ValueError("a size is 0")
+    attention = _attention(family, values, hidden, heads * head_dim, kv_heads * head_dim)
+    mlp, width = _mlp(family, values, number, hidden, intermediate)
+    qk = {"": 0, "head": 2 * head_dim, "width": (heads + kv_heads) * head_dim}[family.qk_norm]
+    norm = 2 * hidden if family.biases else hidden
+    return Architecture(
+        model_type=str(values["model_type"]),
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        intermediate=width,
+        vocabulary=number("vocab_size"),
+        tied=tied,
+        linears=(*attention, *mlp),
+        norms=family.norms * norm + qk,
+        final_norm=norm,
+        positions=number("max_position_embeddings") * hidden if family.keys else 0,
+        gated=family.gated,
+    )
+
+
+def _attention(family: Family, values: Mapping[str, Any], hidden: int, query: int, key: int) -> list[Linear]:
+    every = family.biases or bool(values.get("attention_bias", False))
+    bias = every or family.qkv_bias
+    if family.fused:
+        ways_in = [Linear(name=family.fused, reads="attention in", inputs=hidden, outputs=query + 2 * key, bias=bias)]
+    else:
+        ways_in = [
+            Linear(name=name, reads="attention in", inputs=hidden, outputs=outputs, bias=bias)
+            for name, outputs in (("q_proj", query), ("k_proj", key), ("v_proj", key))
+        ]
+    return [*ways_in, Linear(name=family.names[0], reads="attention out", inputs=query, outputs=hidden, bias=every)]
+
+
+def _mlp(
+    family: Family, values: Mapping[str, Any], number: Any, hidden: int, intermediate: int
+) -> tuple[list[Linear], int]:
+    """The feed-forward matrices of a layer, and the width that one token passes."""
+    bias = family.biases or bool(values.get("mlp_bias", False))
+    experts = number("num_experts", number("num_local_experts", 0))
+    _, up, down = family.names
+    if not experts:
+        if family.fused_mlp:
+            ways_in = [
+                Linear(name=family.fused_mlp, reads="mlp in", inputs=hidden, outputs=2 * intermediate, bias=bias)
+            ]
+        else:
+            names = ("gate_proj", up) if family.gated else (up,)
+            ways_in = [
+                Linear(name=name, reads="mlp in", inputs=hidden, outputs=intermediate, bias=bias) for name in names
+            ]
+        return [
+            *ways_in,
+            Linear(name=down, reads="mlp out", inputs=intermediate, outputs=hidden, bias=bias),
+        ], intermediate
+    width, active = number("moe_intermediate_size", intermediate), number("num_experts_per_tok", 2)
+    shared = number("shared_expert_intermediate_size", 0)
+    many = {"experts": experts, "active": active}
+    ranks = int(family.adapted_experts)
+    linears = [
+        Linear(name="router", reads="mlp in", inputs=hidden, outputs=experts, adapter_ranks=ranks),
+        Linear(
+            name="gate_up_proj", reads="expert in", inputs=hidden, outputs=2 * width, adapter_ranks=2 * ranks, **many
+        ),
+        Linear(name="experts.down_proj", reads="expert out", inputs=width, outputs=hidden, adapter_ranks=ranks, **many),
+    ]
+    if shared:
+        linears += [
+            Linear(name="gate_proj", reads="mlp in", inputs=hidden, outputs=shared),
+            Linear(name="up_proj", reads="mlp in", inputs=hidden, outputs=shared),
+            Linear(name="down_proj", reads="mlp out", inputs=shared, outputs=hidden),
+            Linear(name="shared_expert_gate", reads="mlp in", inputs=hidden, outputs=1),
+        ]
+    return linears, active * width + shared

@@ -1,0 +1,102 @@
+"""How long a training takes: its arithmetic at the share of the peak that trainings reach, or by measured rates.
+
+Arithmetic is counted as for model-FLOP utilisation (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix
+B): a multiplication and an addition are two operations, and the embedding is a look-up. Causal attention does half of the full square. A frozen matrix needs no gradient of its own: 4 operations for
+each parameter and token, where a trained one needs 6.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ft_assets.packs.estimate.bounds import Bounds
+from ft_assets.packs.estimate.hardware import Hardware
+from ft_assets.packs.estimate.memory import Setup, trained_parameters
+from ft_assets.packs.estimate.model_size import Architecture
+
+# Model-FLOP utilisation: slowest, usual, best. Published fine-tunes on one node lie between.
+_UTILISATION = Bounds(lower=0.25, expected=0.40, upper=0.60)
+# Small models leave a GPU waiting for launches and memory.
+_SMALL, _SMALL_UTILISATION = 1e9, Bounds(lower=0.08, expected=0.25, upper=0.45)
+# What several GPUs lose by talking to each other, for each doubling of their number.
+_SCALING = Bounds(lower=0.85, expected=0.95, upper=1.0)
+# float32 does not run on the units that the peak is of: its own peak is about so much of it.
+_FLOAT32_SHARE = 1 / 16
+# AdamW reads weight, gradient and two moments in float32, and writes all but the gradient.
+_OPTIMIZER_TRAFFIC = 28.0
+# From the start of the pod to the first step, and from the last one to its end, without reading the weights.
+_START_UP_S = Bounds(lower=45.0, expected=150.0, upper=480.0)
+_LOADING_BYTES_S = Bounds(lower=0.1e9, expected=0.5e9, upper=2e9)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What a training reads.
+
+    Args:
+        tokens: over the whole run.
+        steps: optimizer steps.
+        learned: share of the tokens that is learned.
+        document_length: mean length of the document that a token stands in: attention looks no further.
+        validation_tokens: over all measurements of the validation loss; they cost a forward pass.
+    """
+
+    tokens: int
+    steps: int
+    learned: float
+    document_length: float
+    validation_tokens: int = 0
+
+
+def training_flops(model: Architecture, setup: Setup, work: Work) -> float:
+    """Operations of a whole training, without recomputation and validation."""
+    frozen = setup.variant != "full"
+    each = 4.0 if frozen else 6.0
+    matrices = each * (model.active + work.learned * model.vocabulary * model.hidden)
+    adapters = 6.0 * trained_parameters(model, setup) if frozen else 0.0
+    return work.tokens * (matrices + adapters + 3 * _attention(model, work))
+
+
+def _attention(model: Architecture, work: Work) -> float:
+    """Operations a token of a forward pass: scores and their sum over values, two each, over half of the document."""
+    return model.layers * 4 * model.heads * model.head_dim * work.document_length / 2
+
+
+def _forward(model: Architecture, work: Work) -> float:
+    return 2 * (model.active + work.learned * model.vocabulary * model.hidden) + _attention(model, work)
+
+
+def training_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardware) -> Bounds:
+    """From the first optimizer step to the last, on ``setup.gpus`` GPUs of one type."""
+    total = training_flops(model, setup, work) + work.validation_tokens * _forward(model, work)
+    if setup.recompute:
+        total += work.tokens * _forward(model, work)
+    share = _SMALL_UTILISATION if model.parameters < _SMALL else _UTILISATION
+    peak = gpu.peak_flops * setup.gpus * (_FLOAT32_SHARE if setup.precision == "fp32" else 1.0)
+    doublings = max(setup.gpus, 1).bit_length() - 1
+    updates = work.steps * _OPTIMIZER_TRAFFIC * trained_parameters(model, setup) / gpu.bandwidth
+
+    def seconds(share: float, scaling: float) -> float:
+        return total / (peak * share * scaling**doublings) + updates
+
+    return Bounds(
+        lower=seconds(share.upper, _SCALING.upper),
+        expected=seconds(share.expected, _SCALING.expected),
+        upper=seconds(share.lower, _SCALING.lower),
+    )
+
+
+def seconds_at(rates: Sequence[float], tokens: int) -> Bounds:
+    """``tokens`` at what was measured before, in tokens/s: the median, and a little beyond the fastest and slowest."""
+    return Bounds(
+        lower=tokens / (1.1 * max(rates)), expected=tokens / median(rates), upper=tokens / (0.75 * min(rates))
+    )
+
+
+def startup_seconds(weight_bytes: float) -> Bounds:
+    """What a training takes beside its steps: starting, reading so many bytes of weights, writing the result."""
+    return _START_UP_S + Bounds(
+        lower=weight_bytes / _LOADING_BYTES_S.upper,
+        expected=weight_bytes / _LOADING_BYTES_S.expected,
+        upper=weight_bytes / _LOADING_BYTES_S.lower,
+    )
