@@ -1,6 +1,8 @@
 """The one exception family for problems that a user can fix."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 
 class UserError(Exception):
@@ -15,6 +17,10 @@ class UserError(Exception):
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         self.what, self.where, self.remedy = what, where, remedy
         super().__init__(what, where, remedy)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made again from their positional arguments, which would not do on the way out of a process.
+        return partial(type(self), where=self.where, remedy=self.remedy), (self.what,)
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what

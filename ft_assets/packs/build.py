@@ -1,107 +1,129 @@
 """The work behind ``token_pack``: a curated dataset and a base's tokenizer become windows of labelled tokens."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ft_assets.datasets.engine.local import Mapper, in_process, process_count, processes, start_early
 from ft_assets.packs.doctor import Patient, examine
 from ft_assets.packs.evidence import EVIDENCE, vocabulary_size
-from ft_assets.packs.examples import IGNORED, PreparedSplit, Preparer, read_examples
-from ft_assets.packs.format import SPLITS, TRAIN, VALIDATION, Pack, PackWriter, Spool
-from ft_assets.packs.packing import pack
+from ft_assets.packs.format import SPLITS, TRAIN, VALIDATION, Layout, PackWriter, Spool
+from ft_assets.packs.format.layout import Form, Index
+from ft_assets.packs.packing import one_by_one, pack
+from ft_assets.packs.prepare import PrepareSettings
 from ft_assets.packs.report import SAMPLES_PAGE, samples_page
 from ft_assets.packs.template import ChatTemplate
+from ft_assets.packs.tokenize import TokenizedSplit, tokenize_split, worth_processes
 from ft_assets.packs.tokenizer import TOKENIZER_FILES, ChatTokenizer, base_template, load_template
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadBase, BadData
 from ft_resources.worker_context import WorkContext, WorkResult
 
+BUCKET = 64
+"""Pairs of similar length that lie side by side, so that what is read together has about the same size."""
 _HISTOGRAM_BINS = 32
+_NAMED_ROWS = 20
 
 
 def build_pack(context: WorkContext) -> WorkResult:
     """Render, label and pack both splits, and let the doctor look at the files.
 
-    Raises BadBase for a base that cannot be packed for, and BadData, naming the row, for an example that cannot.
+    No more than a batch of rows for each process is in memory, and some numbers of each document. Raises BadBase for
+    a base that cannot be packed for, and BadData, naming the row, for an example that cannot.
     """
     packing: dict[str, Any] = context.params["packing"]
-    override: str | None = context.params["chat_template"]
+    form: Form = context.params.get("form", "chat")
     dataset, base = context.input("dataset"), context.input("base")
-    folder = _tokenizer_files(base, context.scratch)
-    tokenizer = ChatTokenizer.load(folder)
-    template = load_template(folder, tokenizer, override)
-    preparer = Preparer(
-        template=template,
-        tokenizer=tokenizer,
+    files = {split: dataset.path(f"{split}.parquet", context.scratch) for split in SPLITS}
+    settings = PrepareSettings(
+        folder=_tokenizer_files(base, context.scratch),
+        chat_template=context.params["chat_template"],
+        form=form,
         learn=packing["learn"],
         max_length=packing["max_length"],
         overlong=packing["overlong"],
     )
-    prepared = {}
-    for split in SPLITS:
-        prepared[split] = preparer.prepare(
-            dataset.path(f"{split}.parquet", context.scratch),
-            lambda done, total, split=split: context.progress(f"tokenizing {split}", done, total),  # type: ignore[misc]
-        )
-    _require_examples(prepared[TRAIN], packing["max_length"])
-    spools = {}
+    with _mapper(files) as mapper:
+        tokenized = {split: _tokenize(context, split, path, settings, mapper) for split, path in files.items()}
+    _require_examples(tokenized[TRAIN], settings.max_length)
+    written = {}
     for split in SPLITS:
         context.progress(f"packing {split}")
-        spools[split] = Spool(context.scratch / "spool" / split)
-        with spools[split].writing() as spool:
-            spool.append(_Batch.of(prepared[split]))
-        layout = pack(spools[split].lengths, max_length=packing["max_length"], seed=context.params["seed"])
-        PackWriter(context.output, split, "chat", packing["max_length"]).write(spools[split], layout)
+        spool = tokenized[split].spool
+        layout = _layout(spool, form, settings.max_length, context.params["seed"])
+        written[split] = PackWriter(context.output, split, form, settings.max_length).write(spool, layout)
     context.progress("examining")
-    holdout = dataset.path("holdout.parquet", context.scratch)
-    evidence = examine(
-        Patient(
-            folder=context.output,
-            spools=spools,
-            train_rows=dataset.path("train.parquet", context.scratch),
-            tokenizer=tokenizer,
-            reference=_reference(template, base_template(folder, tokenizer), override),
-            vocabulary=vocabulary_size((folder / "config.json").read_bytes()),
-            holdout_ids=frozenset(example.id for batch in read_examples(holdout) for example in batch),
-            max_length=packing["max_length"],
-        )
-    )
+    evidence = _examine(context, settings, tokenized, files[TRAIN], dataset)
     _write(context.output / EVIDENCE, canonical_json(evidence))
     _write(context.output / SAMPLES_PAGE, samples_page(evidence["samples"]).encode())
-    return WorkResult(folder=context.output, facts=_facts(context.output, prepared, packing["max_length"]))
+    facts = {split: _split_facts(written[split], tokenized[split]) for split in SPLITS}
+    return WorkResult(
+        folder=context.output,
+        facts={
+            **facts[TRAIN],
+            "form": form,
+            "max_length": settings.max_length,
+            "validation": facts[VALIDATION],
+            "length_histogram": _histogram(tokenized[TRAIN].spool.lengths),
+        },
+    )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Batch:
-    """A whole split as the spool takes it."""
+@contextmanager
+def _mapper(files: dict[str, Path]) -> Iterator[Mapper]:
+    """Processes where there is enough for them to do."""
+    with ExitStack() as stack:
+        if process_count() == 1 or not worth_processes(files.values()):
+            yield in_process
+            return
+        start_early()
+        yield stack.enter_context(processes(process_count()))
 
-    input_ids: NDArray[np.int32]
-    learned: NDArray[np.bool_]
-    offsets: NDArray[np.int64]
-    example: NDArray[np.int64]
-    controls: NDArray[np.int32]
-    shortened: NDArray[np.int32]
-    ids: NDArray[np.uint8]
-    rows: NDArray[np.int64]
 
-    @classmethod
-    def of(cls, prepared: PreparedSplit) -> "_Batch":
-        documents = prepared.documents
-        count = len(documents.example_ids)
-        return cls(
-            input_ids=documents.input_ids,
-            learned=documents.labels != IGNORED,
-            offsets=documents.offsets,
-            example=np.arange(count),
-            controls=prepared.control_tokens.astype(np.int32),
-            shortened=np.zeros(count, np.int32),
-            ids=np.frombuffer(bytes.fromhex("".join(documents.example_ids)), np.uint8).reshape(count, 32),
-            rows=prepared.rows,
+def _tokenize(
+    context: WorkContext, split: str, path: Path, settings: PrepareSettings, mapper: Mapper
+) -> TokenizedSplit:
+    def progress(done: int, total: int) -> None:
+        context.progress(f"tokenizing {split}", done, total)
+
+    return tokenize_split(path, settings, mapper, context.scratch / "spool" / split, progress)
+
+
+def _layout(spool: Spool, form: Form, max_length: int, seed: int) -> Layout:
+    """Documents of the best fit share a window; preference pairs have one each."""
+    if form == "preference":
+        return one_by_one(spool.lengths.reshape(-1, 2), max_length=max_length, seed=seed, bucket=BUCKET)
+    return pack(spool.lengths, max_length=max_length, seed=seed)
+
+
+def _examine(
+    context: WorkContext,
+    settings: PrepareSettings,
+    tokenized: dict[str, TokenizedSplit],
+    train_rows: Path,
+    dataset: Artifact,
+) -> dict[str, Any]:
+    """The doctor's evidence about the files in the context's output."""
+    tokenizer = ChatTokenizer.load(settings.folder)
+    holdout = pq.read_table(dataset.path("holdout.parquet", context.scratch), columns=["id"])
+    return examine(
+        Patient(
+            folder=context.output,
+            spools={split: tokenized[split].spool for split in SPLITS},
+            train_rows=train_rows,
+            tokenizer=tokenizer,
+            reference=_reference(settings, tokenizer),
+            vocabulary=vocabulary_size((settings.folder / "config.json").read_bytes()),
+            holdout_ids=frozenset(holdout["id"].to_pylist()),
+            max_length=settings.max_length,
         )
+    )
 
 
 def _tokenizer_files(base: Artifact, scratch: Path) -> Path:
@@ -116,8 +138,8 @@ def _tokenizer_files(base: Artifact, scratch: Path) -> Path:
     return paths[0].parent
 
 
-def _require_examples(train: PreparedSplit, max_length: int) -> None:
-    if not train.documents.example_ids:
+def _require_examples(train: TokenizedSplit, max_length: int) -> None:
+    if not len(train.spool.lengths):
         raise BadData(
             f"no training example is left; {len(train.dropped)} are longer than {max_length} tokens",
             where="train split",
@@ -125,36 +147,35 @@ def _require_examples(train: PreparedSplit, max_length: int) -> None:
         )
 
 
-def _reference(template: ChatTemplate, own: ChatTemplate | None, override: str | None) -> ChatTemplate:
-    """The template that the pack must agree with.
+def _reference(settings: PrepareSettings, tokenizer: ChatTokenizer) -> ChatTemplate | None:
+    """The template that the pack must agree with; None where there is none to agree with.
 
     A recipe's template with generation marks is a training variant of the base's and has to render the same; one
     without marks is a deliberate other template, which the adapter then carries.
     """
-    if override is None or not template.marked or own is None:
-        return template
-    return own
+    if settings.form != "chat":
+        return None
+    template = load_template(settings.folder, tokenizer, settings.chat_template)
+    own = base_template(settings.folder, tokenizer)
+    return template if settings.chat_template is None or not template.marked or own is None else own
 
 
-def _facts(folder: Path, prepared: dict[str, PreparedSplit], max_length: int) -> dict[str, Any]:
-    validation = _split_facts(Pack.open(folder, VALIDATION), prepared[VALIDATION])
-    lengths = prepared[TRAIN].documents.lengths
+def _split_facts(index: Index, tokenized: TokenizedSplit) -> dict[str, Any]:
+    """Counts of one split; rows of the upload that were left out or shortened are named, the first ones."""
+    spool = tokenized.spool
+    cut = np.unique(spool.rows[spool.examples[spool.shortened > 0]])
     return {
-        **_split_facts(Pack.open(folder, TRAIN), prepared[TRAIN]),
-        "max_length": max_length,
-        "validation": validation,
-        "length_histogram": _histogram(lengths),
-    }
-
-
-def _split_facts(split: Pack, prepared: PreparedSplit) -> dict[str, Any]:
-    return {
-        "examples": split.examples,
-        "tokens": split.tokens,
-        "learned_tokens": split.learned_tokens,
-        "windows": len(split),
-        "dropped": len(prepared.dropped),
-        "longest": prepared.longest,
+        "examples": index.examples,
+        "documents": index.documents,
+        "tokens": index.tokens,
+        "learned_tokens": index.learned_tokens,
+        "windows": index.windows,
+        "shards": len(index.shards),
+        "dropped": len(tokenized.dropped),
+        "dropped_rows": tokenized.dropped[:_NAMED_ROWS, 0].tolist(),
+        "shortened": len(cut),
+        "shortened_rows": cut[:_NAMED_ROWS].tolist(),
+        "longest": tokenized.longest,
     }
 
 

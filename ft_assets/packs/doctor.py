@@ -32,7 +32,7 @@ class Patient:
         folder: the pack's files.
         spools: by split, the training split first, what was packed.
         train_rows: the dataset's training split, for a second rendering.
-        reference: the template that the tokens must agree with.
+        reference: the template that the tokens must agree with; None for what has no template.
         vocabulary: rows of the model's embedding (``vocab_size`` of its config.json).
         holdout_ids: dataset ids that must not be packed.
         max_length: tokens that a window may have.
@@ -42,7 +42,7 @@ class Patient:
     spools: dict[str, Spool]
     train_rows: Path
     tokenizer: ChatTokenizer
-    reference: ChatTemplate
+    reference: ChatTemplate | None
     vocabulary: int
     holdout_ids: frozenset[str]
     max_length: int
@@ -184,13 +184,17 @@ def _outside_vocabulary(patient: Patient, views: list[_View]) -> str | None:
 
 
 def _other_template(patient: Patient, views: list[_View]) -> str | None:
+    if patient.reference is None:
+        return None
     view = views[0]
     spread = _spread(view.documents, _COMPARED)
     chosen = {view.pack.example_id(int(view.shard.examples[document])): document for document in spread}
     for batch in read_examples(patient.train_rows):
         for example in batch:
             document = chosen.get(example.id)
-            if document is not None and not np.array_equal(_fresh_ids(patient, example), _ids(view, document)):
+            if document is not None and not np.array_equal(
+                _fresh_ids(patient, patient.reference, example), _ids(view, document)
+            ):
                 return f"{view.name(document)} differs from its rendering by {patient.reference.name}"
     return None
 
@@ -204,8 +208,8 @@ def _holdout(patient: Patient, views: list[_View]) -> str | None:
     return None
 
 
-def _fresh_ids(patient: Patient, example: Example) -> NDArray[np.int32]:
-    rendering = patient.reference.trace(example.messages, where=example.where, with_turns=False)
+def _fresh_ids(patient: Patient, reference: ChatTemplate, example: Example) -> NDArray[np.int32]:
+    rendering = reference.trace(example.messages, where=example.where, with_turns=False)
     return patient.tokenizer.encode([rendering], [[]])[0].ids
 
 

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ft_assets.packs.build import _Batch
+from ft_assets.datasets.engine.local import in_process
 from ft_assets.packs.doctor import Patient, examine
 from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE, verdicts, vocabulary_size
-from ft_assets.packs.examples import Preparer
-from ft_assets.packs.format import SPLITS, PackWriter, Spool
+from ft_assets.packs.format import SPLITS, PackWriter
 from ft_assets.packs.format.layout import array_name
 from ft_assets.packs.packing import pack
+from ft_assets.packs.prepare import PrepareSettings
 from ft_assets.packs.template import ChatTemplate
+from ft_assets.packs.tokenize import tokenize_split
 from ft_assets.packs.tokenizer import ChatTokenizer, load_template
 from ft_resources.errors import BadBase
 from tests.fake_base import VOCABULARY
@@ -30,16 +31,21 @@ MAX_LENGTH = 128
 def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTemplate, tmp_path: Path) -> Patient:
     """A healthy pack of TRAIN, not yet written."""
     dataset = workbench.dataset(TRAIN, [chat("where?", "here")])
-    preparer = Preparer(
-        template=template, tokenizer=tokenizer, learn="all_assistant", max_length=MAX_LENGTH, overlong="reject"
+    settings = PrepareSettings(
+        folder=workbench.base_folder,
+        chat_template=None,
+        form="chat",
+        learn="all_assistant",
+        max_length=MAX_LENGTH,
+        overlong="reject",
     )
     folder = tmp_path / "pack"
     folder.mkdir()
-    spools = {split: Spool(tmp_path / "spool" / split) for split in SPLITS}
-    for split, spool in spools.items():
-        with spool.writing():
-            path = dataset.path(f"{split}.parquet", tmp_path)
-            spool.append(_Batch.of(preparer.prepare(path, lambda done, total: None)))
+    files = {split: dataset.path(f"{split}.parquet", tmp_path) for split in SPLITS}
+    spools = {
+        split: tokenize_split(path, settings, in_process, tmp_path / "spool" / split, lambda done, total: None).spool
+        for split, path in files.items()
+    }
     return Patient(
         folder=folder,
         spools=spools,
