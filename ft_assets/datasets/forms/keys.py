@@ -7,51 +7,69 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ft_assets.datasets.buffers import text_buffers
 from ft_assets.datasets.columns import TURN
 
 _TURNS = ("messages", "chosen", "rejected")
 _SINGLE = ("text", "tools")
-
-Buffers = tuple[NDArray[np.int32], ...]
+# A row of more than 64 KiB would hold up those that are hashed with it.
+_MOST_BLOCKS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Columns:
-    """All texts of a batch as numpy arrays over Arrow's own memory.
+    """All texts of a batch, as kernels take them.
 
-    ``lists`` has the offsets of the three columns of turns; ``offsets`` and ``data`` hold the five fields of each of
-    them, one column after another, then ``text`` and ``tools``.
+    There are 17 columns of texts: the five fields of the turns in ``messages``, ``chosen`` and ``rejected``, then
+    ``text`` and ``tools``. Most are empty in most batches.
+
+    Args:
+        rows: of the batch.
+        lists: int32 [3, rows + 1], where each row's turns begin and end in the three columns of turns.
+        first: int64 [17], where a column's offsets begin in ``offsets``; -1 for a column without a byte.
+        offsets: int64, where the texts of each column begin and end in ``data``, column by column.
+        data: uint8, UTF-8.
     """
 
     rows: int
-    lists: Buffers
-    offsets: Buffers
-    data: tuple[NDArray[np.uint8], ...]
+    lists: NDArray[np.int32]
+    first: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    data: NDArray[np.uint8]
 
     @classmethod
     def of(cls, examples: pa.RecordBatch) -> "_Columns":
-        lists, strings = [], []
-        for name in _TURNS:
+        rows = examples.num_rows
+        lists = np.zeros((len(_TURNS), rows + 1), np.int32)
+        columns = []
+        for number, name in enumerate(_TURNS):
             column = examples.column(name)
-            ends = np.asarray(column.offsets) if len(column) else np.zeros(1, np.int32)
+            if rows:
+                ends = np.asarray(column.offsets)
+                np.subtract(ends, ends[0], out=lists[number])
             # flatten() cuts the turns to those of this batch, whose offsets may start later.
-            lists.append(_read_only(ends - ends[0]))
             values = column.flatten()
-            strings += [values.field(index) for index in range(len(TURN))]
-        strings += [examples.column(name) for name in _SINGLE]
-        pairs = [_buffers(array) for array in strings]
-        return cls(
-            rows=examples.num_rows,
-            lists=tuple(lists),
-            offsets=tuple(offsets for offsets, _ in pairs),
-            data=tuple(data for _, data in pairs),
-        )
+            columns += [values.field(index) for index in range(len(TURN))]
+        columns += [examples.column(name) for name in _SINGLE]
+        first = np.full(len(columns), -1, np.int64)
+        offsets, data = [np.zeros(0, np.int64)], []
+        entries = size = 0
+        for number, column in enumerate(columns):
+            ends, letters = text_buffers(column)
+            if ends[-1] > ends[0]:
+                first[number] = entries
+                offsets.append(ends.astype(np.int64) + (size - int(ends[0])))
+                data.append(letters[ends[0] : ends[-1]])
+                entries += len(ends)
+                size += len(data[-1])
+        one = data[0] if len(data) == 1 else np.concatenate([np.zeros(0, np.uint8), *data])
+        one.flags.writeable = False
+        return cls(rows=rows, lists=lists, first=first, offsets=np.concatenate(offsets), data=one)
 
     @property
-    def most_bytes(self) -> int:
-        """At least as many bytes as all texts of all rows take, each with its length in 4 bytes before it."""
-        texts = sum(int(offsets[-1]) - int(offsets[0]) for offsets in self.offsets)
-        return texts + 4 * (sum(len(offsets) for offsets in self.offsets) + len(_TURNS) * self.rows)
+    def turns(self) -> int:
+        """In all three columns."""
+        return int(self.lists[:, -1].sum())
 
 
 def content_keys(examples: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
@@ -60,13 +78,22 @@ def content_keys(examples: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
     That is every field of its turns, its text and its tools, each with its length before it; spaces, tabs and line
     feeds around contents and text do not count. Row number, group, kind and page are no part of it.
     """
-    from ft_assets.datasets.forms.keys_kernel import content_bytes
+    from ft_assets.datasets.forms.keys_kernel import BLOCK, MOST_ADDED, content_blocks
+    from ft_assets.datasets.forms.sha256_kernel import digest_blocks
 
     columns = _Columns.of(examples)
-    out = np.empty(columns.most_bytes, np.uint8)
-    ends = content_bytes(columns.rows, columns.lists, columns.offsets, columns.data, out).tolist()
-    view, sha256 = memoryview(out.data), hashlib.sha256
-    digests = b"".join([sha256(view[start:end]).digest() for start, end in zip([0, *ends], ends, strict=False)])
+    most = len(columns.data) + 4 * len(TURN) * columns.turns + MOST_ADDED * columns.rows
+    out = np.empty(most, np.uint8)
+    starts, lengths = content_blocks(columns.rows, columns.lists, columns.first, columns.offsets, columns.data, out)
+    blocks = np.diff(starts)
+    digests = np.empty((columns.rows, 32), np.uint8)
+    # Rows of like length are hashed together.
+    order = np.argsort(blocks, kind="stable")
+    words = out[: starts[-1] * BLOCK].view(np.uint32)
+    digest_blocks(words, starts, order[blocks[order] <= _MOST_BLOCKS], digests)
+    for row in order[blocks[order] > _MOST_BLOCKS].tolist():
+        begin = int(starts[row]) * BLOCK
+        digests[row] = np.frombuffer(hashlib.sha256(out[begin : begin + lengths[row]].data).digest(), np.uint8)
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(32), columns.rows, [None, pa.py_buffer(digests)])
 
 
@@ -80,7 +107,7 @@ def prompt_keys(examples: pa.RecordBatch) -> pa.UInt64Array:
     from ft_assets.datasets.forms.keys_kernel import prompt_hashes
 
     columns = _Columns.of(examples)
-    return pa.array(prompt_hashes(columns.rows, columns.lists, columns.offsets, columns.data))
+    return pa.array(prompt_hashes(columns.rows, columns.lists, columns.first, columns.offsets, columns.data))
 
 
 def flat_texts(examples: pa.RecordBatch) -> pa.StringArray:
@@ -88,23 +115,7 @@ def flat_texts(examples: pa.RecordBatch) -> pa.StringArray:
     from ft_assets.datasets.forms.keys_kernel import flat_bytes
 
     columns = _Columns.of(examples)
-    out = np.empty(columns.most_bytes, np.uint8)
-    offsets = np.zeros(columns.rows + 1, np.int32)
-    flat_bytes(columns.rows, columns.lists, columns.offsets, columns.data, out, offsets)
-    data = out[: offsets[-1]].copy()
-    return pa.StringArray.from_buffers(columns.rows, pa.py_buffer(offsets), pa.py_buffer(data))
-
-
-def _buffers(array: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    _, offsets, data = array.buffers()
-    if not len(array) or offsets is None:
-        return _read_only(np.zeros(1, np.int32)), np.frombuffer(b"", np.uint8)
-    ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
-    return _read_only(ends), _read_only(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8))
-
-
-def _read_only(array: NDArray) -> NDArray:
-    """``array``, of the one type that the kernels are compiled for whether Arrow's memory may be written or not."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
+    out = np.empty(len(columns.data) + 2 * columns.turns + columns.rows, np.uint8)
+    ends = np.zeros(columns.rows + 1, np.int32)
+    flat_bytes(columns.rows, columns.lists, columns.first, columns.offsets, columns.data, out, ends)
+    return pa.StringArray.from_buffers(columns.rows, pa.py_buffer(ends), pa.py_buffer(out[: ends[-1]]))

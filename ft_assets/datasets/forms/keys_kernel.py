@@ -1,23 +1,37 @@
 """numba kernels over all texts of a batch; for the shapes of the arguments see ``keys._Columns``."""
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 from numpy.typing import NDArray
 
-Buffers = tuple[NDArray[np.int32], ...]
-Data = tuple[NDArray[np.uint8], ...]
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
 
+BLOCK = 64
+"""Bytes of a block of SHA-256, which begins a row's bytes at every so many."""
 FIELDS = 5
 CONTENT, TOOL_CALLS = 1, 2
 TEXT, TOOLS = 15, 16
 PROMPT_BYTES = 64
+# Three numbers of turns and two lengths of 4 bytes; then what ends a message of SHA-256.
+MOST_ADDED = 5 * 4 + BLOCK + 9
 _START = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _span(first: Longs, offsets: Longs, column: int, index: int) -> tuple[int, int]:
+    """Where a text begins and ends in the data."""
+    if first[column] < 0:
+        return 0, 0
+    at = first[column] + index
+    return offsets[at], offsets[at + 1]
+
+
 @njit(cache=True, nogil=True)
-def _trim(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+def _trim(data: Bytes, start: int, end: int) -> tuple[int, int]:
     while start < end and (data[start] == 32 or data[start] == 10 or data[start] == 9):
         start += 1
     while start < end and (data[end - 1] == 32 or data[end - 1] == 10 or data[end - 1] == 9):
@@ -25,53 +39,66 @@ def _trim(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-@njit(cache=True, nogil=True)
-def _write_number(value: int, out: NDArray[np.uint8], at: int) -> int:
+@njit(cache=True, nogil=True, inline="always")
+def _write_number(value: int, out: Bytes, at: int) -> int:
     for index in range(4):
         out[at + index] = (value >> (8 * index)) & 255
     return at + 4
 
 
 @njit(cache=True, nogil=True)
-def _copy(data: NDArray[np.uint8], start: int, end: int, out: NDArray[np.uint8], at: int) -> int:
-    for index in range(end - start):
-        out[at + index] = data[start + index]
+def _copy(data: Bytes, start: int, end: int, out: Bytes, at: int) -> int:
+    # Unsigned: a signed index may be negative, from the end, and LLVM would copy byte by byte.
+    for index in range(uint64(end - start)):
+        out[uint64(at) + index] = data[uint64(start) + index]
     return at + end - start
 
 
 @njit(cache=True, nogil=True)
-def content_bytes(rows: int, lists: Buffers, offsets: Buffers, data: Data, out: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Write what is hashed of each row to ``out``; the ends of the rows in it, int64 [rows].
+def content_blocks(
+    rows: int, lists: Ints, first: Longs, offsets: Longs, data: Bytes, out: Bytes
+) -> tuple[Longs, Longs]:
+    """Write what is hashed of each row to ``out``, padded to whole blocks as SHA-256 has it (FIPS 180-4, 5.1.1).
 
     The number of turns of messages, chosen and rejected (4 bytes, little-endian) stands before each of them, the length
-    in bytes before each text.
+    in bytes before each text. Returns the block at which each row begins [rows + 1], and its bytes without padding.
     """
-    ends = np.empty(rows, np.int64)
+    starts = np.zeros(rows + 1, np.int64)
+    lengths = np.empty(rows, np.int64)
     at = 0
     for row in range(rows):
+        begin = at
         for column in range(3):
-            first, last = lists[column][row], lists[column][row + 1]
-            at = _write_number(last - first, out, at)
-            for turn in range(first, last):
+            turns = lists[column, row + 1] - lists[column, row]
+            at = _write_number(turns, out, at)
+            for turn in range(lists[column, row], lists[column, row + 1]):
                 for field in range(FIELDS):
-                    place = column * FIELDS + field
-                    start, end = offsets[place][turn], offsets[place][turn + 1]
+                    start, end = _span(first, offsets, column * FIELDS + field, turn)
                     if field == CONTENT:
-                        start, end = _trim(data[place], start, end)
+                        start, end = _trim(data, start, end)
                     at = _write_number(end - start, out, at)
-                    at = _copy(data[place], start, end, out, at)
-        for place in (TEXT, TOOLS):
-            start, end = offsets[place][row], offsets[place][row + 1]
-            if place == TEXT:
-                start, end = _trim(data[place], start, end)
+                    at = _copy(data, start, end, out, at)
+        for column in (TEXT, TOOLS):
+            start, end = _span(first, offsets, column, row)
+            if column == TEXT:
+                start, end = _trim(data, start, end)
             at = _write_number(end - start, out, at)
-            at = _copy(data[place], start, end, out, at)
-        ends[row] = at
-    return ends
+            at = _copy(data, start, end, out, at)
+        lengths[row] = at - begin
+        out[at] = 0x80
+        at += 1
+        while at % BLOCK != BLOCK - 8:
+            out[at] = 0
+            at += 1
+        for index in range(8):
+            out[at + index] = ((8 * lengths[row]) >> (56 - 8 * index)) & 255
+        at += 8
+        starts[row + 1] = at // BLOCK
+    return starts, lengths
 
 
 @njit(cache=True, nogil=True)
-def hash_piece(data: NDArray[np.uint8], start: int, end: int, state: np.uint64) -> np.uint64:
+def hash_piece(data: Bytes, start: int, end: int, state: np.uint64) -> np.uint64:
     """``state`` after the bytes and their number: FNV-1a over words of 8 bytes, folded so that high bits count."""
     state = (state ^ np.uint64(end - start)) * _PRIME
     while start < end:
@@ -85,53 +112,60 @@ def hash_piece(data: NDArray[np.uint8], start: int, end: int, state: np.uint64) 
 
 
 @njit(cache=True, nogil=True)
-def prompt_hashes(rows: int, lists: Buffers, offsets: Buffers, data: Data) -> NDArray[np.uint64]:
+def prompt_hashes(rows: int, lists: Ints, first: Longs, offsets: Longs, data: Bytes) -> NDArray[np.uint64]:
     """See ``keys.prompt_keys``; uint64 [rows]."""
     keys = np.empty(rows, np.uint64)
     for row in range(rows):
         state = _START
-        first, last = lists[0][row], lists[0][row + 1]
+        begin, last = lists[0, row], lists[0, row + 1]
         # Of the roles, only the user's begins with u.
-        while last > first and data[0][offsets[0][last - 1]] != 117:
+        while last > begin and not _is_user(first, offsets, data, last - 1):
             last -= 1
         said = 0
-        for turn in range(first, last):
-            start, end = _trim(data[CONTENT], offsets[CONTENT][turn], offsets[CONTENT][turn + 1])
-            state = hash_piece(data[CONTENT], start, end, state)
-            if data[0][offsets[0][turn]] == 117:
+        for turn in range(begin, last):
+            start, end = _span(first, offsets, CONTENT, turn)
+            start, end = _trim(data, start, end)
+            state = hash_piece(data, start, end, state)
+            if _is_user(first, offsets, data, turn):
                 said += end - start
                 if said >= PROMPT_BYTES:
                     break
-        if first == last:
-            start, end = _trim(data[TEXT], offsets[TEXT][row], offsets[TEXT][row + 1])
-            state = hash_piece(data[TEXT], start, end, state)
+        if begin == last:
+            start, end = _span(first, offsets, TEXT, row)
+            start, end = _trim(data, start, end)
+            state = hash_piece(data, start, end, state)
         state = (state ^ (state >> np.uint64(33))) * _MIX
         keys[row] = state ^ (state >> np.uint64(33))
     return keys
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _is_user(first: Longs, offsets: Longs, data: Bytes, turn: int) -> bool:
+    start, end = _span(first, offsets, 0, turn)
+    return end > start and data[start] == 117
+
+
 @njit(cache=True, nogil=True)
-def flat_bytes(
-    rows: int, lists: Buffers, offsets: Buffers, data: Data, out: NDArray[np.uint8], ends: NDArray[np.int32]
-) -> None:
+def flat_bytes(rows: int, lists: Ints, first: Longs, offsets: Longs, data: Bytes, out: Bytes, ends: Ints) -> None:
     """Write the texts of each row to ``out``, joined by line feeds, and where each row ends to ``ends`` [rows + 1]."""
     at = 0
     for row in range(rows):
         begin = at
         for column in range(3):
-            for turn in range(lists[column][row], lists[column][row + 1]):
+            for turn in range(lists[column, row], lists[column, row + 1]):
                 for field in (CONTENT, TOOL_CALLS):
-                    place = column * FIELDS + field
-                    start, end = offsets[place][turn], offsets[place][turn + 1]
-                    if end > start:
-                        if at > begin:
-                            out[at] = 10
-                            at += 1
-                        at = _copy(data[place], start, end, out, at)
-        start, end = offsets[TEXT][row], offsets[TEXT][row + 1]
-        if end > start:
-            if at > begin:
-                out[at] = 10
-                at += 1
-            at = _copy(data[TEXT], start, end, out, at)
+                    start, end = _span(first, offsets, column * FIELDS + field, turn)
+                    at = _join(data, start, end, out, begin, at)
+        start, end = _span(first, offsets, TEXT, row)
+        at = _join(data, start, end, out, begin, at)
         ends[row + 1] = at
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _join(data: Bytes, start: int, end: int, out: Bytes, begin: int, at: int) -> int:
+    if end == start:
+        return at
+    if at > begin:
+        out[at] = 10
+        at += 1
+    return _copy(data, start, end, out, at)

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ft_assets.datasets.buffers import text_buffers
 from ft_assets.datasets.screening.tables import BITS, IBAN_LENGTH, NAME_ENDS, PREFIXES
 
 
@@ -36,13 +37,3 @@ def find_candidates(texts: pa.StringArray) -> Candidates:
     if len(folded):
         places = places[:, ~fold[places[0]]]
     return Candidates(places, folded)
-
-
-def text_buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Offsets (n + 1) and bytes of ``texts``, without a copy."""
-    _, offsets, data = texts.buffers()
-    start = texts.offset
-    if len(texts) == 0 or offsets is None:
-        return np.zeros(1, np.int32), np.zeros(0, np.uint8)
-    every = np.frombuffer(offsets, np.int32)[start : start + len(texts) + 1]
-    return every, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)

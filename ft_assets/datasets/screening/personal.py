@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ft_assets.datasets.buffers import text_buffers
 from ft_assets.datasets.policy import PersonalDataSettings
 from ft_assets.datasets.screening import addresses, payment, phones, secrets
-from ft_assets.datasets.screening.candidates import Candidates, find_candidates, text_buffers
+from ft_assets.datasets.screening.candidates import Candidates, find_candidates
 from ft_assets.datasets.screening.folding import fold
 from ft_assets.datasets.screening.found import FINDINGS, Screened, Span, without_overlaps
 from ft_assets.datasets.screening.replacing import replace

@@ -14,6 +14,7 @@ from ft_assets.datasets.forms.parse import parse_lines
 from ft_assets.datasets.forms.settings import FormSettings
 
 FIELDS = [field.name for field in TURN]
+EMPTY: dict[str, Any] = {"messages": [], "chosen": [], "rejected": [], "tools": "", "group": "", "kind": ""}
 
 
 def content_key(example: dict[str, Any]) -> bytes:
@@ -66,6 +67,13 @@ def test_keys_and_texts_are_those_of_plain_python_in_slices_too(
     assert flat_texts(batch).to_pylist() == expected
     flat_texts(batch).validate(full=True)
     assert len(prompt_keys(batch)) == len(rows)
+
+
+def test_rows_of_all_lengths_hash_as_hashlib_does() -> None:
+    # Every end of a block, rows that are hashed beside longer ones, and one that is hashed alone.
+    rows = [{"row": 1, "page": 0, "text": "x" * size, **EMPTY} for size in [*range(300), 5_000, 70_000]]
+    batch = pa.RecordBatch.from_pylist(rows, schema=EXAMPLES)
+    assert content_keys(batch).to_pylist() == [content_key(row) for row in rows]
 
 
 def keys_of(*rows: dict[str, Any]) -> list[int]:
