@@ -1,4 +1,8 @@
-"""The numba kernel that turns plain rows of the common forms into the buffers of Arrow columns."""
+"""The numba kernel that turns plain rows of the common forms into the buffers of Arrow columns.
+
+It is compiled together with ``scanner``, whose changes numba's cache on disk does not notice: after one, change the
+number here. Scanner: 2.
+"""
 
 # Written out for numba, which makes better code of plain loops and comparisons.
 # ruff: noqa: SIM109, SIM110

@@ -4,8 +4,12 @@ They decide nothing: whatever is not plain (an error, too, and every case that i
 Functions that read return the place after what they read, or -1 to leave the row.
 """
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types, uint64
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
@@ -13,6 +17,64 @@ Bytes = NDArray[np.uint8]
 # Entries of the table of code points: combining classes are 1 to 240, and these.
 PLAIN, LEAVE, UNSEEN = 0, 255, 254
 _MAX_DIGITS = 18
+# Bytes that are looked at together.
+_WIDE = 32
+
+
+def _mask(builder: Any, letters: Any, *, beyond_ascii: bool) -> Any:
+    """A bit for each of 32 bytes that is a control character or a backslash; DEL and above, or else a quote."""
+
+    def are(how: str, value: int) -> Any:
+        return builder.icmp_unsigned(how, letters, ir.Constant(letters.type, [value] * _WIDE))
+
+    found = builder.or_(are("<", 32), are("==", 92))
+    found = builder.or_(found, are(">=", 127) if beyond_ascii else are("==", 34))
+    return builder.zext(builder.bitcast(found, ir.IntType(32)), ir.IntType(64))
+
+
+def _wide(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
+    """Where 32 bytes begin, as a vector's place."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [place]), ir.VectorType(ir.IntType(8), _WIDE).as_pointer())
+
+
+@intrinsic
+def _quote_mask(typing: Any, data: Any, place: Any) -> Any:
+    """Which of the 32 bytes at ``place`` end or interrupt a string: bits from the lowest."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        letters = builder.load(_wide(context, builder, signature.args[0], arguments[0], arguments[1]), align=1)
+        return _mask(builder, letters, beyond_ascii=False)
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def _copy_wide(typing: Any, data: Any, place: Any, out: Any, at: Any) -> Any:
+    """Copy 32 bytes; the lower 32 bits say which of them are not to be copied as they are, the upper which are spaces.
+
+    LLVM makes no vectors of a loop that may end at any byte.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        letters = builder.load(_wide(context, builder, signature.args[0], arguments[0], arguments[1]), align=1)
+        builder.store(letters, _wide(context, builder, signature.args[2], arguments[2], arguments[3]), align=1)
+        spaces = builder.icmp_unsigned("==", letters, ir.Constant(letters.type, [32] * _WIDE))
+        upper = builder.zext(builder.bitcast(spaces, ir.IntType(32)), ir.IntType(64))
+        upper = builder.shl(upper, ir.Constant(ir.IntType(64), 32))
+        return builder.or_(upper, _mask(builder, letters, beyond_ascii=True))
+
+    return types.uint64(data, types.int64, out, types.int64), generate
+
+
+@intrinsic
+def _lowest(typing: Any, bits: Any) -> Any:
+    """The number of the lowest bit that is set; 64 for none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -27,6 +89,12 @@ def skip_space(data: Bytes, place: int, end: int) -> int:
 def find_quote(data: Bytes, place: int, end: int) -> int:
     """Place of the quote that ends the string whose first character is at ``place``; -1 where there is none."""
     while place < end:
+        while place + _WIDE <= end:
+            mask = _quote_mask(data, place)  # type: ignore[call-arg, var-annotated]
+            if mask:
+                place += _lowest(mask)
+                break
+            place += _WIDE
         byte = data[place]
         if byte > 34 and byte != 92:
             place += 1
@@ -176,6 +244,19 @@ def write_text(data: Bytes, place: int, end: int, points: Bytes, out: Bytes, at:
     seen = changed = False
     last = 0
     while place < end:
+        # What is copied beyond the run is written over by what comes next.
+        while place + _WIDE <= end:
+            masks = _copy_wide(data, place, out, at)  # type: ignore[call-arg, var-annotated]
+            run = min(_lowest(masks), _WIDE)
+            seen = seen or (~masks >> uint64(32)) & ((uint64(1) << uint64(run)) - uint64(1)) != 0
+            place += run
+            at += run
+            if run:
+                last = 0
+            if run < _WIDE:
+                break
+        if place == end:
+            break
         byte = data[place]
         begin = place
         other_than_space = np.uint8(0)
