@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -119,7 +120,7 @@ def _screened(
 ) -> tuple[pa.RecordBatch, np.ndarray, dict[str, int]]:
     """``examples``, scrubbed where the policy says so; each row's types as bits; how often each was found."""
     found = np.zeros(examples.num_rows, np.uint8)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     if settings.action == "off":
         return examples, found, counts
     owners = iter(_owners(examples))
@@ -127,12 +128,10 @@ def _screened(
     def scrub(texts: pa.Array) -> pa.Array:
         screened = screen(texts, settings)
         rows = next(owners)
-        for name, bit in zip(settings.types, range(len(settings.types)), strict=True):
-            mine = pc.equal(screened.findings.column("type"), name)
-            places = screened.findings.column("index").filter(mine).to_numpy(zero_copy_only=False)
-            if len(places):
-                counts[name] = counts.get(name, 0) + len(places)
-                found[rows[places] if rows is not None else places] |= np.uint8(1 << bit)
+        index, names = (screened.findings.column(name).to_pylist() for name in ("index", "type"))
+        counts.update(names)
+        for place, name in zip(index, names, strict=True):
+            found[rows[place] if rows is not None else place] |= np.uint8(1 << settings.types.index(name))
         return screened.texts
 
     return map_texts(examples, scrub), found, counts
