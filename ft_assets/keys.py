@@ -67,6 +67,12 @@ def check_suite_key(text: str) -> str:
     return text
 
 
+def check_classifier_key(text: str) -> str:
+    """``text`` itself where it is a classifier key (``name.vN``). Raises UserError otherwise."""
+    _split(text, "classifier", "name.vN", allowed=(2,))
+    return text
+
+
 def check_part(text: str, what: str) -> str:
     """``text`` itself where it may stand between the dots of a key. Raises UserError otherwise."""
     if not _PART.fullmatch(text):

@@ -4,18 +4,16 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ft_assets.evals.suite_items import check_items
 from ft_assets.evals.suite_task import SuiteTask
-from ft_assets.keys import SHARED, check_suite_key
-from ft_assets.recipes.strict import MAX_BYTES, nearest, parse_strict, parse_yaml
-from ft_assets.recipes.upload import publish_upload, upload_address
-from ft_resources.artifacts import Artifacts, FileEntry, InputRef, content_digest
-from ft_resources.canonical import sha256_file
-from ft_resources.errors import BadRecipe, UserError
+from ft_assets.keys import check_suite_key
+from ft_assets.recipes.named import add_named, get_named, list_named
+from ft_assets.recipes.strict import MAX_BYTES, parse_strict, parse_yaml
+from ft_resources.artifacts import InputRef
+from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 
 TASK_FILE = "task.yaml"
@@ -43,49 +41,20 @@ def add_suite(store: Store, folder: Path, key: str, actor: str) -> RegisteredSui
     files = _list_files(folder)
     task = _read_task(files[TASK_FILE])
     items = _check_data(task, files, str(folder))
-    entries = {name: FileEntry(size=path.stat().st_size, sha256=sha256_file(path)) for name, path in files.items()}
-    content = content_digest(entries)
-    taken = store.find_json(f"names/suite/{key}.json")
-    if taken is None:
-        address = upload_address(SHARED, "suite", content)
-        facts = {"items": items, "kind": task.output_type}
-        publish_upload(Artifacts(store), address, files, content, facts=facts, actor=actor)
-        record = {
-            "address": str(address),
-            "digest": content,
-            "actor": actor,
-            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        created = store.create_json(f"names/suite/{key}.json", record)
-        taken = store.get_json(f"names/suite/{key}.json")
-    else:
-        created = False
-    if taken["digest"] != content:
-        name, _, version = key.rpartition(".v")
-        raise BadRecipe(
-            f"suite {key} is already registered with other content",
-            where=str(folder),
-            remedy=f"A registered suite never changes: use key {name}.v{int(version) + 1} for the new one.",
-        )
-    return RegisteredSuite(key=key, ref=_ref(taken), items=items, created=created)
+    facts = {"items": items, "kind": task.output_type}
+    ref, created = add_named(store, "suite", key, files, source=str(folder), facts=facts, actor=actor)
+    return RegisteredSuite(key=key, ref=ref, items=items, created=created)
 
 
 def get_suite(store: Store, key: str) -> InputRef:
     """The artifact of suite ``key``. Raises UserError that names the nearest registered key where there is none."""
-    record = store.find_json(f"names/suite/{check_suite_key(key)}.json")
-    if record is None:
-        raise UserError(
-            f"there is no suite {key!r}; {nearest(key, list_suites(store))}",
-            where=f"suite key {key!r}",
-            remedy="Use a registered suite, or register it with: ft suite add FOLDER --key NAME.vN",
-        )
-    return _ref(record)
+    remedy = "Use a registered suite, or register it with: ft suite add FOLDER --key NAME.vN"
+    return get_named(store, "suite", check_suite_key(key), remedy)
 
 
 def list_suites(store: Store) -> list[str]:
     """The keys of all registered suites, sorted."""
-    names = (entry.path.rsplit("/", 1)[-1] for entry in store.entries("names/suite"))
-    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
+    return list_named(store, "suite")
 
 
 def scored_texts(folder: Path) -> list[str]:
@@ -101,10 +70,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item)
-
-
-def _ref(record: dict[str, str]) -> InputRef:
-    return InputRef(address=record["address"], digest=record["digest"])
 
 
 def _list_files(folder: Path) -> dict[str, Path]:

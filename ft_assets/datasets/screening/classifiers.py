@@ -3,24 +3,20 @@
 import json
 import tempfile
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ft_assets.base_models.contents import inspect_base
 from ft_assets.base_models.lock import lock_hub
-from ft_assets.keys import SHARED, check_part
+from ft_assets.keys import check_classifier_key
 from ft_assets.recipes.base_ref import HubRevision, parse_base
+from ft_assets.recipes.named import add_named, get_named, list_named
 from ft_assets.recipes.strict import nearest
-from ft_assets.recipes.upload import publish_upload, upload_address
-from ft_resources.artifacts import Artifacts, FileEntry, InputRef, content_digest
+from ft_resources.artifacts import InputRef
 from ft_resources.canonical import sha256_file
-from ft_resources.errors import BadBase, BadRecipe, UserError
+from ft_resources.errors import BadBase, UserError
 from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.store import Store
-
-ASSET = "classifier"
-_NAMES = "names/classifier"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,60 +50,20 @@ def add_classifier(store: Store, source: str, key: str, *, actor: str, hub: Hub 
         architecture = inspect_base(folder, source, template_given=True).architecture
         facts = read_facts(folder, source)
         files = {path.name: path for path in sorted(folder.iterdir()) if not path.name.startswith(".")}
-        entries = {name: FileEntry(size=path.stat().st_size, sha256=sha256_file(path)) for name, path in files.items()}
-        content = content_digest(entries)
-        record, created = store.find_json(f"{_NAMES}/{key}.json"), False
-        if record is None:
-            address = upload_address(SHARED, ASSET, content)
-            told = {"architecture": architecture, "labels": list(facts.labels), "multi_label": facts.multi_label}
-            publish_upload(Artifacts(store), address, files, content, facts=told, actor=actor)
-            record = {
-                "address": str(address),
-                "digest": content,
-                "source": source if source.startswith("hub:") else f"folder:sha256:{content}",
-                "actor": actor,
-                "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
-            created = store.create_json(f"{_NAMES}/{key}.json", record)
-            record = store.get_json(f"{_NAMES}/{key}.json")
-    if record["digest"] != content:
-        name, _, version = key.rpartition(".v")
-        raise BadRecipe(
-            f"classifier {key} is already registered with other content",
-            where=source,
-            remedy=f"A registered classifier never changes: use key {name}.v{int(version) + 1} for the new one.",
-        )
-    return RegisteredClassifier(key=key, ref=_ref(record), labels=facts.labels, created=created)
+        told = {"architecture": architecture, "labels": list(facts.labels), "multi_label": facts.multi_label}
+        ref, created = add_named(store, "classifier", key, files, source=source, facts=told, actor=actor)
+    return RegisteredClassifier(key=key, ref=ref, labels=facts.labels, created=created)
 
 
 def get_classifier(store: Store, key: str) -> InputRef:
     """The artifact of classifier ``key``. Raises UserError that names the nearest key where there is none."""
-    record = store.find_json(f"{_NAMES}/{check_classifier_key(key)}.json")
-    if record is None:
-        raise UserError(
-            f"there is no classifier {key!r}; {nearest(key, list_classifiers(store))}",
-            where=f"classifier key {key!r}",
-            remedy="Use a registered one, or add it with: ft dataset classifier add FOLDER NAME.vN",
-        )
-    return _ref(record)
+    remedy = "Use a registered one, or add it with: ft dataset classifier add FOLDER NAME.vN"
+    return get_named(store, "classifier", check_classifier_key(key), remedy)
 
 
 def list_classifiers(store: Store) -> list[str]:
     """The keys of all registered classifiers, sorted."""
-    names = (entry.path.rsplit("/", 1)[-1] for entry in store.entries(_NAMES))
-    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
-
-
-def check_classifier_key(key: str) -> str:
-    """``key`` itself where it is ``name.vN``. Raises UserError otherwise."""
-    name, dot, version = key.rpartition(".v")
-    number = version.isascii() and version.isdigit() and len(version) <= 7 and not version.startswith("0")
-    if not dot or not number:
-        raise UserError(
-            "a classifier key has the form name.vN", where=f"classifier key {key!r}", remedy="Write it as toxic.v1."
-        )
-    check_part(name, "classifier's name")
-    return key
+    return list_named(store, "classifier")
 
 
 def require_labels(known: tuple[str, ...], wanted: tuple[str, ...], where: str) -> None:
@@ -166,7 +122,3 @@ def _fetch(source: str, scratch: Path, hub: Hub | None) -> Path:
             remedy = "Try again; if it stays so, the source was tampered with: use another."
             raise BadBase(f"{name} is not the file that the Hub lists", where=source, remedy=remedy)
     return scratch
-
-
-def _ref(record: dict[str, str]) -> InputRef:
-    return InputRef(address=record["address"], digest=record["digest"])

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from ft_assets.datasets.screening.classifiers import (
     add_classifier,
-    check_classifier_key,
     get_classifier,
     list_classifiers,
     require_labels,
 )
+from ft_assets.keys import check_classifier_key
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe, UserError
 from ft_resources.store import Store
