@@ -1,0 +1,117 @@
+"""Which architectures packing is safe for: those where tokens meet in softmax attention and nowhere else.
+
+A state-space, recurrent or convolution layer carries the end of one document into the next whatever the attention does;
+a bias by distance in the row counts across documents. What this page does not know is still measured: see
+``isolation``, which compares the losses of documents packed and alone.
+"""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ft_resources.errors import BadBase
+
+# Kinds of layers (``config.layer_types``) that are softmax attention, over all tokens before or a window of them.
+_ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "attention"})
+# Kinds of feed-forward layers, which some configs list beside them.
+_TOKENWISE_LAYERS = frozenset({"dense", "sparse", "moe", "mlp"})
+_LISTS_OF_LAYERS = ("layer_types", "layers_block_type", "block_types")
+_MIXING_MODULES = (torch.nn.Conv1d, torch.nn.RNNBase)
+_REMEDY = "Choose a base whose layers are plain attention, such as a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model."
+
+
+def require_packable(config: Any, model_class: type, *, max_length: int | None = None) -> None:
+    """Raise BadBase where documents that share a row would change each other's losses.
+
+    Args:
+        config: of the model (``PretrainedConfig``).
+        model_class: the class of Transformers that it is loaded as.
+        max_length: tokens of the longest document that may come; None where that is not known yet.
+    """
+    reason = _why_not(config, model_class)
+    if reason is not None:
+        raise BadBase(
+            f"documents packed into one row would leak into each other: {reason}", where="base_model", remedy=_REMEDY
+        )
+    limit = length_with_fixed_positions(config)
+    if limit is not None and max_length is not None and max_length > limit:
+        raise BadBase(
+            f"its position encoding changes for the whole row once one document has more than {limit} tokens, "
+            f"and packing.max_length is {max_length}",
+            where="base_model",
+            remedy=f"Set packing.max_length to at most {limit}, or choose a base without dynamic position scaling.",
+        )
+
+
+def require_packable_modules(model: torch.nn.Module) -> None:
+    """Raise BadBase where a built model has a layer that mixes neighbouring tokens, or learned attention sinks."""
+    for name, module in model.named_modules():
+        if isinstance(module, _MIXING_MODULES):
+            reason = f"{name} ({type(module).__name__}) mixes neighbouring tokens"
+        elif any("sink" in parameter for parameter, _ in module.named_parameters(recurse=False)):
+            reason = f"{name} has attention sinks, which our attention does not have"
+        else:
+            continue
+        raise BadBase(f"this architecture cannot be packed: {reason}", where="base_model", remedy=_REMEDY)
+
+
+def length_with_fixed_positions(config: Any) -> int | None:
+    """Tokens up to which a row's longest document does not decide the frequencies of all; None for any number.
+
+    Dynamic NTK and LongRoPE choose them by the largest position in the row.
+    """
+    limits = []
+    for part in _parts(config):
+        for rope in _ropes(part):
+            kind = rope.get("rope_type", rope.get("type"))
+            if kind == "longrope":
+                limits.append(rope.get("original_max_position_embeddings") or part.max_position_embeddings)
+            elif kind is not None and "dynamic" in kind:
+                limits.append(part.max_position_embeddings)
+    return min(limits, default=None)
+
+
+def _why_not(config: Any, model_class: Any) -> str | None:
+    name = model_class.__name__
+    if getattr(config, "is_encoder_decoder", False):
+        return f"{name} is an encoder with a decoder"
+    for part in _parts(config):
+        for kinds in (getattr(part, key, None) or () for key in _LISTS_OF_LAYERS):
+            other = sorted(set(kinds) - _ATTENTION_LAYERS - _TOKENWISE_LAYERS)
+            if other:
+                return f"{name} has layers of kind {', '.join(other)}"
+        if getattr(part, "alibi", False) or getattr(part, "position_embedding_type", None) == "alibi":
+            return f"{name} biases attention by the distance in the row (ALiBi)"
+        if getattr(part, "attention_chunk_size", None):
+            return f"{name} attends in chunks of the row"
+        if getattr(part, "attn_logit_softcapping", None) is not None:
+            return f"{name} has attention scores with a softcap, which our attention does not have"
+        if not getattr(part, "is_causal", True) or getattr(part, "use_bidirectional_attention", False):
+            return f"{name} looks ahead"
+    if getattr(model_class, "_is_stateful", False):
+        return f"{name} has state-space or recurrent layers, whose state runs on from one document to the next"
+    if not model_class._can_set_attn_implementation():
+        return f"{name} computes its attention itself and cannot be given another"
+    missing = {"position_ids", "logits_to_keep"} - set(inspect.signature(model_class.forward).parameters)
+    if missing:
+        return f"{name} takes no {' and no '.join(sorted(missing, reverse=True))}"
+    return None
+
+
+def _parts(config: Any) -> tuple[Any, ...]:
+    """The config and, of multimodal ones, that of the text model."""
+    text = config.get_text_config()
+    return (config,) if text is config else (config, text)
+
+
+def _ropes(config: Any) -> Iterator[dict[str, Any]]:
+    """The settings of rotary positions; some configs have one set for each kind of layer."""
+    settings = getattr(config, "rope_parameters", None) or {}
+    if any(isinstance(value, dict) for value in settings.values()):
+        yield from (value for value in settings.values() if isinstance(value, dict))
+    else:
+        yield settings
