@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ft_assets.packs.format import Pack
+from ft_assets.packs.format import Pack, Window
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,17 +56,21 @@ class MicroBatch:
 
 
 def micro_batch(pack: Pack, windows: Sequence[int]) -> MicroBatch:
-    """The windows with these indices as one row.
+    """The windows with these indices as one row."""
+    return as_row(pack.read(windows))
+
+
+def as_row(window: Window) -> MicroBatch:
+    """What was read of a pack as one row.
 
     A document's first token is never learned, whatever its flag says: what precedes it in the row is another
     document, which must not predict it.
     """
-    row = pack.read(windows)
-    lengths = row.document_lengths
+    lengths = window.document_lengths
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    places = np.flatnonzero(row.learned & (positions > 0))
-    ids = row.input_ids.astype(np.int64)
+    places = np.flatnonzero(window.learned & (positions > 0))
+    ids = window.input_ids.astype(np.int64)
     return MicroBatch(
         input_ids=_row(ids),
         position_ids=_row(positions),
