@@ -60,19 +60,17 @@ def build_pack(context: WorkContext) -> WorkResult:
         written[split] = PackWriter(context.output, split, form, settings.max_length).write(spool, layout)
     context.progress("examining")
     evidence = _examine(context, settings, tokenized, files[TRAIN], dataset)
+    splits = {split: _split_facts(written[split], tokenized[split]) for split in SPLITS}
+    facts = {
+        **splits[TRAIN],
+        "form": form,
+        "max_length": settings.max_length,
+        "validation": splits[VALIDATION],
+        "length_histogram": _histogram(tokenized[TRAIN].spool.lengths),
+    }
     _write(context.output / EVIDENCE, canonical_json(evidence))
-    _write(context.output / SAMPLES_PAGE, samples_page(evidence["samples"]).encode())
-    facts = {split: _split_facts(written[split], tokenized[split]) for split in SPLITS}
-    return WorkResult(
-        folder=context.output,
-        facts={
-            **facts[TRAIN],
-            "form": form,
-            "max_length": settings.max_length,
-            "validation": facts[VALIDATION],
-            "length_histogram": _histogram(tokenized[TRAIN].spool.lengths),
-        },
-    )
+    _write(context.output / SAMPLES_PAGE, samples_page(context.spec.label, facts, evidence).encode())
+    return WorkResult(folder=context.output, facts=facts)
 
 
 @contextmanager
@@ -111,7 +109,8 @@ def _examine(
 ) -> dict[str, Any]:
     """The doctor's evidence about the files in the context's output."""
     tokenizer = ChatTokenizer.load(settings.folder)
-    holdout = pq.read_table(dataset.path("holdout.parquet", context.scratch), columns=["id"])
+    holdout = pq.read_table(dataset.path("holdout.parquet", context.scratch), columns=["id"])["id"].to_pylist()
+    config = settings.folder / "config.json"
     return examine(
         Patient(
             folder=context.output,
@@ -119,9 +118,11 @@ def _examine(
             train_rows=train_rows,
             tokenizer=tokenizer,
             reference=_reference(settings, tokenizer),
-            vocabulary=vocabulary_size((settings.folder / "config.json").read_bytes()),
-            holdout_ids=frozenset(holdout["id"].to_pylist()),
+            config=config,
+            vocabulary=vocabulary_size(config.read_bytes()),
             max_length=settings.max_length,
+            truncates=settings.overlong == "truncate",
+            holdout_ids=np.frombuffer(bytes.fromhex("".join(holdout)), np.uint8).reshape(-1, 32),
         )
     )
 

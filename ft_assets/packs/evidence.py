@@ -11,9 +11,10 @@ EVIDENCE = "evidence/doctor.json"
 DOCTOR_CHECKS: dict[str, str] = {
     "every_example_is_learned_from": "Every packed example has tokens with a label.",
     "end_of_turn_is_learned": "Every learned turn ends with a control token, so the model learns to stop.",
+    "documents_are_apart": "What is predicted is a document's own next token, and positions start again with each.",
     "no_doubled_bos": "No document has two tokens for the beginning of a text in a row.",
     "no_control_token_from_text": "Control tokens come from the template only, never from what a message spells.",
-    "within_length": "No window is longer than the recipe's length, and no document was cut.",
+    "within_length": "No window is longer than the recipe's length, and nothing was cut but by the recipe's policy.",
     "vocabulary_fits_model": "Every token has a row in the base model's embedding.",
     "template_is_the_base_s": "Tokens equal a fresh rendering by the base's chat template.",
     "holdout_is_absent": "No example of the holdout is packed.",

@@ -1,29 +1,25 @@
-"""What people look at: decoded samples with the learned tokens in colour, and the lengths of examples as a picture."""
+"""What people look at: the pack's page with decoded samples, and the lengths of examples as a picture."""
 
 import base64
 import io
-from html import escape
+from collections.abc import Mapping
 from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 SAMPLES_PAGE = "report/samples.html"
 
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Samples of a token pack</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
-pre {{ white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid #ccc; border-radius: 6px; padding: 1rem }}
-mark {{ background: #b7ebc0; color: inherit }}
-</style>
-<h1>What the model learns</h1>
-<p>Decoded from the packed tokens. Only what is <mark>marked</mark> carries loss; the rest is context.</p>
-{samples}
-</html>
-"""
 
-
-def samples_page(samples: list[dict[str, Any]]) -> str:
-    """The doctor's samples as an HTML page that loads nothing from elsewhere."""
-    return _PAGE.format(samples="\n".join(_sample(sample) for sample in samples))
+def samples_page(label: str, facts: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
+    """The doctor's verdicts and samples as an HTML page that loads nothing from elsewhere; all text is escaped."""
+    environment = Environment(
+        loader=PackageLoader("ft_assets.packs", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("samples.html.jinja").render(label=label, facts=facts, evidence=evidence)
 
 
 def length_picture(histogram: dict[str, list[int]], max_length: int) -> str:
@@ -41,12 +37,3 @@ def length_picture(histogram: dict[str, list[int]], max_length: int) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=90)
     return f"![lengths](data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()})"
-
-
-def _sample(sample: dict[str, Any]) -> str:
-    text, pieces, position = sample["text"], [], 0
-    for start, end in sample["learned"]:
-        pieces += [escape(text[position:start]), "<mark>", escape(text[start:end]), "</mark>"]
-        position = end
-    pieces.append(escape(text[position:]))
-    return f"<h2>Example {escape(sample['id'][:12])}</h2>\n<pre>{''.join(pieces)}</pre>"

@@ -52,9 +52,11 @@ def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTempla
         train_rows=dataset.path("train.parquet", tmp_path),
         tokenizer=tokenizer,
         reference=template,
+        config=workbench.base_folder / "config.json",
         vocabulary=VOCABULARY,
-        holdout_ids=frozenset(),
         max_length=MAX_LENGTH,
+        truncates=False,
+        holdout_ids=np.empty((0, 32), np.uint8),
     )
 
 
@@ -86,9 +88,11 @@ def test_samples_show_the_learned_text(patient: Patient) -> None:
     samples = examine(_written(patient))["samples"]
     assert len(samples) == 3
     for sample in samples:
-        learned = [sample["text"][start:end] for start, end in sample["learned"]]
-        assert learned[0].startswith("private answer <|end|> ")
-        assert learned[1] == "so.<|end|>"
+        assert "".join(run["text"] for run in sample["runs"]).startswith("<|user|>")
+        learned = "".join(run["text"] if run["learned"] else "|" for run in sample["runs"]).split("|")
+        answers = [text for text in learned if text]
+        assert answers[0].startswith("private answer <")
+        assert sample["tokens"] == sample["shown"] > sample["learned"] > 0
 
 
 def _unlearn_a_document(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
@@ -145,7 +149,7 @@ def test_a_window_over_the_length_is_found(patient: Patient) -> None:
 def test_a_cut_document_is_found(patient: Patient) -> None:
     offsets = _offsets(patient)
     offsets[1] -= 2
-    assert "length of its example" in _failures(_written(patient, document_offsets=offsets))["within_length"]
+    assert "length of their example" in _failures(_written(patient, document_offsets=offsets))["within_length"]
 
 
 def test_a_template_that_renders_otherwise_is_found(patient: Patient) -> None:
@@ -158,7 +162,7 @@ def test_a_template_that_renders_otherwise_is_found(patient: Patient) -> None:
 
 
 def test_an_example_of_the_holdout_is_found(patient: Patient) -> None:
-    leaked = dataclasses.replace(_written(patient), holdout_ids=frozenset({example_id(TRAIN[4])}))
+    leaked = dataclasses.replace(_written(patient), holdout_ids=_as_ids(example_id(TRAIN[4])))
     assert example_id(TRAIN[4])[:12] in _failures(leaked)["holdout_is_absent"]
 
 
@@ -237,7 +241,8 @@ def test_the_page_of_samples_escapes_row_text(workbench: Workbench) -> None:
     result = workbench.build(workbench.dataset([chat("<script>alert(1)</script>", "<b>bold</b>")]))
     page = (result.folder / "report/samples.html").read_text()
     assert "<script>" not in page
-    assert "<mark>&lt;b&gt;bold&lt;/b&gt;&lt;|end|&gt;</mark>" in page
+    assert "<mark>&lt;b&gt;bold&lt;/b&gt;</mark>" in page
+    assert '<mark><span class="control">&lt;|end|&gt;</span></mark>' in page
 
 
 def test_the_template_of_the_base_is_the_reference_of_its_marked_variant(workbench: Workbench) -> None:
@@ -260,3 +265,7 @@ def test_a_marked_variant_serves_a_base_whose_own_template_does_not_tell_the_tur
         workbench.build(dataset)
     artifact = workbench.publish_pack(dataset, chat_template=marked)
     assert all(finding.passed for finding in verdicts(artifact, vocabulary=VOCABULARY))
+
+
+def _as_ids(*ids: str) -> np.ndarray:
+    return np.frombuffer(bytes.fromhex("".join(ids)), np.uint8).reshape(-1, 32)

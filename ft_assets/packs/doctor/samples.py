@@ -1,0 +1,48 @@
+"""Some documents as a person can read them: decoded, with what is learned and what are control tokens."""
+
+from typing import Any
+
+import numpy as np
+
+from ft_assets.packs.doctor.chunks import chunk
+from ft_assets.packs.doctor.rendering import spread
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.format import Pack
+
+SAMPLES = 3
+_TOKENS = 2000
+
+
+def samples(pack: Pack, tokenizer: ChatTokenizer) -> list[dict[str, Any]]:
+    """``SAMPLES`` documents, spread over the pack, each as runs of equal tokens.
+
+    ``{"id", "row", "tokens", "learned", "shown", "runs": [{"text", "learned", "control"}]}``; of a long document only
+    the first tokens are shown.
+    """
+    return [_sample(pack, tokenizer, window) for window in spread(len(pack), SAMPLES)]
+
+
+def _sample(pack: Pack, tokenizer: ChatTokenizer, window: int) -> dict[str, Any]:
+    view = chunk(pack, range(window, window + 1))
+    place = view.document(0)
+    shown = slice(place.start, min(place.stop, place.start + _TOKENS))
+    ids, learned = view.ids[shown], view.learned[shown]
+    control = np.isin(ids, list(tokenizer.control_ids))
+    # A control token is a run of its own.
+    edges = np.flatnonzero(np.append(True, (np.diff(learned.astype(np.int8)) != 0) | control[1:] | control[:-1]))
+    # Tokenizers decode a piece otherwise than in its place (they drop its first space), so beginnings are decoded.
+    decode = tokenizer.tokenizer.decode
+    texts = [decode(ids[:end].tolist(), skip_special_tokens=False) for end in [*edges[1:].tolist(), len(ids)]]
+    runs, before = [], 0
+    for start, text in zip(edges.tolist(), texts, strict=True):
+        runs.append({"text": text[before:], "learned": bool(learned[start]), "control": bool(control[start])})
+        before = max(before, len(text))
+    example = int(view.examples[0])
+    return {
+        "id": pack.example_id(example),
+        "row": pack.example_row(example),
+        "tokens": place.stop - place.start,
+        "learned": int(view.learned[place].sum()),
+        "shown": len(ids),
+        "runs": runs,
+    }
