@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -115,11 +116,11 @@ class Comparison:
             return
         raise Leak(
             f"documents that share a window change each other: the loss of example {worst.example[:12]} "
-            f"({_piece(worst)}{worst.learned} learned tokens) is {worst.packed:.6g} in its window and {worst.alone:.6g} "
-            f"alone; a relative difference of {self.tolerance:g} is allowed, rounding",
+            f"({_piece(worst)}{worst.learned} learned tokens) is {worst.packed:.6g} in its window and "
+            f"{worst.alone:.6g} alone; rounding explains a relative difference of {self.tolerance:g}",
             where=f"row {worst.row} of the upload",
             remedy="Nothing was trained. The base's layers let tokens meet outside of attention, or its attention is "
-            "not the platform's: choose a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model, and tell us which base this was.",
+            "not the platform's. Choose a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model, and tell us which base it was.",
         )
 
 
@@ -214,7 +215,7 @@ def _losses(model: Any, row: MicroBatch, device: torch.device) -> NDArray[np.flo
 def _learned_ranges(row: MicroBatch) -> list[tuple[int, int]]:
     """Of each document, where its learned tokens lie among the row's."""
     edges = torch.searchsorted(row.sources, row.boundaries.to(row.sources.dtype)).tolist()
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _alone(row: MicroBatch, number: int, first: int, last: int) -> MicroBatch:

@@ -52,7 +52,7 @@ class Kernel:
 
 
 def flash_attn_kernel(function: Callable[..., torch.Tensor]) -> Kernel:
-    """``flash_attn.flash_attn_varlen_func`` as a kernel. Its window is (tokens before, tokens behind), itself not counted."""
+    """``flash_attn.flash_attn_varlen_func`` as a kernel. Its window counts tokens before and behind, not itself."""
 
     def attend(
         query: torch.Tensor,
