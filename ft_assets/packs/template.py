@@ -53,7 +53,7 @@ class ChatTemplate:
     def __init__(self, source: str, *, name: str, variables: Mapping[str, str], control: re.Pattern[str]) -> None:
         self.source, self.name, self.control = source, name, control
         self.variables = dict(variables)
-        environment = template_environment()
+        environment = self._environment()
         try:
             self._template = environment.from_string(source)
             tree = environment.parse(source)
@@ -100,19 +100,23 @@ class ChatTemplate:
         found = self.control.search(text, text.rfind(answer) + len(answer)) if answer in text else None
         return frozenset(ends | {found.group()} if found else ends)
 
+    def _environment(self) -> jinja2.Environment:
+        return template_environment()
+
+    def _context(self, messages: Messages, tools: Tools, marks: tuple[str, str], prompt: bool) -> dict[str, Any]:
+        return {
+            **self.variables,
+            OPEN: marks[0],
+            CLOSE: marks[1],
+            "messages": [dict(message) for message in messages],
+            "tools": list(tools) if tools else None,
+            "documents": None,
+            "add_generation_prompt": prompt,
+        }
+
     def _render(self, messages: Messages, tools: Tools, where: str, marks: tuple[str, str], prompt: bool) -> str:
         try:
-            return self._template.render(
-                {
-                    **self.variables,
-                    OPEN: marks[0],
-                    CLOSE: marks[1],
-                    "messages": [dict(message) for message in messages],
-                    "tools": list(tools) if tools else None,
-                    "documents": None,
-                    "add_generation_prompt": prompt,
-                }
-            )
+            return self._template.render(self._context(messages, tools, marks, prompt))
         except Exception as error:
             # A template can fail in any way; its own words are quoted only if they are constants of its source,
             # as a message could carry the row's text.
@@ -181,15 +185,20 @@ class ChatTemplate:
                 raise self._no_turns(index, "without its own generation prompt", where)
             through = self.render(messages[: index + 1], where=where, tools=tools)
             end = self._common_length(through, text)
-            content = str(message.get("content") or "").strip()
-            if content not in text[len(before) : end]:
+            content = self._find_content(message, text, len(before))
+            if content is None or content[1] > end:
                 # Some templates write a turn otherwise when it is the last; then its text follows the prompt at once.
-                place = text.find(content, len(before))
-                if place < 0 or text[len(before) : place].strip() or message.get("tool_calls"):
+                if content is None or text[len(before) : content[0]].strip() or message.get("tool_calls"):
                     raise self._no_turns(index, "differently depending on what follows", where)
-                end = place + len(content)
+                end = content[1]
             turns.append((len(before), end))
         return turns
+
+    def _find_content(self, message: Mapping[str, Any], text: str, start: int) -> Span | None:
+        """Where the content of ``message``, but for white space around it, is first found behind ``start``."""
+        content = str(message.get("content") or "").strip()
+        place = text.find(content, start)
+        return (place, place + len(content)) if place >= 0 else None
 
     def _no_turns(self, index: int, how: str, where: str) -> BadBase:
         return BadBase(

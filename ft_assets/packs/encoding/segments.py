@@ -98,7 +98,7 @@ class DocumentEncoder:
         Raises BadData for text without a UTF-8 form; ``where(number)`` names a document.
         """
         if self._swallowing and not self._swallowing.keys().isdisjoint(cuts.parts):
-            cuts = _swallowed(cuts, self._swallowing)
+            cuts = swallowed(cuts, self._swallowing)
         parts = np.array(cuts.parts, np.int32)
         offsets = np.array(cuts.offsets, np.int64)
         texts = parts == SEGMENT
@@ -133,7 +133,7 @@ def _opening(texts: NDArray[np.bool_], offsets: NDArray[np.int64]) -> Collection
     return found
 
 
-def _swallowed(cuts: Cuts, swallowing: Mapping[int, tuple[bool, bool]]) -> Cuts:
+def swallowed(cuts: Cuts, swallowing: Mapping[int, tuple[bool, bool]]) -> Cuts:
     """The cuts without the white space that control tokens take with them; the token before takes it first.
 
     A token is learned if white space that it took was to be learned.

@@ -1,0 +1,107 @@
+"""The turns of a batch of rows, out of Arrow's columns without a dictionary a turn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+_ADDED = ("tool_calls", "tool_call_id", "name")
+
+
+class Shape(NamedTuple):
+    """What conversations of one skeleton have in common: the roles, and how many messages are the prompt."""
+
+    roles: tuple[str, ...]
+    prompt: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conversations:
+    """The conversations of a batch, one a document.
+
+    Args:
+        shapes: of each its shape; None where it has more than roles and contents (tools, calls, names).
+        contents: of each the contents of its messages.
+    """
+
+    shapes: list[Shape | None]
+    contents: list[list[str]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Turns:
+    """A column of lists of turns, flat: row ``i`` has the turns ``edges[i] .. edges[i + 1]``."""
+
+    edges: list[int]
+    roles: list[str]
+    contents: list[str]
+    rich: NDArray[np.bool_]
+    """bool [rows], rows with a turn that is more than a role and a content."""
+
+
+def conversations(batch: pa.RecordBatch) -> Conversations:
+    """The rows of a chat dataset."""
+    turns = _turns(batch, "messages")
+    rich = (turns.rich | _filled(batch, "tools")).tolist()
+    return Conversations(
+        shapes=[
+            None if odd else Shape(tuple(turns.roles[start:end]), 0)
+            for odd, start, end in zip(rich, turns.edges, turns.edges[1:], strict=False)
+        ],
+        contents=[turns.contents[start:end] for start, end in zip(turns.edges, turns.edges[1:], strict=False)],
+    )
+
+
+def pairs(batch: pa.RecordBatch) -> Conversations:
+    """The rows of a preference dataset, each as two conversations: the prompt with the chosen answer and the other."""
+    prompts = _turns(batch, "messages")
+    answers = [_turns(batch, side) for side in ("chosen", "rejected")]
+    tools = _filled(batch, "tools")
+    shapes: list[Shape | None] = []
+    contents: list[list[str]] = []
+    for row in range(batch.num_rows):
+        start, end = prompts.edges[row : row + 2]
+        for answer in answers:
+            first, last = answer.edges[row : row + 2]
+            odd = tools[row] or prompts.rich[row] or answer.rich[row]
+            roles = (*prompts.roles[start:end], *answer.roles[first:last])
+            shapes.append(None if odd else Shape(roles, end - start))
+            contents.append(prompts.contents[start:end] + answer.contents[first:last])
+    return Conversations(shapes=shapes, contents=contents)
+
+
+def _turns(batch: pa.RecordBatch, name: str) -> _Turns:
+    column = batch.column(name)
+    offsets = np.asarray(column.offsets)
+    edges = (offsets - offsets[:1]).astype(np.int64)
+    flat = column.flatten()
+    odd = np.zeros(len(flat), np.bool_)
+    for field in ("role", "content"):
+        odd |= np.asarray(flat.field(field).is_null())
+    for field in _ADDED:
+        if flat.type.get_field_index(field) >= 0:
+            odd |= np.asarray(pc.fill_null(pc.binary_length(flat.field(field)), 0)) > 0
+    counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(odd)])
+    return _Turns(
+        edges=edges.tolist(),
+        roles=flat.field("role").to_pylist(),
+        contents=flat.field("content").to_pylist(),
+        rich=counts[edges[1:]] > counts[edges[:-1]],
+    )
+
+
+def _filled(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
+    if batch.schema.get_field_index(name) < 0:
+        return np.zeros(batch.num_rows, np.bool_)
+    filled: NDArray[np.bool_] = np.asarray(pc.fill_null(pc.binary_length(batch.column(name)), 0)) > 0
+    return filled
+
+
+def mentions(contents: Sequence[str], heads: Sequence[str]) -> bool:
+    """Whether any of ``heads`` occurs in any of ``contents`` (or, rarely, across two of them)."""
+    joined = "".join(contents)
+    return any(head in joined for head in heads)
