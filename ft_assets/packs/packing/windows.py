@@ -1,82 +1,63 @@
-"""Global best-fit-decreasing packing of documents into windows.
-
-Each document goes, longest first, into the fullest window that still has room (Johnson 1973, "Near-optimal bin
-packing algorithms"). Documents of one length and windows of one remaining room are handled together, so the time
-depends on how many different lengths there are, hardly on how many documents.
-"""
-
-import bisect
-from itertools import pairwise
+"""Global packing of documents into windows, from their lengths alone."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.packs.format import Layout
 
+_STARTS = (0, 1 << 62, 1 << 63)
+"""Where the filling of windows begins to draw; what one start does not reach, another may."""
+
+_DRAWS = 1 << 16
+
 
 def pack(lengths: NDArray[np.int64], *, max_length: int, seed: int) -> Layout:
     """Windows of at most ``max_length`` tokens over documents of the given lengths (1 .. max_length each).
 
-    Every document is in exactly one window, whole. Equal lengths are drawn in an order that ``seed`` decides, and
-    so is the order of windows. Raises ValueError for a length outside 1 .. max_length.
+    Every document is in exactly one window, whole. There are as many windows as tokens need if a few tries reach that,
+    and never more than best-fit-decreasing gives. Which of the documents of one length comes where and the order of
+    windows are decided by ``seed``. Raises ValueError for a length outside 1 .. max_length.
+
+    Memory: two int64 a document beside the result and the lengths.
     """
-    count = len(lengths)
-    if count and not (lengths.min() >= 1 and lengths.max() <= max_length):
+    from ft_assets.packs.packing.drawing import by_length, deal
+
+    if len(lengths) and not (lengths.min() >= 1 and lengths.max() <= max_length):
         raise ValueError(f"document lengths must lie in 1 .. {max_length}")
+    lengths = np.ascontiguousarray(lengths, np.int64)
+    histogram = np.bincount(lengths, minlength=max_length + 1)
+    runs, counts, edges, repeats = _fillings(histogram)
     # Raw draws and not a Generator's methods: only they are promised to stay the same in other NumPy versions.
     draws = np.random.PCG64(seed)
-    longest_first = np.lexsort((draws.random_raw(count), -lengths)) if count else np.empty(0, np.int64)
-    windows = _best_fit(lengths[longest_first], max_length)
-    total = int(windows.max()) + 1 if count else 0
-    rank = np.empty(total, np.int64)
-    rank[np.argsort(draws.random_raw(total), kind="stable")] = np.arange(total)
-    placed = rank[windows]
-    order = longest_first[np.argsort(placed, kind="stable")]
-    sizes = np.bincount(placed, minlength=total)
-    return Layout(
-        order=order.astype(np.int64), window_offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    )
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(histogram)])
+    order = by_length(lengths, starts)
+    _shuffle(order, starts, draws)
+    rank = np.arange(repeats.sum())
+    _shuffle(rank, np.array([0, len(rank)]), draws)
+    dealt, offsets = deal(order, starts, runs, counts, edges, repeats, rank)
+    return Layout(order=dealt, window_offsets=offsets)
 
 
-def _best_fit(lengths: NDArray[np.int64], max_length: int) -> NDArray[np.int64]:
-    """The window of each document, numbered as they are opened; ``lengths`` falls.
+def _fillings(histogram: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """What windows hold, in the form that ``complete`` gives it: the fewest windows of some tries and best-fit."""
+    from ft_assets.packs.packing.best_fit import best_fit
+    from ft_assets.packs.packing.completion import complete
 
-    ``open_windows[r]`` are groups of windows with room for r more tokens and ``rooms`` its keys, sorted. Of a window
-    with the smallest room r >= length, the next documents of the same length also fit it best, as long as any fits.
-    """
-    windows = np.empty(len(lengths), np.int64)
-    open_windows: dict[int, list[NDArray[np.int64]]] = {}
-    rooms: list[int] = []
-    opened = 0
+    max_length = len(histogram) - 1
+    tokens, halves = int(histogram @ np.arange(max_length + 1)), int(histogram[max_length // 2 + 1 :].sum())
+    needed = max(-(-tokens // max_length), halves)
+    best = complete(histogram, np.uint64(_STARTS[0]))
+    for start in (*_STARTS[1:], None):
+        if best[-1].sum() == needed:
+            break
+        other = best_fit(histogram) if start is None else complete(histogram, np.uint64(start))
+        best = min(best, other, key=lambda found: int(found[-1].sum()))
+    return best
 
-    def keep(room: int, group: NDArray[np.int64]) -> None:
-        if room == 0 or len(group) == 0:
-            return
-        if room not in open_windows:
-            open_windows[room] = []
-            bisect.insort(rooms, room)
-        open_windows[room].append(group)
 
-    edges = [*np.flatnonzero(np.diff(lengths, prepend=-1)).tolist(), len(lengths)]
-    for start, last in pairwise(edges):
-        first, length = start, int(lengths[start])
-        while first < last:
-            place = bisect.bisect_left(rooms, length)
-            if place == len(rooms):
-                needed = -(-(last - first) // (max_length // length))
-                keep(max_length, np.arange(opened, opened + needed))
-                opened += needed
-                continue
-            room = rooms[place]
-            group = open_windows[room].pop()
-            if not open_windows[room]:
-                del open_windows[room], rooms[place]
-            each = room // length
-            used = group[: -(-(last - first) // each)]
-            keep(room, group[len(used) :])
-            done = min(last - first, each * len(used))
-            windows[first : first + done] = np.repeat(used, each)[:done]
-            keep(room - each * length, used[:-1])
-            keep(room - (done - each * (len(used) - 1)) * length, used[-1:])
-            first += done
-    return windows
+def _shuffle(values: NDArray[np.int64], edges: NDArray[np.int64], draws: np.random.PCG64) -> None:
+    """Shuffle each group edges[g] .. edges[g + 1] of ``values``, all of them, in place; little at a time in memory."""
+    from ft_assets.packs.packing.drawing import shuffle
+
+    for first in range(0, len(values), _DRAWS):
+        shuffle(values, edges, first, draws.random_raw(min(_DRAWS, len(values) - first)))

@@ -1,0 +1,63 @@
+"""Which of the documents of one length goes where: sorted by length, shuffled, dealt out to the windows."""
+
+import numpy as np
+from numba import njit, uint64
+
+
+@njit(cache=True, nogil=True)
+def by_length(lengths, edges):  # type: ignore[no-untyped-def]
+    """Document numbers, shorter documents first, int64 [documents]; those of length n are at edges[n] .. edges[n+1]."""
+    place = edges.copy()
+    order = np.empty(len(lengths), np.int64)
+    for document in range(len(lengths)):
+        length = lengths[document]
+        order[place[length]] = document
+        place[length] += 1
+    return order
+
+
+@njit(cache=True, nogil=True)
+def shuffle(values, edges, first, draws):  # type: ignore[no-untyped-def]
+    """Shuffle the groups edges[g] .. edges[g + 1] of ``values`` in place, from ``first`` on as far as ``draws`` reach.
+
+    Fisher and Yates, forwards: each value changes places with one drawn from those before it in its group and itself.
+    ``draws`` are 64 random bits a value, of which the upper 32 decide.
+    """
+    group = np.searchsorted(edges, first, side="right") - 1
+    for place in range(first, first + len(draws)):
+        while place >= edges[group + 1]:
+            group += 1
+        start = edges[group]
+        other = start + ((draws[place - first] >> uint64(32)) * uint64(place - start + 1) >> uint64(32))
+        values[place], values[other] = values[other], values[place]
+
+
+@njit(cache=True, nogil=True)
+def deal(order, starts, lengths, counts, edges, repeats, rank):  # type: ignore[no-untyped-def]
+    """The documents of all windows, one window behind the other, and int64 [windows + 1] where each begins.
+
+    ``order`` are documents by length, those of length n from starts[n] on; filling f has ``counts`` documents of
+    ``lengths`` in edges[f] .. edges[f + 1] and fills ``repeats[f]`` windows; window w comes at place rank[w].
+    """
+    offsets = np.zeros(len(rank) + 1, np.int64)
+    window = 0
+    for filling in range(len(repeats)):
+        size = counts[edges[filling] : edges[filling + 1]].sum()
+        for _ in range(repeats[filling]):
+            offsets[rank[window] + 1] = size
+            window += 1
+    offsets = np.cumsum(offsets)
+    following = starts.copy()
+    dealt = np.empty_like(order)
+    window = 0
+    for filling in range(len(repeats)):
+        for _ in range(repeats[filling]):
+            place = offsets[rank[window]]
+            for run in range(edges[filling], edges[filling + 1]):
+                source = following[lengths[run]]
+                for _ in range(counts[run]):
+                    dealt[place] = order[source]
+                    place, source = place + 1, source + 1
+                following[lengths[run]] = source
+            window += 1
+    return dealt, offsets
