@@ -29,7 +29,9 @@ class Step:
 class Order:
     """Every window once an epoch, ``global_batch`` windows an optimizer step, for ``epochs`` epochs.
 
-    ``max_steps`` ends the run earlier, so that its last epoch may stay incomplete.
+    ``max_steps`` ends the run earlier, so that its last epoch may stay incomplete. Of every ``block`` adjacent windows
+    (of similar length, see ``packs/packing/buckets.py``) one is read after the other, in an order that each epoch
+    draws as it draws the order of blocks.
     """
 
     windows: int
@@ -37,10 +39,11 @@ class Order:
     epochs: int
     seed: int
     max_steps: int | None = None
+    block: int = 1
 
     def __post_init__(self) -> None:
-        if min(self.windows, self.global_batch, self.epochs, self.max_steps or 1) < 1:
-            raise ValueError("windows, global_batch, epochs and max_steps are at least 1")
+        if min(self.windows, self.global_batch, self.epochs, self.max_steps or 1, self.block) < 1:
+            raise ValueError("windows, global_batch, epochs, max_steps and block are at least 1")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -57,7 +60,12 @@ class Order:
 
         From NumPy's legacy generator, whose stream is frozen for good: an upgrade between two attempts changes nothing.
         """
-        return np.random.RandomState([self.seed % 2**32, epoch]).permutation(self.windows).astype(np.int64)
+        draws = np.random.RandomState([self.seed % 2**32, epoch])
+        if self.block == 1:
+            return draws.permutation(self.windows).astype(np.int64)
+        rank = draws.permutation(-(-self.windows // self.block))
+        blocks = np.arange(self.windows) // self.block
+        return np.lexsort((draws.random_sample(self.windows), rank[blocks])).astype(np.int64)
 
     def step_at(self, position: int) -> int:
         """The number of optimizer steps that end at or before ``position``, where each began on a batch boundary."""

@@ -12,6 +12,7 @@ orders = st.builds(
     global_batch=st.integers(1, 20),
     epochs=st.integers(1, 4),
     seed=st.integers(0, 2**31 - 1),
+    block=st.integers(1, 70),
 )
 
 
@@ -45,10 +46,27 @@ def test_max_steps_cuts_a_run_short_and_changes_nothing_before(order: Order, max
         epochs=order.epochs,
         seed=order.seed,
         max_steps=max_steps,
+        block=order.block,
     )
     steps, whole = list(cut.read()), list(order.read())
     assert len(steps) == cut.steps == min(max_steps, order.steps)
     assert all((one.windows == other.windows).all() for one, other in zip(steps, whole, strict=False))
+
+
+@given(order=orders)
+def test_adjacent_windows_of_a_block_are_read_one_after_the_other(order: Order) -> None:
+    for epoch in range(order.epochs):
+        blocks = order.epoch_order(epoch) // order.block
+        # As many changes of block as there are other blocks, so that none is left and entered again.
+        assert np.count_nonzero(np.diff(blocks)) == -(-order.windows // order.block) - 1
+
+
+def test_blocks_and_the_windows_inside_them_are_drawn_anew_each_epoch() -> None:
+    order = Order(windows=60, global_batch=4, epochs=2, seed=17, block=12)
+    one, other = (order.epoch_order(epoch).reshape(5, 12) for epoch in (0, 1))
+    assert (one[:, 0] // 12).tolist() != (other[:, 0] // 12).tolist()
+    inside = [epoch[np.argsort(epoch[:, 0] // 12)] for epoch in (one, other)]
+    assert all((a != b).any() for a, b in zip(*inside, strict=True))
 
 
 @given(order=orders)
@@ -63,3 +81,5 @@ def test_epochs_and_seeds_differ_and_the_order_never_changes_between_releases() 
     assert order.epoch_order(0).tolist() != Order(windows=8, global_batch=3, epochs=2, seed=18).epoch_order(0).tolist()
     # Written down: another order would make half-trained runs repeat and skip data when they resume.
     assert order.epoch_order(0).tolist() == [2, 3, 4, 0, 1, 7, 6, 5]
+    blocks = Order(windows=8, global_batch=3, epochs=2, seed=17, block=3)
+    assert blocks.epoch_order(0).tolist() == [5, 3, 4, 7, 6, 0, 1, 2]
