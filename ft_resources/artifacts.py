@@ -7,6 +7,7 @@ So two writers never mix, a folder without a manifest does not exist, and of two
 import json
 import os
 import subprocess
+import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -148,9 +149,10 @@ class Artifact:
         location = self.location(name)
         here = self.store.local_path(location)
         target = here or scratch / self.address.fingerprint / name
+        if here is None and not target.exists():
+            self.fetch(name, target)
+            return target
         try:
-            if here is None and not target.exists():
-                self.store.download(location, target)
             matches = sha256_file(target) == self.manifest.files[name].sha256
         except FileNotFoundError:
             raise self._corrupt(name, "is missing") from None
@@ -159,6 +161,19 @@ class Artifact:
                 target.unlink(missing_ok=True)
             raise self._corrupt(name, "does not match its sha256")
         return target
+
+    def fetch(self, name: str, target: Path) -> None:
+        """Copy file ``name`` to ``target``, where it appears only when it is whole and verified."""
+        partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.fetched")
+        try:
+            self.store.download(self.location(name), partial)
+            if sha256_file(partial) != self.manifest.files[name].sha256:
+                raise self._corrupt(name, "does not match its sha256")
+            partial.replace(target)
+        except FileNotFoundError:
+            raise self._corrupt(name, "is missing") from None
+        finally:
+            partial.unlink(missing_ok=True)
 
     def folder(self, scratch: Path, prefix: str = "") -> Path:
         """A local folder with every file whose name starts with ``prefix``, verified. Treat it as read-only."""

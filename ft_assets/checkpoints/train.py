@@ -11,7 +11,7 @@ from ft_assets.checkpoints.journal import Cadence, Journal
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.checkpoints.plots import loss_curve
 from ft_assets.checkpoints.sampler import Order
-from ft_assets.packs.format import TRAIN, VALIDATION, Pack
+from ft_assets.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
 from ft_assets.worker import OutOfMemory
 from ft_resources.errors import BadData, UserError
@@ -43,8 +43,8 @@ def train(context: WorkContext) -> WorkResult:
     Raises BadData for a pack without anything to learn, Diverged, OutOfMemory, IncompleteSave.
     """
     context.progress("reading inputs")
-    base, pack_folder = context.input("base"), context.input("pack").folder(context.scratch)
-    pack, validation = Pack.open(pack_folder, TRAIN), Pack.open(pack_folder, VALIDATION)
+    base, files = context.input("base"), CachedFiles(context.input("pack"), context.scratch / "packs")
+    pack, validation = Pack.open(files, TRAIN), Pack.open(files, VALIDATION)
     plan = make_plan(context.params, context.runtime, pack)
     base_folder = base.folder(context.scratch)
     context.progress("loading libraries")

@@ -1,5 +1,6 @@
 """Reading a pack: its index at once, of its shards only those that are asked for, memory-mapped."""
 
+import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,11 +22,16 @@ from ft_assets.packs.format.layout import (
     offsets_of,
 )
 
+_RENEWED_S = 60.0
+"""Shards are opened again after so long: a cache then sees which are in use, and the space of removed ones is freed."""
+
 
 class Files(Protocol):
-    """Where a pack's files are: a whole local file for each name."""
+    """Where a pack's files are."""
 
-    def path(self, name: str) -> Path: ...
+    def path(self, name: str) -> Path:
+        """A whole local file; it may be removed once it is mapped. Raises FileNotFoundError where there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class Shard:
 
     def __init__(self, files: Files, split: str, number: int) -> None:
         self._files, self._split, self._number = files, split, number
+        self.opened = time.monotonic()
 
     @cached_property
     def input_ids(self) -> NDArray[np.int32]:
@@ -208,9 +215,12 @@ class Pack:
         return _mapped(self.files, f"{self.split}/{EXAMPLE_ROWS}")
 
     def _shard(self, number: int) -> Shard:
-        if number not in self._shards:
-            self._shards[number] = Shard(self.files, self.split, number)
-        return self._shards[number]
+        oldest = time.monotonic() - _RENEWED_S
+        shard = self._shards.get(number)
+        if shard is None or shard.opened < oldest:
+            self._shards = {other: kept for other, kept in self._shards.items() if kept.opened >= oldest}
+            shard = self._shards[number] = Shard(self.files, self.split, number)
+        return shard
 
     def _runs(self, windows: Iterable[int]) -> Iterator[tuple[int, int, int]]:
         """(shard, first, last): the windows, those that lie side by side taken together; counted inside the shard."""
@@ -236,5 +246,9 @@ def _joined(parts: Sequence[NDArray[Any]], kind: type) -> NDArray[Any]:
 
 def _mapped(files: Files, name: str) -> NDArray[Any]:
     """The array in file ``name``, read-only: a plain array over the map, as slices of ``np.memmap`` cost far more."""
-    array: NDArray[Any] = np.load(files.path(name), mmap_mode="r", allow_pickle=False)
+    try:
+        array: NDArray[Any] = np.load(files.path(name), mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        # Another process may make room in a cache between the two; then it is fetched again.
+        array = np.load(files.path(name), mmap_mode="r", allow_pickle=False)
     return np.asarray(array)

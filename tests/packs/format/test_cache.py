@@ -1,0 +1,272 @@
+"""A pack in a bucket: what a training reads is fetched once, whole, and within the limit. On a real S3 server."""
+
+import json
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ft_assets.packs.format import CachedFiles, Layout, Pack, PackWriter
+from ft_assets.packs.format import pack as reading
+from ft_assets.packs.format.layout import ARRAYS, array_name
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.canonical import digest
+from ft_resources.errors import CorruptArtifact
+from ft_resources.store import Store
+from tests.packs.made import made_spool
+from tests.s3_server import s3_server, use_bucket
+
+WINDOWS, WINDOW_TOKENS, SHARDS = 64, 512, 8
+IDENTITY = {"asset": "token_pack"}
+ADDRESS = Address(tenant="acme", asset="token_pack", fingerprint=digest(IDENTITY))
+
+
+class CountingStore(Store):
+    """A store that notes what is fetched from it."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.fetched: Counter[str] = Counter()
+
+    def download(self, path: str, target: Path) -> None:
+        self.fetched[path.split("/w1/")[1]] += 1
+        super().download(path, target)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> CountingStore:
+    return CountingStore(use_bucket(monkeypatch, endpoint, f"test-{uuid.uuid4().hex[:8]}"))
+
+
+def _publish(store: Store, folder: Path) -> Artifact:
+    """A pack of 64 windows in eight shards; token ids count up, window after window."""
+    spool = made_spool(folder / "spool", [WINDOW_TOKENS] * WINDOWS)
+    layout = Layout(order=np.arange(WINDOWS), window_offsets=np.arange(WINDOWS + 1))
+    limit = WINDOWS // SHARDS * WINDOW_TOKENS
+    PackWriter(folder / "pack", "train", "chat", WINDOW_TOKENS, shard_tokens=limit).write(spool, layout)
+    return Artifacts(store).publish(ADDRESS, folder / "pack", writer="w1", identity=IDENTITY, actor="test")
+
+
+@pytest.fixture
+def artifact(store: CountingStore, tmp_path: Path) -> Artifact:
+    return _publish(store, tmp_path)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def _tokens(window: int) -> list[int]:
+    return list(range(window * WINDOW_TOKENS, (window + 1) * WINDOW_TOKENS))
+
+
+def _shard_files(*shards: int) -> set[str]:
+    return {array_name("train", shard, name) for shard in shards for name in ARRAYS}
+
+
+def _shard_bytes(artifact: Artifact) -> int:
+    return sum(artifact.manifest.files[name].size for name in _shard_files(0))
+
+
+def _whole_files(cache: Path) -> dict[str, int]:
+    root = cache / ADDRESS.fingerprint
+    return {
+        str(path.relative_to(root)): path.stat().st_size
+        for path in root.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def test_opening_fetches_the_index_alone(store: CountingStore, artifact: Artifact, cache: Path) -> None:
+    pack = Pack.open(CachedFiles(artifact, cache), "train")
+    assert (len(pack), pack.tokens) == (WINDOWS, WINDOWS * WINDOW_TOKENS)
+    assert store.fetched == {"train/index.json": 1}
+    with pytest.raises(FileNotFoundError):
+        Pack.open(CachedFiles(artifact, cache), "validation")
+
+
+def test_random_reads_fetch_the_shards_they_touch_and_each_once(
+    store: CountingStore, artifact: Artifact, cache: Path
+) -> None:
+    pack = Pack.open(CachedFiles(artifact, cache), "train")
+    random = np.random.default_rng(3)
+    inside = [window for window in range(WINDOWS) if window // 8 in (1, 4, 5)]
+    for _ in range(20):
+        windows = random.choice(inside, 4).tolist()
+        read = pack.read(windows).input_ids.tolist()
+        assert read == [token for window in windows for token in _tokens(window)]
+    assert set(store.fetched) == _shard_files(1, 4, 5) | {"train/index.json"}
+    assert set(store.fetched.values()) == {1}
+
+
+def test_examples_are_read_without_fetching_tokens(store: CountingStore, artifact: Artifact, cache: Path) -> None:
+    pack = Pack.open(CachedFiles(artifact, cache), "train")
+    assert pack.examples_of([9, 60]).tolist() == [9, 60]
+    assert pack.example_row(60) == 61
+    assert not any("input_ids" in name or "learned" in name for name in store.fetched)
+
+
+def test_a_second_run_on_the_machine_finds_everything_there(
+    store: CountingStore, artifact: Artifact, cache: Path
+) -> None:
+    for _ in range(2):
+        Pack.open(CachedFiles(artifact, cache), "train").read(range(WINDOWS))
+    assert set(store.fetched.values()) == {1}
+
+
+_RANK = """
+import sys
+from pathlib import Path
+import numpy as np
+from ft_assets.packs.format import CachedFiles, Pack
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.store import Store
+
+class Noting(Store):
+    def download(self, path, target):
+        with open(sys.argv[3], "a") as file:
+            file.write(path.split("/w1/")[1] + "\\n")
+        super().download(path, target)
+
+rank = int(sys.argv[4])
+artifact = Artifacts(Noting(sys.argv[1])).get(Address.parse(sys.argv[5]))
+pack = Pack.open(CachedFiles(artifact, Path(sys.argv[2])), "train")
+order = np.random.default_rng(7).permutation(len(pack))
+print(sorted(pack.read(order[rank::2]).input_ids.tolist()))
+"""
+
+
+def test_ranks_that_share_a_cache_fetch_each_file_once_between_them(
+    store: CountingStore, artifact: Artifact, cache: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "fetched"
+    arguments = [store.url, str(cache), str(log)]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", _RANK, *arguments, str(rank), str(ADDRESS)], stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    read = [token for rank in ranks for token in json.loads(rank.communicate(timeout=120)[0])]
+    assert sorted(read) == list(range(WINDOWS * WINDOW_TOKENS))
+    fetched = Counter(log.read_text().split())
+    assert set(fetched) == _shard_files(*range(SHARDS)) | {"train/index.json"}
+    assert set(fetched.values()) == {1}
+
+
+def test_the_limit_holds_and_what_is_mapped_stays_usable(store: CountingStore, artifact: Artifact, cache: Path) -> None:
+    limit = int(2.5 * _shard_bytes(artifact))
+    pack = Pack.open(CachedFiles(artifact, cache, limit), "train")
+    first = pack.read([0])
+    for window in range(0, WINDOWS, 8):
+        assert pack.read([window]).input_ids.tolist() == _tokens(window)
+        assert sum(_whole_files(cache).values()) <= limit
+    assert not _shard_files(0) & set(_whole_files(cache))
+    assert first.input_ids.tolist() == pack.read([0]).input_ids.tolist() == _tokens(0)
+    assert store.fetched[array_name("train", 0, "input_ids")] == 1
+
+
+def test_a_limit_below_one_shard_still_lets_it_be_read(artifact: Artifact, cache: Path) -> None:
+    pack = Pack.open(CachedFiles(artifact, cache, 1), "train")
+    assert pack.read([0, 63]).input_ids.tolist() == _tokens(0) + _tokens(63)
+
+
+def test_what_was_opened_longest_ago_makes_room(
+    store: CountingStore, artifact: Artifact, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Mappings are renewed at each read, so that the cache sees each use.
+    monkeypatch.setattr(reading, "_RENEWED_S", -1.0)
+    pack = Pack.open(CachedFiles(artifact, cache, int(2.5 * _shard_bytes(artifact))), "train")
+    for shard in (0, 1, 0, 2):
+        pack.read([8 * shard])
+    there = set(_whole_files(cache))
+    assert there >= _shard_files(0, 2)
+    assert not _shard_files(1) & there
+    pack.read([8])
+    assert store.fetched[array_name("train", 1, "learned")] == 2
+    assert store.fetched[array_name("train", 0, "learned")] == 1
+
+
+def test_a_shard_removed_between_finding_and_mapping_is_fetched_again(
+    artifact: Artifact, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = CachedFiles(artifact, cache)
+    pack = Pack.open(files, "train")
+    real, removed = files.path, set()
+
+    def swept(name: str) -> Path:
+        path = real(name)
+        if name not in removed:
+            removed.add(name)
+            path.unlink()
+        return path
+
+    monkeypatch.setattr(files, "path", swept)
+    assert pack.read([3]).input_ids.tolist() == _tokens(3)
+
+
+def test_half_a_file_in_the_cache_is_fetched_again(store: CountingStore, artifact: Artifact, cache: Path) -> None:
+    Pack.open(CachedFiles(artifact, cache), "train").read([0])
+    name = array_name("train", 0, "input_ids")
+    path = cache / ADDRESS.fingerprint / name
+    path.write_bytes(path.read_bytes()[:100])
+    assert Pack.open(CachedFiles(artifact, cache), "train").read([0]).input_ids.tolist() == _tokens(0)
+    assert store.fetched[name] == 2
+
+
+def test_damage_in_the_bucket_is_an_error_and_never_lands_in_the_cache(
+    store: CountingStore, artifact: Artifact, cache: Path
+) -> None:
+    name = array_name("train", 0, "input_ids")
+    data = bytearray(store.get(artifact.location(name)))
+    data[-1] ^= 1
+    store.put(artifact.location(name), bytes(data))
+    pack = Pack.open(CachedFiles(artifact, cache), "train")
+    with pytest.raises(CorruptArtifact, match="does not match its sha256"):
+        pack.read([0])
+    assert name not in _whole_files(cache)
+    assert pack.read([8]).input_ids.tolist() == _tokens(8)
+
+
+def test_a_download_that_dies_leaves_nothing_that_others_could_read(
+    artifact: Artifact, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dying(self: Store, path: str, target: Path) -> None:
+        target.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    pack = Pack.open(CachedFiles(artifact, cache), "train")
+    monkeypatch.setattr(CountingStore, "download", dying)
+    with pytest.raises(KeyboardInterrupt):
+        pack.read([0])
+    assert set(_whole_files(cache)) == {"train/index.json"}
+
+
+def test_a_pack_on_local_disk_is_read_in_place_and_verified(tmp_path: Path, cache: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    artifact = _publish(store, tmp_path)
+    pack = Pack.open(CachedFiles(artifact, cache), "train")
+    assert pack.read([5]).input_ids.tolist() == _tokens(5)
+    assert not cache.exists()
+    path = store.local_path(artifact.location(array_name("train", 7, "learned")))
+    assert path is not None
+    path.write_bytes(path.read_bytes()[:-1] + b"\7")
+    with pytest.raises(CorruptArtifact):
+        pack.read([63])
+
+
+def test_the_limit_comes_from_the_environment(artifact: Artifact, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_PACK_CACHE_MB", "3")
+    assert CachedFiles(artifact, cache)._limit == 3 << 20
