@@ -17,6 +17,7 @@ DOCTOR_CHECKS: dict[str, str] = {
     "within_length": "No window is longer than the recipe's length, and nothing was cut but by the recipe's policy.",
     "vocabulary_fits_model": "Every token has a row in the base model's embedding.",
     "template_is_the_base_s": "Tokens equal a fresh rendering by the base's chat template.",
+    "packed_equals_alone": "Documents lose the same in their window as alone, on the base's architecture at tiny size.",
     "holdout_is_absent": "No example of the holdout is packed.",
 }
 

@@ -18,6 +18,7 @@ from ft_assets.packs.doctor.tokens import TOKEN_CHECKS, Rules, Vocabulary
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 from ft_assets.packs.evidence import DOCTOR_CHECKS, Finding
 from ft_assets.packs.format import Pack, Spool
+from ft_assets.packs.proof import examine_isolation
 from ft_assets.packs.template import ChatTemplate
 from ft_resources.artifacts import EXPLAINING_FOLDERS
 from ft_resources.canonical import sha256_file
@@ -73,16 +74,21 @@ def examine(patient: Patient) -> dict[str, Any]:
         Second(tokenizer=patient.tokenizer, reference=patient.reference, rows=patient.train_rows),
         patient.spools[first],
     )
+    isolation = examine_isolation(patient.config, packs[first])
+    problems["packed_equals_alone"] = None if isolation["passed"] else isolation["detail"]
     problems["holdout_is_absent"] = _holdout(packs, patient.holdout_ids)
+    details = dict(DOCTOR_CHECKS)
+    details["packed_equals_alone"] += f" {isolation['detail'].capitalize()}."
     vocabulary = tokens["vocabulary_fits_model"]
     assert isinstance(vocabulary, Vocabulary)
     names = sorted(str(path.relative_to(patient.folder)) for path in patient.folder.rglob("*") if path.is_file())
     return {
         "checks": [
-            asdict(Finding(name=name, passed=problems[name] is None, detail=problems[name] or description))
-            for name, description in DOCTOR_CHECKS.items()
+            asdict(Finding(name=name, passed=problems[name] is None, detail=problems[name] or details[name]))
+            for name in DOCTOR_CHECKS
         ],
         "samples": samples(packs[first], patient.tokenizer),
+        "isolation": isolation["figures"],
         "largest_token": vocabulary.largest,
         "files": {
             name: sha256_file(patient.folder / name) for name in names if not name.startswith(EXPLAINING_FOLDERS)
