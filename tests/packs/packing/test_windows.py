@@ -1,7 +1,7 @@
 """Packing: every document once and whole, no window overflows, and no fewer windows would do."""
 
+import itertools
 import os
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ def _compiled() -> None:
 def _pack(lengths: list[int], seed: int = 0, max_length: int = MAX_LENGTH) -> list[list[int]]:
     """Documents of each window."""
     layout = pack(np.array(lengths, np.int64), max_length=max_length, seed=seed)
-    return [layout.order[start:end].tolist() for start, end in pairwise(layout.window_offsets)]
+    return [layout.order[start:end].tolist() for start, end in itertools.pairwise(layout.window_offsets)]
 
 
 def _best_fit_decreasing(lengths: list[int], max_length: int) -> int:
@@ -125,10 +125,11 @@ def test_no_window_is_wasted_on_lengths_as_people_write_them(max_length: int, me
 def test_no_window_is_wasted_on_real_data() -> None:
     from benchmarks.packing import real_lengths
 
-    for lengths in real_lengths(Path(os.environ["FT_REAL_DATA"])).values():
-        for max_length in (1024, 2048, 4096):
-            layout = pack(lengths, max_length=max_length, seed=0)
-            assert len(layout.window_offsets) - 1 == -(-int(lengths.sum()) // max_length)
+    # GSM8K, where best-fit wastes most; all take too long to tokenize for a test and are in the benchmark.
+    _, lengths = next(real_lengths(Path(os.environ["FT_REAL_DATA"])))
+    for max_length in (1024, 2048, 4096):
+        layout = pack(lengths, max_length=max_length, seed=0)
+        assert len(layout.window_offsets) - 1 == -(-int(lengths.sum()) // max_length)
 
 
 def test_a_million_documents_need_no_more_memory_than_their_numbers() -> None:
