@@ -16,12 +16,16 @@ from ft_assets.checkpoints.sampler import Order, Step
 from ft_assets.checkpoints.saves import LEDGER, STEPS, Save, newest_save, write_save
 from ft_assets.checkpoints.state import read_state, write_state
 from ft_assets.checkpoints.trainer import PackedTrainer, mean_loss
+from ft_assets.packs.batches import split_windows
 from ft_assets.packs.format import Pack
+from ft_assets.packs.isolation import compare
 from ft_assets.worker import Diverged
 from ft_resources.artifacts import software_versions
 from ft_resources.worker_context import Preempted, WorkContext
 
 _NAMED = 20
+_COMPARED, _LOOKED_AT, _JOINED = 3, 16, 2
+"""Documents compared before the first step, in one of so many rows of at most so many windows."""
 
 
 class Conductor(TrainerCallback):
@@ -64,6 +68,7 @@ class Conductor(TrainerCallback):
         # Loading leaves a base in evaluation mode below adapters that are in training mode.
         model: Any = self.trainer.model
         model.train()
+        self._prove_isolation()
         self._saved_at = self._stepped_at = self._began = time.monotonic()
         self._after_step(state.global_step)
 
@@ -108,6 +113,19 @@ class Conductor(TrainerCallback):
         late = step - self._saved_step >= self.cadence.save_steps or waited >= self.cadence.save_minutes * 60
         if late and self._saved_step < step < self.order.steps:
             self._save(step)
+
+    def _prove_isolation(self) -> None:
+        """Compare documents packed and alone with the weights that train; raises Leak before anything is learned."""
+        self.context.progress("comparing packed and alone")
+        comparison = compare(
+            self.trainer.model,
+            self.pack,
+            first_shared(self.pack, self.order, self.trainer.reader.micro_windows),
+            documents=_COMPARED,
+            half_precision=self.trainer.args.bf16,
+        )
+        self.journal.isolation = comparison.figures()
+        comparison.require()
 
     def _stop_if_asked(self, step: int) -> None:
         if self.context.stop_requested:
@@ -169,6 +187,16 @@ class Conductor(TrainerCallback):
     def _row(self, **row: Any) -> None:
         self.journal.rows.append(row)
         self.context.step(**row)
+
+
+def first_shared(pack: Pack, order: Order, micro_windows: int) -> list[int]:
+    """The windows of the run's first row that several documents share and learn from; the first row where none is."""
+    rows = split_windows(next(iter(order.read())).windows, min(micro_windows, _JOINED))
+    for row in rows[:_LOOKED_AT]:
+        read = pack.read(row)
+        if len(read.document_lengths) > 1 and read.learned[read.document_lengths[0] :].any():
+            return row
+    return rows[0]
 
 
 def _finite(value: float) -> bool:

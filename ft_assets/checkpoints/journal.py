@@ -15,13 +15,14 @@ class Cadence:
 
 @dataclass(kw_only=True)
 class Journal:
-    """What a run has to show so far; it travels with every save."""
+    """What a run has to show so far; it travels with every save, but for ``isolation``, which each attempt proves."""
 
     ledger: list[str] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     resumed: list[dict[str, int]] = field(default_factory=list)
     position: int = 0
     seconds: float = 0.0
+    isolation: dict[str, Any] = field(default_factory=dict)
 
     def validated(self, step: int) -> bool:
         return any(row["step"] == step and "validation_loss" in row for row in self.rows)

@@ -8,27 +8,32 @@ from typing import Any
 
 import torch
 from peft import LoraConfig
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.base_models.weights import require_every_weight
-from ft_assets.packs import attention
+from ft_assets.packs.architectures import causal_class, require_packable, require_packable_modules
+from ft_assets.packs.attention import ATTENTION, register
+from ft_assets.packs.guard import guard
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
 
 
-def load_base(folder: Path, training: TrainingSettings, *, full: bool) -> Any:
-    """The causal language model in ``folder``, with attention that keeps documents apart.
+def load_base(folder: Path, training: TrainingSettings, *, full: bool, max_length: int | None = None) -> Any:
+    """The causal language model in ``folder``, with attention that keeps documents apart, and guarded.
 
     Weights that train stay in float32 also under bf16 arithmetic, as small updates vanish otherwise; a base that
-    stays frozen is held in bf16 then. Raises BadBase where weights are missing.
+    stays frozen is held in bf16 then. ``max_length`` is that of the windows. Raises BadBase where weights are missing,
+    or where documents would leak through the architecture.
     """
-    attention.register()
+    register()
     disable_progress_bar()
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    require_packable(config, causal_class(config), max_length=max_length)
     half = training.precision == "bf16" and not full
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=torch.bfloat16 if half else torch.float32,
-        attn_implementation=attention.ATTENTION,
+        attn_implementation=ATTENTION,
         use_safetensors=True,
         trust_remote_code=False,
         local_files_only=True,
@@ -36,6 +41,8 @@ def load_base(folder: Path, training: TrainingSettings, *, full: bool) -> Any:
     )
     model, loading = loaded
     require_every_weight(loading, str(folder))
+    require_packable_modules(model)
+    guard(model)
     return model
 
 

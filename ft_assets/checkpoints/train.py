@@ -40,7 +40,8 @@ class Plan:
 def train(context: WorkContext) -> WorkResult:
     """Train to the end, or raise Preempted after saving; see ``docs/plan.md`` for files and facts.
 
-    Raises BadData for a pack without anything to learn, Diverged, OutOfMemory, IncompleteSave.
+    Raises BadData for a pack without anything to learn, Leak where packed documents change each other, Diverged,
+    OutOfMemory, IncompleteSave.
     """
     context.progress("reading inputs")
     base, files = context.input("base"), CachedFiles(context.input("pack"), context.scratch / "packs")
@@ -80,7 +81,7 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows),
         before_update=conductor.before_update,
-        model=load_base(base_folder, plan.training, full=plan.full),
+        model=load_base(base_folder, plan.training, full=plan.full, max_length=pack.max_length),
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device),
         processing_class=load_tokenizer(base_folder),
         peft_config=lora_config(plan.lora) if plan.lora else None,
@@ -141,6 +142,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
     report.mkdir()
     (report / "steps.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in journal.rows))
     (report / "loss.png").write_bytes(loss_curve(journal.rows, context.spec.label))
+    (report / "isolation.json").write_text(json.dumps(journal.isolation, indent=2, sort_keys=True) + "\n")
     losses = [row["loss"] for row in journal.rows if "loss" in row]
     tokens = sum(row.get("tokens", 0) for row in journal.rows)
     facts = {
@@ -151,6 +153,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
         "seconds": round(journal.seconds, 2),
         "tokens_per_s": round(tokens / journal.seconds, 1),
         "resumed": journal.resumed,
+        "isolation": journal.isolation,
     }
     return WorkResult(folder=output, facts=facts)
 

@@ -20,6 +20,7 @@ from trl import SFTConfig, SFTTrainer
 from ft_assets.checkpoints.sampler import Order, Step
 from ft_assets.packs.batches import MicroBatch, micro_batch, split_windows
 from ft_assets.packs.format import Pack
+from ft_assets.packs.losses import learned_logits
 from ft_assets.recipes.models import TrainingSettings
 
 
@@ -86,18 +87,8 @@ class PackedTrainer(SFTTrainer):
 
 
 def summed_loss(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """Cross-entropy summed over the learned tokens of ``batch``, in nats, float32.
-
-    Only positions that are learned go through the output head, which saves its time and memory for all others.
-    """
-    logits = model(
-        input_ids=batch.input_ids,
-        position_ids=batch.position_ids,
-        cu_seq_lens_q=batch.boundaries,
-        use_cache=False,
-        logits_to_keep=batch.sources,
-    ).logits[0]
-    return cross_entropy(logits.float(), batch.targets, reduction="sum")
+    """Cross-entropy summed over the learned tokens of ``batch``, in nats, float32."""
+    return cross_entropy(learned_logits(model, batch), batch.targets, reduction="sum")
 
 
 @torch.no_grad()

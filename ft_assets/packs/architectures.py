@@ -24,6 +24,18 @@ _MIXING_MODULES = (torch.nn.Conv1d, torch.nn.RNNBase)
 _REMEDY = "Choose a base whose layers are plain attention, such as a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model."
 
 
+def causal_class(config: Any) -> type:
+    """The class that Transformers loads a causal language model of ``config`` as. Raises BadBase where it has none."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise BadBase(
+            f"{config.model_type} is no causal language model", where="config.json", remedy="Choose a causal base."
+        )
+    known = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    return known[0] if isinstance(known, tuple) else known
+
+
 def require_packable(config: Any, model_class: type, *, max_length: int | None = None) -> None:
     """Raise BadBase where documents that share a row would change each other's losses.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ft_assets.packs.architectures import require_packable, require_packable_modules
+from ft_assets.packs.architectures import causal_class, require_packable, require_packable_modules
 from ft_assets.packs.attention import ATTENTION, register
 from ft_resources.errors import BadBase
 
@@ -49,7 +49,7 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
     Raises BadBase for an architecture that Transformers does not have, that documents would leak through (see
     ``require_packable``), or that cannot be built at this size.
     """
-    from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM
+    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
     kind = config.get("model_type")
     if kind not in CONFIG_MAPPING or "auto_map" in config:
@@ -60,10 +60,7 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
         )
     config_class = CONFIG_MAPPING[kind]
     whole = config_class.from_dict(dict(config)).get_text_config()
-    if type(whole) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        raise BadBase(f"{kind} is no causal language model", where="config.json", remedy="Choose a causal base.")
-    known = MODEL_FOR_CAUSAL_LM_MAPPING[type(whole)]
-    require_packable(whole, known[0] if isinstance(known, tuple) else known, max_length=max_length)
+    require_packable(whole, causal_class(whole), max_length=max_length)
     register()
     try:
         small = type(whole).from_dict(_shrunk(whole))
