@@ -1,0 +1,114 @@
+"""What a second recipe spends on a pack that it shares: the asset alone, in an embedded project with the demo's base.
+
+The recipes differ in learning rate and rank, which touch no token. Timed is the asset's whole Dagster run in this
+process, the first time with the worker that makes the pack.
+"""
+
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import dagster as dg
+import yaml
+
+import ft_assets.demo
+from benchmarks.table import Figure
+
+_ROWS = 2_000
+# Of several recipes after the first one the quickest counts, so that a busy moment does not.
+_RANKS = (8, 16, 32, 64)
+_DATASET = "acme.sums"
+_DEMO = Path(ft_assets.demo.__file__).parent
+
+
+def measure() -> dict[str, float]:
+    """Seconds that the first recipe and another one spend on the pack; about twenty seconds."""
+    folder = Path(tempfile.mkdtemp(prefix="ft-benchmark-"))
+    try:
+        return _measure(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def figures(found: dict[str, float]) -> list[Figure]:
+    """Table rows of what ``measure`` found."""
+    seconds = found["shared_pack_s"]
+    return [
+        Figure(
+            key="shared_pack_s",
+            what=f"a second recipe on a pack of {_ROWS:,} rows that it shares, s",
+            ours=seconds,
+            peer=found["first_pack_s"],
+            peer_is="the first recipe, which makes it",
+            goal="< 1",
+            met=seconds < 1,
+        )
+    ]
+
+
+def _measure(folder: Path) -> dict[str, float]:
+    from ft_assets import identity
+    from ft_assets.datasets.adding import add_dataset
+    from ft_assets.evals.suites import add_suite
+    from ft_assets.recipes.register import register_recipe
+    from ft_resources.artifacts import Artifacts
+    from ft_resources.dagster_resources import LauncherResource
+    from ft_resources.store import Store
+
+    store = Store(str(folder / "store"))
+    add_suite(store, _DEMO / "suites" / "book_cloze", "book-cloze.v1", "benchmark")
+    version = add_dataset(store, _rows(folder / "rows.jsonl"), _DATASET, None, actor="benchmark")
+    keys = [f"rank{rank}.v1" for rank in _RANKS]
+    for key, rank in zip(keys, _RANKS, strict=True):
+        register_recipe(store, _recipe(folder, key, 1e-3 / rank, rank), actor="benchmark")
+    artifacts, execution = Artifacts(store), LauncherResource().execution(store)
+    execution.run(identity.dataset_request(artifacts, str(version.key)), actor="benchmark")
+    execution.run(identity.base_model_request(artifacts, keys[0]), actor="benchmark")
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions("dataset", [str(version.key)])
+        instance.add_dynamic_partitions("recipe", keys)
+        first, *others = (_seconds(instance, store.url, str(version.key), key) for key in keys)
+    return {"shared_pack_s": min(others), "first_pack_s": first}
+
+
+def _seconds(instance: dg.DagsterInstance, store_url: str, dataset: str, recipe: str) -> float:
+    from ft_assets.packs.assets import token_pack
+    from ft_resources.dagster_resources import LauncherResource, StoreResource
+
+    started = time.perf_counter()
+    dg.materialize(
+        [token_pack],
+        partition_key=dg.MultiPartitionKey({"dataset": dataset, "recipe": recipe}),
+        instance=instance,
+        resources={"store": StoreResource(url=store_url), "launcher": LauncherResource()},
+    )
+    return time.perf_counter() - started
+
+
+def _rows(path: Path) -> Path:
+    """Conversations about sums, no two alike."""
+    with path.open("w") as file:
+        for number in range(_ROWS):
+            one, other = number * 7 + 3, number * 13 + 1
+            turns = (
+                ("user", f"What is {one} plus {other}, and what is it good for?"),
+                ("assistant", f"{one} and {other} make {one + other}. Row {number} of this set is good for timing."),
+            )
+            messages = [{"role": role, "content": content} for role, content in turns]
+            file.write(json.dumps({"messages": messages}) + "\n")
+    return path
+
+
+def _recipe(folder: Path, key: str, rate: float, rank: int) -> Path:
+    """The demo's recipe with another learning rate and rank, beside a copy of its base."""
+    if not (folder / "base").exists():
+        shutil.copytree(_DEMO / "base", folder / "base")
+    recipe = yaml.safe_load((_DEMO / "recipe.yaml").read_text())
+    recipe["key"] = key
+    recipe["lora"]["rank"] = rank
+    recipe["training"]["learning_rate"] = rate
+    path = folder / f"{key}.yaml"
+    path.write_text(yaml.safe_dump(recipe))
+    return path
