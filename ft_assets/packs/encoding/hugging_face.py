@@ -89,16 +89,19 @@ def _build(description: dict[str, Any]) -> Tokenizer:
     tokenizer = Tokenizer.from_str(json.dumps(description))
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
     return tokenizer
 
 
 def _forget(description: dict[str, Any], specials: dict[str, int]) -> None:
-    """Make ``specials`` unreachable from text: no longer searched for, renamed in the vocabulary, and never merged.
+    """Make ``specials`` unreachable from text: renamed, and never merged. ``_build`` has them not searched for.
 
     The names have spaces in them, which every pre-tokenizer splits at or rewrites.
     """
     names = {content: f"\ufdd0 {number} \ufdd1" for content, number in specials.items()}
-    description["added_tokens"] = [token for token in description["added_tokens"] if not token["special"]]
+    for token in description["added_tokens"]:
+        # They stay where they are: the ids of the others count from them.
+        token["content"] = names.get(token["content"], token["content"])
     # It would only trim the offsets: nothing is added around a segment.
     description["post_processor"] = None
     model = description["model"]

@@ -1,0 +1,115 @@
+"""Which engine encodes a data set: the fast one only where its ids are those of Hugging Face's."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ft_assets.packs.encoding.byte_level import ByteLevel, NotByteLevel, byte_level
+from ft_assets.packs.encoding.compiled import PATTERNS, CompiledEncoder
+from ft_assets.packs.encoding.encoder import Encoder
+from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
+from ft_assets.packs.encoding.tiktoken_engine import TiktokenEncoder
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+
+Engine = Literal["compiled", "tiktoken", "tokenizers"]
+"""Our own compiled code, tiktoken, or Hugging Face's."""
+
+_SPREAD = 2048
+_COMPARED_AT_ONCE = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EncoderChoice:
+    """The engine and, for the pack's facts, one sentence why."""
+
+    engine: Engine
+    why: str
+
+
+def choose_encoder(tokenizer: ChatTokenizer, texts: Iterable[str]) -> EncoderChoice:
+    """A fast engine if the tokenizer's file allows one and it gives the ids of Hugging Face's for every token of the
+    vocabulary and for a sample of ``texts``: thousands spread over them, and each with a character not met before.
+    """
+    exact = HuggingFaceEncoder(tokenizer.tokenizer)
+    try:
+        tables = _tables(tokenizer)
+        engine: Engine = "compiled" if tables.pattern in PATTERNS else "tiktoken"
+        fast = _fast(engine, tables, lambda: exact)
+    except NotByteLevel as reason:
+        return EncoderChoice(engine="tokenizers", why=f"tokenizers: {reason}")
+    except ValueError as error:
+        return EncoderChoice(engine="tokenizers", why=f"tokenizers: tiktoken cannot read its expression ({error})")
+    sample = sampled(texts)
+    for kind, checked in (("tokens of its vocabulary", _vocabulary(tables)), ("texts of the data", sample)):
+        for start in range(0, len(checked), _COMPARED_AT_ONCE):
+            if not equal_ids(fast, exact, checked[start : start + _COMPARED_AT_ONCE]):
+                return EncoderChoice(engine="tokenizers", why=f"tokenizers: the fast engine has other ids for {kind}")
+    return EncoderChoice(
+        engine=engine,
+        why=f"{engine}: byte-level BPE, ids equal on its vocabulary and on {len(sample)} texts of the data",
+    )
+
+
+def open_encoder(tokenizer: ChatTokenizer, engine: Engine) -> Encoder:
+    """The engine that was chosen, in any process."""
+    if engine == "tokenizers":
+        return HuggingFaceEncoder(tokenizer.tokenizer)
+    return _fast(engine, _tables(tokenizer), lambda: HuggingFaceEncoder(tokenizer.tokenizer))
+
+
+def _tables(tokenizer: ChatTokenizer) -> ByteLevel:
+    return byte_level(json.loads(tokenizer.tokenizer.to_str()), tokenizer.special_ids)
+
+
+def _fast(engine: Engine, tables: ByteLevel, other: Callable[[], Encoder]) -> Encoder:
+    kind = CompiledEncoder if engine == "compiled" else TiktokenEncoder
+    return kind(tables, other)
+
+
+def sampled(texts: Iterable[str]) -> list[str]:
+    """At most ``2 * _SPREAD`` of the texts at equal distances, and each that has a non-ASCII character not seen yet."""
+    kept: list[str] = []
+    unusual: list[str] = []
+    seen: set[str] = set()
+    step = 1
+    for number, text in enumerate(texts):
+        if number % step == 0:
+            kept.append(text)
+            if len(kept) == 2 * _SPREAD:
+                kept, step = kept[::2], 2 * step
+        if not text.isascii():
+            characters = set(text)
+            if not characters <= seen:
+                seen |= characters
+                unusual.append(text)
+    return [*kept, *unusual]
+
+
+def equal_ids(one: Encoder, other: Encoder, texts: Sequence[str]) -> bool:
+    """Whether two engines encode texts alike. Text that neither can read is left to the encoding itself."""
+    readable = [text for text in texts if _readable(text)]
+    nothing: list[list[tuple[int, int]]] = [[] for _ in readable]
+    first, second = one.encode(readable, nothing), other.encode(readable, nothing)
+    return np.array_equal(first.ids, second.ids) and np.array_equal(first.offsets, second.offsets)
+
+
+def _readable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _vocabulary(tables: ByteLevel) -> list[str]:
+    """Every token that is text by itself."""
+    texts = []
+    for name in {**dict.fromkeys(tables.names().values()), **tables.words}:
+        try:
+            texts.append(name.decode())
+        except UnicodeDecodeError:
+            continue
+    return texts
