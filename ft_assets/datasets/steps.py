@@ -209,8 +209,8 @@ def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path) -> None:
 def _overlapping(task: tuple[str, np.ndarray, str, float]) -> tuple[np.ndarray, np.ndarray]:
     """Which of some rows of a chunk overlap with an index, and how much (runs in any process)."""
     path, rows, index, threshold = task
-    batch = open_chunk(path).take(pa.array(rows))
-    overlap = open_index(index, own=True).overlap(flat_texts(batch))
+    # Their texts are taken and not the rows, which have many columns.
+    overlap = open_index(index, own=True).overlap(flat_texts(open_chunk(path)).take(pa.array(rows)))
     over = np.flatnonzero(overlap.hits > threshold * overlap.grams)
     return rows[over], overlap.hits[over] / overlap.grams[over]
 

@@ -1,7 +1,7 @@
 """Which rows share a key: exact duplicates by content, buckets by band. DuckDB does the joins and spills them to disk.
 
-Most keys occur once. A bitmap of a few bits a key (a counting filter that only knows "twice") sees that first, so that
-DuckDB gets the rows that do share a key and about one in twenty of the others.
+Most keys occur once. A bitmap of some bits a key (a filter that counts to two) sees that first,
+so that DuckDB gets the rows that do share a key and about one in twenty of the others.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numba import njit, types, uint64
 
-from ft_assets.datasets.similarity.hashing import mix64
-
 BATCH_ROWS = 100_000
 _MEMBER = pa.schema([("place", pa.int64()), ("key", pa.uint64())])
 _WORDS = types.Array(types.uint64, 1, "A", readonly=True)
@@ -21,27 +19,29 @@ _PLACES = types.Array(types.int64, 1, "A", readonly=True)
 _BITS = types.uint64[::1]
 
 
-@njit(types.void(_WORDS, _PLACES, types.uint8[::1], _BITS, _BITS), cache=True, nogil=True)
-def _note(keys, at, gone, once, twice):  # type: ignore[no-untyped-def]
-    """Set the bit of each key's slot in ``once``, and in ``twice`` where it was set already."""
-    mask = uint64(64 * len(once) - 1)
+@njit(types.void(_WORDS, _PLACES, types.uint8[::1], _BITS), cache=True, nogil=True)
+def _note(keys, at, gone, seen):  # type: ignore[no-untyped-def]
+    """Set the first of the two bits of each key's slot in ``seen``, and the second where the first was set already.
+
+    Keys are hashes; those of one slot differ, but one in sixteen of them, if ``seen`` has sixteen slots a key.
+    """
+    mask = uint64(32 * len(seen) - 1)
     for row in range(len(keys)):
         if gone[at[row]]:
             continue
-        slot = mix64(keys[row]) & mask
-        word, bit = slot >> uint64(6), uint64(1) << (slot & uint64(63))
-        twice[word] |= once[word] & bit
-        once[word] |= bit
+        slot = keys[row] & mask
+        word, bit = slot >> uint64(5), uint64(1) << ((slot << uint64(1)) & uint64(63))
+        seen[word] |= bit | ((seen[word] & bit) << uint64(1))
 
 
 @njit(types.boolean[::1](_WORDS, _PLACES, types.uint8[::1], _BITS), cache=True, nogil=True)
-def _shared(keys, at, gone, twice):  # type: ignore[no-untyped-def]
-    mask = uint64(64 * len(twice) - 1)
+def _shared(keys, at, gone, seen):  # type: ignore[no-untyped-def]
+    mask = uint64(32 * len(seen) - 1)
     found = np.zeros(len(keys), np.bool_)
     for row in range(len(keys)):
-        if not gone[at[row]]:
-            slot = mix64(keys[row]) & mask
-            found[row] = (twice[slot >> uint64(6)] >> (slot & uint64(63))) & uint64(1)
+        slot = keys[row] & mask
+        twice = (seen[slot >> uint64(5)] >> ((slot << uint64(1)) & uint64(63))) & uint64(2)
+        found[row] = (twice != 0) & (gone[at[row]] == 0)
     return found
 
 
@@ -49,8 +49,10 @@ class Features:
     """The feature files, memory-mapped. ``rows``, ``limit`` (one more than the largest position), ``bands``."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._readers = [pa.ipc.open_file(pa.memory_map(str(path))) for path in paths]
-        self.bands = [name for name in self._readers[0].schema.names if name.startswith("band_")] if paths else []
+        readers = [pa.ipc.open_file(pa.memory_map(str(path))) for path in paths]
+        # Opened once: each opening looks at all columns, and a pass is made over every band twice.
+        self._batches = [reader.get_batch(index) for reader in readers for index in range(reader.num_record_batches)]
+        self.bands = [name for name in readers[0].schema.names if name.startswith("band_")] if paths else []
         self.rows, self.limit = 0, 0
         for at, _ in self.columns("at", np.int64):
             self.rows += len(at)
@@ -59,14 +61,12 @@ class Features:
     def columns(self, name: str, kind: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(positions, values) batch by batch: int64 [n] and ``kind`` [n], or [n, 4] of ``content``; no copies."""
         start = 0
-        for reader in self._readers:
-            for index in range(reader.num_record_batches):
-                batch = reader.get_batch(index)
-                at = np.arange(start, start + batch.num_rows)
-                start += batch.num_rows
-                if "at" in batch.schema.names:
-                    at = _values(batch.column("at"), np.int64)
-                yield at, at if name == "at" else _values(batch.column(name), kind)
+        for batch in self._batches:
+            at = np.arange(start, start + batch.num_rows)
+            start += batch.num_rows
+            if "at" in batch.schema.names:
+                at = _values(batch.column("at"), np.int64)
+            yield at, at if name == "at" else _values(batch.column(name), kind)
 
 
 def _values(column: pa.Array, kind: Any) -> np.ndarray:
@@ -150,12 +150,11 @@ class Joins:
 
     def _survivors(self, name: str, gone: np.ndarray, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows whose key in column ``name`` may be another row's too."""
-        size = 1 << max(int(16 * self._features.rows - 1).bit_length() - 6, 4)
-        once, twice = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
+        seen = np.zeros(1 << max(int(16 * self._features.rows - 1).bit_length() - 5, 4), np.uint64)
         for at, values in self._features.columns(name, np.uint64):
-            _note(_first(values), at, gone, once, twice)
+            _note(_first(values), at, gone, seen)
         for at, values in self._features.columns(name, np.uint64):
-            keep = np.flatnonzero(_shared(_first(values), at, gone, twice))
+            keep = np.flatnonzero(_shared(_first(values), at, gone, seen))
             keys = pa.array(values[keep]) if values.ndim == 1 else _binary(values[keep])
             yield pa.RecordBatch.from_arrays([pa.array(at[keep]), keys], schema=schema)
 

@@ -16,7 +16,7 @@ from ft_assets.datasets.similarity.hashing import text_buffers
 from ft_assets.datasets.similarity.words import all_grams, count_overlap, insert, letter_table
 from ft_resources.errors import BadData
 
-_MAGIC = b"ftgrams1"
+_MAGIC = b"ftgrams2"
 _HEADER = 4096
 _MOST_SOURCES = 32_767
 _BATCH_ROWS = 16_384
@@ -128,8 +128,11 @@ class GramIndex:
 def common_grams(texts: pa.Array | pa.ChunkedArray, more_than: int) -> np.ndarray:
     """The grams (uint64, ascending) that stand in ``texts``, in NFC, more than ``more_than`` times: fixed wording."""
     found = [all_grams(*text_buffers(piece), letter_table()) for piece in _pieces(texts, nfc=True)]
-    grams, counts = np.unique(np.concatenate(found) if found else np.zeros(0, np.uint64), return_counts=True)
-    return grams[counts > more_than]
+    grams = np.concatenate([np.zeros(0, np.uint64), *found])
+    grams.sort()
+    # The same gram stands that many places further on.
+    first = grams[: max(len(grams) - more_than, 0)]
+    return np.unique(first[grams[more_than:] == first])
 
 
 def _pieces(texts: pa.Array | pa.ChunkedArray, *, nfc: bool) -> Iterator[pa.Array]:
@@ -144,7 +147,7 @@ def _pieces(texts: pa.Array | pa.ChunkedArray, *, nfc: bool) -> Iterator[pa.Arra
 
 def _write(path: Path, spool: Path, names: tuple[str, ...], runs: list[tuple[int, int]], *, checked: bool) -> None:
     total = sum(count for _, count in runs)
-    # At most half full; sixteen bits of the filter for each gram let one foreign gram in seventeen through.
+    # At most half full; sixteen bits of the filter for each gram let one foreign gram in seventy through.
     slots = 1 << max((2 * total - 1).bit_length(), 4)
     words = slots // 8
     listed = json.dumps(names).encode()

@@ -253,10 +253,16 @@ def all_grams(offsets, data, table):  # type: ignore[no-untyped-def]
     return found[:total].copy()
 
 
+@njit(inline="always")
+def _two_bits(key):  # type: ignore[no-untyped-def]
+    """A gram's bits in its word of the filter, by the twelve bits of its hash that place it nowhere else."""
+    return (uint64(1) << (key >> uint64(58))) | (uint64(1) << ((key >> uint64(52)) & uint64(63)))
+
+
 @njit(types.int64(_WORDS, types.int64, types.uint64[::1], types.int16[::1], types.uint64[::1]), cache=True, nogil=True)
 def insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
     """Enter ``grams`` for ``source`` where no earlier source has them; how many are new."""
-    mask, bit_mask, new = uint64(len(keys) - 1), uint64(64 * len(bits) - 1), 0
+    mask, word_mask, new = uint64(len(keys) - 1), uint64(len(bits) - 1), 0
     for index in range(len(grams)):
         if index + _AHEAD < len(grams):
             _prefetch(keys, np.int64(grams[index + _AHEAD] & mask))
@@ -267,8 +273,7 @@ def insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
         if keys[slot] == 0:
             keys[slot], sources[slot] = key, source
             new += 1
-            bit = (key >> uint64(24)) & bit_mask
-            bits[bit >> uint64(6)] |= uint64(1) << (bit & uint64(63))
+            bits[(key >> uint64(30)) & word_mask] |= _two_bits(key)
     return new
 
 
@@ -283,15 +288,17 @@ def insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
 def count_overlap(offsets, data, table, keys, sources, bits, known, common, counts, hits, most):  # type: ignore[no-untyped-def]
     room = _longest(offsets) + 1
     letters, words, grams = np.empty(room + 8, np.uint8), np.empty(room, np.uint64), np.empty(room, np.uint64)
-    mask, bit_mask = uint64(len(keys) - 1), uint64(64 * len(bits) - 1)
+    mask, word_mask = uint64(len(keys) - 1), uint64(len(bits) - 1)
     tally = np.zeros(known, np.int64)
     for row in range(len(offsets) - 1):
         count = gram_hashes(data, offsets[row], offsets[row + 1], table, letters, words, grams)
         found, ignored = 0, 0
         for index in range(count):
             key = max(grams[index], uint64(1))
-            bit = (key >> uint64(24)) & bit_mask
-            if (bits[bit >> uint64(6)] >> (bit & uint64(63))) & uint64(1) == 0:
+            if index + _AHEAD < count:
+                _prefetch(bits, np.int64((grams[index + _AHEAD] >> uint64(30)) & word_mask))
+            both = _two_bits(key)
+            if bits[(key >> uint64(30)) & word_mask] & both != both:
                 continue
             slot = key & mask
             while keys[slot] != 0 and keys[slot] != key:
