@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 from peft import LoraConfig
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.base_models.weights import require_every_weight
-from ft_assets.packs.architectures import causal_class, require_packable, require_packable_modules
+from ft_assets.packs.architectures import require_packable_folder, require_packable_modules
 from ft_assets.packs.attention import ATTENTION, register
 from ft_assets.packs.guard import guard
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
@@ -27,8 +27,7 @@ def load_base(folder: Path, training: TrainingSettings, *, full: bool, max_lengt
     """
     register()
     disable_progress_bar()
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    require_packable(config, causal_class(config), max_length=max_length)
+    require_packable_folder(folder, max_length=max_length)
     half = training.precision == "bf16" and not full
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,

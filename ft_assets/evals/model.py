@@ -53,18 +53,26 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
 
     Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32:
     it is faster there than bfloat16 on most machines, and rounding does not blur paired differences.
-    The tokenizer comes from ``tokenizer_folder`` where the weights' folder has none. Raises BadBase where weights are
-    missing.
+    The tokenizer comes from ``tokenizer_folder`` where the weights' folder has none. The attention is the trainer's,
+    and rows in which documents could see each other are refused as there. Raises BadBase where weights are missing, or
+    for an architecture that is not trained here.
     """
     # Read by tqdm when it is imported: bars belong on a terminal, and a worker's log is a file.
     os.environ.setdefault("TQDM_DISABLE", "1")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from ft_assets.packs.architectures import require_packable_folder
+    from ft_assets.packs.attention import ATTENTION, register
+    from ft_assets.packs.guard import guard
+
+    register()
+    require_packable_folder(folder)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=torch.float32 if device == "cpu" else "auto",
+        attn_implementation=ATTENTION,
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=True,
@@ -72,6 +80,7 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
     )
     model, loading = loaded
     require_every_weight(loading, str(folder))
+    guard(model)
     if adapter is not None:
         from peft import PeftModel
 

@@ -9,6 +9,7 @@ a bias by distance in the row counts across documents. What this page does not k
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,7 +25,15 @@ _MIXING_MODULES = (torch.nn.Conv1d, torch.nn.RNNBase)
 _REMEDY = "Choose a base whose layers are plain attention, such as a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model."
 
 
-def causal_class(config: Any) -> type:
+def require_packable_folder(folder: Path, *, max_length: int | None = None) -> None:
+    """``require_packable`` for the model in ``folder``, before its weights are read."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    require_packable(config, causal_class(config), max_length=max_length)
+
+
+def causal_class(config: Any) -> Any:
     """The class that Transformers loads a causal language model of ``config`` as. Raises BadBase where it has none."""
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
@@ -32,7 +41,7 @@ def causal_class(config: Any) -> type:
         raise BadBase(
             f"{config.model_type} is no causal language model", where="config.json", remedy="Choose a causal base."
         )
-    known = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    known: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     return known[0] if isinstance(known, tuple) else known
 
 

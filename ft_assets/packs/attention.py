@@ -207,5 +207,5 @@ def _fused(
     window: int | None,
 ) -> torch.Tensor:
     """All documents at once: [1, heads, tokens, size] to [1, tokens, heads, size]."""
-    rows = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    return kernel.attend(*rows, offsets, longest, dropout=dropout, scale=scaling, window=window)[None]
+    q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    return kernel.attend(q, k, v, offsets, longest, dropout=dropout, scale=scaling, window=window)[None]

@@ -51,7 +51,7 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
     """
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-    kind = config.get("model_type")
+    kind = str(config.get("model_type"))
     if kind not in CONFIG_MAPPING or "auto_map" in config:
         raise BadBase(
             f"the architecture {kind!r} is not one that this version of Transformers has itself",

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -51,7 +51,7 @@ class Kernel:
     has_dropout: bool
 
 
-def flash_attn_kernel(function: Callable[..., torch.Tensor]) -> Kernel:
+def flash_attn_kernel(function: Callable[..., Any]) -> Kernel:
     """``flash_attn.flash_attn_varlen_func`` as a kernel. Its window counts tokens before and behind, not itself."""
 
     def attend(
@@ -65,7 +65,7 @@ def flash_attn_kernel(function: Callable[..., torch.Tensor]) -> Kernel:
         scale: float | None,
         window: int | None,
     ) -> torch.Tensor:
-        return function(
+        out: torch.Tensor = function(
             query,
             key,
             value,
@@ -78,11 +78,12 @@ def flash_attn_kernel(function: Callable[..., torch.Tensor]) -> Kernel:
             causal=True,
             window_size=(-1, -1) if window is None else (window - 1, 0),
         )
+        return out
 
     return Kernel(name="flash-attn", attend=attend, has_dropout=True)
 
 
-def torch_kernel(function: Callable[..., torch.Tensor]) -> Kernel:
+def torch_kernel(function: Callable[..., Any]) -> Kernel:
     """``torch.nn.attention.varlen.varlen_attn`` as a kernel; causal is its window (-1, 0), and it drops nothing."""
 
     def attend(
@@ -97,7 +98,7 @@ def torch_kernel(function: Callable[..., torch.Tensor]) -> Kernel:
         window: int | None,
     ) -> torch.Tensor:
         assert not dropout
-        return function(
+        out: torch.Tensor = function(
             query,
             key,
             value,
@@ -109,6 +110,7 @@ def torch_kernel(function: Callable[..., torch.Tensor]) -> Kernel:
             window_size=(-1 if window is None else window - 1, 0),
             enable_gqa=key.shape[1] != query.shape[1],
         )
+        return out
 
     return Kernel(name="torch varlen_attn", attend=attend, has_dropout=False)
 
