@@ -2,10 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
 from ft_assets.keys import RecipeKey, check_part
+from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
 from ft_assets.recipes.models import Settings
 from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
 from ft_resources.errors import BadRecipe
@@ -26,6 +28,9 @@ class Tier(Settings):
     max_examples: int | None = Field(
         default=1_000_000, ge=1, description="Rows that one dataset version may have; null for no limit."
     )
+    max_gpu_hours: float | None = Field(
+        default=None, gt=0.0, description="Most GPU-hours that one training may be expected to take; null for no limit."
+    )
 
 
 class Tenant(Settings):
@@ -43,11 +48,19 @@ class TenantsFile(Settings):
         default=20, ge=0, description="How many trainings the sensors may submit a day (UTC), all tenants together."
     )
     tiers: dict[str, Tier] = Field(default_factory=dict, description="Limits by tier name.")
+    gpu_prices: dict[str, Annotated[float, Field(ge=0.0)]] = Field(
+        default_factory=dict, description="Price of an hour of one GPU, by type, such as `H100: 3.5`."
+    )
+    currency: str = Field(default="USD", min_length=1, max_length=10, description="What the prices are in.")
 
     def tier_of(self, tenant: str) -> Tier:
         """The tier of a tenant; the default one's where the file does not name the tenant."""
         name = self.tenants[tenant].tier if tenant in self.tenants else DEFAULT_TIER
         return self.tiers[name] if name in self.tiers else Tier()
+
+    def price_of(self, hardware: Hardware) -> float | None:
+        """The price of an hour of one such GPU; None where none is set."""
+        return next((price for name, price in self.gpu_prices.items() if find_hardware(name) == hardware), None)
 
 
 def load_tenants(path: Path | None = None) -> TenantsFile:
@@ -70,4 +83,20 @@ def load_tenants(path: Path | None = None) -> TenantsFile:
         for subscription in tenant.subscriptions:
             check_part(subscription.dataset, "dataset name")
             RecipeKey.parse(subscription.recipe)
+    _check_prices(loaded.gpu_prices, path)
     return loaded
+
+
+def _check_prices(prices: dict[str, float], path: Path) -> None:
+    """Raise BadRecipe for a GPU type that nobody knows, and for one that is priced twice under two spellings."""
+    seen: dict[str, str] = {}
+    for name in prices:
+        where = f"{path}: gpu_prices.{name}"
+        hardware = find_hardware(name)
+        if hardware is None:
+            remedy = "Name a GPU type that ft_assets/packs/estimate/hardware.py lists."
+            raise BadRecipe(f"there is no GPU type {name!r}; {unknown_hardware(name)}", where=where, remedy=remedy)
+        if hardware.name in seen:
+            remedy = "Keep one of the two."
+            raise BadRecipe(f"{name!r} and {seen[hardware.name]!r} are one GPU type", where=where, remedy=remedy)
+        seen[hardware.name] = name

@@ -8,6 +8,8 @@ from ft_assets import identity
 from ft_assets.glue import common_metadata, pair_of, run_work
 from ft_assets.packs.checks import refuse_sick_pack
 from ft_assets.partitions import pair_partitions
+from ft_assets.submissions.admission import require_affordable
+from ft_assets.submissions.runs import max_gpu_hours_of
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
@@ -24,8 +26,11 @@ def checkpoint(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
     """The training run: final weights, step metrics, the data ledger and the recipe as resolved."""
+    pair = pair_of(context.partition_key)
     refuse_sick_pack(store.artifacts, context.partition_key)
-    request = identity.checkpoint_request(store.artifacts, *pair_of(context.partition_key))
+    for warning in require_affordable(store.artifacts, *pair, max_gpu_hours_of(context.run.tags, store.store)):
+        context.log.warning(warning)
+    request = identity.checkpoint_request(store.artifacts, *pair)
     artifact = run_work(context, store, launcher, request)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest), metadata={**common_metadata(artifact), **_metadata(artifact)}

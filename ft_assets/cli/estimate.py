@@ -1,29 +1,46 @@
 """``ft estimate``: what a training would take."""
 
 from dataclasses import asdict
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ft_assets.cli.environment import open_store
 
+if TYPE_CHECKING:
+    from ft_assets.packs.estimate.bounds import Bounds
+    from ft_assets.submissions.estimate import Estimate
+    from ft_resources.store import Store
+
 
 def estimate(
     dataset: Annotated[str, typer.Argument(help="Dataset key, such as acme.support.v1.")],
-    recipe: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")],
+    recipe: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1, or a recipe's YAML file.")],
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Tokens, steps and time of training RECIPE on DATASET; each number says what it stands on."""
-    from ft_assets.cli.output import print_json, print_table, seconds
+    """Tokens, steps, time, memory and price of training RECIPE on DATASET; each number says what it stands on."""
+    from ft_assets.cli.output import print_json, print_table
     from ft_assets.keys import DatasetKey, RecipeKey, check_pair
-    from ft_assets.submissions.estimate import estimate_training
+    from ft_assets.submissions.estimate import estimate_file, estimate_training
     from ft_resources.artifacts import Artifacts
 
-    check_pair(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
-    found = estimate_training(Artifacts(open_store()), dataset, recipe)
+    artifacts = Artifacts(open_store())
+    if recipe.endswith((".yaml", ".yml")):
+        found = estimate_file(artifacts, dataset, Path(recipe))
+    else:
+        check_pair(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
+        found = estimate_training(artifacts, dataset, recipe)
     if as_json:
         print_json(asdict(found))
-        return
+    else:
+        print_table(("", "estimate", "stands on"), rows_of(found), empty="")
+
+
+def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
+    """Name, value and ground of each number."""
+    from ft_assets.cli.output import seconds
+
     time = "unknown" if found.seconds is None else f"about {seconds(found.seconds)}"
     rows = [
         ("tokens per epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
@@ -31,5 +48,48 @@ def estimate(
         ("optimizer steps", f"{found.steps:,}", f"{found.steps_per_epoch:,} an epoch"),
         ("tokens in all", f"{found.tokens:,}", ""),
         ("time to train", time, found.seconds_from),
+        ("peak memory", _gib(found.memory), found.memory_from),
     ]
-    print_table(("", "estimate", "stands on"), rows, empty="")
+    if found.gpu_memory and found.fits:
+        rows.append(("fits the GPU", found.fits, f"{found.gpu_memory / 2**30:.1f} GiB"))
+    rows.append(("GPU-hours", _hours(found), found.gpu_hours_from))
+    price = "unknown" if found.price is None else f"{_between(found.price, '.2f')} {found.currency}"
+    if found.gpu_hours is None or found.gpu_hours.upper:
+        rows.append(("price", price, found.price_from))
+    return rows
+
+
+def note_estimate(store: "Store", dataset: str, recipe: str, max_gpu_hours: float | None) -> None:
+    """A line about what a pair's training is estimated to take, before anything of it is asked for."""
+    from ft_assets.cli.output import note, seconds
+    from ft_assets.submissions.estimate import estimate_training
+    from ft_resources.artifacts import Artifacts
+
+    found = estimate_training(Artifacts(store), dataset, recipe)
+    words = [f"{found.steps:,} steps", f"{found.tokens:,} tokens ({found.tokens_from})"]
+    if found.seconds is not None:
+        words.append(f"about {seconds(found.seconds)}")
+    if found.memory:
+        words.append(f"peak memory {_gib(found.memory)}")
+    if found.gpu_hours and found.gpu_hours.upper:
+        words.append(f"{_hours(found)} GPU-hours")
+    if found.price:
+        words.append(f"{_between(found.price, '.2f')} {found.currency}")
+    note(f"estimated: {', '.join(words)}; more: ft estimate {dataset} {recipe}")
+    if found.gpu_hours and max_gpu_hours is not None and found.gpu_hours.expected > max_gpu_hours:
+        note(f"that is above the maximum of {max_gpu_hours:g} GPU-hours; it is decided when the tokens are counted")
+
+
+def _hours(found: "Estimate") -> str:
+    if found.gpu_hours is None:
+        return "unknown"
+    return _between(found.gpu_hours, ".2f") if found.gpu_hours.upper else "0"
+
+
+def _gib(memory: "Bounds | None") -> str:
+    return "unknown" if memory is None else f"{_between(memory.times(2**-30), '.1f')} GiB"
+
+
+def _between(bounds: "Bounds", form: str) -> str:
+    """``3.2 (2.8 to 4.1)``."""
+    return f"{bounds.expected:{form}} ({bounds.lower:{form}} to {bounds.upper:{form}})"

@@ -22,9 +22,15 @@ Dataset = Annotated[
 Recipe = Annotated[str, typer.Argument(help="Recipe key, or a recipe's YAML file.")]
 Name = Annotated[str, typer.Option(help=f"For a file: {NAME_HELP}")]
 Policy = Annotated[Path | None, typer.Option(help=f"For a file: {POLICY_HELP}")]
+MaxGpuHours = Annotated[
+    float | None,
+    typer.Option(help="Refuse the training where it is expected to take more; see them with: ft estimate."),
+]
 
 
-def run(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None) -> None:
+def run(
+    dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None, max_gpu_hours: MaxGpuHours = None
+) -> None:
     """Fine-tune and watch.
 
     Exit code: 0 accepted, 3 rejected by a gate, 1 failed, 2 a mistake, 4 held for review, 130 cancelled.
@@ -36,7 +42,7 @@ def run(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None
     from ft_resources.errors import HeldForReview
 
     store = open_store()
-    submission = ask(store, dataset, recipe, name, policy, driver="caller")
+    submission = ask(store, dataset, recipe, name, policy, driver="caller", max_gpu_hours=max_gpu_hours)
     instance = open_instance()
     try:
         with LiveView(store, submission):
@@ -55,24 +61,41 @@ def run(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None
     raise typer.Exit(EXIT_CODES[outcome.status])
 
 
-def submit(dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None) -> None:
+def submit(
+    dataset: Dataset, recipe: Recipe, name: Name = "", policy: Policy = None, max_gpu_hours: MaxGpuHours = None
+) -> None:
     """Ask for an adapter and return at once; the submissions sensor of a running Dagster does the rest."""
     from ft_assets.cli.output import note
 
-    submission = ask(open_store(), dataset, recipe, name, policy, driver="sensor")
+    submission = ask(open_store(), dataset, recipe, name, policy, driver="sensor", max_gpu_hours=max_gpu_hours)
     print(submission.id)
     note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
     if submission.driver == "caller":
         note("an ft run is at it already; should that be gone, go on with: ft run instead of ft submit")
 
 
-def ask(store: "Store", dataset: str, recipe: str, name: str, policy: Path | None, *, driver: str) -> "Submission":
-    """The submission for a pair given by keys or files; the open one, if somebody asked before."""
+def ask(
+    store: "Store",
+    dataset: str,
+    recipe: str,
+    name: str,
+    policy: Path | None,
+    *,
+    driver: str,
+    max_gpu_hours: float | None = None,
+) -> "Submission":
+    """The submission for a pair given by keys or files; the open one, if somebody asked before.
+
+    Says what the training is estimated to take.
+    """
+    from ft_assets.cli.estimate import note_estimate
+    from ft_assets.cli.output import note
     from ft_assets.recipes.register import get_recipe, register_recipe
-    from ft_assets.submissions.record import resubmit_key
+    from ft_assets.submissions.record import check_maximum, check_wish, resubmit_key
     from ft_assets.submissions.record import submit as record
     from ft_resources.errors import UserError
 
+    check_maximum(max_gpu_hours)
     if (Path(dataset).suffix in (".jsonl", ".json") or dataset.startswith("hub:")) and not name:
         raise UserError("a file needs a name", where=dataset, remedy="Say what it is: --name tenant.name")
     dataset_key = add_version(dataset, name, policy)[0] if name else dataset
@@ -80,6 +103,8 @@ def ask(store: "Store", dataset: str, recipe: str, name: str, policy: Path | Non
         recipe_key = register_recipe(store, Path(recipe), actor=actor()).key
     else:
         recipe_key = get_recipe(store, recipe).recipe.key
+    check_wish(store, dataset_key, recipe_key)
+    note_estimate(store, dataset_key, recipe_key, max_gpu_hours)
     submission, _ = record(
         store,
         dataset=dataset_key,
@@ -88,5 +113,11 @@ def ask(store: "Store", dataset: str, recipe: str, name: str, policy: Path | Non
         origin="cli",
         driver="caller" if driver == "caller" else "sensor",
         idempotency_key=resubmit_key(store, dataset_key, recipe_key),
+        max_gpu_hours=max_gpu_hours,
     )
+    if submission.max_gpu_hours != max_gpu_hours:
+        held = (
+            "no maximum" if submission.max_gpu_hours is None else f"a maximum of {submission.max_gpu_hours:g} GPU-hours"
+        )
+        note(f"the pair was asked for before and is under way, with {held}")
     return submission

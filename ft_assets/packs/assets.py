@@ -7,6 +7,8 @@ from ft_assets.glue import common_metadata, pair_of, run_work
 from ft_assets.identity import CODE_VERSIONS
 from ft_assets.packs.report import SAMPLES_PAGE, length_picture
 from ft_assets.partitions import pair_partitions
+from ft_assets.submissions.estimate import estimate_training
+from ft_assets.submissions.estimate_metadata import estimate_metadata
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 
@@ -31,6 +33,7 @@ def token_pack(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
             **common_metadata(artifact),
+            **estimate_metadata(estimate_training(store.artifacts, dataset_key, recipe_key)),
             "examples": facts["examples"],
             "tokens": facts["tokens"],
             "learned_tokens": facts["learned_tokens"],

@@ -1,25 +1,39 @@
 """What a training would take, from what is in the store: exact where the pack is there, rough and labelled else."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from ft_assets import identity
 from ft_assets.checkpoints.sampler import Order
-from ft_assets.keys import DatasetKey
+from ft_assets.keys import DatasetKey, check_pair
+from ft_assets.packs.estimate.bounds import Bounds
+from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
+from ft_assets.packs.estimate.memory import Memory, Setup
+from ft_assets.packs.estimate.predict import Fits, predict
+from ft_assets.packs.estimate.time import Work
+from ft_assets.recipes.load import load_recipe
+from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.register import get_recipe
-from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import HeldForReview, MissingInput
-
-# English text in common tokenizers; without the pack nothing better is known.
-BYTES_PER_TOKEN = 4
-_RUNS = 3
+from ft_assets.submissions.known_base import KnownBase, base_of_file, base_of_recipe
+from ft_assets.submissions.past_rates import past_rates
+from ft_assets.submissions.token_sizes import Sizes, token_sizes
+from ft_assets.tenants import TenantsFile, load_tenants
+from ft_resources.artifacts import Artifacts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Sizes of one training. ``tokens_from`` and ``seconds_from`` say in words what the numbers stand on.
+    """Sizes of one training; each ``…_from`` says in words what its numbers stand on.
 
-    ``seconds`` is None where no training on this base has run yet.
+    Args:
+        tokens: over the whole run; windows and tokens_per_epoch are of one epoch.
+        seconds: of training alone; None where nothing is known of the speed.
+        memory: bytes at the peak, of one GPU or of the process on a CPU; ``memory_parts`` are bytes as expected.
+        gpu_memory: bytes that the recipe's GPU has; None on a CPU and for an unknown type.
+        fits: whether the peak fits it.
+        gpu_hours: from the worker's start to its end, times the GPUs; 0 on a CPU, None where unknown.
+        price: in ``currency``; None where GPU-hours or the type's price are unknown.
     """
 
     tokens_per_epoch: int
@@ -30,80 +44,147 @@ class Estimate:
     tokens_from: str
     seconds: float | None
     seconds_from: str
+    memory: Bounds | None
+    memory_parts: dict[str, int]
+    memory_from: str
+    gpu_memory: int | None
+    fits: Fits | None
+    gpu_hours: Bounds | None
+    gpu_hours_from: str
+    price: Bounds | None
+    currency: str
+    price_from: str
 
 
 def estimate_training(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Estimate:
     """The estimate for a pair. Raises UserError for keys that were never added, and for a senseless pair."""
     recipe = get_recipe(artifacts.store, recipe_key).recipe.resolved()[0]
+    return _estimate(artifacts, dataset_key, recipe, base_of_recipe(artifacts, recipe_key), recipe_key)
+
+
+def estimate_file(artifacts: Artifacts, dataset_key: str, path: Path) -> Estimate:
+    """The same for a recipe file that is not registered. Raises BadRecipe and BadBase for what is wrong with it."""
+    recipe = load_recipe(path).resolved()[0]
+    check_pair(DatasetKey.parse(dataset_key), recipe.recipe_key)
+    return _estimate(artifacts, dataset_key, recipe, base_of_file(recipe, path), "")
+
+
+def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase, recipe_key: str) -> Estimate:
+    sizes = token_sizes(artifacts, dataset_key, recipe, base, recipe_key)
+    order = _order(recipe, sizes)
+    tokens = round(sizes.tokens * order.steps / order.steps_per_epoch)
+    hardware = find_hardware(recipe.hardware.gpu_type) if recipe.hardware.gpus and recipe.hardware.gpu_type else None
+    rates, rates_from = past_rates(artifacts, dataset_key, recipe, base.digest)
+    setup = training_setup(recipe, sizes)
+    every = recipe.training.validate_every_steps
+    found = predict(
+        base.architecture,
+        setup,
+        Work(
+            tokens=tokens,
+            steps=order.steps,
+            learned=sizes.learned.expected,
+            document_length=sizes.document_length,
+            validation_tokens=sizes.validation_tokens * (1 + (order.steps // every if every else 0)),
+        ),
+        hardware,
+        rates=rates,
+        weight_bytes=base.weight_bytes,
+    )
+    if rates:
+        seconds_from = f"{rates_from}, at {median(rates):,.0f} tokens/s"
+    elif found.seconds:
+        seconds_from = (
+            f"arithmetic at the usual share of the peak of {setup.gpus} x {hardware.name if hardware else ''}"
+        )
+    else:
+        seconds_from = rates_from
+    price, currency, price_from = _price(found.gpu_hours, hardware, recipe, load_tenants())
+    return Estimate(
+        tokens_per_epoch=sizes.tokens,
+        windows=sizes.windows,
+        steps_per_epoch=order.steps_per_epoch,
+        steps=order.steps,
+        tokens=tokens,
+        tokens_from=sizes.source,
+        seconds=found.seconds.expected if found.seconds else None,
+        seconds_from=seconds_from,
+        memory=found.memory.total if found.memory else None,
+        memory_parts=_parts(found.memory),
+        memory_from=base.source,
+        gpu_memory=hardware.memory_bytes if hardware else None,
+        fits=found.fits,
+        gpu_hours=found.gpu_hours,
+        gpu_hours_from=_gpu_hours_from(recipe, found.gpu_hours),
+        price=price,
+        currency=currency,
+        price_from=price_from,
+    )
+
+
+def training_setup(recipe: Recipe, sizes: Sizes) -> Setup:
+    """How the trainer would hold a resolved recipe's model in memory."""
+    training, lora = recipe.training, recipe.lora
+    assert training.precision != "auto"
+    # A preference example is two documents, each as long as a window.
+    documents = 2 if identity.LEARNS_FROM[recipe.method] == "preference" else 1
+    most = documents * training.micro_batch_size * recipe.packing.max_length
+    targets = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
+    return Setup(
+        variant=recipe.variant,
+        precision=training.precision,
+        optimizer=training.optimizer,
+        tokens=min(most, sizes.tokens) if sizes.counted else most,
+        learned=sizes.learned,
+        rank=lora.rank if recipe.variant != "full" else 0,
+        targets=targets,
+        dropout=lora.dropout > 0,
+        accumulates=training.global_batch_size > training.micro_batch_size * max(1, recipe.hardware.gpus),
+        gpus=recipe.hardware.gpus,
+    )
+
+
+def _order(recipe: Recipe, sizes: Sizes) -> Order:
     training = recipe.training
-    tokens, windows, tokens_from = _sizes(artifacts, dataset_key, recipe_key, recipe.packing.max_length)
-    order = Order(
-        windows=windows,
+    return Order(
+        windows=sizes.windows,
         global_batch=training.global_batch_size,
         epochs=training.epochs,
         seed=training.seed,
         max_steps=training.max_steps,
     )
-    total = round(tokens * order.steps / order.steps_per_epoch)
-    rate, seconds_from = _rate(artifacts, dataset_key, recipe_key)
-    return Estimate(
-        tokens_per_epoch=tokens,
-        windows=windows,
-        steps_per_epoch=order.steps_per_epoch,
-        steps=order.steps,
-        tokens=total,
-        tokens_from=tokens_from,
-        seconds=total / rate if rate else None,
-        seconds_from=seconds_from,
-    )
 
 
-def _sizes(artifacts: Artifacts, dataset_key: str, recipe_key: str, max_length: int) -> tuple[int, int, str]:
-    """Tokens and windows of one epoch, and where they are from."""
-    raw = identity.raw_dataset(artifacts, dataset_key)
-    try:
-        facts = identity.token_pack(artifacts, dataset_key, recipe_key).facts
-        return facts["tokens"], facts["windows"], "counted in the token pack"
-    except (MissingInput, HeldForReview):
-        pass
-    tokens = raw.facts["bytes"] / BYTES_PER_TOKEN
-    try:
-        rows = identity.dataset(artifacts, dataset_key).facts["rows"]
-        share, source = rows["train"] / sum(rows.values()), "the upload's bytes and the share of rows to train on"
-    except (MissingInput, HeldForReview):
-        split = raw.manifest.identity["params"]["policy"]["split"]
-        share, source = 1 - split["validation"] - split["holdout"], "the upload's bytes and the policy's split"
-    tokens = max(1, round(tokens * share))
-    return tokens, -(-tokens // max_length), f"a guess from {source}, at {BYTES_PER_TOKEN} bytes a token"
+def _parts(memory: Memory | None) -> dict[str, int]:
+    if memory is None:
+        return {}
+    names = ("weights", "gradients", "optimizer", "activations", "overhead")
+    return {name: round(getattr(memory, name)) for name in names}
 
 
-def _rate(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> tuple[float | None, str]:
-    """Tokens per second of the tenant's last trainings on the same base and variant, and what that stands on."""
-    try:
-        base = identity.base_model(artifacts, recipe_key)
-    except MissingInput:
-        return None, "the base model is not prepared yet"
-    variant = get_recipe(artifacts.store, recipe_key).recipe.variant
-    tenant = DatasetKey.parse(dataset_key).tenant
-    past = [
-        run for run in _trainings(artifacts, tenant) if _same(run, base.digest, variant) and run.facts["tokens_per_s"]
-    ]
-    if not past:
-        return None, f"{tenant} has not trained on this base yet"
-    past.sort(key=lambda run: run.manifest.created_at)
-    rates = [float(run.facts["tokens_per_s"]) for run in past[-_RUNS:]]
-    words = "the last training" if len(rates) == 1 else f"the median of the last {len(rates)} trainings"
-    return median(rates), f"{words} on this base, at {median(rates):,.0f} tokens/s, whatever machine that was"
+def _gpu_hours_from(recipe: Recipe, gpu_hours: Bounds | None) -> str:
+    hardware = recipe.hardware
+    if hardware.gpus == 0:
+        return "a training on the CPU takes none"
+    if gpu_hours:
+        return f"time to train and to start, on {hardware.gpus} GPU" + ("s" if hardware.gpus > 1 else "")
+    if hardware.gpu_type is None:
+        return "hardware.gpu_type names no GPU type, and without one neither speed nor memory is known"
+    if find_hardware(hardware.gpu_type) is None:
+        return f"the GPU type {hardware.gpu_type!r} is unknown; {unknown_hardware(hardware.gpu_type)}"
+    return "too little is known of the base"
 
 
-def _same(run: Artifact, base_digest: str, variant: str) -> bool:
-    return run.manifest.inputs["base"].digest == base_digest and run.manifest.identity["params"]["variant"] == variant
-
-
-def _trainings(artifacts: Artifacts, tenant: str) -> list[Artifact]:
-    found = []
-    for fingerprint in artifacts.store.folders(f"{tenant}/checkpoint"):
-        artifact = artifacts.find(Address(tenant=tenant, asset="checkpoint", fingerprint=fingerprint))
-        if artifact is not None:
-            found.append(artifact)
-    return found
+def _price(
+    gpu_hours: Bounds | None, hardware: Hardware | None, recipe: Recipe, tenants: TenantsFile
+) -> tuple[Bounds | None, str, str]:
+    """The price with its currency, and what it stands on."""
+    if recipe.hardware.gpus == 0 or gpu_hours is None:
+        return None, tenants.currency, "GPU-hours, of which there are none" if gpu_hours else "unknown GPU-hours"
+    if hardware is None:
+        return None, tenants.currency, "the GPU type is unknown"
+    each = tenants.price_of(hardware)
+    if each is None:
+        hint = f"set one in tenants.yaml: gpu_prices: {{{hardware.name}: …}}"
+        return None, tenants.currency, f"no price is set for {hardware.name}; {hint}"
+    return gpu_hours.times(each), tenants.currency, f"{each:,.2f} {tenants.currency} an hour of one {hardware.name}"

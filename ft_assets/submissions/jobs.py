@@ -10,8 +10,11 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
+from ft_assets.submissions.estimate import estimate_training
+from ft_assets.submissions.estimate_metadata import estimate_metadata
 from ft_assets.submissions.plan import Stage
-from ft_assets.submissions.record import resubmit_key, submit
+from ft_assets.submissions.record import check_wish, resubmit_key, submit
+from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 
 prepare_dataset = dg.define_asset_job(
@@ -40,11 +43,16 @@ class FineTuneConfig(dg.Config):
     dataset: str = Field(description="Dataset key, such as acme.support.v1.")
     recipe: str = Field(description="Recipe key, such as docs-qa.v1.")
     idempotency_key: str = Field(default="", description="Asking again with the same key changes nothing.")
+    max_gpu_hours: float | None = Field(
+        default=None, description="Refuse the training where it is expected to take more GPU-hours; null for no limit."
+    )
 
 
 @dg.op
 def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, store: StoreResource) -> dg.Output[str]:
     """Write the submission; the submissions sensor launches what it needs, as its inputs become ready."""
+    check_wish(store.store, config.dataset, config.recipe)
+    found = estimate_training(Artifacts(store.store), config.dataset, config.recipe)
     key = config.idempotency_key or resubmit_key(store.store, config.dataset, config.recipe)
     submission, created = submit(
         store.store,
@@ -53,9 +61,12 @@ def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, st
         actor=context.run.tags.get("user", getpass.getuser()),
         origin="ui",
         idempotency_key=key,
+        max_gpu_hours=config.max_gpu_hours,
     )
     context.log.info(f"submission {submission.id} {'recorded' if created else 'was there already'}")
-    return dg.Output(submission.id, metadata={"submission": submission.id, "created": created})
+    return dg.Output(
+        submission.id, metadata={"submission": submission.id, "created": created, **estimate_metadata(found)}
+    )
 
 
 @dg.job(executor_def=dg.in_process_executor, description="Ask for an adapter: one action, the whole chain.")

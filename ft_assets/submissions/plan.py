@@ -30,7 +30,7 @@ class Present:
     """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection.
 
     ``held`` says why a person must look at the dataset first; nothing is launched until somebody approves it.
-    ``problem`` says what of it cannot be read; nothing can be launched then.
+    ``problem`` says what of it cannot be read, or may not be launched; nothing can be launched then.
     """
 
     done: frozenset[Stage]
@@ -91,7 +91,8 @@ def plan(wanted: Iterable[Wanted]) -> list[Launch | Finish]:
 
 def _steps(item: Wanted) -> list[Launch | Finish]:
     submission, present = item.submission, item.present
-    if present.problem:
+    # A run that is under way will meet the problem itself; its end is waited for.
+    if present.problem and item.runs.get(Stage.TRAIN_PAIR) is not RunState.ACTIVE:
         return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=present.problem)]
     if present.adapter:
         return [Finish(submission=submission, status=SubmissionStatus.ACCEPTED, adapter=present.adapter)]

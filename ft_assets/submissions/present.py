@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from ft_assets import identity
 from ft_assets.adapters.export import rejection_reason
+from ft_assets.submissions.admission import refusal
 from ft_assets.submissions.plan import Present, Stage
 from ft_assets.submissions.record import Submission
 from ft_resources.artifacts import Artifacts
@@ -11,7 +12,10 @@ from ft_resources.errors import HeldForReview, MissingInput
 
 
 def present(artifacts: Artifacts, submission: Submission) -> Present:
-    """Which stages are done, why the dataset is held, the adapter's address, or the reason of a rejection."""
+    """Which stages are done, why the dataset is held, the adapter's address, or the reason of a rejection.
+
+    A training that may not be launched, by its estimate, is a problem that ends the submission.
+    """
     dataset, recipe = submission.dataset, submission.recipe
     done, held = set(), ""
     try:
@@ -33,7 +37,8 @@ def present(artifacts: Artifacts, submission: Submission) -> Present:
     try:
         request = identity.adapter_request(artifacts, dataset, recipe)
     except MissingInput:
-        return Present(done=frozenset(done))
+        problem = refusal(artifacts, dataset, recipe, submission.max_gpu_hours)
+        return Present(done=frozenset(done), problem=problem)
     adapter = artifacts.find(request.address)
     if adapter is not None:
         return Present(done=frozenset({*done, Stage.TRAIN_PAIR}), adapter=str(adapter.address))

@@ -42,6 +42,9 @@ class Submission(_Record):
         description="Who launches its runs: the sensor, the process that asked, or the run it was recorded by."
     )
     run_id: str = Field(default="", description="The Dagster run that recorded it, where driver is `run`.")
+    max_gpu_hours: float | None = Field(
+        default=None, gt=0.0, description="Most GPU-hours its training may be expected to take; null for no limit."
+    )
     created_at: str = Field(description="UTC, ISO 8601.")
 
     @property
@@ -82,12 +85,14 @@ def submit(
     driver: Literal["sensor", "caller", "run"] = "sensor",
     idempotency_key: str = "",
     run_id: str = "",
+    max_gpu_hours: float | None = None,
 ) -> tuple[Submission, bool]:
-    """Record a submission; the second value is False where an equal one was there already.
+    """Record a submission; the second value is False where an equal one was there already, with its own maximum.
 
-    Raises UserError for keys that were never added and for pairs that make no sense; nothing is written then.
+    Raises UserError for keys that were never added, for pairs and maxima that make no sense; nothing is written then.
     """
     check_wish(store, dataset, recipe)
+    check_maximum(max_gpu_hours)
     submission = Submission(
         id=submission_id(dataset, recipe, idempotency_key),
         dataset=dataset,
@@ -97,6 +102,7 @@ def submit(
         idempotency_key=idempotency_key,
         driver=driver,
         run_id=run_id,
+        max_gpu_hours=max_gpu_hours,
         created_at=_now(),
     )
     existing = find_submission(store, submission.tenant, submission.id)
@@ -116,6 +122,16 @@ def check_wish(store: Store, dataset: str, recipe: str) -> None:
             raise UserError(
                 f"there is no {kind} {key!r}", where="submission", remedy=f"Add it first: ft {kind} add FILE"
             )
+
+
+def check_maximum(max_gpu_hours: float | None) -> None:
+    """Raise UserError for a maximum that lets nothing through, or everything."""
+    if max_gpu_hours is not None and not 0 < max_gpu_hours < float("inf"):
+        raise UserError(
+            f"{max_gpu_hours} GPU-hours are no maximum",
+            where="max_gpu_hours",
+            remedy="Give a number above 0, or none for no limit.",
+        )
 
 
 def submission_id(dataset: str, recipe: str, idempotency_key: str) -> str:

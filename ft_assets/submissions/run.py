@@ -9,9 +9,10 @@ import dagster as dg
 
 from ft_assets import identity, tags
 from ft_assets.cli.environment import prepare_environment
+from ft_assets.submissions.estimate import Estimate, estimate_training
 from ft_assets.submissions.plan import Finish, Launch, RunState, Stage, Wanted, plan
 from ft_assets.submissions.present import present
-from ft_assets.submissions.record import Submission, SubmissionOutcome, find_outcome, finish, submit
+from ft_assets.submissions.record import Submission, SubmissionOutcome, check_wish, find_outcome, finish, submit
 from ft_assets.submissions.record import resubmit_key as next_key
 from ft_assets.submissions.runs import as_dagster_shows
 from ft_resources.artifacts import Artifacts
@@ -21,10 +22,14 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuned:
-    """How a fine-tune ended: ``outcome.adapter`` is the adapter's address where it was accepted."""
+    """How a fine-tune ended: ``outcome.adapter`` is the adapter's address where it was accepted.
+
+    ``estimate`` is what the training was expected to take before anything of it ran.
+    """
 
     submission: Submission
     outcome: SubmissionOutcome
+    estimate: Estimate
 
 
 def fine_tune(
@@ -36,6 +41,7 @@ def fine_tune(
     store_url: str | None = None,
     instance: dg.DagsterInstance | None = None,
     actor: str | None = None,
+    max_gpu_hours: float | None = None,
     on_launch: Callable[[Launch], None] | None = None,
 ) -> FineTuned:
     """Turn a dataset file and a recipe into a gated adapter, and wait for it.
@@ -48,11 +54,12 @@ def fine_tune(
         store_url: where everything is kept; ``FT_STORE`` or ``.ft/store`` where not given.
         instance: the Dagster instance that records the runs; where not given, the one that ``ft`` uses here.
         actor: who asks; the operating system's user where not given.
+        max_gpu_hours: the training is refused where it is expected to take more; None for no limit.
         on_launch: told of every job before it runs.
 
     Returns:
-        The submission and its outcome: accepted with the adapter's address, rejected with the gates' reasons,
-        failed or cancelled.
+        The submission, its outcome (accepted with the adapter's address, rejected with the gates' reasons, failed or
+        cancelled) and the estimate.
 
     Raises:
         UserError: for anything wrong with the dataset, the policy, the recipe or the pair, before any work.
@@ -66,6 +73,8 @@ def fine_tune(
     actor = actor or getuser()
     dataset_key = _dataset_key(store, dataset, name, policy, actor)
     recipe_key = _recipe_key(store, recipe, actor)
+    check_wish(store, dataset_key, recipe_key)
+    estimate = estimate_training(Artifacts(store), dataset_key, recipe_key)
     submission, _ = submit(
         store,
         dataset=dataset_key,
@@ -74,8 +83,10 @@ def fine_tune(
         origin="python",
         driver="caller",
         idempotency_key=next_key(store, dataset_key, recipe_key),
+        max_gpu_hours=max_gpu_hours,
     )
-    return FineTuned(submission=submission, outcome=drive(store, instance, submission, on_launch=on_launch))
+    outcome = drive(store, instance, submission, on_launch=on_launch)
+    return FineTuned(submission=submission, outcome=outcome, estimate=estimate)
 
 
 def drive(

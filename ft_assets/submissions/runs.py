@@ -1,13 +1,14 @@
 """The Dagster runs of a submission, as the plan wants to know them."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
 from ft_assets import tags
 from ft_assets.submissions.plan import Present, RunState, Stage
-from ft_assets.submissions.record import Submission
+from ft_assets.submissions.record import Submission, find_submission
+from ft_resources.store import Store
 
 _STATES = {
     dg.DagsterRunStatus.SUCCESS: RunState.SUCCEEDED,
@@ -45,6 +46,14 @@ def as_dagster_shows(instance: dg.DagsterInstance, submission: Submission, prese
     }
     unseen = {stage for stage, (asset, key) in prepared.items() if not _materialized(instance, asset, key)}
     return dataclasses.replace(present, done=present.done - unseen)
+
+
+def max_gpu_hours_of(run_tags: Mapping[str, str], store: Store) -> float | None:
+    """The maximum of the submission that a run works for; None where there is none."""
+    if tags.SUBMISSION not in run_tags or tags.TENANT not in run_tags:
+        return None
+    submission = find_submission(store, run_tags[tags.TENANT], run_tags[tags.SUBMISSION])
+    return submission.max_gpu_hours if submission else None
 
 
 def _materialized(instance: dg.DagsterInstance, asset: str, partition: str) -> bool:

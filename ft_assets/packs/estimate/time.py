@@ -1,8 +1,9 @@
 """How long a training takes: its arithmetic at the share of the peak that trainings reach, or by measured rates.
 
 Arithmetic is counted as for model-FLOP utilisation (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix
-B): a multiplication and an addition are two operations, and the embedding is a look-up. Causal attention does half of the full square. A frozen matrix needs no gradient of its own: 4 operations for
-each parameter and token, where a trained one needs 6.
+B): a multiplication and an addition are two operations, and the embedding is a look-up. Causal attention does half of
+the full square. A frozen matrix needs no gradient of its own: 4 operations for each parameter and token, where a
+trained one needs 6.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,13 @@
 """How many bytes of tensors a training step really holds at once, counted tensor by tensor and not by the process."""
 
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
+
+from ft_assets.packs.batches import MicroBatch
 
 
 class Meter(TorchDispatchMode):
@@ -42,21 +42,13 @@ class Meter(TorchDispatchMode):
         return out
 
 
-@contextmanager
-def saved_bytes(model: torch.nn.Module) -> Iterator[dict[str, int]]:
-    """Bytes that autograd keeps for the backward pass, the model's own weights apart: ``found["bytes"]``."""
-    own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-    kept: dict[int, int] = {}
-    hold: list[Any] = []
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in own:
-            kept[storage._cdata] = storage.nbytes()
-            hold.append(storage)
-        return tensor
-
-    found = {"bytes": 0}
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        yield found
-    found["bytes"] = sum(kept.values())
+def packed_row(*, tokens: int, documents: int, learned: float, vocabulary: int) -> MicroBatch:
+    """A forward pass over equal documents, of which the last tokens are learned."""
+    length, count = tokens // documents, int(tokens * learned)
+    return MicroBatch(
+        input_ids=torch.randint(0, vocabulary, (1, tokens)),
+        position_ids=torch.arange(length).repeat(documents)[None],
+        boundaries=torch.arange(0, tokens + 1, length, dtype=torch.int32),
+        sources=torch.arange(tokens - count - 1, tokens - 1),
+        targets=torch.randint(0, vocabulary, (count,)),
+    )

@@ -1,0 +1,107 @@
+"""Whether a training may be launched: held against the maximum of GPU-hours, and against its GPU's memory.
+
+This happens when the token pack is there and before any worker of the training starts, so tokens are exact.
+"""
+
+from ft_assets import identity
+from ft_assets.keys import DatasetKey
+from ft_assets.packs.estimate.hardware import CATALOGUE, GIB
+from ft_assets.packs.estimate.predict import Fits
+from ft_assets.recipes.register import get_recipe
+from ft_assets.submissions.estimate import Estimate, estimate_training
+from ft_assets.tenants import load_tenants
+from ft_resources.artifacts import Artifacts
+from ft_resources.attempts import attempts_at
+from ft_resources.errors import MissingInput, UserError
+
+
+class OverLimit(UserError):
+    """A training that is expected to take more than it may; nothing of it was launched."""
+
+
+def require_affordable(
+    artifacts: Artifacts, dataset_key: str, recipe_key: str, max_gpu_hours: float | None
+) -> list[str]:
+    """Sentences of warning about a training that may be launched.
+
+    ``max_gpu_hours`` is the submission's; the recipe's and the tenant's tier's count too, and the smallest holds.
+    What is there or under way already is not looked at again. Raises OverLimit, and MissingInput before the pack is
+    there.
+    """
+    request = identity.checkpoint_request(artifacts, dataset_key, recipe_key)
+    attempts = attempts_at(artifacts.store, request.address)
+    launched = bool(attempts) and attempts[-1].ending() is None
+    if launched or artifacts.find(request.address):
+        return []
+    hardware = get_recipe(artifacts.store, recipe_key).recipe.hardware
+    if hardware.gpus == 0:
+        return []
+    maximum, whose = limit_of(artifacts, dataset_key, recipe_key, max_gpu_hours)
+    found = estimate_training(artifacts, dataset_key, recipe_key)
+    where = f"pair {dataset_key}|{recipe_key}"
+    if maximum is not None:
+        _require_hours(found, maximum, whose, where)
+    return _require_memory(found, hardware.gpu_type or "", where)
+
+
+def refusal(artifacts: Artifacts, dataset_key: str, recipe_key: str, max_gpu_hours: float | None) -> str:
+    """Why the training may not be launched, "" where it may or where it is too early to say."""
+    try:
+        require_affordable(artifacts, dataset_key, recipe_key, max_gpu_hours)
+    except OverLimit as error:
+        return str(error)
+    except MissingInput:
+        return ""
+    return ""
+
+
+def limit_of(
+    artifacts: Artifacts, dataset_key: str, recipe_key: str, max_gpu_hours: float | None
+) -> tuple[float | None, str]:
+    """The smallest maximum of GPU-hours that holds for a pair, and whose it is; None where there is none."""
+    recipe = get_recipe(artifacts.store, recipe_key).recipe
+    tier = load_tenants().tier_of(DatasetKey.parse(dataset_key).tenant)
+    limits = [
+        (max_gpu_hours, "the submission's"),
+        (recipe.hardware.max_gpu_hours, "the recipe's"),
+        (tier.max_gpu_hours, "the tenant's tier's"),
+    ]
+    known = [(limit, whose) for limit, whose in limits if limit is not None]
+    return min(known) if known else (None, "")
+
+
+def _require_hours(found: Estimate, maximum: float, whose: str, where: str) -> None:
+    if found.gpu_hours is None:
+        raise OverLimit(
+            f"{whose} maximum is {maximum:g} GPU-hours, and nothing can be said of what this training takes: "
+            f"{found.gpu_hours_from}",
+            where=where,
+            remedy=f"Name one of {', '.join(CATALOGUE)} as hardware.gpu_type in a new recipe version, or ask without a "
+            "maximum.",
+        )
+    if found.gpu_hours.expected > maximum:
+        hours = found.gpu_hours
+        raise OverLimit(
+            f"this training is expected to take {hours.expected:.2f} GPU-hours (between {hours.lower:.2f} and "
+            f"{hours.upper:.2f}), and {whose} maximum is {maximum:g}",
+            where=where,
+            remedy="Raise the maximum, or train less: fewer training.epochs, training.max_steps, a shorter dataset, "
+            "lora instead of full.",
+        )
+
+
+def _require_memory(found: Estimate, gpu_type: str, where: str) -> list[str]:
+    if found.memory is None or found.gpu_memory is None:
+        return []
+    peak, room = found.memory, found.gpu_memory
+    needs = f"between {peak.lower / GIB:.1f} and {peak.upper / GIB:.1f} GiB, {peak.expected / GIB:.1f} as expected"
+    remedy = "Lower training.micro_batch_size or packing.max_length, train lora instead of full, or name a larger GPU"
+    if found.fits is Fits.NO:
+        raise OverLimit(
+            f"this training does not fit a {gpu_type}: it needs {needs}, and there are {room / GIB:.1f} GiB",
+            where=where,
+            remedy=f"{remedy}, in a new recipe version.",
+        )
+    if found.fits is Fits.PROBABLY_NOT:
+        return [f"this training may not fit a {gpu_type} with {room / GIB:.1f} GiB: it needs {needs}. {remedy}."]
+    return []

@@ -1,0 +1,46 @@
+"""An estimate as Dagster shows it."""
+
+from typing import Any
+
+import dagster as dg
+
+from ft_assets.packs.estimate.bounds import Bounds
+from ft_assets.packs.estimate.hardware import GIB
+from ft_assets.submissions.estimate import Estimate
+
+
+def estimate_metadata(found: Estimate) -> dict[str, Any]:
+    """The numbers of an estimate under names that begin with ``estimated_``, and a table of what each stands on."""
+    steps = f"{found.steps_per_epoch:,} an epoch"
+    rows = [
+        ("tokens of an epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
+        ("optimizer steps", f"{found.steps:,}", steps),
+        ("seconds to train", "unknown" if found.seconds is None else f"{found.seconds:,.0f}", found.seconds_from),
+        ("peak memory, GiB", _between(found.memory, GIB), found.memory_from),
+        ("GPU-hours", _between(found.gpu_hours), found.gpu_hours_from),
+        (f"price, {found.currency}", _between(found.price), found.price_from),
+    ]
+    if found.fits:
+        rows.insert(4, ("fits the GPU", str(found.fits), f"{(found.gpu_memory or 0) / GIB:.1f} GiB"))
+    table = "\n".join(
+        ["| | estimate | stands on |", "|---|---:|---|"]
+        + [f"| {name} | {value} | {_cell(ground)} |" for name, value, ground in rows]
+    )
+    metadata: dict[str, Any] = {"estimate": dg.MetadataValue.md(table), "estimated_steps": found.steps}
+    if found.memory:
+        metadata["estimated_peak_gib"] = round(found.memory.expected / GIB, 3)
+    if found.gpu_hours:
+        metadata["estimated_gpu_hours"] = round(found.gpu_hours.expected, 4)
+    if found.price:
+        metadata["estimated_price"] = round(found.price.expected, 2)
+    return metadata
+
+
+def _between(bounds: Bounds | None, unit: float = 1.0) -> str:
+    if bounds is None:
+        return "unknown"
+    return f"{bounds.expected / unit:,.2f} ({bounds.lower / unit:,.2f} to {bounds.upper / unit:,.2f})"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

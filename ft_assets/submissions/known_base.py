@@ -1,0 +1,119 @@
+"""What is known of a recipe's base before anything is trained: from the mirror, the upload, the file or the lock."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ft_assets import identity
+from ft_assets.base_models.contents import weight_files
+from ft_assets.base_models.weights import count_parameters
+from ft_assets.packs.estimate.model_size import Architecture, read_architecture
+from ft_assets.recipes.base_ref import FolderPath
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.register import get_recipe
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.errors import MissingInput
+
+# What a hub keeps weights in, unless it says otherwise.
+_USUAL_BYTES_EACH = 2.0
+_BYTES_EACH = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownBase:
+    """A base as far as it is known.
+
+    Args:
+        architecture: None where neither config.json nor the size of the weights is there.
+        weight_bytes: size of the stored weights, 0 where unknown.
+        digest: of the mirrored base, "" before it is mirrored.
+        source: what the architecture was read from, in words.
+        file: the bytes of one of its files, None where it is not at hand.
+    """
+
+    architecture: Architecture | None
+    weight_bytes: int
+    digest: str
+    source: str
+    file: Callable[[str], bytes | None]
+
+
+def base_of_recipe(artifacts: Artifacts, recipe_key: str) -> KnownBase:
+    """The base of a registered recipe. Raises UserError for a key that was never registered."""
+    lock = get_recipe(artifacts.store, recipe_key).lock
+    weights = sum(entry.size for name, entry in lock.files.items() if name.endswith(".safetensors"))
+    try:
+        base: Artifact | None = identity.base_model(artifacts, recipe_key)
+    except MissingInput:
+        base = artifacts.find(Address.parse(lock.upload)) if lock.upload else None
+        digest = ""
+    else:
+        assert base is not None
+        digest = base.digest
+
+    def file(name: str) -> bytes | None:
+        return base.read(name) if base is not None and name in base.manifest.files else None
+
+    parameters = base.facts.get("parameters") if base is not None else None
+    return _known(file, parameters, weights, digest=digest, where=lock.source)
+
+
+def base_of_file(recipe: Recipe, path: Path) -> KnownBase:
+    """The base of a recipe file that is not registered, at ``path``: only a folder on this machine can be looked into.
+
+    Raises BadBase for a folder whose weights are not whole.
+    """
+    reference = recipe.base_reference
+    folder = path.parent / reference.path.expanduser() if isinstance(reference, FolderPath) else None
+    if folder is None or not (folder / "config.json").is_file():
+        return KnownBase(architecture=None, weight_bytes=0, digest="", source="nothing", file=lambda _: None)
+    shards = [folder / name for name in weight_files(folder, str(folder)) if (folder / name).is_file()]
+    parameters = sum(count_parameters(shard, str(folder)) for shard in shards)
+
+    def file(name: str) -> bytes | None:
+        return (folder / name).read_bytes() if (folder / name).is_file() else None
+
+    weights = sum(shard.stat().st_size for shard in shards)
+    return _known(file, parameters or None, weights, digest="", where=str(folder))
+
+
+def _known(
+    file: Callable[[str], bytes | None], parameters: int | None, weights: int, *, digest: str, where: str
+) -> KnownBase:
+    config = _config(file("config.json"))
+    counted = parameters is not None
+    if parameters is None and weights:
+        bytes_each = _BYTES_EACH.get(str(config.get("dtype", config.get("torch_dtype"))), _USUAL_BYTES_EACH)
+        parameters = round(weights / bytes_each)
+    # A guess from bytes is good for a size, and not to doubt config.json by.
+    architecture = read_architecture(config, parameters if counted else None) if config else None
+    if architecture is None and parameters:
+        architecture = read_architecture(config, parameters)
+    return KnownBase(
+        architecture=architecture,
+        weight_bytes=weights,
+        digest=digest,
+        source=_source(architecture, config, where, counted=counted),
+        file=file,
+    )
+
+
+def _source(architecture: Architecture | None, config: dict[str, Any], where: str, *, counted: bool) -> str:
+    if architecture is None:
+        return "nothing: the base is not at hand"
+    size = f"{architecture.parameters:,} parameters"
+    if not architecture.rough:
+        return f"{architecture.model_type} with {size}, from config.json"
+    named = f"unknown architecture {config['model_type']!r}" if config.get("model_type") else f"{where} is not here yet"
+    from_size = "counted" if counted else "guessed from the size of its weights"
+    return f"rough: {named}; a usual decoder with {size}, {from_size}"
+
+
+def _config(data: bytes | None) -> dict[str, Any]:
+    try:
+        value = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,119 @@
+"""Parameters by kind: by hand, and as Transformers and PEFT count them."""
+
+from typing import Any
+
+import pytest
+
+from ft_assets.packs.estimate.model_size import FAMILIES, read_architecture, rough
+from tests.packs.estimate.made import LLAMA_3_8B, llama
+
+
+def test_llama_3_8b_by_hand() -> None:
+    found = llama(**LLAMA_3_8B)
+    assert found.by_kind == {
+        "embedding": 128256 * 4096,
+        "attention": 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024),
+        "mlp": 32 * 3 * 4096 * 14336,
+        "norm": 65 * 4096,
+        "head": 128256 * 4096,
+    }
+    # As its card says.
+    assert found.parameters == 8_030_261_248
+    # r = 16: 16 (inputs + outputs) for each of seven matrices in 32 layers.
+    sides = 2 * (4096 + 4096) + 2 * (4096 + 1024) + 3 * (4096 + 14336)
+    assert found.adapter_parameters(16, "all-linear") == 32 * 16 * sides
+    assert found.adapter_parameters(16, ["q_proj", "v_proj"]) == 32 * 16 * (4096 + 4096 + 4096 + 1024)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_as_many_parameters_as_transformers_makes(family: str) -> None:
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes: dict[str, Any] = {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 96,
+        "vocab_size": 100,
+        "max_position_embeddings": 128,
+        "pad_token_id": 0,
+    }
+    experts = {"num_experts_per_tok": 2}
+    more: dict[str, dict[str, Any]] = {
+        "mixtral": {**experts, "num_local_experts": 4},
+        "qwen2_moe": {**experts, "num_experts": 4, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48},
+        "qwen3_moe": {**experts, "num_experts": 4, "moe_intermediate_size": 32},
+    }
+    if family == "gpt2":
+        sizes = {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 100, "n_positions": 128}
+    sizes |= more.get(family, {})
+    config = AutoConfig.for_model(family, **sizes)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+        found = read_architecture(config.to_dict())
+        assert found is not None
+        assert not found.rough
+        assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
+        adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", r=4, target_modules="all-linear"))
+    trained = sum(parameter.numel() for parameter in adapted.parameters() if parameter.requires_grad)
+    assert found.adapter_parameters(4, "all-linear") == trained
+
+
+def test_tied_embeddings_are_told_by_the_weights_where_the_config_is_silent() -> None:
+    config = {name: value for name, value in LLAMA_3_8B.items() if name != "tie_word_embeddings"}
+    untied = read_architecture(config, 8_030_261_248)
+    tied = read_architecture(config, 8_030_261_248 - 128256 * 4096)
+    assert untied is not None
+    assert tied is not None
+    assert (untied.tied, tied.tied) == (False, True)
+    assert not tied.rough
+
+
+def test_a_config_that_its_weights_contradict_is_not_believed() -> None:
+    found = read_architecture(LLAMA_3_8B, 7_000_000_000)
+    assert found is not None
+    assert found.rough
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "never-heard-of", "vocab_size": 32000},
+        {"model_type": "llama"},
+        {**LLAMA_3_8B, "num_attention_heads": 0},
+        {**LLAMA_3_8B, "hidden_size": "wide"},
+        {**LLAMA_3_8B, "hidden_size": -4096},
+    ],
+)
+def test_what_is_not_understood_is_a_rough_stand_in_of_the_right_size_or_nothing(config: dict[str, Any]) -> None:
+    found = read_architecture(config, 7_000_000_000)
+    assert found is not None
+    assert found.rough
+    assert found.parameters == pytest.approx(7e9, rel=0.15)
+    assert read_architecture(config) is None
+
+
+@pytest.mark.parametrize("parameters", [1, 260_000, 10**8, 10**9, 7 * 10**10, 4 * 10**11])
+def test_rough_stand_ins_exist_for_every_size(parameters: int) -> None:
+    found = rough(parameters, vocabulary=256)
+    assert found.rough
+    if parameters > 10**8:
+        assert found.matrices == pytest.approx(parameters, rel=0.1)
+
+
+def test_the_text_part_of_a_multimodal_config_counts() -> None:
+    found = read_architecture({"model_type": "vision", "text_config": LLAMA_3_8B})
+    assert found is not None
+    assert found.parameters == 8_030_261_248
+
+
+def test_a_mixture_of_experts_computes_with_fewer_parameters_than_it_has() -> None:
+    found = llama(
+        model_type="mixtral", num_local_experts=8, num_experts_per_tok=2, intermediate_size=96, num_hidden_layers=1
+    )
+    experts = 3 * 64 * 96
+    assert found.matrices - found.active == 6 * experts
+    assert found.intermediate == 2 * 96

@@ -1,0 +1,140 @@
+"""Time: operations by hand, bounds that enclose what was measured elsewhere, and what never shortens a training."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_assets.packs.estimate.bounds import Bounds
+from ft_assets.packs.estimate.hardware import CATALOGUE
+from ft_assets.packs.estimate.predict import Fits, predict
+from ft_assets.packs.estimate.time import Work, seconds_at, startup_seconds, training_flops, training_seconds
+from tests.packs.estimate.made import LLAMA_3_8B, llama, setup
+
+H100 = CATALOGUE["H100"]
+
+
+def work(**changes: Any) -> Work:
+    values: dict[str, Any] = {"tokens": 10**6, "steps": 10, "learned": 1.0, "document_length": 0.0}
+    return Work(**values | changes)
+
+
+def test_a_trained_parameter_costs_six_operations_a_token_and_the_embedding_none() -> None:
+    model = llama(**LLAMA_3_8B)
+    computed = model.parameters - model.by_kind["embedding"] - model.by_kind["norm"]
+    full = training_flops(model, setup(variant="full", precision="bf16"), work())
+    assert full == pytest.approx(6 * computed * 10**6)
+    # The usual rule of thumb says 6 x 8.03e9; the look-up of the embedding is what it counts too much.
+    assert full == pytest.approx(6 * 8.03e9 * 10**6, rel=0.07)
+
+
+def test_a_frozen_parameter_costs_four_and_its_adapter_six() -> None:
+    model = llama(**LLAMA_3_8B)
+    computed = model.parameters - model.by_kind["embedding"] - model.by_kind["norm"]
+    lora = training_flops(model, setup(rank=16), work())
+    assert lora == pytest.approx((4 * computed + 6 * model.adapter_parameters(16, "all-linear")) * 10**6)
+
+
+def test_only_learned_tokens_pass_the_head() -> None:
+    model = llama(**LLAMA_3_8B)
+    none, half = (training_flops(model, setup(variant="full"), work(learned=share)) for share in (0.0, 0.5))
+    assert half - none == pytest.approx(6 * 0.5 * 128256 * 4096 * 10**6)
+
+
+def test_attention_costs_half_of_the_square_of_each_document() -> None:
+    model = llama(**LLAMA_3_8B)
+    without, with_it = (
+        training_flops(model, setup(variant="full"), work(document_length=length)) for length in (0.0, 4096.0)
+    )
+    # PaLM, appendix B: 12 x layers x width x length for training, without the causal mask; half of it with.
+    assert with_it - without == pytest.approx(6 * 32 * 4096 * 4096 * 10**6)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "variant", "measured"),
+    [
+        # Tokens/s, the best published of Llama-3-8B's shape that we know of.
+        ("H200", "full", 10_471),
+        ("H100", "lora", 12_473),
+    ],
+)
+def test_published_rates_of_an_8b_model_lie_within_the_bounds(gpu: str, variant: Any, measured: float) -> None:
+    how = setup(variant=variant, precision="bf16", rank=16, gpus=1)
+    read = work(tokens=10**8, steps=400, document_length=1000.0)
+    found = training_seconds(llama(**LLAMA_3_8B), how, read, CATALOGUE[gpu])
+    assert found.lower < 10**8 / measured < found.upper
+
+
+@given(
+    variant=st.sampled_from(["full", "lora", "qlora"]),
+    recompute=st.booleans(),
+    gpus=st.integers(1, 32),
+    more=st.integers(1, 10**6),
+)
+def test_more_work_never_takes_less_time(variant: Any, recompute: bool, gpus: int, more: int) -> None:
+    model, how, read = llama(), setup(variant=variant, gpus=gpus, recompute=recompute), work()
+    now = training_seconds(model, how, read, H100)
+
+    def not_less(then: Bounds) -> bool:
+        return now.lower <= then.lower and now.expected <= then.expected and now.upper <= then.upper
+
+    assert not_less(training_seconds(model, how, replace(read, tokens=read.tokens + more), H100))
+    assert not_less(training_seconds(model, how, replace(read, steps=read.steps + more), H100))
+    assert not_less(training_seconds(model, how, replace(read, document_length=float(more)), H100))
+    assert not_less(training_seconds(model, how, replace(read, validation_tokens=more), H100))
+    assert not_less(training_seconds(llama(num_hidden_layers=2 + more), how, read, H100))
+    assert not_less(training_seconds(model, replace(how, recompute=True), read, H100))
+
+
+def test_more_gpus_take_less_time_and_not_fewer_gpu_hours() -> None:
+    model, read = llama(**LLAMA_3_8B), work(tokens=10**9)
+    found = [predict(model, setup(precision="bf16", rank=16, gpus=gpus), read, H100) for gpus in (1, 2, 8)]
+    assert all(each.seconds and each.gpu_hours for each in found)
+    seconds = [each.seconds.expected for each in found if each.seconds]
+    hours = [each.gpu_hours.expected for each in found if each.gpu_hours]
+    assert seconds == sorted(seconds, reverse=True)
+    assert hours == sorted(hours)
+
+
+def test_measured_rates_are_used_instead_of_the_formula() -> None:
+    found = predict(llama(), setup(gpus=2), work(tokens=7200), H100, rates=[1.0, 2.0, 4.0])
+    assert found.seconds == seconds_at([1.0, 2.0, 4.0], 7200)
+    assert found.seconds.expected == 3600
+    assert found.gpu_hours is not None
+    assert found.gpu_hours.expected == pytest.approx(2 * (3600 + startup_seconds(0).expected) / 3600)
+
+
+def test_a_cpu_takes_no_gpu_hours_and_fits_nothing() -> None:
+    found = predict(llama(), setup(gpus=0), work(), None)
+    assert (found.gpu_hours, found.fits, found.seconds) == (Bounds(lower=0, expected=0, upper=0), None, None)
+    assert found.memory is not None
+
+
+def test_an_unknown_gpu_or_model_is_not_guessed_at() -> None:
+    assert predict(llama(), setup(gpus=1), work(), None).gpu_hours is None
+    nothing = predict(None, setup(gpus=1), work(), H100)
+    assert (nothing.memory, nothing.fits, nothing.gpu_hours) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("variant", "tokens", "gpu", "fits"),
+    [
+        ("full", 4096, "T4", Fits.NO),
+        ("full", 4096, "H100", Fits.NO),
+        ("lora", 4096, "H200", Fits.YES),
+        ("qlora", 512, "A10G", Fits.YES),
+        ("lora", 16_500, "H200", Fits.PROBABLY),
+        ("lora", 18_500, "H200", Fits.PROBABLY_NOT),
+    ],
+)
+def test_an_8b_model_fits_where_people_train_it(variant: Any, tokens: int, gpu: str, fits: Fits) -> None:
+    how = setup(variant=variant, precision="bf16", tokens=tokens, rank=16, gpus=1)
+    assert predict(llama(**LLAMA_3_8B), how, work(), CATALOGUE[gpu]).fits is fits
+
+
+@pytest.mark.parametrize("wrong", [(-1, 0, 0), (2, 1, 3), (0, 2, 1), (float("nan"), 1, 2)])
+def test_bounds_that_do_not_rise_are_a_mistake(wrong: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match="bounds must rise"):
+        Bounds(lower=wrong[0], expected=wrong[1], upper=wrong[2])
