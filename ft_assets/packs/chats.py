@@ -105,7 +105,7 @@ class ChatLabeller:
                 opening += range(firsts[0], firsts[0] + len(numbers))
             places.append(firsts)
             controls[numbers] = skeleton.controls
-            trimmed[numbers] = skeleton.lacks_padding(contents)
+            trimmed[numbers] = skeleton.trimmed(contents)
         segments = assembly.encoded(self._encoder.encode(texts, spans, opening))
         for (skeleton, numbers), firsts in zip(found, places, strict=True):
             assembly.place(numbers, _pieces(assembly, segments, skeleton, firsts, len(numbers)))

@@ -63,7 +63,7 @@ class Prover:
             conditions=tuple(witness.conditions),
             pieces=pieces,
             controls=counted,
-            trimmed=tuple(atom for atom in sorted(shown, key=repr) if atom.trims),
+            text=_slot(text, [], atoms).parts,
         )
 
     def _require_apart(self, text: str, atoms: Atoms) -> None:

@@ -73,13 +73,13 @@ class Skeleton:
         conditions: what must hold of the contents.
         pieces: tokens that are the same in every conversation, and slots, in order.
         controls: control tokens that the template writes.
-        trimmed: atoms that lack white space which their content may have.
+        text: the whole rendering.
     """
 
     conditions: tuple[Condition, ...]
     pieces: tuple[Tokens | Slot, ...]
     controls: int
-    trimmed: tuple[Atom, ...]
+    text: tuple[str | Atom, ...]
 
     def fitting(self, numbers: Sequence[int], contents: Sequence[Sequence[str]]) -> tuple[list[int], list[int]]:
         """Which of the conversations ``numbers`` meet the conditions, and the others."""
@@ -92,9 +92,18 @@ class Skeleton:
         chosen = set(fits)
         return fits, [number for number in numbers if number not in chosen]
 
-    def lacks_padding(self, contents: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
-        """Of each conversation whether white space around one of its contents is not rendered, bool [conversations]."""
-        lacks = np.zeros(len(contents), np.bool_)
-        for atom in self.trimmed:
-            lacks |= [len(atom.of(each[atom.index])) < len(each[atom.index]) for each in contents]
-        return lacks
+    def trimmed(self, contents: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
+        """Of each conversation whether the rendering lacks white space around a content, bool [conversations]."""
+        changed: set[int] = set()
+        for atom in self.text:
+            if isinstance(atom, Atom) and atom.trims:
+                own = (each[atom.index] for each in contents)
+                changed.update(number for number, content in enumerate(own) if len(atom.of(content)) < len(content))
+        trimmed = np.zeros(len(contents), np.bool_)
+        for number in changed:
+            own_contents = contents[number]
+            rendering = "".join(
+                part if isinstance(part, str) else part.of(own_contents[part.index]) for part in self.text
+            )
+            trimmed[number] = any(content not in rendering for content in own_contents)
+        return trimmed

@@ -5,7 +5,7 @@ where Jinja would make text of everything. A rendering comes out as *canonical t
 stands for each atom.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,8 @@ import jinja2
 from jinja2 import nodes
 from jinja2.compiler import Frame
 from jinja2.nativetypes import NativeCodeGenerator
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from ft_assets.packs.sandbox import GenerationMarks, furnish
+from ft_assets.packs.sandbox import GenerationMarks, LimitedEnvironment, write_concatenation
 from ft_assets.packs.symbols import Atom, NotProvable, Symbol, Witness, concatenation, parts_of
 from ft_assets.packs.template import ChatTemplate, Messages, Span, Tools
 
@@ -64,7 +63,7 @@ class SymbolicTemplate(ChatTemplate):
         self.atoms, self.witness = atoms, witness
 
     def _environment(self) -> jinja2.Environment:
-        return _symbolic_environment()
+        return _Environment()
 
     def _render(self, messages: Messages, tools: Tools, where: str, marks: tuple[str, str], prompt: bool) -> str:
         try:
@@ -73,14 +72,21 @@ class SymbolicTemplate(ChatTemplate):
             raise NotProvable from None
         return self.atoms.spell(rendered)
 
-    def _find_content(self, message: Mapping[str, Any], text: str, start: int) -> Span | None:
-        (own,) = parts_of(message["content"])
-        assert isinstance(own, Atom)
+    def _find_content(
+        self, messages: Messages, index: int, tools: Tools, text: str, start: int, where: str
+    ) -> Span | None:
         for place in range(start, len(text)):
             atom = self.atoms.at(text[place])
-            if atom is not None and atom.index == own.index:
+            if atom is not None and atom.index == index:
                 return place, place + 1
         return None
+
+    def _end_of_content(self, content: Span, text: str) -> int:
+        atom = self.atoms.at(text[content[0]])
+        if atom is None or atom.trims:
+            # Of white space behind it, nobody could say whether it is the content's.
+            raise NotProvable
+        return content[1]
 
     def _common_length(self, through: str, text: str) -> int:
         if not text.startswith(through):
@@ -94,14 +100,10 @@ class SymbolicTemplate(ChatTemplate):
 
 
 class _Generator(NativeCodeGenerator):
-    """Compiles output without making text of each value, and ``~`` like output."""
+    """Compiles output without making text of each value."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
-        self.write("environment.concat((")
-        for item in node.nodes:
-            self.visit(item, frame)
-            self.write(", ")
-        self.write("))")
+        write_concatenation(self, node, frame)
 
 
 class _Marks(GenerationMarks):
@@ -109,23 +111,22 @@ class _Marks(GenerationMarks):
         return concatenation((opening, caller(), closing))
 
 
-class _Environment(ImmutableSandboxedEnvironment):
+class _Environment(LimitedEnvironment):
     code_generator_class = _Generator
+
+    def __init__(self) -> None:
+        super().__init__(_Marks)
+        self.filters["trim"] = _or_else(_trim, self.filters["trim"])
+        self.filters["string"] = _or_else(_same, self.filters["string"])
+        for name in ("string", "iterable", "sequence"):
+            self.tests[name] = _or_else(_is_text, self.tests[name])
 
     @staticmethod
     def concat(values: Iterable[Any]) -> Any:
         return concatenation(values)
 
-
-def _symbolic_environment() -> jinja2.Environment:
-    environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[_Marks, "jinja2.ext.loopcontrols"])
-    furnish(environment)
-    filters, tests = environment.filters, environment.tests
-    filters["trim"] = _or_else(_trim, filters["trim"])
-    filters["string"] = _or_else(_same, filters["string"])
-    for name in ("string", "iterable", "sequence"):
-        tests[name] = _or_else(_is_text, tests[name])
-    return environment
+    def strung(self, values: Iterable[Any]) -> Any:
+        return concatenation(values)
 
 
 def _trim(value: Symbol, chars: str | None = None) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from jinja2 import nodes
 
-from ft_assets.packs.sandbox import CLOSE, OPEN, template_environment
+from ft_assets.packs.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
 from ft_resources.errors import BadBase, BadData
 
 Span = tuple[int, int]
@@ -101,13 +101,14 @@ class ChatTemplate:
         return frozenset(ends | {found.group()} if found else ends)
 
     def _environment(self) -> jinja2.Environment:
-        return template_environment()
+        return LimitedEnvironment()
 
     def _context(self, messages: Messages, tools: Tools, marks: tuple[str, str], prompt: bool) -> dict[str, Any]:
         return {
             **self.variables,
             OPEN: marks[0],
             CLOSE: marks[1],
+            LIMITS: Limits(),
             "messages": [dict(message) for message in messages],
             "tools": list(tools) if tools else None,
             "documents": None,
@@ -117,6 +118,12 @@ class ChatTemplate:
     def _render(self, messages: Messages, tools: Tools, where: str, marks: tuple[str, str], prompt: bool) -> str:
         try:
             return self._template.render(self._context(messages, tools, marks, prompt))
+        except (WithoutEnd, MemoryError) as error:
+            raise BadBase(
+                f"the chat template makes {error or 'more than there is memory for'} of this conversation",
+                where=f"{where}, {self.name}",
+                remedy="Name a template that comes to an end in the recipe's chat_template.",
+            ) from None
         except Exception as error:
             # A template can fail in any way; its own words are quoted only if they are constants of its source,
             # as a message could carry the row's text.
@@ -185,20 +192,49 @@ class ChatTemplate:
                 raise self._no_turns(index, "without its own generation prompt", where)
             through = self.render(messages[: index + 1], where=where, tools=tools)
             end = self._common_length(through, text)
-            content = self._find_content(message, text, len(before))
+            content = self._find_content(messages, index, tools, text, len(before), where)
             if content is None or content[1] > end:
                 # Some templates write a turn otherwise when it is the last; then its text follows the prompt at once.
                 if content is None or text[len(before) : content[0]].strip() or message.get("tool_calls"):
                     raise self._no_turns(index, "differently depending on what follows", where)
-                end = content[1]
+                end = self._end_of_content(content, text)
             turns.append((len(before), end))
         return turns
 
-    def _find_content(self, message: Mapping[str, Any], text: str, start: int) -> Span | None:
-        """Where the content of ``message``, but for white space around it, is first found behind ``start``."""
-        content = str(message.get("content") or "").strip()
-        place = text.find(content, start)
-        return (place, place + len(content)) if place >= 0 else None
+    def _find_content(
+        self, messages: Messages, index: int, tools: Tools, text: str, start: int, where: str
+    ) -> Span | None:
+        """Where ``text`` first shows the content of a message behind ``start``: from its first letter to its end.
+
+        White space behind it may be missing. Found by marks around it, as a short content occurs in many places.
+        """
+        content = str(messages[index].get("content") or "")
+        inner = content.strip()
+        if not inner:
+            return start, start
+        opening, closing = [mark for mark in _MARKS if mark not in text][:2] or ("", "")
+        place = content.find(inner)
+        padding = content[place + len(inner) :]
+        shown = {**messages[index], "content": f"{content[:place]}{opening}{inner}{closing}{padding}"}
+        traced = self._render([*messages[:index], shown, *messages[index + 1 :]], tools, where, ("", ""), False)
+        clean = traced.replace(opening, "").replace(closing, "")
+        first, last = start, -1
+        if opening and clean == text:
+            places = [m.start() for m in re.finditer(f"[{opening}{closing}]", traced)]
+            pairs = [
+                (a - 2 * n, b - 2 * n - 1) for n, (a, b) in enumerate(zip(places[::2], places[1::2], strict=False))
+            ]
+            first, last = next((pair for pair in pairs if pair[0] >= start), (start, -1))
+        if last < 0:
+            # The template asks how a content begins or ends, and marks would change the answer.
+            first = text.find(inner, start)
+            last = first + len(inner)
+        if first < 0:
+            return None
+        return first, last + len(padding) * text.startswith(padding, last)
+
+    def _end_of_content(self, content: Span, text: str) -> int:
+        return content[1]
 
     def _no_turns(self, index: int, how: str, where: str) -> BadBase:
         return BadBase(
