@@ -128,7 +128,9 @@ def read_all(
             for number, chunk in enumerate(chunks(spool)):
                 given.append((chunk.first_row, chunk.too_long))
                 yield ChunkTask(
-                    lines=chunk.lines,
+                    source=str(spool.path),
+                    start=chunk.start,
+                    size=0 if chunk.too_long else len(chunk.lines),
                     ended=chunk.ended,
                     settings=settings,
                     target=str(folder / f"{number:06d}.arrow"),

@@ -1,6 +1,7 @@
 """One chunk's way through the kernels, as a task that runs in any process and leaves an Arrow file."""
 
 import hashlib
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +17,27 @@ class ChunkTask:
     """Whole lines of a file of JSON lines, and where the result goes.
 
     Args:
-        lines: the bytes.
+        source: local path of the file: a process that works on the lines reads them itself, since handing them over
+            costs as much as parsing them.
+        start: where the lines begin in it, in bytes.
+        size: their bytes; 0 where a line that is too long is left out.
         ended: whether the last line has its line end.
         target: local path of the Arrow file to write.
         cache: where results are kept between versions; None to keep none.
     """
 
-    lines: bytes
+    source: str
+    start: int
+    size: int
     ended: bool
     settings: PrepareSettings
     target: str
     cache: ChunkCache | None
+
+    def lines(self) -> bytes:
+        """The bytes, read now."""
+        with open(self.source, "rb", buffering=0) as file:
+            return os.pread(file.fileno(), self.size, self.start)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,9 +52,10 @@ class ChunkResult:
 
 def run_chunk(task: ChunkTask) -> ChunkResult:
     """Prepare the chunk, or take it from the cache, and leave it uncompressed, to be memory-mapped, at ``target``."""
-    key = cache_key(task) if task.cache else ""
+    lines = task.lines()
+    key = cache_key(lines, task) if task.cache else ""
     known = task.cache.get(key) if task.cache else None
-    batch = from_ipc(known) if known else prepare(task.lines, ended=task.ended, settings=task.settings)
+    batch = from_ipc(known) if known else prepare(lines, ended=task.ended, settings=task.settings)
     with pa.OSFile(task.target, "wb") as file:
         _write(batch, file, None)
     if task.cache and known is None:
@@ -53,10 +65,10 @@ def run_chunk(task: ChunkTask) -> ChunkResult:
     )
 
 
-def cache_key(task: ChunkTask) -> str:
+def cache_key(lines: bytes, task: ChunkTask) -> str:
     """What the chunk's result follows from."""
-    lines = hashlib.blake2b(task.lines, digest_size=32).hexdigest()
-    return digest({"settings": task.settings.key, "lines": lines, "ended": task.ended})
+    content = hashlib.blake2b(lines, digest_size=32).hexdigest()
+    return digest({"settings": task.settings.key, "lines": content, "ended": task.ended})
 
 
 def open_chunk(path: str) -> pa.RecordBatch:

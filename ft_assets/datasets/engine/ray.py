@@ -34,7 +34,7 @@ def _run(tasks: list[ChunkTask]) -> Iterator[ChunkResult]:
     index = tasks[0].settings.index
     # A node has no other way to the index than to be sent it.
     shared = ray.put(Path(index).read_bytes()) if index else None
-    items = [{"number": number, "lines": task.lines, "ended": task.ended} for number, task in enumerate(tasks)]
+    items = [{"number": number, "lines": task.lines(), "ended": task.ended} for number, task in enumerate(tasks)]
     work = partial(_prepare, settings=tasks[0].settings, index=shared)
     rows = ray.data.from_items(items, override_num_blocks=len(items)).map(work)
     done: dict[int, bytes] = {row["number"]: row["batch"] for row in rows.iter_rows()}

@@ -22,12 +22,14 @@ class Chunk:
     Args:
         lines: their bytes. In place of a line longer than a row may be stands an empty one, so that rows keep their
             numbers.
+        start: where they begin in the spool, in bytes.
         first_row: number of the first line in the spool, from 1.
         ended: whether the last line has its line end (only the last chunk's may not).
         too_long: rows that were longer than a row may be, numbered from 1 in this chunk.
     """
 
     lines: bytes
+    start: int
     first_row: int
     ended: bool
     too_long: tuple[int, ...] = ()
@@ -48,7 +50,13 @@ def chunks(spool: Spool, target_bytes: int = TARGET_BYTES, *, row_bytes: int = R
         while start < len(data):
             end, too_long = _chunk_end(data, start, target_bytes, row_bytes)
             lines = b"\n" if too_long else data[start:end]
-            yield Chunk(lines=lines, first_row=row, ended=lines.endswith(b"\n"), too_long=(1,) if too_long else ())
+            yield Chunk(
+                lines=lines,
+                start=start,
+                first_row=row,
+                ended=lines.endswith(b"\n"),
+                too_long=(1,) if too_long else (),
+            )
             row += int(np.count_nonzero(np.frombuffer(lines, np.uint8) == 10))
             start = end
 
