@@ -27,6 +27,7 @@ CODE_VERSIONS: dict[str, str] = {
     "base_model": "1",
     "baseline_report": "1",
     "token_pack": "2",
+    "reference_logps": "1",
     "checkpoint": "1",
     "eval_report": "1",
     "adapter": "1",
@@ -139,6 +140,32 @@ def token_pack_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
 
 def token_pack(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
     return _require(artifacts, token_pack_request(artifacts, dataset_key, recipe_key))
+
+
+def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+    """The base's log-probabilities of a pair's pack, in the arithmetic of the pair's training."""
+    recipe = _pair(artifacts, dataset_key, recipe_key)
+    precision = recipe.training.precision
+    return WorkRequest(
+        asset="reference_logps",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["reference_logps"],
+        inputs={
+            "pack": token_pack(artifacts, dataset_key, recipe_key).ref,
+            "reference": base_model(artifacts, recipe_key).ref,
+        },
+        params={
+            # Weights that train are held in fp32 whatever the arithmetic.
+            "weights": "fp32" if recipe.variant == "full" else precision,
+            "precision": precision,
+            "device": recipe.hardware.device,
+        },
+        label=f"{dataset_key}|{recipe_key}",
+    )
+
+
+def reference_logps(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    return _require(artifacts, reference_logps_request(artifacts, dataset_key, recipe_key))
 
 
 def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:

@@ -29,6 +29,7 @@ WORK: dict[str, str] = {
     "base_model": "ft_assets.base_models.mirror:mirror",
     "baseline_report": "ft_assets.base_models.baseline:score_baseline",
     "token_pack": "ft_assets.packs.build:build_pack",
+    "reference_logps": "ft_assets.packs.reference:reference_logps",
     "checkpoint": "ft_assets.checkpoints.train:train",
     "eval_report": "ft_assets.evals.evaluate:evaluate",
     "adapter": "ft_assets.adapters.export:export_adapter",
