@@ -1,6 +1,6 @@
 """The work behind ``token_pack``: a curated dataset and a base's tokenizer become windows of labelled tokens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ft_assets.datasets.engine.local import Mapper, in_process, process_count, processes, start_early
 from ft_assets.packs.doctor import Patient, examine
+from ft_assets.packs.encoding.choice import EncoderChoice, choose_encoder
 from ft_assets.packs.evidence import EVIDENCE, vocabulary_size
 from ft_assets.packs.format import SPLITS, TRAIN, VALIDATION, Layout, PackWriter, Spool
 from ft_assets.packs.format.layout import Form, Index
@@ -18,7 +19,7 @@ from ft_assets.packs.packing import one_by_one, pack
 from ft_assets.packs.prepare import PrepareSettings
 from ft_assets.packs.report import SAMPLES_PAGE, samples_page
 from ft_assets.packs.template import ChatTemplate
-from ft_assets.packs.tokenize import TokenizedSplit, tokenize_split, worth_processes
+from ft_assets.packs.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
 from ft_assets.packs.tokenizer import TOKENIZER_FILES, ChatTokenizer, base_template, load_template
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
@@ -41,15 +42,19 @@ def build_pack(context: WorkContext) -> WorkResult:
     form: Form = context.params.get("form", "chat")
     dataset, base = context.input("dataset"), context.input("base")
     files = {split: dataset.path(f"{split}.parquet", context.scratch) for split in SPLITS}
+    large = is_large(files.values())
+    folder = _tokenizer_files(base, context.scratch)
+    encoder = _encoder(folder, files, large)
     settings = PrepareSettings(
-        folder=_tokenizer_files(base, context.scratch),
+        folder=folder,
         chat_template=context.params["chat_template"],
         form=form,
         learn=packing["learn"],
         max_length=packing["max_length"],
         overlong=packing["overlong"],
+        encoder=encoder.engine,
     )
-    with _mapper(files) as mapper:
+    with _mapper(large) as mapper:
         tokenized = {split: _tokenize(context, split, path, settings, mapper) for split, path in files.items()}
     _require_examples(tokenized[TRAIN], settings.max_length)
     written = {}
@@ -64,6 +69,7 @@ def build_pack(context: WorkContext) -> WorkResult:
     facts = {
         **splits[TRAIN],
         "form": form,
+        "encoder": encoder.why,
         "max_length": settings.max_length,
         "validation": splits[VALIDATION],
         "length_histogram": _histogram(tokenized[TRAIN].spool.lengths),
@@ -73,15 +79,20 @@ def build_pack(context: WorkContext) -> WorkResult:
     return WorkResult(folder=context.output, facts=facts)
 
 
+def _encoder(folder: Path, files: Mapping[str, Path], large: bool) -> EncoderChoice:
+    """The engine for the data at hand; processes come up in the meantime."""
+    if not large:
+        return EncoderChoice(engine="tokenizers", why="tokenizers: so little text that choosing would take longer")
+    if process_count() > 1:
+        start_early()
+    return choose_encoder(ChatTokenizer.load(folder), texts_of(files.values()))
+
+
 @contextmanager
-def _mapper(files: dict[str, Path]) -> Iterator[Mapper]:
+def _mapper(large: bool) -> Iterator[Mapper]:
     """Processes where there is enough for them to do."""
     with ExitStack() as stack:
-        if process_count() == 1 or not worth_processes(files.values()):
-            yield in_process
-            return
-        start_early()
-        yield stack.enter_context(processes(process_count()))
+        yield stack.enter_context(processes(process_count())) if large and process_count() > 1 else in_process
 
 
 def _tokenize(
@@ -149,12 +160,12 @@ def _require_examples(train: TokenizedSplit, max_length: int) -> None:
 
 
 def _reference(settings: PrepareSettings, tokenizer: ChatTokenizer) -> ChatTemplate | None:
-    """The template that the pack must agree with; None where there is none to agree with.
+    """The template that the pack must agree with; None for texts, which have none.
 
     A recipe's template with generation marks is a training variant of the base's and has to render the same; one
     without marks is a deliberate other template, which the adapter then carries.
     """
-    if settings.form != "chat":
+    if settings.form == "text":
         return None
     template = load_template(settings.folder, tokenizer, settings.chat_template)
     own = base_template(settings.folder, tokenizer)
@@ -176,6 +187,7 @@ def _split_facts(index: Index, tokenized: TokenizedSplit) -> dict[str, Any]:
         "dropped_rows": tokenized.dropped[:_NAMED_ROWS, 0].tolist(),
         "shortened": len(cut),
         "shortened_rows": cut[:_NAMED_ROWS].tolist(),
+        "trimmed": tokenized.trimmed,
         "longest": tokenized.longest,
     }
 

@@ -2,7 +2,7 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,16 +17,19 @@ from ft_assets.packs.examples import read_batches
 from ft_assets.packs.format import Spool
 from ft_assets.packs.prepare import Prepared, Preparer, PrepareSettings, too_long
 
+_TEXTS = ("messages", "chosen", "rejected", "text")
 # Below it, starting processes costs more than they save.
 _SMALL_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizedSplit:
-    """The documents of a split, and int64 [dropped, 2] what was left out: row of the upload, tokens."""
+    """The documents of a split; int64 [dropped, 2], what was left out: row of the upload, tokens; and in how many rows
+    the template left out white space around a message."""
 
     spool: Spool
     dropped: NDArray[np.int64]
+    trimmed: int
 
     @property
     def longest(self) -> int:
@@ -43,23 +46,35 @@ def tokenize_split(
     The same whatever the mapper and its number of processes: it keeps the order, and rows do not depend on each other.
     Raises BadData that names the row for one that cannot be used, and all that are too long where the policy says so.
     """
-    total, done = pq.read_metadata(path).num_rows, 0
+    total, done, trimmed = pq.read_metadata(path).num_rows, 0, 0
     dropped = [np.empty((0, 2), np.int64)]
     with Spool(folder).writing() as spool:
         for prepared in mapper(_prepare, ((settings, batch) for batch in read_batches(path))):
             spool.append(prepared)
             dropped.append(prepared.dropped)
+            trimmed += prepared.trimmed
             done += len(prepared.rows)
             progress(done, total)
     rows = np.concatenate(dropped)
     if len(rows) and settings.overlong == "reject":
         raise too_long(rows, settings.max_length)
-    return TokenizedSplit(spool=spool, dropped=rows)
+    return TokenizedSplit(spool=spool, dropped=rows, trimmed=trimmed)
 
 
-def worth_processes(paths: Iterable[Path]) -> bool:
+def is_large(paths: Iterable[Path]) -> bool:
     """Whether so many bytes of rows (uncompressed) take longer to tokenize than processes take to start."""
     return sum(_uncompressed(path) for path in paths) >= _SMALL_BYTES
+
+
+def texts_of(paths: Iterable[Path]) -> Iterator[str]:
+    """What messages and texts say, row by row."""
+    for path in paths:
+        for batch in read_batches(path):
+            for name in _TEXTS:
+                if name in batch.schema.names:
+                    column = batch.column(name)
+                    texts = column if pa.types.is_string(column.type) else column.flatten().field("content")
+                    yield from texts.drop_null().to_pylist()
 
 
 def _uncompressed(path: Path) -> int:

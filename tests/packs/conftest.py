@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ft_assets.datasets.writing import COLUMNS
 from ft_assets.packs.build import build_pack
 from ft_assets.packs.template import ChatTemplate
 from ft_assets.packs.tokenizer import ChatTokenizer, load_template
@@ -30,8 +31,8 @@ def chat(*contents: str, system: str | None = None) -> Conversation:
     return opening + [{"role": role, "content": content} for role, content in zip(roles, contents, strict=False)]
 
 
-def example_id(messages: Conversation) -> str:
-    return digest(messages)
+def example_id(example: Conversation | dict[str, Any]) -> str:
+    return digest(example)
 
 
 @pytest.fixture
@@ -72,12 +73,18 @@ class Workbench:
         holdout: Sequence[Conversation] = (),
     ) -> Artifact:
         """Rows are numbered 1, 2, … through the training split, then validation, then holdout."""
+        splits = {"train": train, "validation": validation, "holdout": holdout}
+        return self.dataset_of({name: [{"messages": each} for each in rows] for name, rows in splits.items()})
+
+    def dataset_of(self, splits: dict[str, list[dict[str, Any]]]) -> Artifact:
+        """Rows of any form (``COLUMNS`` as far as they are given); splits that are not named are empty."""
         files, row = {}, 1
-        for split, conversations in (("train", train), ("validation", validation), ("holdout", holdout)):
+        for split in ("train", "validation", "holdout"):
+            rows = splits.get(split, [])
             path = self.folder / "split.parquet"
-            pq.write_table(_table(conversations, row), path)
+            pq.write_table(_table(rows, row), path)
             files[f"{split}.parquet"] = path.read_bytes()
-            row += len(conversations)
+            row += len(rows)
         return self._publish("dataset", files)
 
     def build(
@@ -89,10 +96,12 @@ class Workbench:
         overlong: str = "reject",
         chat_template: str | None = None,
         seed: int = 17,
+        form: str = "chat",
     ) -> WorkResult:
         """The work function's own result, in a scratch folder of its own."""
         self.builds += 1
-        spec = self._spec(dataset, max_length, learn, overlong, chat_template, seed)
+        packing = {"max_length": max_length, "learn": learn, "overlong": overlong}
+        spec = self._spec(dataset, {"packing": packing, "chat_template": chat_template, "seed": seed, "form": form})
         return build_pack(WorkContext(spec, self.store, self.folder / f"scratch{self.builds}"))
 
     def publish_pack(self, dataset: Artifact, **settings: Any) -> Artifact:
@@ -115,19 +124,13 @@ class Workbench:
             (folder / name).write_bytes(data)
         return self.publish_folder(asset, folder)
 
-    def _spec(
-        self, dataset: Artifact, max_length: int, learn: str, overlong: str, template: str | None, seed: int
-    ) -> WorkSpec:
+    def _spec(self, dataset: Artifact, params: dict[str, Any]) -> WorkSpec:
         request = WorkRequest(
             asset="token_pack",
             tenant="acme",
             code_version="1",
             inputs={"dataset": dataset.ref, "base": self.base().ref},
-            params={
-                "packing": {"max_length": max_length, "learn": learn, "overlong": overlong},
-                "chat_template": template,
-                "seed": seed,
-            },
+            params=params,
             label="acme.chats.v1|tiny.v1",
         )
         return WorkSpec(
@@ -155,19 +158,9 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path.write_text(json.dumps(value))
 
 
-def _table(conversations: Sequence[Conversation], first_row: int) -> pa.Table:
-    message = pa.struct([("role", pa.string()), ("content", pa.string())])
-    schema = pa.schema(
-        [
-            ("id", pa.string()),
-            ("messages", pa.list_(message)),
-            ("group", pa.string()),
-            ("kind", pa.string()),
-            ("row", pa.int64()),
-        ]
-    )
-    rows = [
-        {"id": example_id(messages), "messages": messages, "group": "", "kind": "", "row": first_row + number}
-        for number, messages in enumerate(conversations)
+def _table(rows: Sequence[dict[str, Any]], first_row: int) -> pa.Table:
+    numbered = [
+        {**row, "id": example_id(row["messages"] if set(row) == {"messages"} else row), "row": first_row + number}
+        for number, row in enumerate(rows)
     ]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return pa.Table.from_pylist(numbered, schema=COLUMNS)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from ft_assets.packs import examples, tokenize
 from ft_assets.packs.evidence import DOCTOR_CHECKS
 from ft_assets.packs.format import Pack
 from ft_resources.errors import BadBase, BadData
@@ -62,10 +63,24 @@ def test_an_example_longer_than_a_window_is_refused_by_its_row(workbench: Workbe
     assert "secret" not in str(caught.value)
 
 
-def test_an_example_longer_than_a_window_can_be_dropped_and_is_counted(workbench: Workbench) -> None:
-    dataset = workbench.dataset([*TRAIN, chat("secret " * 50, "yes")])
+def test_examples_longer_than_a_window_can_be_dropped_and_are_counted_and_named(workbench: Workbench) -> None:
+    dataset = workbench.dataset([*TRAIN, *[chat("secret " * (50 + n), "yes") for n in range(30)]])
     result = workbench.build(dataset, overlong="drop")
-    assert (result.facts["examples"], result.facts["dropped"]) == (40, 1)
+    assert (result.facts["examples"], result.facts["dropped"]) == (40, 30)
+    assert result.facts["dropped_rows"] == list(range(41, 61))
+    assert all(_checks(result).values())
+
+
+def test_examples_that_are_shortened_are_counted_and_named_and_keep_their_answers(workbench: Workbench) -> None:
+    dataset = workbench.dataset([*TRAIN, chat("secret " * 50, "yes"), chat("hm", "word " * 90)])
+    result = workbench.build(dataset, overlong="truncate")
+    facts = result.facts
+    assert (facts["examples"], facts["shortened"], facts["shortened_rows"]) == (41, 1, [41])
+    assert (facts["dropped"], facts["dropped_rows"]) == (1, [42])
+    assert facts["longest"] > 64
+    pack = Pack.open(result.folder, "train")
+    (window,) = [w for w in range(len(pack)) if 41 in [pack.example_row(e) for e in pack.read([w]).examples]]
+    assert pack.window_lengths[window] <= 64
     assert all(_checks(result).values())
 
 
@@ -119,3 +134,94 @@ def test_equal_lengths_and_one_token_answers_pack(workbench: Workbench) -> None:
     pack = Pack.open(result.folder, "train")
     assert np.count_nonzero(pack.read([0]).learned) == pack.learned_tokens == 1
     assert all(_checks(result).values())
+
+
+def _tokenizer(workbench: Workbench) -> Tokenizer:
+    return Tokenizer.from_file(str(workbench.base_folder / "tokenizer.json"))
+
+
+def test_texts_are_packed_whole_with_an_end_behind_each(workbench: Workbench) -> None:
+    texts = [f"text number {n} " * (n % 4 + 1) for n in range(20)]
+    result = workbench.build(workbench.dataset_of({"train": [{"text": text} for text in texts]}), form="text")
+    pack = Pack.open(result.folder, "train")
+    assert (pack.form, result.facts["form"], pack.documents) == ("text", "text", 20)
+    row = pack.read(range(len(pack)))
+    ends = np.cumsum(row.document_lengths)
+    decoded = {
+        pack.example_row(example): _tokenizer(workbench).decode(row.input_ids[end - length : end].tolist(), False)
+        for example, length, end in zip(row.examples, row.document_lengths, ends, strict=True)
+    }
+    assert decoded == {number: text + "<|end|>" for number, text in enumerate(texts, start=1)}
+    assert pack.learned_tokens == pack.tokens - 20
+
+
+def test_a_long_text_is_split_and_every_piece_is_its_row_s(workbench: Workbench) -> None:
+    text = " ".join(f"word{n}" for n in range(200))
+    dataset = workbench.dataset_of({"train": [{"text": "short"}, {"text": text}]})
+    result = workbench.build(dataset, form="text", overlong="split")
+    pack = Pack.open(result.folder, "train")
+    row = pack.read(range(len(pack)))
+    pieces = np.split(row.input_ids, np.cumsum(row.document_lengths)[:-1])
+    place = {(pack.example_row(e), piece): i for i, (e, piece) in enumerate(zip(row.examples, row.pieces, strict=True))}
+    assert (pack.examples, pack.documents) == (2, len(place))
+    whole = np.concatenate([pieces[place[2, number]] for number in range(len(place) - 1)])
+    assert _tokenizer(workbench).decode(whole.tolist(), False) == text + "<|end|>"
+    assert row.document_lengths.max() <= 64
+
+
+def test_a_preference_example_is_a_window_of_the_chosen_and_the_rejected_answer(workbench: Workbench) -> None:
+    rows = [
+        {
+            "messages": [{"role": "user", "content": f"is {n} even?"}],
+            "chosen": [{"role": "assistant", "content": "yes" if n % 2 == 0 else "no, it is odd"}],
+            "rejected": [{"role": "assistant", "content": f"{n} is a colour"}],
+        }
+        for n in range(30)
+    ]
+    result = workbench.build(workbench.dataset_of({"train": rows}), form="preference")
+    pack = Pack.open(result.folder, "train")
+    assert (len(pack), pack.examples, pack.documents) == (30, 30, 60)
+    seen = set()
+    for number in range(len(pack)):
+        window = pack.read([number])
+        assert (window.examples[0] == window.examples[1], window.pieces.tolist()) == (True, [0, 1])
+        texts = []
+        for part, flags in zip(
+            np.split(window.input_ids, window.document_lengths[:1]),
+            np.split(window.learned, window.document_lengths[:1]),
+            strict=True,
+        ):
+            texts.append(_tokenizer(workbench).decode(part[flags].tolist(), False))
+        row = pack.example_row(int(window.examples[0])) - 1
+        seen.add(row)
+        assert texts == [rows[row][side][0]["content"] + "<|end|>" for side in ("chosen", "rejected")]
+    assert len(seen) == 30
+
+
+def test_processes_batches_and_engines_change_no_byte(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = workbench.dataset(TRAIN, VALIDATION)
+    alone = workbench.build(dataset)
+    assert alone.facts["encoder"].startswith("tokenizers: so little text")
+    monkeypatch.setattr(tokenize, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(examples, "_BATCH", 7)
+    monkeypatch.setenv("FT_CURATION_PROCESSES", "2")
+    spread = workbench.build(dataset)
+    assert "ids equal" in spread.facts["encoder"]
+    assert _bytes(alone.folder).keys() == _bytes(spread.folder).keys()
+    explaining = ("evidence/", "report/")
+    for name, data in _bytes(alone.folder).items():
+        assert name.startswith(explaining) or data == _bytes(spread.folder)[name], name
+    assert {**alone.facts, "encoder": ""} == {**spread.facts, "encoder": ""}
+
+
+def test_a_bad_row_is_named_across_processes(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    template = (
+        "{% for m in messages %}{% if m.content|length > 99 %}{{ raise_exception('too long') }}{% endif %}"
+        "{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% endfor %}"
+    )
+    monkeypatch.setattr(tokenize, "_SMALL_BYTES", 0)
+    monkeypatch.setenv("FT_CURATION_PROCESSES", "2")
+    with pytest.raises(BadData, match="too long") as caught:
+        workbench.build(workbench.dataset([*TRAIN, chat("forbidden " * 12, "yes")]), chat_template=template)
+    assert "row 41 of the upload" in caught.value.where
+    assert caught.value.remedy
