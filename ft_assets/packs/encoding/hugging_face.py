@@ -70,7 +70,13 @@ class HuggingFaceEncoder:
         ):
             if chosen:
                 run = tokenizer.encode_batch if exact else tokenizer.encode_batch_fast
-                encodings = run([segments[number] for number in chosen], add_special_tokens=False)
+                texts = [segments[number] for number in chosen]
+                try:
+                    encodings = run(texts, add_special_tokens=False)
+                except TypeError:
+                    # Its complaint about half a character, which says nothing of the kind.
+                    "".join(texts).encode()
+                    raise
                 found += zip(chosen, encodings, strict=True)
         return found
 

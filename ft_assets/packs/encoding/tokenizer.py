@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Tokenizer, models
 
 from ft_assets.packs.encoding.encoder import Encoder
 from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
@@ -61,7 +61,7 @@ class ChatTokenizer:
         self.special_ids = {text: number for text, (number, _) in specials.items()}
         self.control = _any_of({text: token for text, (_, token) in specials.items()})
         self.swallowing = {number: (token.lstrip, token.rstrip) for number, token in specials.values()}
-        unknown = {named.get("unk_token"), getattr(tokenizer.model, "unk_token", None)}
+        unknown = {named.get("unk_token"), _unknown(tokenizer)}
         ordinary = unknown - {named.get("eos_token"), named.get("bos_token")}
         self.control_ids = frozenset(number for text, number in self.special_ids.items() if text not in ordinary)
 
@@ -146,6 +146,16 @@ def tokenizer_settings(folder: Path) -> dict[str, Any]:
             remedy="Take a base with a valid one.",
         ) from error
     return settings
+
+
+def _unknown(tokenizer: Tokenizer) -> str | None:
+    """The token for unknown text."""
+    if not isinstance(tokenizer.model, models.Unigram):
+        name: str | None = getattr(tokenizer.model, "unk_token", None)
+        return name
+    # Unigram has it by number, and tells it to nobody.
+    number = json.loads(tokenizer.to_str())["model"]["unk_id"]
+    return None if number is None else tokenizer.id_to_token(number)
 
 
 def _specials(tokenizer: Tokenizer) -> dict[str, tuple[int, AddedToken]]:

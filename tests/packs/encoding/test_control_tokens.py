@@ -57,7 +57,7 @@ pieces = st.one_of(
 contents = st.lists(pieces, max_size=6).map("".join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(contents, min_size=2, max_size=4).filter(lambda texts: len(texts) % 2 == 0))
 def test_whatever_messages_spell_the_template_alone_writes_control_tokens(
     tokenizer: ChatTokenizer, template: ChatTemplate, texts: list[str]
