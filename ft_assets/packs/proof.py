@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+from ft_assets.packs.comparison import Comparison
 from ft_assets.packs.format import Pack, Window
 from ft_resources.errors import UserError
 
@@ -25,7 +26,7 @@ def examine_isolation(config: Path, pack: Pack) -> dict[str, Any]:
     keep_offline()
     with absent(*UNUSED):
         from ft_assets.packs.guard import guard
-        from ft_assets.packs.isolation import Comparison, compare_read
+        from ft_assets.packs.isolation import compare_read
         from ft_assets.packs.tiny import tiny_model
 
         try:
