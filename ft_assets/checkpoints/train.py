@@ -116,6 +116,7 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Pl
         epochs=training.epochs,
         seed=training.seed,
         max_steps=training.max_steps,
+        block=pack.block,
     )
     micro_windows = max(1, training.micro_batch_size // int(runtime["micro_batch_divisor"]))
     cadence = Cadence(

@@ -14,7 +14,7 @@ from ft_assets.packs.doctor import Patient, examine
 from ft_assets.packs.encoding.choice import EncoderChoice, choose_encoder
 from ft_assets.packs.evidence import EVIDENCE, vocabulary_size
 from ft_assets.packs.format import SPLITS, TRAIN, VALIDATION, Layout, PackWriter, Spool
-from ft_assets.packs.format.layout import Form, Index
+from ft_assets.packs.format.layout import PAIRS_IN_BLOCK, Form, Index
 from ft_assets.packs.packing import one_by_one, pack
 from ft_assets.packs.prepare import PrepareSettings
 from ft_assets.packs.report import SAMPLES_PAGE, samples_page
@@ -26,8 +26,6 @@ from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadBase, BadData
 from ft_resources.worker_context import WorkContext, WorkResult
 
-BUCKET = 64
-"""Pairs of similar length that lie side by side, so that what is read together has about the same size."""
 _HISTOGRAM_BINS = 32
 _NAMED_ROWS = 20
 
@@ -107,7 +105,7 @@ def _tokenize(
 def _layout(spool: Spool, form: Form, max_length: int, seed: int) -> Layout:
     """Documents of the best fit share a window; preference pairs have one each."""
     if form == "preference":
-        return one_by_one(spool.lengths.reshape(-1, 2), max_length=max_length, seed=seed, bucket=BUCKET)
+        return one_by_one(spool.lengths.reshape(-1, 2), max_length=max_length, seed=seed, bucket=PAIRS_IN_BLOCK)
     return pack(spool.lengths, max_length=max_length, seed=seed)
 
 

@@ -180,7 +180,7 @@ def test_a_preference_example_is_a_window_of_the_chosen_and_the_rejected_answer(
     ]
     result = workbench.build(workbench.dataset_of({"train": rows}), form="preference")
     pack = Pack.open(result.folder, "train")
-    assert (len(pack), pack.examples, pack.documents) == (30, 30, 60)
+    assert (len(pack), pack.examples, pack.documents, pack.block) == (30, 30, 60, 64)
     seen = set()
     for number in range(len(pack)):
         window = pack.read([number])

@@ -17,6 +17,8 @@ TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
 SHARD_TOKENS = 2**26
 """Tokens that a shard holds at most, so that its files are fetched in seconds."""
+PAIRS_IN_BLOCK = 64
+"""Windows of a preference pack come in blocks of similar length, so that what is read together has about one size."""
 INDEX = "index.json"
 EXAMPLE_IDS, EXAMPLE_ROWS = "examples.ids.npy", "examples.rows.npy"
 ID_BYTES = 32

@@ -16,6 +16,7 @@ from ft_assets.packs.format.layout import (
     EXAMPLE_IDS,
     EXAMPLE_ROWS,
     INDEX,
+    PAIRS_IN_BLOCK,
     Form,
     Index,
     array_name,
@@ -137,6 +138,11 @@ class Pack:
     @property
     def max_length(self) -> int:
         return self.index.max_length
+
+    @property
+    def block(self) -> int:
+        """So many windows side by side are of similar length and best read together (``Order.block``); 1 for any."""
+        return PAIRS_IN_BLOCK if self.form == "preference" else 1
 
     @property
     def tokens(self) -> int:
