@@ -98,6 +98,18 @@ def test_the_loss_of_a_packed_window_is_that_of_its_documents_alone(kind: str, p
     assert float(summed_loss(model, batch)) == pytest.approx(float(torch.stack(expected).sum()), rel=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["llama", "mistral"])
+def test_the_gradient_of_a_packed_window_is_the_sum_of_its_documents_alone(kind: str, pack: Pack) -> None:
+    model, plain = model_of(kind), model_of(kind, "sdpa")
+    summed_loss(model, micro_batch(pack, range(len(pack)))).backward()
+    for ids, labels in alone(pack):
+        logits = plain(input_ids=ids[None], use_cache=False).logits[0, :-1]
+        torch.nn.functional.cross_entropy(logits, labels[1:], reduction="sum").backward()
+    for (name, mine), theirs in zip(model.named_parameters(), plain.parameters(), strict=True):
+        assert mine.grad is not None, name
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-3 * float(theirs.grad.abs().max()))
+
+
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_no_document_moves_another_ones_outputs(kind: str, pack: Pack) -> None:
     assert leak(model_of(kind), micro_batch(pack, [0]), isolated) == 0.0

@@ -1,14 +1,21 @@
 """Rows in which documents could see each other do not get into a guarded model, however it is wrapped."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from ft_assets.packs.attention import BrokenIsolation, MissingBoundaries
+from ft_assets.checkpoints.model import load_base
+from ft_assets.evals.model import load_model
+from ft_assets.packs.attention import ATTENTION, BrokenIsolation, MissingBoundaries
 from ft_assets.packs.guard import guard, starts_again
 from ft_assets.packs.tiny import tiny_model
+from ft_assets.recipes.models import TrainingSettings
+from ft_resources.errors import BadBase
+from tests.fake_base import make_fake_base
 
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
 IDS = torch.arange(24)[None]
@@ -106,6 +113,29 @@ def test_answers_are_generated_as_before(model: Any) -> None:
     mask[0, :5] = 0
     made = model.generate(IDS.repeat(2, 1), attention_mask=mask, max_new_tokens=3, do_sample=False)
     assert made.shape == (2, 27)
+
+
+def test_the_evaluator_has_the_trainer_s_attention_and_guard(tmp_path: Path) -> None:
+    loaded = load_model(make_fake_base(tmp_path / "base")).model
+    assert loaded.config._attn_implementation == ATTENTION
+    with pytest.raises(MissingBoundaries):
+        loaded(input_ids=IDS, position_ids=POSITIONS)
+
+
+def test_trainer_and_evaluator_refuse_a_leaking_architecture_before_they_read_weights(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
+    for load in (lambda: load_model(tmp_path), lambda: load_base(tmp_path, TrainingSettings(), full=True)):
+        with pytest.raises(BadBase, match="linear_attention"):
+            load()
+
+
+@pytest.mark.e2e
+@torch.no_grad()
+def test_a_compiled_model_is_guarded_and_computes_the_same(model: Any) -> None:
+    compiled = torch.compile(model, backend="eager")
+    assert torch.equal(compiled(input_ids=IDS, use_cache=True, **PACKED).logits, model(input_ids=IDS, **PACKED).logits)
+    with pytest.raises(MissingBoundaries):
+        compiled(input_ids=IDS, position_ids=POSITIONS)
 
 
 @pytest.mark.parametrize(
