@@ -19,6 +19,7 @@ from ft_resources.errors import MissingInput
 # What a hub keeps weights in, unless it says otherwise.
 _USUAL_BYTES_EACH = 2.0
 _BYTES_EACH = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
+_ABSENT = "nothing: the base is not at hand"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ def base_of_file(recipe: Recipe, path: Path) -> KnownBase:
     reference = recipe.base_reference
     folder = path.parent / reference.path.expanduser() if isinstance(reference, FolderPath) else None
     if folder is None or not (folder / "config.json").is_file():
-        return KnownBase(architecture=None, weight_bytes=0, digest="", source="nothing", file=lambda _: None)
+        return KnownBase(architecture=None, weight_bytes=0, digest="", source=_ABSENT, file=lambda _: None)
     shards = [folder / name for name in weight_files(folder, str(folder)) if (folder / name).is_file()]
     parameters = sum(count_parameters(shard, str(folder)) for shard in shards)
 
@@ -102,7 +103,7 @@ def _known(
 
 def _source(architecture: Architecture | None, config: dict[str, Any], where: str, *, counted: bool) -> str:
     if architecture is None:
-        return "nothing: the base is not at hand"
+        return _ABSENT
     size = f"{architecture.parameters:,} parameters"
     if not architecture.rough:
         return f"{architecture.model_type} with {size}, from config.json"

@@ -85,7 +85,7 @@ class Project:
             },
         }
         for section, value in changes.items():
-            recipe[section] = {**recipe[section], **value} if isinstance(value, dict) else value
+            recipe[section] = {**recipe.get(section, {}), **value} if isinstance(value, dict) else value
         path = self.folder / f"{key}.yaml"
         path.write_text(yaml.safe_dump(recipe))
         return path

@@ -1,0 +1,150 @@
+"""What the store says a training would take, and what each number stands on."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from ft_assets.packs.estimate.bounds import Bounds
+from ft_assets.packs.estimate.predict import Fits
+from ft_assets.submissions.estimate import estimate_file, estimate_training
+from ft_assets.tenants import load_tenants
+from ft_resources.errors import UserError
+from tests.submissions.estimate_world import DATASET, Tenants, World
+
+
+def middle(bounds: Bounds | None) -> float:
+    assert bounds is not None
+    return bounds.expected
+
+
+def test_the_pack_s_tokens_and_the_architecture_give_time_memory_and_price(world: World, tenants: Tenants) -> None:
+    tenants("gpu_prices: {h100: 3.5}\ncurrency: EUR\n")
+    recipe = world.recipe()
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    assert (found.tokens_per_epoch, found.tokens, found.windows, found.steps) == (20_000_000, 20_000_000, 5000, 313)
+    assert "llama with 8,030,261,248 parameters" in found.memory_from
+    assert found.fits is Fits.YES
+    # About 16e9 bytes of bf16 weights, and 4,096 tokens of 7.4 MB of activations.
+    assert middle(found.memory) == pytest.approx(16e9 + 4096 * 7.4e6 + 2**30, rel=0.1)
+    # 4 operations for each of 7.5e9 parameters and token at 40 % of 989e12, and some minutes to start.
+    arithmetic = 20e6 * 4 * 7.5e9 / (0.4 * 989e12)
+    assert found.seconds == pytest.approx(arithmetic, rel=0.1)
+    assert middle(found.gpu_hours) > arithmetic / 3600
+    assert middle(found.price) == pytest.approx(3.5 * middle(found.gpu_hours))
+    assert (found.currency, found.price_from) == ("EUR", "3.50 EUR an hour of one H100")
+    assert json.loads(json.dumps(asdict(found)))["fits"] == "yes"
+
+
+def test_before_the_pack_rows_are_sampled_with_the_base_s_tokenizer(world: World) -> None:
+    recipe = world.recipe()
+    world.prepare(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    assert found.tokens_from == "a guess: 256 rows at most, read with the base's tokenizer"
+    # 38 characters, most of them a token each in the tests' tokenizer, and 5 for each turn around them.
+    assert 128 * 20 < found.tokens_per_epoch < 128 * 48
+
+
+def test_before_anything_is_prepared_bytes_are_counted_and_the_uploaded_base_is_read(world: World) -> None:
+    found = estimate_training(world.artifacts, DATASET, world.recipe())
+    assert found.tokens_from == "a guess from the upload's bytes and the policy's split, at 4 bytes a token"
+    assert "llama" in found.memory_from
+    assert found.memory is not None
+
+
+def test_a_type_without_a_price_says_where_to_set_one(world: World) -> None:
+    recipe = world.recipe()
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    assert found.price is None
+    assert found.price_from == "no price is set for H100; set one in tenants.yaml: gpu_prices: {H100: …}"
+
+
+@pytest.mark.parametrize(
+    ("gpu_type", "words"),
+    [
+        (None, "hardware.gpu_type names no GPU type"),
+        ("A100", "the GPU type 'A100' is unknown; did you mean 'A100-40' or 'A100-80'?"),
+    ],
+)
+def test_an_unknown_gpu_is_estimated_without_time_fit_and_price(world: World, gpu_type: str | None, words: str) -> None:
+    recipe = world.recipe(gpu_type=gpu_type)
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    assert (found.gpu_hours, found.price, found.fits, found.gpu_memory) == (None, None, None, None)
+    assert words in found.gpu_hours_from
+    assert found.memory is not None
+
+
+def test_an_unknown_architecture_is_rough_and_says_so(world: World) -> None:
+    recipe = world.recipe()
+    world.prepare(recipe, config={"model_type": "newest", "vocab_size": 32000})
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    assert found.memory_from.startswith("rough: unknown architecture 'newest'")
+    assert found.memory is not None
+    assert found.memory.upper > 2 * found.memory.lower
+
+
+def test_a_training_on_the_cpu_takes_memory_and_no_gpu_hours(world: World) -> None:
+    recipe = world.recipe(gpus=0, gpu_type=None)
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    assert (middle(found.gpu_hours), found.price, found.fits) == (0, None, None)
+    assert found.memory is not None
+
+
+def test_the_tenant_s_own_trainings_on_this_hardware_are_better_than_the_formula(world: World) -> None:
+    world.trained(world.recipe("past.v1"), 1000.0)
+    recipe = world.recipe("other.v1")
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    assert found.seconds_from == "the last training on this base and hardware, at 1,000 tokens/s"
+    assert found.seconds == 20_000
+    elsewhere = world.recipe("elsewhere.v1", gpu_type="H200")
+    assert "arithmetic" in estimate_training(world.artifacts, DATASET, elsewhere).seconds_from
+
+
+def test_a_training_of_which_no_attempt_tells_the_machine_says_nothing_about_a_gpu(world: World) -> None:
+    world.trained(world.recipe("past.v1"), 1000.0, with_attempt=False)
+    assert "arithmetic" in estimate_training(world.artifacts, DATASET, world.recipe()).seconds_from
+
+
+def test_a_recipe_file_is_estimated_without_being_registered(world: World) -> None:
+    world.prepare(world.recipe())
+    path = world.project.recipe("draft.v1", hardware={"gpus": 1, "gpu_type": "L4"})
+    found = estimate_file(world.artifacts, DATASET, path)
+    assert "from config.json" in found.memory_from
+    assert found.fits is Fits.YES
+    assert "read with the base's tokenizer" in found.tokens_from
+    assert not world.store.exists("names/recipe/draft.v1.json")
+
+
+def test_a_draft_on_a_hub_base_says_that_the_base_is_not_at_hand(world: World) -> None:
+    path = world.project.recipe("draft.v1", base="hub:acme/huge@main", hardware={"gpus": 1, "gpu_type": "L4"})
+    found = estimate_file(world.artifacts, DATASET, path)
+    assert (found.memory, found.gpu_hours) == (None, None)
+    assert found.memory_from == "nothing: the base is not at hand"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gpu_prices: {H10O: 3.5}", "there is no GPU type 'H10O'; did you mean 'H100'?"),
+        ("gpu_prices: {H100: 3.5, nvidia-h100: 4}", "'nvidia-h100' and 'H100' are one GPU type"),
+        ("gpu_prices: {H100: -1}", "gpu_prices.H100: should be greater than or equal to 0"),
+        ("gpu_prices: {H100: cheap}", "gpu_prices.H100: should be a valid number"),
+        ("gpu_price: {H100: 3}", "did you mean 'gpu_prices'?"),
+        ("tiers: {trial: {max_gpu_hours: 0}}", "max_gpu_hours"),
+    ],
+)
+def test_prices_and_limits_that_mean_nothing_are_refused_by_their_place(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "tenants.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as error:
+        load_tenants(path)
+    assert message in str(error.value)

@@ -1,0 +1,144 @@
+"""A training above its maximum, or too large for its GPU, is refused before any worker starts."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+import ft_assets.checkpoints.assets
+from ft_assets import identity, tags
+from ft_assets.checkpoints.assets import checkpoint
+from ft_assets.submissions.admission import OverLimit, limit_of, refusal, require_affordable
+from ft_assets.submissions.plan import Finish, RunState, Stage, Wanted, plan
+from ft_assets.submissions.present import present
+from ft_assets.submissions.record import Submission, SubmissionStatus, submit
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.errors import UserError
+from ft_resources.outcomes import Outcome
+from tests.submissions.estimate_world import DATASET, Tenants, World
+
+
+def asked(world: World, recipe: str, maximum: float | None) -> Submission:
+    return submit(world.store, dataset=DATASET, recipe=recipe, actor="ann", origin="python", max_gpu_hours=maximum)[0]
+
+
+def test_a_training_above_the_maximum_is_refused_with_both_numbers_and_what_to_do(world: World) -> None:
+    recipe = world.recipe()
+    world.pack(recipe)
+    with pytest.raises(OverLimit) as error:
+        require_affordable(world.artifacts, DATASET, recipe, 0.1)
+    assert "is expected to take 0.4" in error.value.what
+    assert "the submission's maximum is 0.1" in error.value.what
+    assert "Raise the maximum, or train less" in error.value.remedy
+    assert require_affordable(world.artifacts, DATASET, recipe, 1.0) == []
+    assert require_affordable(world.artifacts, DATASET, recipe, None) == []
+
+
+def test_the_smallest_of_the_three_maxima_holds(world: World, tenants: Tenants) -> None:
+    recipe = world.recipe(max_gpu_hours=0.3)
+    world.pack(recipe)
+    assert limit_of(world.artifacts, DATASET, recipe, None) == (0.3, "the recipe's")
+    assert limit_of(world.artifacts, DATASET, recipe, 0.2) == (0.2, "the submission's")
+    tenants("tiers: {default: {max_gpu_hours: 0.1}}")
+    assert limit_of(world.artifacts, DATASET, recipe, 0.2) == (0.1, "the tenant's tier's")
+    assert "the tenant's tier's maximum is 0.1" in refusal(world.artifacts, DATASET, recipe, None)
+
+
+def test_a_maximum_that_nothing_can_be_held_against_refuses(world: World) -> None:
+    recipe = world.recipe(gpu_type=None)
+    world.pack(recipe)
+    assert "names no GPU type" in refusal(world.artifacts, DATASET, recipe, 100.0)
+    assert refusal(world.artifacts, DATASET, recipe, None) == ""
+
+
+def test_a_training_on_the_cpu_is_never_refused(world: World, tenants: Tenants) -> None:
+    tenants("tiers: {default: {max_gpu_hours: 0.000001}}")
+    recipe = world.recipe(gpus=0, gpu_type=None)
+    world.pack(recipe)
+    assert require_affordable(world.artifacts, DATASET, recipe, 0.000001) == []
+
+
+def test_what_cannot_fit_is_refused_and_what_may_not_fit_is_warned_of(world: World) -> None:
+    cannot, might = world.recipe("cannot.v1", gpu_type="T4"), world.recipe("might.v1", gpu_type="L40S")
+    world.pack(cannot)
+    with pytest.raises(OverLimit, match=r"does not fit a T4: it needs between .* and there are 15.0 GiB"):
+        require_affordable(world.artifacts, DATASET, cannot, None)
+    (warning,) = require_affordable(world.artifacts, DATASET, might, None)
+    assert "may not fit a L40S with 45.0 GiB" in warning
+    assert "Lower training.micro_batch_size" in warning
+
+
+def test_before_the_pack_is_there_it_is_too_early_to_refuse(world: World) -> None:
+    recipe = world.recipe()
+    world.prepare(recipe)
+    assert refusal(world.artifacts, DATASET, recipe, 0.0001) == ""
+
+
+def test_what_is_under_way_or_there_is_not_refused_any_more(world: World) -> None:
+    recipe = world.recipe()
+    world.pack(recipe)
+    attempt = world.attempt(recipe)
+    assert refusal(world.artifacts, DATASET, recipe, 0.1) == ""
+    attempt.record_ending(Outcome.CANCELLED)
+    assert refusal(world.artifacts, DATASET, recipe, 0.1)
+    world.make(identity.checkpoint_request(world.artifacts, DATASET, recipe), {})
+    assert refusal(world.artifacts, DATASET, recipe, 0.1) == ""
+
+
+class NoLauncher(LauncherResource):
+    """Whoever asks it to run work has failed the test."""
+
+    def execution(self, store: Any) -> Any:
+        raise AssertionError("work was launched")
+
+
+@pytest.mark.parametrize(("maximum", "launched"), [(0.1, False), (1.0, True), (None, True)])
+def test_the_checkpoint_asset_launches_nothing_above_the_maximum(
+    world: World, monkeypatch: pytest.MonkeyPatch, maximum: float | None, launched: bool
+) -> None:
+    """In process, with a launcher that must not be asked."""
+    recipe = world.recipe()
+    world.pack(recipe)
+    monkeypatch.setattr(ft_assets.checkpoints.assets, "refuse_sick_pack", lambda *_: None)
+    submission = asked(world, recipe, maximum)
+    instance = dg.DagsterInstance.ephemeral()
+    instance.add_dynamic_partitions("dataset", [DATASET])
+    instance.add_dynamic_partitions("recipe", [recipe])
+    expected, words = (AssertionError, "work was launched") if launched else (OverLimit, "GPU-hours")
+    with pytest.raises(expected, match=words):
+        dg.materialize(
+            [checkpoint],
+            partition_key=submission.pair,
+            instance=instance,
+            resources={"store": StoreResource(url=world.store.url), "launcher": NoLauncher()},
+            tags={tags.SUBMISSION: submission.id, tags.TENANT: "acme"},
+        )
+
+
+def test_a_refused_submission_ends_with_the_reason_and_launches_no_run(world: World) -> None:
+    recipe = world.recipe()
+    world.pack(recipe)
+    submission = asked(world, recipe, 0.1)
+    found = present(world.artifacts, submission)
+    (action,) = plan([Wanted(submission=submission, present=found, runs={})])
+    assert isinstance(action, Finish)
+    assert action.status is SubmissionStatus.FAILED
+    assert "the submission's maximum is 0.1" in action.reason
+    # While the run that will meet the same refusal is under way, its end is waited for.
+    assert plan([Wanted(submission=submission, present=found, runs={Stage.TRAIN_PAIR: RunState.ACTIVE})]) == []
+    (again,) = plan([Wanted(submission=submission, present=found, runs={Stage.TRAIN_PAIR: RunState.FAILED})])
+    assert isinstance(again, Finish)
+    assert again.reason == action.reason
+
+
+def test_asking_again_with_a_higher_maximum_goes_on(world: World) -> None:
+    recipe = world.recipe()
+    world.pack(recipe)
+    assert present(world.artifacts, asked(world, recipe, 1.0)).problem == ""
+
+
+@pytest.mark.parametrize("maximum", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_maximum_that_means_nothing_is_refused_and_leaves_no_trace(world: World, maximum: float) -> None:
+    with pytest.raises(UserError, match="are no maximum"):
+        asked(world, world.recipe(), maximum)
+    assert list(world.store.entries("open_submissions")) == []

@@ -1,0 +1,112 @@
+"""What people see of an estimate: the commands, the asset's metadata, the job."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ft_assets.cli.main import app
+from ft_assets.submissions.estimate import estimate_training
+from ft_assets.submissions.estimate_metadata import estimate_metadata
+from ft_assets.submissions.jobs import fine_tune
+from ft_assets.submissions.record import open_submissions
+from ft_resources.dagster_resources import StoreResource
+from tests.submissions.estimate_world import DATASET, Tenants, World
+
+Ft = Callable[..., Result]
+
+
+@pytest.fixture
+def ft(world: World, monkeypatch: pytest.MonkeyPatch) -> Ft:
+    monkeypatch.chdir(world.project.folder)
+    monkeypatch.setenv("FT_STORE", world.project.store_url)
+    monkeypatch.setenv("FT_STATE", str(world.project.folder / "state"))
+    monkeypatch.setenv("DAGSTER_HOME", str(world.project.folder))
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_ft_estimate_shows_memory_hours_and_price_and_what_they_stand_on(
+    world: World, ft: Ft, tenants: Tenants
+) -> None:
+    tenants("gpu_prices: {H100: 3.5}\n")
+    recipe = world.recipe()
+    world.pack(recipe)
+    shown = ft("estimate", DATASET, recipe).stdout
+    for words in (
+        "counted in the token pack",
+        "peak memory",
+        "GiB",
+        "llama with 8,030,261,248 parameters, from config.json",
+        "fits the GPU",
+        "GPU-hours",
+        "time to train and to start, on 1 GPU",
+        "3.50 USD an hour of one H100",
+    ):
+        assert words in shown
+    found = json.loads(ft("estimate", DATASET, recipe, "--json").stdout)
+    assert found["fits"] == "yes"
+    assert found["gpu_hours"]["lower"] < found["gpu_hours"]["expected"] < found["gpu_hours"]["upper"]
+    assert found["price"]["expected"] == pytest.approx(3.5 * found["gpu_hours"]["expected"])
+    assert sum(found["memory_parts"].values()) == pytest.approx(found["memory"]["expected"], rel=0.05)
+
+
+def test_ft_estimate_takes_a_recipe_file_before_it_is_registered(world: World, ft: Ft) -> None:
+    path = world.project.recipe("draft.v1")
+    shown = ft("estimate", DATASET, path.name)
+    assert shown.exit_code == 0, shown.stderr
+    assert "a training on the CPU takes none" in shown.stdout
+    assert not world.store.exists("names/recipe/draft.v1.json")
+
+
+def test_ft_submit_says_what_it_will_take_and_keeps_the_maximum(world: World, ft: Ft) -> None:
+    recipe = world.recipe()
+    world.pack(recipe)
+    result = ft("submit", DATASET, recipe, "--max-gpu-hours", "0.1")
+    assert result.exit_code == 0, result.stderr
+    assert "estimated: 313 steps, 20,000,000 tokens (counted in the token pack)" in result.stderr
+    assert "that is above the maximum of 0.1 GPU-hours" in result.stderr
+    (submission,) = open_submissions(world.store)
+    assert submission.max_gpu_hours == 0.1
+    again = ft("submit", DATASET, recipe, "--max-gpu-hours", "2")
+    assert "was asked for before and is under way, with a maximum of 0.1 GPU-hours" in again.stderr
+    assert "are no maximum" in ft("submit", DATASET, recipe, "--max-gpu-hours", "0").stderr
+
+
+def test_ft_run_ends_with_the_reason_where_the_training_is_refused(world: World, ft: Ft) -> None:
+    recipe = world.recipe(gpu_type="T4")
+    world.pack(recipe)
+    result = ft("run", DATASET, recipe)
+    assert result.exit_code == 1
+    assert "does not fit a T4" in result.stdout
+    assert "Lower training.micro_batch_size" in result.stdout
+
+
+def test_the_job_records_the_maximum_and_shows_the_estimate(world: World) -> None:
+    recipe = world.recipe()
+    world.pack(recipe)
+    config = {"dataset": DATASET, "recipe": recipe, "max_gpu_hours": 0.5}
+    result = fine_tune.execute_in_process(
+        run_config={"ops": {"record_submission": {"config": config}}},
+        resources={"store": StoreResource(url=world.store.url)},
+    )
+    assert result.success
+    (submission,) = open_submissions(world.store)
+    assert submission.max_gpu_hours == 0.5
+    outputs = [event.step_output_data.metadata for event in result.all_events if event.is_successful_output]
+    assert outputs[0]["estimated_steps"].value == 313
+
+
+def test_the_asset_s_metadata_are_numbers_and_a_table_without_any_row_s_text(world: World, tenants: Tenants) -> None:
+    tenants("gpu_prices: {H100: 2}\n")
+    recipe = world.recipe()
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    shown: dict[str, Any] = estimate_metadata(found)
+    assert shown["estimated_steps"] == 313
+    assert shown["estimated_peak_gib"] == pytest.approx(45, rel=0.1)
+    assert shown["estimated_gpu_hours"] == pytest.approx(shown["estimated_price"] / 2, abs=0.01)
+    table = shown["estimate"].value
+    assert "| GPU-hours |" in table
+    assert "counted in the token pack" in table
