@@ -8,8 +8,8 @@ Plain best-fit wastes a little of every window and is left with documents that r
 * where there are none, the gap is filled as far as anything left can fill it: subset sum with counts by dynamic
   programming over sums (Kellerer, Pferschy, Pisinger, "Knapsack Problems", 2004, section 7).
 
-All this is done on a histogram of lengths, and a filling is repeated in half of the windows that it could fill, so
-the time depends on how many different lengths there are and hardly on how many documents.
+All this is done on a histogram of lengths, and a filling is repeated as long as there are documents for it, so the
+time depends on how many different lengths there are and hardly on how many documents.
 """
 
 import numpy as np
@@ -52,7 +52,7 @@ def complete(histogram, start):  # type: ignore[no-untyped-def]
             number = _choose(free, tree, chosen, stuck, gap, last)
             stuck = 1 if stuck > 1 and last[gap] == 0 else 0
         filling = np.sort(chosen[:number])
-        first, possible = len(lengths), documents
+        first, repeat = len(lengths), documents
         for place in range(number):
             if place and filling[place] == filling[place - 1]:
                 counts[-1] += 1
@@ -60,8 +60,7 @@ def complete(histogram, start):  # type: ignore[no-untyped-def]
                 lengths.append(filling[place])
                 counts.append(1)
         for run in range(first, len(lengths)):
-            possible = min(possible, free[lengths[run]] // counts[run] + 1)
-        repeat = (possible + 1) // 2
+            repeat = min(repeat, free[lengths[run]] // counts[run] + 1)
         for run in range(first, len(lengths)):
             _change(free, tree, lengths[run], -counts[run] * (repeat - 1))
         edges.append(len(lengths))
