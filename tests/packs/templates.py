@@ -48,8 +48,8 @@ def as_batch(chats: list[Conversation], prompt: int = 0) -> Conversations:
     )
 
 
-@pytest.fixture(autouse=True)
-def _same_day(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def same_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """transformers prints today's date; here it is the one that packs print."""
 
     class Then(dt.datetime):
