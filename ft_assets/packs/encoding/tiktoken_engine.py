@@ -55,8 +55,8 @@ class TiktokenEncoder(BatchEncoder):
         for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
             segment = data[start:stop].decode()
             counts[number] = -1
-            if self._is_safe(segment):
-                tokens = self._engine.encode_to_numpy(segment, allowed_special=self._allowed, disallowed_special=())
+            tokens = self._tokens(segment) if self._is_safe(segment) else None
+            if tokens is not None:
                 places = start + np.cumsum(self._lengths[tokens])
                 # An expression may leave something out, which Hugging Face keeps.
                 if not len(places) or places[-1] == stop:
@@ -65,6 +65,15 @@ class TiktokenEncoder(BatchEncoder):
                     ends.append(places)
         ids = self._ids[np.concatenate([np.empty(0, np.uint32), *found])]
         return ids, np.concatenate([np.empty(0, np.int64), *ends]), counts
+
+    def _tokens(self, text: str) -> NDArray[np.uint32] | None:
+        try:
+            return self._engine.encode_to_numpy(text, allowed_special=self._allowed, disallowed_special=())
+        except BaseException as panic:
+            # What its Rust code gives up on (an expression that matches nothing at all) is not an Exception.
+            if type(panic).__name__ != "PanicException":
+                raise
+            return None
 
     def _is_safe(self, text: str) -> bool:
         if self._composed and not unicodedata.is_normalized("NFC", text):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from ft_assets.packs.encoding.choice import choose_encoder, sampled
+from ft_assets.packs.encoding.choice import choose_encoder, open_encoder, sampled
 from ft_assets.packs.encoding.compiled import CompiledEncoder
 from ft_assets.packs.encoding.encoder import Encoded
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
@@ -90,8 +90,14 @@ def test_whatever_the_fast_engine_does_not_know_is_hugging_face_s(name: str) -> 
 
 
 def test_an_expression_that_tiktoken_cannot_read_is_hugging_face_s() -> None:
-    tokenizer = ChatTokenizer(tokenizers.composing(r"(?~\n)|\n", []), tokenizers.NAMED)
+    tokenizer = ChatTokenizer(tokenizers.composing(r"\X+", []), tokenizers.NAMED)
     assert "cannot read its expression" in choose_encoder(tokenizer, TEXTS).why
+
+
+def test_what_tiktoken_gives_up_on_is_left_to_hugging_face() -> None:
+    tokenizer = ChatTokenizer(tokenizers.composing(r"\w*|.", []), tokenizers.NAMED)
+    fast, exact = open_encoder(tokenizer, "tiktoken"), open_encoder(tokenizer, "tokenizers")
+    assert fast.encode(["the fox"], [[]]).ids.tolist() == exact.encode(["the fox"], [[]]).ids.tolist()
 
 
 def test_overlapping_added_tokens_are_not_tiktoken_s() -> None:
