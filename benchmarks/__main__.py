@@ -6,7 +6,7 @@ from importlib import import_module
 
 from benchmarks.table import Figure, print_table
 
-NAMES = ("demo", "datasets")
+NAMES = ("demo", "datasets", "packs")
 
 
 def main() -> None:
