@@ -95,7 +95,8 @@ def test_learned_is_the_assistant_s_text_with_what_the_template_always_puts_arou
     for text, answer in zip(around, ("ANSWER1", "ANSWER2"), strict=True):
         before, _, behind = text.partition(answer)
         assert "USER" not in text
-        assert not any(word in before.lower() for word in ("user", "system"))
+        # TRL's marks of Muse begin before its header, which names whom the assistant speaks to.
+        assert name == "muse_glimmer_training" or not any(word in before.lower() for word in ("user", "system"))
         assert len(before) + len(behind) <= 80
 
     @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
