@@ -52,7 +52,9 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
     kind = str(config.get("model_type"))
-    if kind not in CONFIG_MAPPING or "auto_map" in config:
+    # Some configs name code of their own beside a kind that Transformers has; that code is never run.
+    config = {name: value for name, value in config.items() if name != "auto_map"}
+    if kind not in CONFIG_MAPPING:
         raise BadBase(
             f"the architecture {kind!r} is not one that this version of Transformers has itself",
             where="config.json",

@@ -35,7 +35,7 @@ SUPPORTED: dict[str, dict[str, Any]] = {
     "qwen3": {**GROUPED, "head_dim": 128},
     # A token sees itself and the six before it, fewer than most documents have.
     "mistral": {**GROUPED, "sliding_window": 7},
-    "phi3": {**GROUPED, "pad_token_id": 0},
+    "phi3": {**GROUPED, "pad_token_id": 0, "auto_map": {"AutoConfig": "own.OwnConfig"}},
     "gemma": {**GROUPED, "head_dim": 256},
     "gemma3_text": {**GROUPED, "sliding_window": 7, "head_dim": 256},
     "gpt_neox": WIDE,
