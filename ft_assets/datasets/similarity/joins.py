@@ -50,9 +50,13 @@ class Features:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         readers = [pa.ipc.open_file(pa.memory_map(str(path))) for path in paths]
-        # Opened once: each opening looks at all columns, and a pass is made over every band twice.
-        self._batches = [reader.get_batch(index) for reader in readers for index in range(reader.num_record_batches)]
-        self.bands = [name for name in readers[0].schema.names if name.startswith("band_")] if paths else []
+        names = readers[0].schema.names if paths else []
+        self.bands = [name for name in names if name.startswith("band_")]
+        used = [name for name in names if name in ("at", "content", *self.bands)]
+        # Opened once, and no more of it kept than is looked at: two passes are made over every band.
+        self._batches = [
+            reader.get_batch(index).select(used) for reader in readers for index in range(reader.num_record_batches)
+        ]
         self.rows, self.limit = 0, 0
         for at, _ in self.columns("at", np.int64):
             self.rows += len(at)
