@@ -55,7 +55,7 @@ class HuggingFaceEncoder:
             ids = np.array(encoding.ids, np.int32)
             pairs[number] = (ids, np.full(len(ids), bool(learned[number])))
         for number, encoding in self._encode(segments, cut, first, exact=True):
-            pairs[number] = (np.array(encoding.ids, np.int32), marked(encoding, learned[number]))
+            pairs[number] = (np.array(encoding.ids, np.int32), _mark(encoding, learned[number], len(segments[number])))
         for number, key in itertools.islice(fresh.items(), max(_REMEMBERED - len(self._known), 0)):
             self._known[key] = pairs[number]  # type: ignore[assignment]
         return concatenated(pair for pair in pairs if pair is not None)
@@ -79,6 +79,32 @@ class HuggingFaceEncoder:
                     raise
                 found += zip(chosen, encodings, strict=True)
         return found
+
+
+def _mark(encoding: Encoding, spans: Sequence[Span], length: int) -> NDArray[np.bool_]:
+    """``marked`` of a text of so many characters, by a few questions in place of all offsets."""
+    learned = np.zeros(len(encoding), np.bool_)
+    for start, end in spans:
+        first = encoding.char_to_token(start)
+        last = len(encoding) if end >= length else encoding.char_to_token(end)
+        if first is None or last is None:
+            # Characters that belong to no token.
+            return marked(encoding, spans)
+        # Tokens without characters come before the one that has them.
+        while first > 0 and _place(encoding, first - 1) == (start, start):
+            first -= 1
+        while last > first and _place(encoding, last - 1)[0] >= end:
+            last -= 1
+        while last < len(encoding) and _place(encoding, last)[0] < end:
+            last += 1
+        learned[first:last] = True
+    return learned
+
+
+def _place(encoding: Encoding, token: int) -> Span:
+    place = encoding.token_to_chars(token)
+    assert place is not None
+    return place
 
 
 def marked(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
