@@ -1,6 +1,6 @@
 """A decoder's parameters by kind, from its ``config.json``.
 
-Known are the families of ``FAMILIES``; of others only the number of parameters is known, and a decoder of usual
+Known are the families of ``families.py``; of others only the number of parameters is known, and a decoder of usual
 proportions with as many stands in for them, marked ``rough``.
 """
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
+
+from ft_assets.packs.estimate.families import FAMILIES, Family
 
 # By so much the parameters of a known family may differ from those of the weights: buffers, odd biases.
 _TOLERANCE = 0.02
@@ -111,68 +113,6 @@ class Architecture:
             linear.experts * linear.adapter_ranks * (linear.inputs + linear.outputs) for linear in self.adapted(targets)
         ]
         return self.layers * rank * sum(each)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Family:
-    """How a family differs from Llama, in the order of what it concerns.
-
-    Args:
-        tied, qkv_bias, biases: what holds where config.json says nothing. ``biases``: all matrices have one.
-        norms: normalisations of the hidden width in a layer; each has a bias too where ``biases``.
-        qk_norm: queries and keys are normalised, with weights of a ``head`` or of the whole ``width``.
-        fused: query, key and value are one matrix; ``fused_mlp``: gate and way up are.
-        gated: the feed-forward part has a gate.
-        adapted_experts: PEFT's all-linear reaches router and experts.
-        grouped: several queries may share a key.
-        keys: names of Llama's settings in this family's config.json.
-    """
-
-    tied: bool = False
-    qkv_bias: bool = False
-    biases: bool = False
-    norms: int = 2
-    qk_norm: str = ""
-    fused: str = ""
-    fused_mlp: str = ""
-    names: tuple[str, str, str] = ("o_proj", "up_proj", "down_proj")
-    gated: bool = True
-    adapted_experts: bool = True
-    grouped: bool = True
-    keys: tuple[tuple[str, str], ...] = ()
-
-
-_GPT2_KEYS = (
-    ("hidden_size", "n_embd"),
-    ("num_hidden_layers", "n_layer"),
-    ("num_attention_heads", "n_head"),
-    ("intermediate_size", "n_inner"),
-    ("max_position_embeddings", "n_positions"),
-)
-FAMILIES: dict[str, Family] = {
-    "llama": Family(),
-    "mistral": Family(),
-    "mixtral": Family(),
-    "qwen2": Family(qkv_bias=True),
-    "qwen2_moe": Family(qkv_bias=True, adapted_experts=False),
-    "qwen3": Family(qk_norm="head"),
-    "qwen3_moe": Family(qk_norm="head"),
-    "phi3": Family(fused="qkv_proj", fused_mlp="gate_up_proj"),
-    "olmo2": Family(qk_norm="width"),
-    "gemma": Family(tied=True),
-    "gemma2": Family(tied=True, norms=4),
-    "gemma3_text": Family(tied=True, norms=4, qk_norm="head"),
-    "gpt2": Family(
-        tied=True, biases=True, fused="c_attn", names=("c_proj", "c_fc", "c_proj"), gated=False, keys=_GPT2_KEYS
-    ),
-    "gpt_neox": Family(
-        biases=True,
-        fused="query_key_value",
-        names=("dense", "dense_h_to_4h", "dense_4h_to_h"),
-        gated=False,
-        grouped=False,
-    ),
-}
 
 
 def read_architecture(config: Mapping[str, Any], parameters: int | None = None) -> Architecture | None:

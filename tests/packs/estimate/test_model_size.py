@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ft_assets.packs.estimate.model_size import FAMILIES, read_architecture, rough
+from ft_assets.packs.estimate.families import FAMILIES
+from ft_assets.packs.estimate.model_size import read_architecture, rough
 from tests.packs.estimate.made import LLAMA_3_8B, llama
 
 
