@@ -13,7 +13,7 @@ from ft_assets.packs.encoding.hugging_face import marked
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer, Tokens
 from ft_assets.packs.labels import learned_spans
 from ft_assets.packs.template import ChatTemplate, Rendering
-from ft_assets.packs.tokenizer import load_template
+from ft_assets.packs.variants import load_template
 from ft_resources.errors import BadData
 from tests.fake_base import SPECIALS, make_fake_base
 from tests.packs.conftest import Conversation, chat, edit_json
