@@ -16,9 +16,9 @@ from ft_assets.checkpoints.sampler import Order, Step
 from ft_assets.checkpoints.saves import LEDGER, STEPS, Save, newest_save, write_save
 from ft_assets.checkpoints.state import read_state, write_state
 from ft_assets.checkpoints.trainer import PackedTrainer, mean_loss
-from ft_assets.packs.batches import split_windows
 from ft_assets.packs.format import Pack
-from ft_assets.packs.isolation import compare
+from ft_assets.packs.isolation.batches import split_windows
+from ft_assets.packs.isolation.compare import compare
 from ft_assets.worker import Diverged
 from ft_resources.artifacts import software_versions
 from ft_resources.worker_context import Preempted, WorkContext

@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.base_models.weights import require_every_weight
-from ft_assets.packs.architectures import require_packable_folder, require_packable_modules
-from ft_assets.packs.attention import ATTENTION, register
-from ft_assets.packs.guard import guard
+from ft_assets.packs.isolation.architectures import require_packable_folder, require_packable_modules
+from ft_assets.packs.isolation.attention import ATTENTION, register
+from ft_assets.packs.isolation.guard import guard
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
 
 

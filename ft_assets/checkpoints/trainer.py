@@ -18,9 +18,9 @@ from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from ft_assets.checkpoints.sampler import Order, Step
-from ft_assets.packs.batches import MicroBatch, micro_batch, split_windows
 from ft_assets.packs.format import Pack
-from ft_assets.packs.losses import learned_logits
+from ft_assets.packs.isolation.batches import MicroBatch, micro_batch, split_windows
+from ft_assets.packs.isolation.losses import learned_logits
 from ft_assets.recipes.models import TrainingSettings
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from ft_assets.datasets.forms.turns import to_messages
 from ft_assets.evals.model import LoadedModel
-from ft_assets.packs.labels import learned_spans
-from ft_assets.packs.template import Messages, Rendering, Span
-from ft_assets.packs.tokenizer import ChatTokenizer, load_template
+from ft_assets.packs.documents.labels import learned_spans
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.templates.template import Messages, Rendering, Span
+from ft_assets.packs.templates.variants import load_template
 from ft_resources.errors import BadData
 
 # Rows answered together, and tokens of them; logits of a batch take at most 256 MiB in float32.

@@ -62,9 +62,9 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from ft_assets.packs.architectures import require_packable_folder
-    from ft_assets.packs.attention import ATTENTION, register
-    from ft_assets.packs.guard import guard
+    from ft_assets.packs.isolation.architectures import require_packable_folder
+    from ft_assets.packs.isolation.attention import ATTENTION, register
+    from ft_assets.packs.isolation.guard import guard
 
     register()
     require_packable_folder(folder)

@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 
 from ft_assets.datasets.engine.local import Mapper, in_process, process_count, processes, start_early
 from ft_assets.packs.doctor import Patient, examine
+from ft_assets.packs.documents.prepare import PrepareSettings
+from ft_assets.packs.documents.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
 from ft_assets.packs.encoding.choice import EncoderChoice, choose_encoder
+from ft_assets.packs.encoding.tokenizer import TOKENIZER_FILES, ChatTokenizer
 from ft_assets.packs.evidence import EVIDENCE, vocabulary_size
 from ft_assets.packs.format import SPLITS, TRAIN, VALIDATION, Layout, PackWriter, Spool
 from ft_assets.packs.format.layout import PAIRS_IN_BLOCK, Form, Index
 from ft_assets.packs.packing import one_by_one, pack
-from ft_assets.packs.prepare import PrepareSettings
 from ft_assets.packs.report import SAMPLES_PAGE, samples_page
-from ft_assets.packs.template import ChatTemplate
-from ft_assets.packs.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
-from ft_assets.packs.tokenizer import TOKENIZER_FILES, ChatTokenizer, base_template, load_template
+from ft_assets.packs.templates.template import ChatTemplate
+from ft_assets.packs.templates.variants import base_template, load_template
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadBase, BadData

@@ -12,8 +12,9 @@ import pytest
 
 from ft_assets.datasets.writing import COLUMNS
 from ft_assets.packs.build import build_pack
-from ft_assets.packs.template import ChatTemplate
-from ft_assets.packs.tokenizer import ChatTokenizer, load_template
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.templates.template import ChatTemplate
+from ft_assets.packs.templates.variants import load_template
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store

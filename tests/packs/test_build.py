@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from ft_assets.packs import examples, tokenize
+from ft_assets.packs.documents import examples, tokenize
 from ft_assets.packs.evidence import DOCTOR_CHECKS
 from ft_assets.packs.format import Pack
 from ft_resources.errors import BadBase, BadData

@@ -11,14 +11,15 @@ import pytest
 
 from ft_assets.datasets.engine.local import in_process
 from ft_assets.packs.doctor import Patient, examine
+from ft_assets.packs.documents.prepare import PrepareSettings
+from ft_assets.packs.documents.tokenize import tokenize_split
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE, verdicts, vocabulary_size
 from ft_assets.packs.format import SPLITS, PackWriter
 from ft_assets.packs.format.layout import array_name
 from ft_assets.packs.packing import pack
-from ft_assets.packs.prepare import PrepareSettings
-from ft_assets.packs.template import ChatTemplate
-from ft_assets.packs.tokenize import tokenize_split
-from ft_assets.packs.tokenizer import ChatTokenizer, load_template
+from ft_assets.packs.templates.template import ChatTemplate
+from ft_assets.packs.templates.variants import load_template
 from ft_resources.errors import BadBase
 from tests.fake_base import VOCABULARY
 from tests.packs.conftest import Workbench, chat, edit_json, example_id

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from ft_assets.packs.labels import learned_spans
+from ft_assets.packs.documents.labels import learned_spans
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer, Tokens
 from ft_assets.packs.packing import pack
-from ft_assets.packs.template import ChatTemplate
-from ft_assets.packs.tokenizer import ChatTokenizer, Tokens, load_template
+from ft_assets.packs.templates.template import ChatTemplate
+from ft_assets.packs.templates.variants import load_template
 from tests.packs.conftest import Conversation, chat
 
 pytestmark = [

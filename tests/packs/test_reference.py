@@ -19,8 +19,8 @@ from transformers import AutoModelForCausalLM
 from ft_assets import identity, worker
 from ft_assets.checkpoints.model import load_base
 from ft_assets.packs import reference
-from ft_assets.packs.batches import micro_batch
 from ft_assets.packs.format import Pack, PackWriter
+from ft_assets.packs.isolation.batches import micro_batch
 from ft_assets.packs.packing import one_by_one
 from ft_assets.packs.reference import document_logps, passes, read_reference, reference_logps, score
 from ft_assets.recipes.models import Recipe, TrainingSettings

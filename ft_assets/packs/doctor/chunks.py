@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.batches import micro_batch
 from ft_assets.packs.format import Pack
+from ft_assets.packs.isolation.batches import micro_batch
 
 _TOKENS = 1 << 21
 

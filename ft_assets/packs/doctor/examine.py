@@ -18,8 +18,8 @@ from ft_assets.packs.doctor.tokens import TOKEN_CHECKS, Rules, Vocabulary
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 from ft_assets.packs.evidence import DOCTOR_CHECKS, Finding
 from ft_assets.packs.format import Pack, Spool
-from ft_assets.packs.proof import examine_isolation
-from ft_assets.packs.template import ChatTemplate
+from ft_assets.packs.isolation.proof import examine_isolation
+from ft_assets.packs.templates.template import ChatTemplate
 from ft_resources.artifacts import EXPLAINING_FOLDERS
 from ft_resources.canonical import sha256_file
 

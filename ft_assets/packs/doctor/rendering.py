@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ft_assets.datasets.forms.turns import to_messages
 from ft_assets.packs.doctor.chunks import chunk
+from ft_assets.packs.documents.examples import read_batches
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.examples import read_batches
 from ft_assets.packs.format import Pack, Spool
-from ft_assets.packs.template import ChatTemplate, Rendering
+from ft_assets.packs.templates.template import ChatTemplate, Rendering
 
 COMPARED = 200
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.template import Span
+from ft_assets.packs.templates.template import Span
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from ft_assets.packs.encoding.encoder import Encoded, concatenated
-from ft_assets.packs.template import Span
+from ft_assets.packs.templates.template import Span
 
 # Short segments come again and again (``\n`` between turns, a system prompt); so many are remembered.
 _REMEMBERED, _SHORT = 4096, 200

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.packs.encoding.encoder import Encoded, Encoder
-from ft_assets.packs.template import Span
+from ft_assets.packs.templates.template import Span
 from ft_resources.errors import BadData
 
 SEGMENT = -1

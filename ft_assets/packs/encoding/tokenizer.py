@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Tokenizer, models
 from ft_assets.packs.encoding.encoder import Encoder
 from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
 from ft_assets.packs.encoding.segments import Cuts, DocumentEncoder
-from ft_assets.packs.template import Rendering, Span
+from ft_assets.packs.templates.template import Rendering, Span
 from ft_resources.errors import BadBase
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json")

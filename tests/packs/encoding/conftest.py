@@ -5,7 +5,7 @@ from functools import cache
 from hypothesis import strategies as st
 
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.template import Span
+from ft_assets.packs.templates.template import Span
 from tests.packs.encoding import tokenizers
 
 ATOMS = [

@@ -12,7 +12,7 @@ from ft_assets.packs.encoding.choice import choose_encoder, open_encoder, sample
 from ft_assets.packs.encoding.compiled import CompiledEncoder
 from ft_assets.packs.encoding.encoder import Encoded
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.template import Span
+from ft_assets.packs.templates.template import Span
 from tests.packs.encoding import tokenizers
 from tests.packs.encoding.conftest import tokenizer_of
 

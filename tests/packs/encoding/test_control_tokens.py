@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from ft_assets.packs.documents.labels import learned_spans
 from ft_assets.packs.encoding.hugging_face import marked
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer, Tokens
-from ft_assets.packs.labels import learned_spans
-from ft_assets.packs.template import ChatTemplate, Rendering
-from ft_assets.packs.variants import load_template
+from ft_assets.packs.templates.template import ChatTemplate, Rendering
+from ft_assets.packs.templates.variants import load_template
 from ft_resources.errors import BadData
 from tests.fake_base import SPECIALS, make_fake_base
 from tests.packs.conftest import Conversation, chat, edit_json

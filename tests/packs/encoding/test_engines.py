@@ -13,7 +13,7 @@ from ft_assets.packs.encoding.choice import Engine, open_encoder
 from ft_assets.packs.encoding.compiled import CompiledEncoder
 from ft_assets.packs.encoding.encoder import Encoded, Encoder
 from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
-from ft_assets.packs.template import Span
+from ft_assets.packs.templates.template import Span
 from tests.packs.encoding.conftest import ATOMS, spans_of, texts, tokenizer_of
 
 FAST: list[tuple[Engine, str]] = [

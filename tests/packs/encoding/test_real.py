@@ -16,7 +16,7 @@ from ft_assets.packs.encoding.choice import choose_encoder, open_encoder
 from ft_assets.packs.encoding.encoder import Encoder
 from ft_assets.packs.encoding.segments import Cuts
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.template import ChatTemplate, Span
+from ft_assets.packs.templates.template import ChatTemplate, Span
 from ft_resources.errors import BadData
 from tests.packs.encoding.conftest import ATOMS
 

@@ -9,7 +9,7 @@ from ft_assets.packs.encoding.encoder import Encoded
 from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder, marked
 from ft_assets.packs.encoding.segments import SEGMENT, Cuts, DocumentEncoder
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer, Tokens
-from ft_assets.packs.template import Rendering, Span
+from ft_assets.packs.templates.template import Rendering, Span
 from ft_resources.errors import BadData
 from tests.packs.encoding.conftest import spans_of, texts, tokenizer_of
 from tests.packs.encoding.tokenizers import KINDS

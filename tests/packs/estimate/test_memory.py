@@ -136,8 +136,8 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
     from peft import LoraConfig, get_peft_model
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from ft_assets.packs import attention
-    from ft_assets.packs.losses import token_losses
+    from ft_assets.packs.isolation import attention
+    from ft_assets.packs.isolation.losses import token_losses
     from tests.packs.estimate.meter import Meter, packed_row
 
     attention.register()

@@ -1,0 +1,226 @@
+"""Conversations of a batch become labelled tokens: by a skeleton where there is one, each by itself elsewhere."""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.packs.documents.assembly import Assembly, Documents, Pieces, Tokens
+from ft_assets.packs.documents.conversations import Conversations, Shape
+from ft_assets.packs.encoding.encoder import Encoder
+from ft_assets.packs.encoding.segments import Cuts
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.templates.prover import Prover
+from ft_assets.packs.templates.skeletons import Skeleton, Slot
+from ft_assets.packs.templates.template import Messages, Span, Tools
+from ft_assets.packs.templates.tracing import Traced, Tracer, require_all_shown
+from ft_resources.errors import UserError
+
+# A shape with more skeletons, or with so many contents for which there is none, is not worth the search.
+_SKELETONS, _FAILURES = 16, 8
+_CHECKED_EVERY = 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """A conversation as its template gets it; nothing is learned of the first ``prompt`` messages."""
+
+    messages: Messages
+    tools: Tools
+    prompt: int
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Labelled:
+    """The documents of conversations; ``trimmed`` bool [documents], where white space around a content is gone."""
+
+    documents: Documents
+    controls: NDArray[np.int32]
+    trimmed: NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a shape: its skeletons, each with how many conversations it was used for."""
+
+    skeletons: list[Skeleton] = field(default_factory=list)
+    uses: list[int] = field(default_factory=list)
+    failures: int = 0
+
+    def next_checked(self, index: int, numbers: Sequence[int]) -> list[int]:
+        """Of the next conversations that a skeleton is used for those to check: its first, and ever fewer later."""
+        places = range(self.uses[index], self.uses[index] + len(numbers))
+        self.uses[index] += len(numbers)
+        chosen = zip(places, numbers, strict=True)
+        return [number for place, number in chosen if not place & (place - 1) or not place % _CHECKED_EVERY]
+
+
+class ChatLabeller:
+    """Conversations to labelled tokens.
+
+    Args:
+        by_row: never use skeletons; for tests and for what they are compared with.
+    """
+
+    def __init__(self, tracer: Tracer, tokenizer: ChatTokenizer, encoder: Encoder, *, by_row: bool = False) -> None:
+        self._tracer, self._tokenizer, self._encoder = tracer, tokenizer, encoder
+        self._documents = tokenizer.documents(encoder)
+        self._prover = None if by_row else Prover(tracer, tokenizer, encoder)
+        self._known: dict[Shape, _Known] = {}
+        # A text with a control token in it has one of these, which are few and quickly searched for.
+        self._heads = sorted({name[:2] for name in tokenizer.special_ids})
+
+    @property
+    def proved(self) -> bool:
+        """Whether skeletons are in use. They no longer are once one of them differed from a real rendering."""
+        return self._prover is not None
+
+    def label(self, chats: Conversations, row: Callable[[int], Row]) -> Labelled:
+        """The documents of ``chats``; ``row(number)`` gives one of them as its template gets it.
+
+        Raises BadData and BadBase, naming the row, for conversations that cannot be rendered or labelled.
+        """
+        total = len(chats.contents)
+        assembly = Assembly(total)
+        controls = np.zeros(total, np.int32)
+        trimmed = np.zeros(total, np.bool_)
+        found, checked = self._find(chats)
+        texts: list[str] = []
+        spans: list[Sequence[Span]] = []
+        opening: list[int] = []
+        places: list[list[int | None]] = []
+        for skeleton, numbers in found:
+            contents = [chats.contents[number] for number in numbers]
+            firsts: list[int | None] = []
+            for piece in skeleton.pieces:
+                firsts.append(len(texts) if isinstance(piece, Slot) else None)
+                if isinstance(piece, Slot):
+                    filled, learned = piece.fill(contents)
+                    texts += filled
+                    spans += learned
+            if firsts[0] is not None:
+                opening += range(firsts[0], firsts[0] + len(numbers))
+            places.append(firsts)
+            controls[numbers] = skeleton.controls
+            trimmed[numbers] = skeleton.trimmed(contents)
+        segments = assembly.encoded(self._encoder.encode(texts, spans, opening))
+        for (skeleton, numbers), firsts in zip(found, places, strict=True):
+            assembly.place(numbers, _pieces(assembly, segments, skeleton, firsts, len(numbers)))
+        alone = sorted(set(range(total)).difference(*(numbers for _, numbers in found)))
+        if alone:
+            self._label_alone(alone, row, assembly, controls, trimmed)
+        labelled = Labelled(documents=assembly.documents(), controls=controls, trimmed=trimmed)
+        if not all(self._agrees(labelled, number, row(number)) for number in checked):
+            self._prover = None
+            return self.label(chats, row)
+        return labelled
+
+    def _label_alone(
+        self,
+        numbers: list[int],
+        row: Callable[[int], Row],
+        assembly: Assembly,
+        controls: NDArray[np.int32],
+        trimmed: NDArray[np.bool_],
+    ) -> None:
+        cuts = Cuts()
+        wheres = []
+        for number in numbers:
+            each = row(number)
+            traced = self._trace(each)
+            text = traced.rendering.text
+            require_all_shown(self._tracer.template, each.messages, each.tools, text, each.where)
+            cuts.add(text, traced.controls, self._tokenizer.special_ids, traced.learned)
+            written = (text[start:end] for start, end in traced.controls)
+            ids = (self._tokenizer.special_ids[name] for name in written)
+            controls[number] = sum(one in self._tokenizer.control_ids for one in ids)
+            trimmed[number] = any(str(message.get("content") or "") not in text for message in each.messages)
+            wheres.append(each.where)
+        encoded = self._documents.encode(cuts, where=lambda index: wheres[index])
+        pieces = assembly.encoded(encoded, encoded.control)
+        assembly.place(numbers, Pieces(starts=pieces.starts[:, None], lengths=pieces.lengths[:, None]))
+
+    def _trace(self, row: Row) -> Traced:
+        return self._tracer.trace(row.messages, where=row.where, tools=row.tools, prompt=row.prompt)
+
+    def _find(self, chats: Conversations) -> tuple[list[tuple[Skeleton, list[int]]], list[int]]:
+        """Skeletons and the numbers of the conversations that they are for; which of those are to be checked."""
+        if self._prover is None:
+            return [], []
+        by_shape: dict[Shape, list[int]] = {}
+        for number, shape in enumerate(chats.shapes):
+            if shape is not None:
+                by_shape.setdefault(shape, []).append(number)
+        spelled = self._spelled(chats)
+        found, checked = [], []
+        for shape, numbers in by_shape.items():
+            known = self._known.setdefault(shape, _Known())
+            left = [number for number in numbers if number not in spelled] if spelled else numbers
+            for index in itertools.count():
+                if not self._has(known, index, shape, chats, left):
+                    break
+                fits, left = known.skeletons[index].fitting(left, chats.contents)
+                if fits:
+                    found.append((known.skeletons[index], fits))
+                    checked += known.next_checked(index, fits)
+        return found, checked
+
+    def _has(self, known: _Known, index: int, shape: Shape, chats: Conversations, numbers: list[int]) -> bool:
+        """Whether there is a skeleton ``index`` of a shape, after looking for one of the first fitting conversation."""
+        assert self._prover is not None
+        while index == len(known.skeletons) < _SKELETONS and known.failures < _FAILURES and numbers:
+            skeleton = self._prover.prove(shape.roles, chats.contents[numbers[0]], shape.prompt)
+            if skeleton is not None:
+                known.skeletons.append(skeleton)
+                known.uses.append(0)
+                break
+            known.failures += 1
+            del numbers[0]
+        return index < len(known.skeletons)
+
+    def _spelled(self, chats: Conversations) -> set[int]:
+        """Conversations in which a control token's text occurs."""
+        plain = [number for number, shape in enumerate(chats.shapes) if shape is not None]
+        joined = "".join(itertools.chain.from_iterable(chats.contents[number] for number in plain))
+        heads = [head for head in self._heads if head in joined]
+        if not heads:
+            return set()
+        return {number for number in plain if self._spells(chats.contents[number], heads)}
+
+    def _spells(self, contents: Iterable[str], heads: Sequence[str]) -> bool:
+        search = self._tokenizer.control.search
+        return any(any(head in text for head in heads) and search(text) for text in contents)
+
+    def _agrees(self, labelled: Labelled, number: int, row: Row) -> bool:
+        """Whether a document is what the template itself makes of its row."""
+        cuts = Cuts()
+        try:
+            traced = self._trace(row)
+            cuts.add(traced.rendering.text, traced.controls, self._tokenizer.special_ids, traced.learned)
+            encoded = self._documents.encode(cuts)
+        except UserError:
+            return False
+        document = labelled.documents.document(number)
+        return (
+            np.array_equal(document.ids, encoded.ids)
+            and np.array_equal(document.learned, encoded.learned)
+            and np.array_equal(document.control, encoded.control)
+        )
+
+
+def _pieces(
+    assembly: Assembly, segments: Pieces, skeleton: Skeleton, firsts: Sequence[int | None], count: int
+) -> Pieces:
+    """The pieces of ``count`` conversations of a skeleton, whose slots have their segments from ``firsts`` on."""
+    starts = np.empty((count, len(skeleton.pieces)), np.int64)
+    lengths = np.empty_like(starts)
+    for column, (piece, first) in enumerate(zip(skeleton.pieces, firsts, strict=True)):
+        if isinstance(piece, Tokens):
+            starts[:, column], lengths[:, column] = assembly.constant(piece), len(piece.ids)
+        elif first is not None:
+            starts[:, column] = segments.starts[first : first + count]
+            lengths[:, column] = segments.lengths[first : first + count]
+    return Pieces(starts=starts, lengths=lengths)

@@ -1,0 +1,135 @@
+"""The policy on documents that are longer than a window."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.packs.documents.assembly import Documents, Tokens
+from ft_assets.packs.packing import pieces, shorten
+from ft_resources.errors import BadData
+
+Overlong = Literal["reject", "drop", "truncate", "split"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fitted:
+    """Documents of at most the longest length.
+
+    Args:
+        documents: int64 offsets and tokens, in the order of the rows.
+        origin: int64 [documents], which of the original documents each is made of.
+        shortened: int32 [documents], tokens cut away.
+        dropped: numbers of the rows that are left out, and the tokens of their longest document.
+    """
+
+    documents: Documents
+    origin: NDArray[np.int64]
+    shortened: NDArray[np.int32]
+    dropped: list[tuple[int, int]]
+
+
+def fit(documents: Documents, each: int, max_length: int, overlong: Overlong) -> Fitted:
+    """Apply ``overlong`` to rows of ``each`` documents (two for preference data, which go or stay together)."""
+    lengths = documents.lengths
+    if not (lengths > max_length).any():
+        origin = np.arange(len(lengths))
+        return Fitted(documents=documents, origin=origin, shortened=np.zeros(len(lengths), np.int32), dropped=[])
+    tokens: list[Tokens] = []
+    origin_of: list[int] = []
+    shortened: list[int] = []
+    dropped: list[tuple[int, int]] = []
+    for row in range(len(lengths) // each):
+        numbers = range(row * each, (row + 1) * each)
+        own = [documents.document(number) for number in numbers]
+        longest = max(len(document.ids) for document in own)
+        made = [[document] for document in own] if longest <= max_length else _made(own, max_length, overlong)
+        if made is None:
+            dropped.append((row, longest))
+            continue
+        for number, document, parts in zip(numbers, own, made, strict=True):
+            tokens += parts
+            origin_of += [number] * len(parts)
+            cut = len(document.ids) - sum(len(part.ids) for part in parts)
+            shortened += [cut] * len(parts)
+    return Fitted(
+        documents=_joined(tokens),
+        origin=np.array(origin_of, np.int64),
+        shortened=np.array(shortened, np.int32),
+        dropped=dropped,
+    )
+
+
+def too_long(dropped: NDArray[np.int64], max_length: int) -> BadData:
+    """The error of ``overlong: reject`` for all rows that ``dropped`` names (int64 [rows, 2]: row, tokens)."""
+    rows = sorted(dropped[:, 0].tolist())
+    shown = ", ".join(str(row) for row in rows[:10]) + (" …" if len(rows) > 10 else "")
+    row, tokens = max(dropped.tolist(), key=lambda each: (each[1], -each[0]))
+    return BadData(
+        f"{len(rows)} {'example is' if len(rows) == 1 else 'examples are'} longer than {max_length} tokens; "
+        f"the longest, row {row}, has {tokens}",
+        where=f"row {shown} of the upload" if len(rows) == 1 else f"rows {shown} of the upload",
+        remedy="Shorten them, raise packing.max_length in the recipe, or set packing.overlong to truncate or drop.",
+    )
+
+
+def _made(own: Sequence[Tokens], max_length: int, overlong: Overlong) -> list[list[Tokens]] | None:
+    """What becomes of a row's documents; None where it is left out."""
+    if overlong == "split":
+        return [list(_split(document, max_length)) for document in own]
+    if overlong != "truncate":
+        return None
+    kept = _kept_alike(own, max_length) if len(own) > 1 else None
+    if kept is None:
+        kept = [shorten(document.learned, document.control, max_length) for document in own]
+    made = []
+    for document, keep in zip(own, kept, strict=True):
+        if keep is None:
+            return None
+        made.append([document.taken(keep)])
+    return made
+
+
+def _kept_alike(own: Sequence[Tokens], max_length: int) -> list[NDArray[np.bool_] | None] | None:
+    """Which tokens of documents with one prompt stay, so that it is the same prompt still; None if that cannot be."""
+    longest = max(own, key=lambda document: len(document.ids))
+    keep = shorten(longest.learned, longest.control, max_length)
+    if keep is None:
+        return None
+    shared = min(_shared(longest, document) for document in own)
+    if not keep[shared:].all():
+        return None
+    return [np.concatenate([keep[:shared], np.ones(len(document.ids) - shared, np.bool_)]) for document in own]
+
+
+def _shared(one: Tokens, other: Tokens) -> int:
+    """How many tokens two documents have in common before something is learned of one."""
+    length = min(len(one.ids), len(other.ids))
+    differs = (one.ids[:length] != other.ids[:length]) | one.learned[:length] | other.learned[:length]
+    return int(np.argmax(differs)) if differs.any() else length
+
+
+def _split(document: Tokens, max_length: int) -> Iterator[Tokens]:
+    for start, end in itertools.pairwise(pieces(len(document.ids), max_length).tolist()):
+        piece = document.taken(slice(start, end))
+        # Within its piece, the first token has nothing before it to be predicted from.
+        learned = piece.learned.copy()
+        learned[0] = False
+        yield Tokens(ids=piece.ids, learned=learned, control=piece.control)
+
+
+def _joined(parts: Sequence[Tokens]) -> Documents:
+    empty = Tokens(ids=np.empty(0, np.int32), learned=np.empty(0, np.bool_), control=np.empty(0, np.bool_))
+    every = [empty, *parts]
+    lengths = np.array([len(part.ids) for part in parts], np.int64)
+    return Documents(
+        tokens=Tokens(
+            ids=np.concatenate([part.ids for part in every]),
+            learned=np.concatenate([part.learned for part in every]),
+            control=np.concatenate([part.control for part in every]),
+        ),
+        offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+    )

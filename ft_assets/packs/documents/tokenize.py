@@ -1,0 +1,96 @@
+"""A split's rows become documents in a spool: batch by batch, in processes where that pays."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ft_assets.datasets.engine.local import Mapper
+from ft_assets.packs.documents.examples import read_batches
+from ft_assets.packs.documents.prepare import Prepared, Preparer, PrepareSettings, too_long
+from ft_assets.packs.format import Spool
+
+_TEXTS = ("messages", "chosen", "rejected", "text")
+# Below it, starting processes costs more than they save.
+_SMALL_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizedSplit:
+    """The documents of a split; int64 [dropped, 2], what was left out: row of the upload, tokens; and in how many rows
+    the template left out white space around a message."""
+
+    spool: Spool
+    dropped: NDArray[np.int64]
+    trimmed: int
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest document as it came, left out, shortened or not; 0 where there is none."""
+        kept = (self.spool.lengths + self.spool.shortened).max(initial=0)
+        return int(max(kept, self.dropped[:, 1].max(initial=0)))
+
+
+def tokenize_split(
+    path: Path, settings: PrepareSettings, mapper: Mapper, folder: Path, progress: Callable[[int, int], None]
+) -> TokenizedSplit:
+    """The rows of the Parquet file ``path`` as documents, spooled below ``folder``; ``progress(done, total)`` in rows.
+
+    The same whatever the mapper and its number of processes: it keeps the order, and rows do not depend on each other.
+    Raises BadData that names the row for one that cannot be used, and all that are too long where the policy says so.
+    """
+    total, done, trimmed = pq.read_metadata(path).num_rows, 0, 0
+    dropped = [np.empty((0, 2), np.int64)]
+    with Spool(folder).writing() as spool:
+        for prepared in mapper(_prepare, ((settings, batch) for batch in read_batches(path))):
+            spool.append(prepared)
+            dropped.append(prepared.dropped)
+            trimmed += prepared.trimmed
+            done += len(prepared.rows)
+            progress(done, total)
+    rows = np.concatenate(dropped)
+    if len(rows) and settings.overlong == "reject":
+        raise too_long(rows, settings.max_length)
+    return TokenizedSplit(spool=spool, dropped=rows, trimmed=trimmed)
+
+
+def is_large(paths: Iterable[Path]) -> bool:
+    """Whether so many bytes of rows (uncompressed) take longer to tokenize than processes take to start."""
+    return sum(_uncompressed(path) for path in paths) >= _SMALL_BYTES
+
+
+def texts_of(paths: Iterable[Path]) -> Iterator[str]:
+    """What messages and texts say, row by row."""
+    for path in paths:
+        for batch in read_batches(path):
+            for name in _TEXTS:
+                if name in batch.schema.names:
+                    column = batch.column(name)
+                    texts = column if pa.types.is_string(column.type) else column.flatten().field("content")
+                    yield from texts.drop_null().to_pylist()
+
+
+def _uncompressed(path: Path) -> int:
+    metadata = pq.read_metadata(path)
+    return sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+
+
+def _prepare(task: tuple[PrepareSettings, pa.RecordBatch]) -> Prepared:
+    settings, batch = task
+    if multiprocessing.parent_process() is not None:
+        # One process is one core's; threads of the tokenizer on top would only get in each other's way.
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    return _preparer(settings).prepare(batch)
+
+
+@lru_cache(maxsize=1)
+def _preparer(settings: PrepareSettings) -> Preparer:
+    """Loaded once a process: reading a tokenizer takes longer than a batch does."""
+    return Preparer(settings)

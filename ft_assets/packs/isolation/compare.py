@@ -1,0 +1,162 @@
+"""Proof that packing does not leak: the loss of a document in its window is its loss alone.
+
+*Alone* is a row of as many tokens, which the document opens and filler of its own follows::
+
+    packed    a0 a1 a2 b0 b1 b2 b3 c0 c1 c2
+    b alone   b0 b1 b2 b3 ·  ·  ·  ·  ·  ·      a causal model sees nothing of what follows
+
+Matrix products of as many rows take the same path through BLAS, whose sums otherwise differ in their last bits (a
+document of one token goes another way than one of a thousand), so any difference is the other documents' doing.
+"""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ft_assets.packs.format import Pack, Window
+from ft_assets.packs.isolation.attention import BrokenIsolation
+from ft_assets.packs.isolation.batches import MicroBatch, as_row
+from ft_assets.packs.isolation.comparison import Comparison, DocumentLosses
+from ft_assets.packs.isolation.losses import token_losses
+from ft_resources.errors import BadBase
+
+_SHORTEST_FILLER = 64
+"""Filler is cut into documents of this length or the document's own, so that no position is larger than its last."""
+
+
+def compare(
+    model: Any, pack: Pack, windows: Sequence[int], *, documents: int | None = None, half_precision: bool = False
+) -> Comparison:
+    """The losses of documents in ``windows``, joined to one row as a trainer joins them, and alone.
+
+    One forward pass and one more for each document compared, in evaluation mode and without gradients. Modes, gradients
+    and random generators are left as they were.
+
+    Args:
+        model: loaded with our attention, perhaps wrapped; on the device that it trains on.
+        documents: compare at most so many, the last of the row and others spread over it; None for all that learn.
+        half_precision: the model computes in bf16 although its weights are in float32.
+
+    Raises BadBase where the model cannot be told of boundaries.
+    """
+    return compare_read(model, pack, pack.read(windows), documents=documents, half_precision=half_precision)
+
+
+def compare_read(
+    model: Any, pack: Pack, window: Window, *, documents: int | None = None, half_precision: bool = False
+) -> Comparison:
+    """``compare`` for what was read of the pack, and perhaps changed since."""
+    row = as_row(window)
+    device = next(model.parameters()).device
+    places = _learned_ranges(row)
+    chosen = _spread([number for number, (first, last) in enumerate(places) if last > first], documents)
+    found = []
+    with _undisturbed(model):
+        packed = _losses(model, row, device) if chosen else np.empty(0)
+        for number in chosen:
+            first, last = places[number]
+            alone = _losses(model, _alone(row, number, first, last), device)[: last - first]
+            index = int(window.examples[number])
+            found.append(
+                DocumentLosses(
+                    example=pack.example_id(index),
+                    row=pack.example_row(index),
+                    piece=int(window.pieces[number]),
+                    learned=last - first,
+                    packed=math.fsum(packed[first:last]),
+                    alone=math.fsum(alone),
+                )
+            )
+    return Comparison(documents=tuple(found), tolerance=tolerance_of(model, half_precision))
+
+
+def tolerance_of(model: torch.nn.Module, half_precision: bool = False) -> float:
+    """The largest relative difference of one token's loss that is rounding; see ``DocumentLosses.scaled``.
+
+    0 on a CPU in float32: both ways are the same operations. Not so where experts share tokens out (their matrix
+    products have other sizes then) or kernels choose their own order of sums: on a GPU, and wherever arithmetic is
+    in half precision, whose numbers have 8 or 11 bits. A document of 400 tokens may then differ by a thousandth;
+    a leak moves its loss by parts of a hundred.
+    """
+    parameters = list(model.parameters())
+    devices, dtypes = {each.device.type for each in parameters}, {each.dtype for each in parameters}
+    if half_precision or dtypes & {torch.bfloat16, torch.float16}:
+        return 2e-2
+    if devices != {"cpu"}:
+        return 1e-3
+    return 1e-4 if _has_experts(model) else 0.0
+
+
+@contextmanager
+def _undisturbed(model: torch.nn.Module) -> Iterator[None]:
+    """Evaluation without gradients; afterwards every module is in the mode it was in, every generator where it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    devices = sorted({each.device.index or 0 for each in model.parameters() if each.is_cuda})
+    with torch.random.fork_rng(devices=devices), torch.no_grad():
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+
+
+def _losses(model: Any, row: MicroBatch, device: torch.device) -> NDArray[np.float64]:
+    """Losses of the row's learned tokens, float64 [learned]. Raises BadBase where boundaries do not arrive."""
+    try:
+        return token_losses(model, row.to(device)).double().cpu().numpy()
+    except BrokenIsolation as error:
+        raise BadBase(
+            f"{type(model).__name__} does not hand the documents' boundaries on to its attention ({error})",
+            where="base_model",
+            remedy="Choose a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model.",
+        ) from error
+
+
+def _learned_ranges(row: MicroBatch) -> list[tuple[int, int]]:
+    """Of each document, where its learned tokens lie among the row's."""
+    edges = torch.searchsorted(row.sources, row.boundaries.to(row.sources.dtype)).tolist()
+    return list(pairwise(edges))
+
+
+def _alone(row: MicroBatch, number: int, first: int, last: int) -> MicroBatch:
+    """Document ``number`` (its learned tokens are ``first`` to ``last - 1``) before filler, in a row of equal size."""
+    start, end = row.boundaries[number : number + 2].tolist()
+    length, filler = end - start, row.tokens - (end - start)
+    piece = max(length, _SHORTEST_FILLER)
+    lengths = torch.tensor([length] + [piece] * (filler // piece) + [filler % piece])
+    lengths = lengths[lengths > 0]
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+    ids = row.input_ids[0, start].repeat(row.tokens)
+    ids[:length] = row.input_ids[0, start:end]
+    # As many positions go through the output head; what the filler's would be worth is not looked at.
+    sources, targets = torch.zeros_like(row.sources), torch.zeros_like(row.targets)
+    sources[: last - first] = row.sources[first:last] - start
+    targets[: last - first] = row.targets[first:last]
+    return MicroBatch(
+        input_ids=ids[None],
+        position_ids=(torch.arange(row.tokens) - offsets[:-1].repeat_interleave(lengths))[None],
+        boundaries=offsets.to(torch.int32),
+        sources=sources,
+        targets=targets,
+    )
+
+
+def _spread(numbers: list[int], wanted: int | None) -> list[int]:
+    """At most ``wanted`` of ``numbers``: the last, which has most before it, and others evenly spread."""
+    if wanted is None or len(numbers) <= wanted:
+        return numbers
+    return [numbers[-1 - index * len(numbers) // wanted] for index in range(wanted)][::-1]
+
+
+def _has_experts(model: torch.nn.Module) -> bool:
+    """Wrappers of a model hide its config, so the layers are asked."""
+    return any("experts" in name.rsplit(".", 1)[-1] for name, _ in model.named_modules())

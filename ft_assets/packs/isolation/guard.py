@@ -1,0 +1,127 @@
+"""A guard at a model's door: rows in which documents could see each other are refused before anything is computed.
+
+Transformers itself looks for documents only if there is neither a mask nor a cache: with ``use_cache=True``, which many
+configs say, they contaminate each other silently.
+"""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.hooks import RemovableHandle
+from transformers import PreTrainedModel
+
+from ft_assets.packs.isolation.attention import ATTENTION, BrokenIsolation, MissingBoundaries
+
+_MARK = "_ft_documents_guard"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The hooks that ``guard`` put on a model."""
+
+    modules: tuple[torch.nn.Module, ...]
+    handles: tuple[RemovableHandle, ...]
+
+    def remove(self) -> None:
+        """Leave the model unguarded, as it was."""
+        for module, handle in zip(self.modules, self.handles, strict=True):
+            handle.remove()
+            delattr(module, _MARK)
+
+
+def guard(model: torch.nn.Module) -> Guard:
+    """Hook every Transformers model in ``model`` (below PEFT, DDP, FSDP or ``torch.compile``), so that of each call
+
+    * positions that start again inside a row need boundaries (``cu_seq_lens_q``), masked or not;
+    * boundaries switch ``use_cache`` off, and come with fitting positions, without a mask, without a cache, and only
+      to our attention.
+
+    Boundaries on the CPU, as ``MicroBatch`` has them, cost no wait for a GPU: positions there are compared with them
+    by shape only. Guarding twice changes nothing.
+
+    Raises BrokenIsolation where the model's attention is not ours, or none is found.
+    """
+    found = tuple(module for module in model.modules() if isinstance(module, PreTrainedModel))
+    if not found:
+        raise BrokenIsolation(f"{type(model).__name__} holds no model of Transformers")
+    _require_our_attention(found[0])
+    known = found[0].__dict__.get(_MARK)
+    if known is not None:
+        return known
+    handles = tuple(module.register_forward_pre_hook(_Door(module), with_kwargs=True) for module in found)
+    made = Guard(found, handles)
+    for module in found:
+        object.__setattr__(module, _MARK, made)
+    return made
+
+
+class _Door:
+    """The hook of one module: checks the arguments of a call, and completes those of packed rows."""
+
+    def __init__(self, module: PreTrainedModel) -> None:
+        self._names = list(inspect.signature(module.forward).parameters)
+
+    def __call__(
+        self, module: PreTrainedModel, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[()], dict[str, Any]] | None:
+        named = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        positions, boundaries = named.get("position_ids"), named.get("cu_seq_lens_q")
+        if boundaries is None:
+            if positions is not None and starts_again(positions, named.get("attention_mask")):
+                raise MissingBoundaries("positions start again inside a row, but cu_seq_lens_q does not say where")
+            return None
+        _require_our_attention(module)
+        for name in ("attention_mask", "past_key_values"):
+            if named.get(name) is not None:
+                raise BrokenIsolation(f"packed rows came with {name}, which knows nothing of their documents")
+        if positions is None:
+            raise MissingBoundaries("boundaries came without position_ids")
+        boundaries = boundaries.cpu()
+        _require_fit(positions, boundaries)
+        named |= {"cu_seq_lens_q": boundaries, "use_cache": False}
+        if positions.device.type != "cpu" and "max_length_q" not in named:
+            # Once for all layers; the fused functions read them on the device.
+            named["cu_seq_lens_k"] = boundaries.to(positions.device, non_blocking=True)
+            named["max_length_q"] = int(boundaries.diff().max())
+        return (), named
+
+
+def starts_again(positions: torch.Tensor, mask: torch.Tensor | None = None) -> bool:
+    """Whether a token of a row has no larger position than the one before it, padding (0 in ``mask``) aside.
+
+    ``positions`` is [..., tokens], ``mask`` [rows, tokens] or None; a mask that was made for each query (4 axes) says
+    by itself who sees whom.
+    """
+    if positions.shape[-1] < 2 or (mask is not None and mask.ndim != 2):
+        return False
+    again = positions.diff(dim=-1) < 1
+    if mask is not None:
+        real = mask[:, -positions.shape[-1] :].to(torch.bool)
+        again = again & (real[:, 1:] & real[:, :-1])
+    return bool(again.any())
+
+
+def _require_our_attention(module: PreTrainedModel) -> None:
+    used = module.config._attn_implementation
+    if used != ATTENTION:
+        raise BrokenIsolation(f"packed rows need the attention {ATTENTION!r}; {type(module).__name__} has {used!r}")
+
+
+def _require_fit(positions: torch.Tensor, boundaries: torch.Tensor) -> None:
+    """Boundaries that cover the row and lie exactly where positions start again; on a GPU only the shapes are seen."""
+    tokens = positions.shape[-1]
+    if positions.numel() != tokens:
+        raise MissingBoundaries(f"packed rows are one row, not {tuple(positions.shape)}")
+    starts, ends = boundaries[:-1], boundaries[1:]
+    if not len(starts) or int(starts[0]) or int(ends[-1]) != tokens or bool((ends <= starts).any()):
+        raise MissingBoundaries(f"boundaries do not fit a row of {tokens} tokens")
+    if positions.device.type != "cpu":
+        return
+    expected = torch.arange(tokens) - torch.repeat_interleave(starts, ends - starts)
+    if not torch.equal(expected.to(positions.dtype), positions.reshape(-1)):
+        raise MissingBoundaries("positions do not start again where the boundaries say that documents do")

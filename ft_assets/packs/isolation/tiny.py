@@ -1,0 +1,141 @@
+"""A base's architecture at tiny random size, from nothing but its ``config.json``."""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ft_assets.packs.isolation.architectures import causal_class, require_packable, require_packable_modules
+from ft_assets.packs.isolation.attention import ATTENTION, register
+from ft_resources.errors import BadBase
+
+VOCABULARY = 512
+_HEAD_SIZE, _HEADS, _LAYERS, _EXPERTS = 16, 4, 2, 4
+_SPREAD = 2.0
+"""Standard deviation of what a weight matrix does to unit inputs: larger than any initialisation, so a leak shows."""
+# Sizes that models state under these names beside the usual ones, and what they become.
+_SMALLER = {
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32,
+    "num_experts": _EXPERTS,
+    "num_local_experts": _EXPERTS,
+    "n_routed_experts": _EXPERTS,
+    "num_experts_per_tok": 2,
+    "n_shared_experts": 1,
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+    "q_lora_rank": 32,
+    "kv_lora_rank": 32,
+    "qk_nope_head_dim": _HEAD_SIZE,
+    "qk_rope_head_dim": _HEAD_SIZE,
+    "v_head_dim": _HEAD_SIZE,
+    "vocab_size_per_layer_input": VOCABULARY,
+    "hidden_size_per_layer_input": 16,
+}
+_TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id")
+
+
+def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: int = 0) -> Any:
+    """The causal language model of ``config`` (a ``config.json``) with few, narrow layers of random weights.
+
+    Kept are the architecture, the ratio of query to key heads, positions, windows, activations and norms. Equal configs
+    give equal weights, and no random generator of the process moves. Nothing is loaded, no code of a base runs.
+    The model is in evaluation mode, with our attention.
+
+    Raises BadBase for an architecture that Transformers does not have, that documents would leak through (see
+    ``require_packable``), or that cannot be built at this size.
+    """
+    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+
+    kind = str(config.get("model_type"))
+    # Some configs name code of their own beside a kind that Transformers has; that code is never run.
+    config = {name: value for name, value in config.items() if name != "auto_map"}
+    if kind not in CONFIG_MAPPING:
+        raise BadBase(
+            f"the architecture {kind!r} is not one that this version of Transformers has itself",
+            where="config.json",
+            remedy="Choose a base that loads without trust_remote_code.",
+        )
+    config_class = CONFIG_MAPPING[kind]
+    whole = config_class.from_dict(dict(config)).get_text_config()
+    require_packable(whole, causal_class(whole), max_length=max_length)
+    register()
+    try:
+        small = type(whole).from_dict(_shrunk(whole))
+        with torch.random.fork_rng(devices=[]):
+            model: Any = AutoModelForCausalLM.from_config(small, attn_implementation=ATTENTION, dtype=torch.float32)
+    except Exception as error:  # Whatever it is that an architecture wants and our sizes do not give.
+        raise BadBase(
+            f"the architecture {kind} cannot be built at tiny size, so its packing cannot be proven: {error}",
+            where="config.json",
+            remedy="Choose a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model.",
+        ) from error
+    require_packable_modules(model)
+    _randomize(model, seed)
+    return model.eval().requires_grad_(False)
+
+
+def _shrunk(config: Any) -> dict[str, Any]:
+    """The settings of ``config`` at tiny size, under the names that its class uses."""
+    values: dict[str, Any] = config.to_dict()
+    names: dict[str, str] = config.attribute_map
+    heads = int(config.num_attention_heads)
+    groups = max(1, heads // int(getattr(config, "num_key_value_heads", None) or heads))
+    key_heads = _HEADS if groups == 1 else max(1, _HEADS // groups)
+    wanted = {
+        "vocab_size": min(VOCABULARY, int(config.vocab_size)),
+        "num_hidden_layers": _LAYERS,
+        "num_attention_heads": groups * key_heads,
+        "num_key_value_heads": key_heads,
+        "hidden_size": groups * key_heads * _HEAD_SIZE,
+        "intermediate_size": 2 * groups * key_heads * _HEAD_SIZE,
+        "head_dim": _HEAD_SIZE,
+    }
+    for name, value in wanted.items():
+        own = names.get(name, name)
+        if own in values:
+            values[own] = value
+    for name, value in _SMALLER.items():
+        if values.get(name):
+            values[name] = value
+    for name, value in values.items():
+        if isinstance(value, list) and len(value) == config.num_hidden_layers:
+            values[name] = _each_kind(value, _LAYERS)
+        elif isinstance(value, dict) and value and all(str(key).isdigit() for key in value):
+            values[name] = {key: each for key, each in value.items() if int(key) < _LAYERS}
+    for rope in _nested(values.get("rope_parameters")):
+        for factors in ("short_factor", "long_factor"):
+            if factors in rope:
+                share = rope.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
+                rope[factors] = rope[factors][: int(_HEAD_SIZE * share) // 2]
+    values |= {name: 0 for name in _TOKENS if values.get(name) is not None}
+    values.pop("quantization_config", None)
+    values["dtype"] = "float32"
+    return values
+
+
+def _each_kind(kinds: list[Any], count: int) -> list[Any]:
+    """``count`` entries of ``kinds``, each different one if there is room: [s, s, s, f] becomes [s, f]."""
+    different = list(dict.fromkeys(kinds))
+    return (different + kinds)[:count] if len(different) > 1 else kinds[:count]
+
+
+def _nested(rope: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    for value in [rope, *(rope or {}).values()]:
+        if isinstance(value, dict):
+            yield value
+
+
+def _randomize(model: torch.nn.Module, seed: int) -> None:
+    """Weights that let every token matter: wide matrices, norms near 1, tied ones once."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in sorted(model.named_parameters()):
+        drawn = torch.randn(parameter.shape, generator=generator)
+        if parameter.ndim < 2:
+            parameter.data = (0.0 if name.endswith("bias") else 1.0) + 0.1 * drawn
+        else:
+            parameter.data = drawn * (_SPREAD / math.sqrt(parameter.shape[-1]))

@@ -1,0 +1,1 @@
+"""Chat templates: untrusted Jinja in a sandbox, a conversation as text, and shapes of conversations rendered once."""

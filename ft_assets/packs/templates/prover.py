@@ -1,0 +1,156 @@
+"""Skeletons of conversations, proved from one symbolic rendering."""
+
+import re
+from collections.abc import Sequence
+
+from ft_assets.packs.documents.assembly import Tokens
+from ft_assets.packs.encoding.encoder import Encoder
+from ft_assets.packs.encoding.segments import SEGMENT, Cuts, swallowed
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.templates.skeletons import Skeleton, Slot
+from ft_assets.packs.templates.symbolic import Atoms, SymbolicTemplate
+from ft_assets.packs.templates.symbols import Atom, NotProvable, Symbol, Witness
+from ft_assets.packs.templates.template import Span
+from ft_assets.packs.templates.tracing import Traced, Tracer
+from ft_resources.errors import UserError
+
+
+class Prover:
+    """Makes skeletons of conversations by a template, its variant, and a tokenizer's control tokens."""
+
+    def __init__(self, tracer: Tracer, tokenizer: ChatTokenizer, encoder: Encoder) -> None:
+        self._template = SymbolicTemplate(tracer.template)
+        self._variant = SymbolicTemplate(tracer.variant) if tracer.variant is not None else None
+        self._tracer = Tracer(
+            template=self._template,
+            variant=self._variant,
+            controls=tracer.controls,
+            learn=tracer.learn,
+            end_of_turn=tracer.end_of_turn,
+        )
+        self._tokenizer, self._documents = tokenizer, tokenizer.documents(encoder)
+
+    def prove(self, roles: Sequence[str], contents: Sequence[str], prompt: int) -> Skeleton | None:
+        """The skeleton of this conversation and all like it; None where there is no proof that one is right."""
+        try:
+            return self._prove(roles, contents, prompt)
+        except (NotProvable, UserError):
+            # What is wrong with a row, if anything, is said by its own rendering.
+            return None
+
+    def _prove(self, roles: Sequence[str], contents: Sequence[str], prompt: int) -> Skeleton:
+        atoms, witness = Atoms({}), Witness(dict(enumerate(contents)))
+        for template in (self._template, self._variant):
+            if template is not None:
+                template.observe(atoms, witness)
+        messages = [{"role": role, "content": Symbol((Atom(index),), witness)} for index, role in enumerate(roles)]
+        traced = self._tracer.trace(messages, where="", prompt=prompt)
+        text = traced.rendering.text
+        shown = {atom for character in text if (atom := atoms.at(character)) is not None}
+        if {atom.index for atom in shown} != set(range(len(roles))):
+            raise NotProvable
+        # Labels look for white space and for control tokens, so every content has to be neither.
+        for atom in sorted(shown, key=repr):
+            if witness.ask(atom, "blank"):
+                raise NotProvable
+        self._require_apart(text, atoms)
+        pieces = self._pieces(traced, atoms, witness)
+        counted = sum(
+            self._tokenizer.special_ids[text[start:end]] in self._tokenizer.control_ids
+            for start, end in traced.controls
+        )
+        return Skeleton(
+            conditions=tuple(witness.conditions),
+            pieces=pieces,
+            controls=counted,
+            text=_slot(text, [], atoms).parts,
+        )
+
+    def _require_apart(self, text: str, atoms: Atoms) -> None:
+        """Raise NotProvable if a content and what surrounds it could spell a control token together."""
+        names = sorted(self._tokenizer.special_ids)
+        if r"(?!\w)" in self._tokenizer.control.pattern:
+            # A control token that counts only as a word of its own depends on the letters beside it.
+            raise NotProvable
+        literals = re.split("|".join(map(re.escape, {each for each in text if atoms.at(each)})), text)
+        for number, literal in enumerate(literals):
+            first, last = number == 0, number == len(literals) - 1
+            for name in names:
+                for cut in range(1, len(name)):
+                    head, tail = name[:cut], name[cut:]
+                    if not last and literal.endswith(head):
+                        raise NotProvable
+                    if not first and (literal.startswith(tail) or (not last and tail.startswith(literal))):
+                        raise NotProvable
+
+    def _pieces(self, traced: Traced, atoms: Atoms, witness: Witness) -> tuple[Tokens | Slot, ...]:
+        cuts = Cuts()
+        self._tokenizer.cut(cuts, traced.rendering, traced.learned)
+        cuts = swallowed(cuts, self._tokenizer.swallowing)
+        _require_still(cuts, self._tokenizer, atoms, witness)
+        pieces: list[Tokens | Slot] = []
+        fixed = Cuts()
+        number = 0
+        for place, (part, learned) in enumerate(zip(cuts.parts, cuts.parts_learned, strict=True)):
+            if part != SEGMENT:
+                fixed.parts.append(part)
+                fixed.parts_learned.append(learned)
+                continue
+            text, spans = cuts.segments[number], cuts.learned[number]
+            number += 1
+            if any(atoms.at(character) for character in text):
+                pieces += self._constant(fixed)
+                fixed = Cuts()
+                pieces.append(_slot(text, spans, atoms))
+                continue
+            if place and not fixed.parts:
+                # Two segments never follow each other, so there is a control token before this one.
+                raise NotProvable
+            fixed.segments.append(text)
+            fixed.learned.append(spans)
+            fixed.parts.append(SEGMENT)
+            fixed.parts_learned.append(False)
+        return (*pieces, *self._constant(fixed))
+
+    def _constant(self, fixed: Cuts) -> list[Tokens | Slot]:
+        if not fixed.parts:
+            return []
+        fixed.offsets.append(len(fixed.parts))
+        encoded = self._documents.encode(fixed)
+        return [Tokens(ids=encoded.ids, learned=encoded.learned, control=encoded.control)]
+
+
+def _require_still(cuts: Cuts, tokenizer: ChatTokenizer, atoms: Atoms, witness: Witness) -> None:
+    """Raise NotProvable unless contents begin and end with what no control token beside them swallows."""
+    neither = (False, False)
+    segments = iter(cuts.segments)
+    for place, part in enumerate(cuts.parts):
+        if part != SEGMENT:
+            continue
+        text = next(segments)
+        before = tokenizer.swallowing.get(cuts.parts[place - 1], neither)[1] if place else False
+        behind = tokenizer.swallowing.get(cuts.parts[place + 1], neither)[0] if place + 1 < len(cuts.parts) else False
+        first, last = atoms.at(text[0]), atoms.at(text[-1])
+        if before and first is not None and witness.ask(first, "padded before"):
+            raise NotProvable
+        if behind and last is not None and witness.ask(last, "padded behind"):
+            raise NotProvable
+
+
+def _slot(text: str, spans: Sequence[Span], atoms: Atoms) -> Slot:
+    parts: list[str | Atom] = []
+    # Where each character of the canonical text is: its part, and its place in it.
+    places: list[tuple[int, int]] = []
+    for character in text:
+        atom = atoms.at(character)
+        if atom is not None:
+            parts.append(atom)
+            places.append((len(parts) - 1, 0))
+        elif parts and isinstance(parts[-1], str):
+            places.append((len(parts) - 1, len(parts[-1])))
+            parts[-1] += character
+        else:
+            parts.append(character)
+            places.append((len(parts) - 1, 0))
+    places.append((len(parts), 0))
+    return Slot(parts=tuple(parts), learned=tuple((places[start], places[end]) for start, end in spans))

@@ -1,0 +1,109 @@
+"""Renderings of whole shapes of conversations at once: proved from one symbolic rendering, reused for every row.
+
+Conversations of one shape (the same roles in the same order) come out of a template as the same literals around their
+contents, as long as they answer alike what the template asks about them (``symbols.Condition``). A skeleton holds
+those literals, already encoded where no content touches them, so that a row costs no Jinja and no search for control
+tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.packs.documents.assembly import Tokens
+from ft_assets.packs.templates.symbols import Atom, Condition
+from ft_assets.packs.templates.template import Span
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slot:
+    """A segment around contents: literals and atoms in turn, and the learned spans.
+
+    A place in it is a number of parts and a number of characters of the next part, as in ``(1, 0)`` for behind the
+    first part; inside an atom there are none.
+    """
+
+    parts: tuple[str | Atom, ...]
+    learned: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+
+    def fill(self, contents: Sequence[Sequence[str]]) -> tuple[list[str], list[Sequence[Span]]]:
+        """The segment in each conversation (``contents``: of all its messages), and its learned spans."""
+        columns = [[part] * len(contents) if isinstance(part, str) else _column(part, contents) for part in self.parts]
+        texts = list(map("".join, zip(*columns, strict=True)))
+        if not self.learned:
+            return texts, [()] * len(texts)
+        if sum(isinstance(part, Atom) for part in self.parts) == 1 and len(self.learned) == 1:
+            return texts, self._span_around(texts)
+        spans: list[Sequence[Span]] = []
+        for row in zip(*columns, strict=True):
+            starts = [0]
+            for text in row:
+                starts.append(starts[-1] + len(text))
+            spans.append([(starts[a] + b, starts[c] + d) for (a, b), (c, d) in self.learned])
+        return texts, spans
+
+    def _span_around(self, texts: list[str]) -> list[Sequence[Span]]:
+        """The one learned span where only one content is of variable length."""
+        middle = next(index for index, part in enumerate(self.parts) if isinstance(part, Atom))
+        lengths = [len(part) if isinstance(part, str) else 0 for part in self.parts]
+        (first, start), (last, end) = self.learned[0]
+        before = sum(lengths[:first]) + start if first <= middle else None
+        behind = sum(lengths[last:]) - end if last > middle else None
+        if before is not None and behind is not None:
+            return [((before, len(text) - behind),) for text in texts]
+        if before is not None:
+            return [((before, sum(lengths[:last]) + end),)] * len(texts)
+        return [((len(text) - sum(lengths[first:]) + start, len(text) - (behind or 0)),) for text in texts]
+
+
+def _column(atom: Atom, contents: Sequence[Sequence[str]]) -> list[str]:
+    index = atom.index
+    if not atom.trims:
+        return [each[index] for each in contents]
+    return [atom.of(each[index]) for each in contents]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skeleton:
+    """What all conversations of a shape that meet the conditions are rendered to.
+
+    Args:
+        conditions: what must hold of the contents.
+        pieces: tokens that are the same in every conversation, and slots, in order.
+        controls: control tokens that the template writes.
+        text: the whole rendering.
+    """
+
+    conditions: tuple[Condition, ...]
+    pieces: tuple[Tokens | Slot, ...]
+    controls: int
+    text: tuple[str | Atom, ...]
+
+    def fitting(self, numbers: Sequence[int], contents: Sequence[Sequence[str]]) -> tuple[list[int], list[int]]:
+        """Which of the conversations ``numbers`` meet the conditions, and the others."""
+        fits = list(numbers)
+        for condition in self.conditions:
+            test, index = condition.test(), condition.atom.index
+            fits = [number for number in fits if test(contents[number][index])]
+        if len(fits) == len(numbers):
+            return fits, []
+        chosen = set(fits)
+        return fits, [number for number in numbers if number not in chosen]
+
+    def trimmed(self, contents: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
+        """Of each conversation whether the rendering lacks white space around a content, bool [conversations]."""
+        changed: set[int] = set()
+        for atom in self.text:
+            if isinstance(atom, Atom) and atom.trims:
+                own = (each[atom.index] for each in contents)
+                changed.update(number for number, content in enumerate(own) if len(atom.of(content)) < len(content))
+        trimmed = np.zeros(len(contents), np.bool_)
+        for number in changed:
+            own_contents = contents[number]
+            rendering = "".join(
+                part if isinstance(part, str) else part.of(own_contents[part.index]) for part in self.text
+            )
+            trimmed[number] = any(content not in rendering for content in own_contents)
+        return trimmed

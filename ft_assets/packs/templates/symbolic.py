@@ -1,0 +1,150 @@
+"""Rendering a conversation for all contents at once: a chat template run with symbols in place of contents.
+
+The template is the same and so is the code that finds the assistant's turns; only the sandbox lets symbols through
+where Jinja would make text of everything. A rendering comes out as *canonical text*, in which a private character
+stands for each atom.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.compiler import Frame
+from jinja2.nativetypes import NativeCodeGenerator
+
+from ft_assets.packs.templates.sandbox import GenerationMarks, LimitedEnvironment, write_concatenation
+from ft_assets.packs.templates.symbols import Atom, NotProvable, Symbol, Witness, concatenation, parts_of
+from ft_assets.packs.templates.template import ChatTemplate, Messages, Span, Tools
+
+_FIRST_PRIVATE, _LAST_PRIVATE = 0xF0000, 0xFFFFD
+
+
+@dataclass(frozen=True, slots=True)
+class Atoms:
+    """The atoms of one proof; ``of[k]`` is written as ``placeholder(k)``."""
+
+    of: dict[Atom, int]
+
+    def spell(self, value: "str | Symbol") -> str:
+        """The canonical text of what was rendered. Raises NotProvable where literals use private characters."""
+        parts = parts_of(value)
+        if any(
+            _FIRST_PRIVATE <= ord(each) <= _LAST_PRIVATE for part in parts if isinstance(part, str) for each in part
+        ):
+            raise NotProvable
+        return "".join(part if isinstance(part, str) else self._placeholder(part) for part in parts)
+
+    def at(self, character: str) -> Atom | None:
+        """The atom that a character of a canonical text stands for."""
+        number = ord(character) - _FIRST_PRIVATE
+        return list(self.of)[number] if 0 <= number < len(self.of) else None
+
+    def _placeholder(self, atom: Atom) -> str:
+        number = self.of.setdefault(atom, len(self.of))
+        if _FIRST_PRIVATE + number > _LAST_PRIVATE:
+            raise NotProvable
+        return chr(_FIRST_PRIVATE + number)
+
+
+class SymbolicTemplate(ChatTemplate):
+    """A chat template over messages whose contents are symbols; renders canonical text.
+
+    Raises NotProvable instead of any error, as only the real rendering of a row can say what is wrong with it.
+    """
+
+    def __init__(self, template: ChatTemplate) -> None:
+        super().__init__(template.source, name=template.name, variables=template.variables, control=template.control)
+        self.atoms, self.witness = Atoms({}), Witness({})
+
+    def observe(self, atoms: Atoms, witness: Witness) -> None:
+        """Begin a proof: what is rendered from now on is spelled with ``atoms`` and answered by ``witness``."""
+        self.atoms, self.witness = atoms, witness
+
+    def _environment(self) -> jinja2.Environment:
+        return _Environment()
+
+    def _render(self, messages: Messages, tools: Tools, where: str, marks: tuple[str, str], prompt: bool) -> str:
+        try:
+            rendered: Any = self._template.render(self._context(messages, tools, marks, prompt))
+        except Exception:
+            raise NotProvable from None
+        return self.atoms.spell(rendered)
+
+    def _find_content(
+        self, messages: Messages, index: int, tools: Tools, text: str, start: int, where: str
+    ) -> Span | None:
+        for place in range(start, len(text)):
+            atom = self.atoms.at(text[place])
+            if atom is not None and atom.index == index:
+                return place, place + 1
+        return None
+
+    def _end_of_content(self, content: Span, text: str) -> int:
+        atom = self.atoms.at(text[content[0]])
+        if atom is None or atom.trims:
+            # Of white space behind it, nobody could say whether it is the content's.
+            raise NotProvable
+        return content[1]
+
+    def _common_length(self, through: str, text: str) -> int:
+        if not text.startswith(through):
+            differ = next((pair for pair in zip(through, text, strict=False) if pair[0] != pair[1]), None)
+            atoms = [self.atoms.at(each) for each in differ or ()]
+            for atom, other, character in zip(atoms, atoms[::-1], (differ or ("", ""))[::-1], strict=True):
+                # Where a content begins to differ from something else depends on the content.
+                if atom is not None and (other is not None or self.witness.ask(atom, "starts", character)):
+                    raise NotProvable
+        return super()._common_length(through, text)
+
+
+class _Generator(NativeCodeGenerator):
+    """Compiles output without making text of each value."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        write_concatenation(self, node, frame)
+
+
+class _Marks(GenerationMarks):
+    def _mark(self, opening: str, closing: str, caller: Callable[[], Any]) -> Any:
+        return concatenation((opening, caller(), closing))
+
+
+class _Environment(LimitedEnvironment):
+    code_generator_class = _Generator
+
+    def __init__(self) -> None:
+        super().__init__(_Marks)
+        self.filters["trim"] = _or_else(_trim, self.filters["trim"])
+        self.filters["string"] = _or_else(_same, self.filters["string"])
+        for name in ("string", "iterable", "sequence"):
+            self.tests[name] = _or_else(_is_text, self.tests[name])
+
+    @staticmethod
+    def concat(values: Iterable[Any]) -> Any:
+        return concatenation(values)
+
+    def strung(self, values: Iterable[Any]) -> Any:
+        return concatenation(values)
+
+
+def _trim(value: Symbol, chars: str | None = None) -> Any:
+    return value.strip(chars)
+
+
+def _same(value: Symbol) -> Symbol:
+    return value
+
+
+def _is_text(_: Symbol) -> bool:
+    return True
+
+
+def _or_else(own: Callable[..., Any], usual: Any) -> Callable[..., Any]:
+    """``own`` for symbols and ``usual`` for everything else."""
+
+    def chosen(value: Any, *args: Any, **kwargs: Any) -> Any:
+        return own(value, *args, **kwargs) if isinstance(value, Symbol) else usual(value, *args, **kwargs)
+
+    return chosen

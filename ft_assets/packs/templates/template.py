@@ -1,0 +1,293 @@
+"""Chat templates: a conversation becomes text, and we know which characters the assistant wrote.
+
+Templates are untrusted Jinja and run in a sandbox. ``{% generation %}`` marks, as in transformers and TRL, say what
+the assistant wrote; without them it is what follows the generation prompt, found by rendering prefixes.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+
+from ft_assets.packs.templates.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
+from ft_resources.errors import BadBase, BadData
+
+Span = tuple[int, int]
+"""Characters ``start .. end`` of a rendering."""
+Messages = Sequence[Mapping[str, Any]]
+Tools = Sequence[Mapping[str, Any]] | None
+"""Definitions of the tools that the assistant may call, as JSON; None where it has none."""
+
+# Unicode's noncharacters: never text, so they can mark places in a rendering.
+_MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rendering:
+    """A conversation as text.
+
+    Args:
+        text: byte for byte what the template renders.
+        turns: what the assistant wrote, in order; spans that touch are one.
+        quoted: places inside messages that spell a control token and must stay plain text.
+    """
+
+    text: str
+    turns: list[Span]
+    quoted: list[Span]
+
+
+class ChatTemplate:
+    """One compiled template.
+
+    Args:
+        source: the Jinja text.
+        name: for errors, such as ``chat_template of the recipe``.
+        variables: the special tokens that templates refer to (``bos_token`` …).
+        control: matches every string that the tokenizer reads as a control token.
+    """
+
+    def __init__(self, source: str, *, name: str, variables: Mapping[str, str], control: re.Pattern[str]) -> None:
+        self.source, self.name, self.control = source, name, control
+        self.variables = dict(variables)
+        environment = self._environment()
+        try:
+            self._template = environment.from_string(source)
+            tree = environment.parse(source)
+        except jinja2.TemplateSyntaxError as error:
+            raise BadBase(
+                f"the chat template is not valid Jinja ({error.message})",
+                where=f"{name}, line {error.lineno}",
+                remedy="Correct the template, or name a working one in the recipe's chat_template.",
+            ) from error
+        self.marked = any(name.name == OPEN for name in tree.find_all(nodes.Name))
+
+    def render(
+        self, messages: Messages, *, where: str, tools: Tools = None, add_generation_prompt: bool = False
+    ) -> str:
+        """The template's text for ``messages``. Raises BadData, naming ``where``, if the template refuses them."""
+        return self._render(messages, tools, where, ("", ""), add_generation_prompt)
+
+    def trace(self, messages: Messages, *, where: str, tools: Tools = None, with_turns: bool = True) -> Rendering:
+        """``render`` with the quoted places and, unless ``with_turns`` is off, the assistant's turns.
+
+        Raises BadData, naming ``where``, for a conversation the template refuses, and BadBase for a template from
+        which the assistant's turns cannot be told.
+        """
+        text = self.render(messages, where=where, tools=tools)
+        words = [word for part in (*messages, *(tools or ())) for word in _strings(part)]
+        turns: list[Span] = []
+        quoted: list[Span] = []
+        if (self.marked and with_turns) or any(self.control.search(word) for word in words):
+            turns, quoted = self._read_marks(messages, tools, text, "".join(words), where)
+        if with_turns and not self.marked:
+            turns = self._derive_turns(messages, tools, text, where)
+        return Rendering(text=text, turns=list(_joined(turns)), quoted=quoted)
+
+    def end_of_turn(self) -> frozenset[str]:
+        """The control tokens that may end a turn: what follows a last answer, and the tokenizer's end of text."""
+        ends = {self.variables["eos_token"]} if self.variables.get("eos_token") else set()
+        question, answer = "What is the colour of the sky?", "It is blue on most days."
+        probe = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        try:
+            text = self.render(probe, where=f"a probe of {self.name}")
+        except BadData:
+            # A template may want other conversations than the probe, for one a system turn; the rows will tell.
+            return frozenset(ends)
+        found = self.control.search(text, text.rfind(answer) + len(answer)) if answer in text else None
+        return frozenset(ends | {found.group()} if found else ends)
+
+    def _environment(self) -> jinja2.Environment:
+        return LimitedEnvironment()
+
+    def _context(self, messages: Messages, tools: Tools, marks: tuple[str, str], prompt: bool) -> dict[str, Any]:
+        return {
+            **self.variables,
+            OPEN: marks[0],
+            CLOSE: marks[1],
+            LIMITS: Limits(),
+            "messages": [dict(message) for message in messages],
+            "tools": list(tools) if tools else None,
+            "documents": None,
+            "add_generation_prompt": prompt,
+        }
+
+    def _render(self, messages: Messages, tools: Tools, where: str, marks: tuple[str, str], prompt: bool) -> str:
+        try:
+            return self._template.render(self._context(messages, tools, marks, prompt))
+        except (WithoutEnd, MemoryError) as error:
+            raise BadBase(
+                f"the chat template makes {error or 'more than there is memory for'} of this conversation",
+                where=f"{where}, {self.name}",
+                remedy="Name a template that comes to an end in the recipe's chat_template.",
+            ) from None
+        except Exception as error:
+            # A template can fail in any way; its own words are quoted only if they are constants of its source,
+            # as a message could carry the row's text.
+            words = str(error)
+            reason = words if words and words in self.source else type(error).__name__
+            raise BadData(
+                f"the chat template refuses this conversation ({reason})",
+                where=f"{where}, {self.name}",
+                remedy="Correct the row (roles and their order), or name another template in the recipe.",
+            ) from None
+
+    def _read_marks(
+        self, messages: Messages, tools: Tools, text: str, words: str, where: str
+    ) -> tuple[list[Span], list[Span]]:
+        """Turns and quoted places, from a second rendering with marks around them."""
+        free = [mark for mark in _MARKS if mark not in words]
+        if len(free) < 4:
+            raise BadData(
+                "the row uses up Unicode's noncharacters", where=where, remedy="Remove U+FDD0 to U+FDEF from it."
+            )
+        turn_open, turn_close, quote_open, quote_close = free[:4]
+
+        def quote(word: str) -> str:
+            return self.control.sub(lambda match: quote_open + match.group() + quote_close, word)
+
+        traced = self._render(
+            [_mapped(message, quote) for message in messages],
+            [_mapped(tool, quote) for tool in tools] if tools else None,
+            where,
+            (turn_open, turn_close),
+            False,
+        )
+        spans: dict[str, list[Span]] = {turn_open: [], quote_open: []}
+        opened: dict[str, int] = {}
+        opener = {turn_close: turn_open, quote_close: quote_open}
+        clean: list[str] = []
+        length = 0
+        balanced = True
+        for piece in re.split(f"([{turn_open}{turn_close}{quote_open}{quote_close}])", traced):
+            if piece in spans:
+                balanced &= piece not in opened
+                opened[piece] = length
+            elif piece in opener:
+                start = opened.pop(opener[piece], None)
+                balanced &= start is not None
+                spans[opener[piece]].append((start or 0, length))
+            else:
+                clean.append(piece)
+                length += len(piece)
+        if opened or not balanced or "".join(clean) != text:
+            raise BadData(
+                "the chat template changes the text around its marks or around a control token that a message spells",
+                where=f"{where}, {self.name}",
+                remedy="Remove the control token's text from the row, or correct the template.",
+            )
+        return spans[turn_open], spans[quote_open]
+
+    def _derive_turns(self, messages: Messages, tools: Tools, text: str, where: str) -> list[Span]:
+        """Each assistant turn is what follows the generation prompt after the messages before it."""
+        turns = []
+        for index, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            before = self.render(messages[:index], where=where, tools=tools, add_generation_prompt=True)
+            if not text.startswith(before):
+                raise self._no_turns(index, "without its own generation prompt", where)
+            through = self.render(messages[: index + 1], where=where, tools=tools)
+            end = self._common_length(through, text)
+            content = self._find_content(messages, index, tools, text, len(before), where)
+            if content is None or content[1] > end:
+                # Some templates write a turn otherwise when it is the last; then its text follows the prompt at once.
+                if content is None or text[len(before) : content[0]].strip() or message.get("tool_calls"):
+                    raise self._no_turns(index, "differently depending on what follows", where)
+                end = self._end_of_content(content, text)
+            turns.append((len(before), end))
+        return turns
+
+    def _find_content(
+        self, messages: Messages, index: int, tools: Tools, text: str, start: int, where: str
+    ) -> Span | None:
+        """Where ``text`` first shows the content of a message behind ``start``: from its first letter to its end.
+
+        White space behind it may be missing. Found by marks around it, as a short content occurs in many places.
+        """
+        content = str(messages[index].get("content") or "")
+        inner = content.strip()
+        if not inner:
+            return start, start
+        opening, closing = [mark for mark in _MARKS if mark not in text][:2] or ("", "")
+        place = content.find(inner)
+        padding = content[place + len(inner) :]
+        shown = {**messages[index], "content": f"{content[:place]}{opening}{inner}{closing}{padding}"}
+        traced = self._render([*messages[:index], shown, *messages[index + 1 :]], tools, where, ("", ""), False)
+        clean = traced.replace(opening, "").replace(closing, "")
+        first, last = start, -1
+        if opening and clean == text:
+            places = [m.start() for m in re.finditer(f"[{opening}{closing}]", traced)]
+            pairs = [
+                (a - 2 * n, b - 2 * n - 1) for n, (a, b) in enumerate(zip(places[::2], places[1::2], strict=False))
+            ]
+            first, last = next((pair for pair in pairs if pair[0] >= start), (start, -1))
+        if last < 0:
+            # The template asks how a content begins or ends, and marks would change the answer.
+            first = text.find(inner, start)
+            last = first + len(inner)
+        if first < 0:
+            return None
+        return first, last + len(padding) * text.startswith(padding, last)
+
+    def _end_of_content(self, content: Span, text: str) -> int:
+        return content[1]
+
+    def _no_turns(self, index: int, how: str, where: str) -> BadBase:
+        return BadBase(
+            f"the chat template renders message {index + 1} {how}, so the assistant's tokens cannot be told",
+            where=f"{self.name}, {where}",
+            remedy="Name a template with {% generation %} marks around the assistant's text in the recipe.",
+        )
+
+    def _common_length(self, through: str, text: str) -> int:
+        """How far ``through`` and ``text`` agree, not counting a control token that only begins alike.
+
+        Some templates close a whole conversation specially, so the rendering of a part is not quite a prefix.
+        """
+        if text.startswith(through):
+            return len(through)
+        length = next((i for i, (a, b) in enumerate(zip(through, text, strict=False)) if a != b), len(text))
+        return next((m.start() for m in self.control.finditer(text) if m.start() < length < m.end()), length)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every string in a message or a tool."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from (key, *_strings(item))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """``value`` with ``change`` applied to every string in it."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(key): _mapped(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_mapped(item, change) for item in value]
+    return value
+
+
+def _joined(spans: list[Span]) -> Iterator[Span]:
+    """Spans in order, touching ones as one and empty ones left out."""
+    current: Span | None = None
+    for start, end in sorted(spans):
+        if start == end:
+            continue
+        if current is not None and start <= current[1]:
+            current = (current[0], max(current[1], end))
+            continue
+        if current is not None:
+            yield current
+        current = (start, end)
+    if current is not None:
+        yield current

@@ -1,0 +1,122 @@
+"""A conversation's rendering with what is learned of it, and proof that the template shows all of it."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ft_assets.packs.documents.labels import Learn, learned_spans
+from ft_assets.packs.templates.template import ChatTemplate, Messages, Rendering, Span, Tools
+from ft_resources.errors import BadBase, BadData, UserError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Traced:
+    """A rendering, the spans of its text that are learned, and where the template wrote control tokens."""
+
+    rendering: Rendering
+    learned: list[Span]
+    controls: list[Span]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracer:
+    """Renders conversations and labels them.
+
+    Args:
+        template: what renders.
+        variant: a template with marks that takes over where the turns of ``template`` cannot be told, if it renders
+            the same text; see ``variants.py``.
+        controls: finds the template's control tokens in a rendering (``ChatTokenizer.template_tokens``).
+        learn: every turn of the assistant, or only the last.
+        end_of_turn: texts of the control tokens that may end a turn.
+    """
+
+    template: ChatTemplate
+    variant: ChatTemplate | None
+    controls: Callable[[Rendering], list[Span]]
+    learn: Learn
+    end_of_turn: frozenset[str]
+
+    def trace(self, messages: Messages, *, where: str, tools: Tools = None, prompt: int = 0) -> Traced:
+        """``messages`` labelled; of the first ``prompt`` ones nothing is learned.
+
+        Raises BadData and BadBase, naming ``where``, as ``ChatTemplate.trace`` does.
+        """
+        try:
+            rendering = self.template.trace(messages, where=where, tools=tools)
+        except BadBase as error:
+            rendering = self._by_variant(error, messages, where, tools)
+        if prompt:
+            start = self._end_of_prompt(messages[:prompt], rendering.text, where, tools)
+            turns = [turn for turn in rendering.turns if turn[0] >= start]
+            rendering = Rendering(text=rendering.text, turns=turns, quoted=rendering.quoted)
+        controls = self.controls(rendering)
+        learned = learned_spans(
+            rendering, controls, learn=self.learn, end_of_turn=self.end_of_turn, marked=self.template.marked
+        )
+        return Traced(rendering=rendering, learned=learned, controls=controls)
+
+    def _by_variant(self, error: BadBase, messages: Messages, where: str, tools: Tools) -> Rendering:
+        """The variant's rendering if it is the template's; else ``error`` stands."""
+        if self.variant is None:
+            raise error
+        try:
+            rendering = self.variant.trace(messages, where=where, tools=tools)
+        except UserError:
+            raise error from None
+        if rendering.text != self.template.render(messages, where=where, tools=tools):
+            raise error
+        return rendering
+
+    def _end_of_prompt(self, prompt: Messages, text: str, where: str, tools: Tools) -> int:
+        before = self.template.render(prompt, where=where, tools=tools)
+        if not text.startswith(before):
+            raise BadBase(
+                "the chat template writes the prompt otherwise once an answer follows",
+                where=f"{self.template.name}, {where}",
+                remedy="Name another template in the recipe's chat_template.",
+            )
+        return len(before)
+
+
+def require_all_shown(template: ChatTemplate, messages: Messages, tools: Tools, text: str, where: str) -> None:
+    """Raise BadData, naming ``where``, if ``text`` lacks something of the conversation that it renders.
+
+    White space around a content may go, and so may the reasoning (``… </think>``) of an assistant's turn that is
+    not the last; both is what templates of well-known models do.
+    """
+    for index, message in enumerate(messages):
+        pieces = [str(message.get("content") or "")]
+        if message["role"] == "assistant":
+            pieces = re.split(r"</?think>", pieces[0])
+            pieces = pieces[-1:] if index + 1 < len(messages) else pieces
+        if not all(_is_shown(piece.strip(), text) for piece in pieces):
+            raise _lost(template, f"the content of message {index + 1} ({message['role']})", where)
+    calls = [index for index, message in enumerate(messages) if message.get("tool_calls")]
+    if tools and _unchanged(template, messages, None, text, where):
+        raise _lost(template, "the definitions of the tools", where)
+    for index in calls:
+        silent = [{**each, "tool_calls": []} if place == index else each for place, each in enumerate(messages)]
+        if _unchanged(template, silent, tools, text, where):
+            raise _lost(template, f"the tool calls of message {index + 1}", where)
+
+
+def _is_shown(piece: str, text: str) -> bool:
+    return piece in text or any(json.dumps(piece, ensure_ascii=flag)[1:-1] in text for flag in (False, True))
+
+
+def _unchanged(template: ChatTemplate, messages: Messages, tools: Tools, text: str, where: str) -> bool:
+    try:
+        return template.render(messages, where=where, tools=tools) == text
+    except BadData:
+        # A template that refuses the conversation without them has looked at them.
+        return False
+
+
+def _lost(template: ChatTemplate, what: str, where: str) -> BadData:
+    return BadData(
+        f"the chat template leaves out {what}, so the model would not learn from what the row says",
+        where=f"{where}, {template.name}",
+        remedy="Name a template that shows it in the recipe's chat_template, or remove it from the row.",
+    )

@@ -1,0 +1,183 @@
+"""What is learned of real templates' renderings: the assistant's text and the end of its turn, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from ft_assets.packs.documents.labels import learned_spans
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.templates.template import Rendering
+from ft_assets.packs.templates.tracing import Tracer
+from ft_assets.packs.templates.variants import load_template, training_variant
+from ft_resources.errors import BadBase, UserError
+from tests.fake_base import make_fake_base
+from tests.packs.conftest import Conversation, chat
+from tests.packs.templates.templates import CONTROL, NAMES, compiled, make_tokenizer, same_day, source
+
+__all__ = ["same_day"]
+
+TRAINING = [name for name in NAMES if name.endswith("_training")]
+TOOLS = [{"type": "function", "function": {"name": "look", "description": "up", "parameters": {"type": "object"}}}]
+# Contents whose white space and reasoning a template may handle are compared without them.
+CONTENTS = st.lists(
+    st.one_of(
+        st.sampled_from(["🙂", "多言語", "مرحبا", "\u200b", "e\u0301", " ", "\n", *CONTROL[:4]]), st.text(max_size=8)
+    ),
+    min_size=1,
+    max_size=4,
+).map("".join)
+SOLID = CONTENTS.map(str.strip).filter(lambda text: text and "think>" not in text and "\ufdd0" not in text)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
+    return make_tokenizer(tmp_path_factory.mktemp("labels"))
+
+
+@pytest.fixture(scope="session")
+def theirs(tokenizer: ChatTokenizer) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer.tokenizer, **tokenizer.named)
+
+
+def _tracer(text: str, tokenizer: ChatTokenizer, *, variant: bool = True) -> Tracer:
+    template = compiled(text, tokenizer)
+    return Tracer(
+        template=template,
+        variant=training_variant(template) if variant else None,
+        controls=tokenizer.template_tokens,
+        learn="all_assistant",
+        end_of_turn=template.end_of_turn(),
+    )
+
+
+def _learned(tracer: Tracer, messages: Conversation) -> list[str]:
+    traced = tracer.trace(messages, where="row 1")
+    return [traced.rendering.text[start:end] for start, end in traced.learned]
+
+
+@pytest.mark.usefixtures("same_day")
+@pytest.mark.parametrize("name", NAMES)
+def test_renderings_equal_those_of_transformers(
+    name: str, tokenizer: ChatTokenizer, theirs: PreTrainedTokenizerFast
+) -> None:
+    template = compiled(source(name), tokenizer)
+
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(CONTENTS, min_size=4, max_size=4), st.booleans(), st.booleans())
+    def compare(contents: list[str], system: bool, tools: bool) -> None:
+        messages = chat(*contents[: 2 if system else 4], system=contents[-1] if system else None)
+        given_tools = TOOLS if tools else None
+        try:
+            expected = theirs.apply_chat_template(
+                messages, chat_template=template.source, tools=given_tools, tokenize=False
+            )
+        except Exception:
+            with pytest.raises(UserError):
+                template.render(messages, where="row 1", tools=given_tools)
+            return
+        assert template.render(messages, where="row 1", tools=given_tools) == expected
+
+    compare()
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_learned_is_the_assistant_s_text_with_what_the_template_always_puts_around_it(
+    name: str, tokenizer: ChatTokenizer
+) -> None:
+    tracer = _tracer(source(name), tokenizer)
+    # What stands around the answers does not depend on them; what stands around other texts is not learned.
+    marks = ["USER1", "ANSWER1", "USER2", "ANSWER2"]
+    around = _learned(tracer, chat(*marks))
+    assert len(around) == 2
+    for text, answer in zip(around, ("ANSWER1", "ANSWER2"), strict=True):
+        before, _, behind = text.partition(answer)
+        assert "USER" not in text
+        # TRL's marks of Muse begin before its header, which names whom the assistant speaks to.
+        assert name == "muse_glimmer_training" or not any(word in before.lower() for word in ("user", "system"))
+        assert len(before) + len(behind) <= 80
+
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(SOLID, min_size=4, max_size=4))
+    def compare(contents: list[str]) -> None:
+        expected = [
+            text.replace(answer, content)
+            for text, answer, content in zip(around, ("ANSWER1", "ANSWER2"), contents[1::2], strict=True)
+        ]
+        assert _learned(tracer, chat(*contents)) == expected
+
+    compare()
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen2_5", "qwen3", "llama3", "phi3", "cohere", "gemma3", "qwen3_5_think", "deepseekv3"]
+)
+def test_without_marks_the_answer_and_its_end_are_learned(name: str, tokenizer: ChatTokenizer) -> None:
+    tracer = _tracer(source(name), tokenizer)
+    ends = tracer.end_of_turn
+    for answer in ("yes", " yes \n", "多言語 🙂"):
+        learned = _learned(tracer, chat("what?", answer))
+        assert len(learned) == 1
+        assert answer.strip() in learned[0]
+        assert "what?" not in learned[0]
+        assert any(learned[0].rstrip().endswith(end) for end in ends) or name in ("phi3", "gemma3", "deepseekv3")
+
+
+def test_where_prefixes_do_not_tell_the_training_template_does(tokenizer: ChatTokenizer) -> None:
+    with pytest.raises(BadBase, match="without its own generation prompt"):
+        _learned(_tracer(source("deepseekv3"), tokenizer, variant=False), chat("a", "b"))
+    (learned,) = _learned(_tracer(source("deepseekv3"), tokenizer), chat("a", "b"))
+    # TRL's marks of this template begin before its header.
+    assert learned == "<｜Assistant｜>b<｜end▁of▁sentence｜>"
+
+
+def test_a_training_template_that_renders_otherwise_does_not_stand_in(tokenizer: ChatTokenizer) -> None:
+    # It keeps the reasoning block of earlier turns, which the original leaves out.
+    tracer = _tracer(source("qwen3_5_think"), tokenizer)
+    assert tracer.variant is not None
+    with pytest.raises(BadBase, match="without its own generation prompt"):
+        _learned(tracer, chat("a", "b", "c", "d"))
+
+
+def test_training_variants_are_known_by_the_exact_text(tokenizer: ChatTokenizer) -> None:
+    assert training_variant(compiled(source("qwen3") + " ", tokenizer)) is None
+    assert training_variant(compiled(source("qwen3_training"), tokenizer)) is None
+    variant = training_variant(compiled(source("qwen3"), tokenizer))
+    assert variant is not None
+    assert variant.source == source("qwen3_training")
+
+
+def test_white_space_between_an_answer_and_its_end_of_turn_is_learned(tokenizer: ChatTokenizer) -> None:
+    # Such an answer stands in an earlier turn, where the template leaves its empty reasoning out.
+    learned = _learned(_tracer(source("qwen3"), tokenizer), chat("a", "b ", "c", "d"))
+    assert learned[0] == "b <|im_end|>"
+
+
+def test_a_short_answer_is_not_taken_for_a_letter_of_the_template(tokenizer: ChatTokenizer) -> None:
+    text = (
+        "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' and loop.last %}th{% endif %}"
+        "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    assert _learned(_tracer(text, tokenizer), chat("a", "t", "b", "h")) == ["t<|end|>", "thh<|end|>"]
+
+
+@pytest.mark.parametrize(
+    ("turn", "learned"), [((3, 5), (3, 8)), ((3, 8), (3, 8)), ((3, 9), (3, 8)), ((0, 5), (0, 8)), ((3, 4), (3, 4))]
+)
+def test_derived_turns_end_with_their_end_token(turn: tuple[int, int], learned: tuple[int, int]) -> None:
+    rendering = Rendering(text="<A>ok<E>\n", turns=[turn], quoted=[])
+    spans = learned_spans(
+        rendering, [(0, 3), (5, 8)], learn="all_assistant", end_of_turn=frozenset({"<E>"}), marked=False
+    )
+    assert spans == [learned]
+
+
+def test_marks_of_the_template_are_kept(tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    base = make_fake_base(tmp_path)
+    own = ChatTokenizer.load(base)
+    rendering = load_template(base, own, None).trace(chat("a", "b"), where="row 1")
+    expected = AutoTokenizer.from_pretrained(base).apply_chat_template(chat("a", "b"), tokenize=False)
+    assert rendering.text == expected
+    assert [rendering.text[start:end] for start, end in rendering.turns] == ["b<|end|>"]

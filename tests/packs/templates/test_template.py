@@ -1,0 +1,238 @@
+"""Renderings, ids and masks against transformers, and what must hold where transformers has no answer."""
+
+import datetime as dt
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+from transformers.utils import chat_template_utils
+
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.templates.template import ChatTemplate
+from ft_assets.packs.templates.variants import load_template
+from ft_resources.errors import BadBase, BadData
+from tests.fake_base import make_fake_base
+from tests.packs.conftest import Conversation, chat, edit_json
+
+CONVERSATIONS = [
+    chat("hi there", "  Hello to you "),
+    chat("one", "two", "three?", "four.\n"),
+    chat("多言語 🙂", "مرحبا 👩‍👩‍👧 zero\u200bwidth e\u0301 done", system="be brief"),
+]
+TRL_TEMPLATES = sorted(
+    path
+    for origin in [importlib.util.find_spec("trl")]
+    for path in (Path(str(origin and origin.origin)).parent / "chat_templates").glob("*_training.jinja")
+    # Its messages hold lists of images and text, which datasets here do not have.
+    if path.name != "llava_next_training.jinja"
+)
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_fake_base(tmp_path_factory.mktemp("base"))
+
+
+def _compiled(source: str, tokenizer: ChatTokenizer) -> ChatTemplate:
+    return ChatTemplate(source, name="the template", variables=tokenizer.named, control=tokenizer.control)
+
+
+def _turns(source: str, tokenizer: ChatTokenizer, messages: Conversation) -> list[str]:
+    rendering = _compiled(source, tokenizer).trace(messages, where="row 1")
+    return [rendering.text[start:end] for start, end in rendering.turns]
+
+
+@pytest.mark.parametrize("messages", CONVERSATIONS)
+def test_text_ids_and_masks_equal_those_of_transformers(base: Path, messages: Conversation) -> None:
+    tokenizer = ChatTokenizer.load(base)
+    rendering = load_template(base, tokenizer, None).trace(messages, where="row 1")
+    tokens = tokenizer.encode([rendering], [rendering.turns])[0]
+    theirs = AutoTokenizer.from_pretrained(base)
+    expected = theirs.apply_chat_template(messages, return_assistant_tokens_mask=True)
+    assert rendering.text == theirs.apply_chat_template(messages, tokenize=False)
+    assert tokens.ids.tolist() == expected["input_ids"]
+    # Like TRL's templates, this one marks the end token.
+    assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]
+
+
+def test_trl_ships_training_templates() -> None:
+    assert len(TRL_TEMPLATES) > 20
+
+
+@pytest.mark.parametrize("path", TRL_TEMPLATES, ids=lambda path: path.stem)
+def test_training_templates_of_trl_give_the_ids_and_masks_of_transformers(
+    base: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Then(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
+            return dt.datetime(2024, 7, 26)
+
+    monkeypatch.setattr(chat_template_utils, "datetime", Then)
+    tokenizer = ChatTokenizer.load(base)
+    source = path.read_text()
+    theirs = AutoTokenizer.from_pretrained(base)
+    for messages in CONVERSATIONS[:2]:
+        rendering = _compiled(source, tokenizer).trace(messages, where="row 1")
+        tokens = tokenizer.encode([rendering], [rendering.turns])[0]
+        expected = theirs.apply_chat_template(messages, chat_template=source, return_assistant_tokens_mask=True)
+        assert tokens.ids.tolist() == expected["input_ids"]
+        assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]
+
+
+def test_all_bytes_of_a_last_character_are_learned(base: Path) -> None:
+    # transformers stops at the first token of the last character, and byte-level tokenizers split an emoji in several.
+    tokenizer = ChatTokenizer.load(base)
+    source = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<|user|>{% endfor %}"
+    rendering = _compiled(source, tokenizer).trace([{"role": "assistant", "content": "ok 🙂"}], where="row 1")
+    tokens = tokenizer.encode([rendering], [rendering.turns])[0]
+    assert tokenizer.tokenizer.decode(tokens.ids[tokens.learned].tolist()) == "ok 🙂"
+
+
+UNMARKED = {
+    "chatml": (
+        "{% for m in messages %}<|user|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|user|>assistant\n{% endif %}"
+    ),
+    "prompt in the user's turn": (
+        "{% for m in messages %}{% if m.role == 'assistant' %}{{ m.content }}<|end|>\n"
+        "{% else %}<|user|>{{ m.content }}<|assistant|>{% endif %}{% endfor %}"
+    ),
+    "the whole conversation closed": (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% else %}<|pad|>{% endif %}"
+    ),
+    "last turn with an empty thought": (
+        "{% for m in messages %}<|{{ m.role }}|>"
+        "{% if loop.last and m.role == 'assistant' %}[think]{% endif %}{{ m.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNMARKED)
+def test_without_marks_turns_are_what_follows_the_generation_prompt(base: Path, name: str) -> None:
+    turns = _turns(UNMARKED[name], ChatTokenizer.load(base), chat("a?", "b!", "c?", "d!"))
+    assert len(turns) == 2
+    assert "b!" in turns[0]
+    assert "d!" in turns[1]
+    assert not any(text in turn for turn in turns for text in ("a?", "c?", "<|user|>", "<|assistant|>"))
+
+
+def test_a_template_whose_prompt_is_not_a_prefix_is_refused_by_name(base: Path) -> None:
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>[think]{% endif %}"
+    )
+    with pytest.raises(BadBase, match="without its own generation prompt") as caught:
+        _turns(source, ChatTokenizer.load(base), chat("a", "b"))
+    assert "the template, row 1" in caught.value.where
+
+
+def test_a_template_that_changes_earlier_turns_is_refused_by_name(base: Path) -> None:
+    source = (
+        "{% for m in messages %}<|{{ m.role }}|>"
+        "{{ m.content if loop.last or m.role == 'user' else 'cut' }}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    with pytest.raises(BadBase, match="differently depending on what follows"):
+        _turns(source, ChatTokenizer.load(base), chat("a", "long answer", "c", "d"))
+
+
+def test_broken_jinja_is_refused_with_its_line(base: Path) -> None:
+    with pytest.raises(BadBase, match="not valid Jinja") as caught:
+        _compiled("fine\n{% for m in %}", ChatTokenizer.load(base))
+    assert caught.value.where == "the template, line 2"
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ messages.__class__.__mro__ }}", "{{ ''.__class__.__base__.__subclasses__() }}", "{{ 1 / 0 }}"]
+)
+def test_a_template_cannot_leave_its_sandbox_or_crash_the_build(base: Path, source: str) -> None:
+    with pytest.raises(BadData, match="refuses this conversation"):
+        _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
+
+
+def test_a_template_that_prints_the_date_prints_the_same_one_every_day(base: Path) -> None:
+    template = _compiled("{{ strftime_now('%d %b %Y') }}", ChatTokenizer.load(base))
+    assert template.render(chat("a", "b"), where="row 1") == "26 Jul 2024"
+
+
+def test_marks_inside_a_macro_are_found(base: Path) -> None:
+    source = (
+        "{% macro turn(m) %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% endmacro %}"
+        "{% for m in messages %}{% if m.role == 'assistant' %}{{ turn(m) }}{% else %}<|user|>{{ m.content }}"
+        "{% endif %}{% endfor %}"
+    )
+    assert _turns(source, ChatTokenizer.load(base), chat("a", "b", "c", "d")) == ["b<|end|>", "d<|end|>"]
+
+
+def test_marks_that_the_template_itself_cuts_off_are_an_error(base: Path) -> None:
+    source = (
+        "{% set t %}{% for m in messages %}{% generation %} {{ m.content }}{% endgeneration %}{% endfor %}{% endset %}"
+        "{{ (t | trim)[:-1] }}"
+    )
+    with pytest.raises(BadData, match="around its marks"):
+        _turns(source, ChatTokenizer.load(base), chat("a", "b"))
+
+
+def test_the_end_of_turn_is_probed_from_the_template(base: Path) -> None:
+    tokenizer = ChatTokenizer.load(base)
+    source = "{% for m in messages %}<|user|>{{ m.content }}<|pad|>\n<|bos|>{% endfor %}"
+    assert _compiled(source, tokenizer).end_of_turn() == {"<|pad|>", "<|end|>"}
+
+
+def test_a_template_file_goes_before_the_settings(base_folder: Path) -> None:
+    (base_folder / "chat_template.jinja").write_text("from the file")
+    assert load_template(base_folder, ChatTokenizer.load(base_folder), None).source == "from the file"
+    assert load_template(base_folder, ChatTokenizer.load(base_folder), "override").source == "override"
+
+
+def test_of_several_named_templates_the_default_is_taken(base_folder: Path) -> None:
+    several = [{"name": "tool_use", "template": "tools"}, {"name": "default", "template": "chats"}]
+    edit_json(base_folder / "tokenizer_config.json", lambda value: value.update(chat_template=several))
+    assert load_template(base_folder, ChatTokenizer.load(base_folder), None).source == "chats"
+
+
+def test_special_tokens_in_their_old_form_reach_the_template(base_folder: Path) -> None:
+    old = {"content": "<|bos|>", "lstrip": False, "special": True}
+    edit_json(base_folder / "tokenizer_config.json", lambda value: value.update(bos_token=old))
+    template = load_template(base_folder, ChatTokenizer.load(base_folder), "{{ bos_token }}!")
+    assert template.render(chat("a", "b"), where="row 1") == "<|bos|>!"
+
+
+def test_stored_truncation_and_padding_are_switched_off(base_folder: Path) -> None:
+    def cut(value: dict[str, object]) -> None:
+        value["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+
+    edit_json(base_folder / "tokenizer.json", cut)
+    tokenizer = ChatTokenizer.load(base_folder)
+    rendering = load_template(base_folder, tokenizer, None).trace(chat("a long question", "b"), where="row 1")
+    assert len(tokenizer.encode([rendering], [[]])[0].ids) > 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(max_size=40), min_size=2, max_size=6).filter(lambda texts: len(texts) % 2 == 0))
+def test_any_text_gives_the_ids_of_transformers(base: Path, texts: list[str]) -> None:
+    messages = chat(*texts)
+    tokenizer = ChatTokenizer.load(base)
+    rendering = load_template(base, tokenizer, None).trace(messages, where="row 1")
+    theirs = _cached(base).apply_chat_template(messages)
+    assert tokenizer.encode([rendering], [rendering.turns])[0].ids.tolist() == theirs["input_ids"]
+
+
+_LOADED: dict[Path, AutoTokenizer] = {}
+
+
+def _cached(base: Path) -> AutoTokenizer:
+    if base not in _LOADED:
+        _LOADED[base] = AutoTokenizer.from_pretrained(base)
+    return _LOADED[base]
+
+
+def test_the_fake_base_is_what_these_tests_think_it_is(base: Path) -> None:
+    assert "{% generation %}" in json.loads((base / "tokenizer_config.json").read_bytes())["chat_template"]
