@@ -50,7 +50,8 @@ $(VENV)/bin/uv: constraints.txt
 TORCH := $(if $(TORCH_INDEX),$(UV_INSTALL) --no-deps --index-url $(TORCH_INDEX) torch,true)
 
 # Curation's kernels take most of a minute to compile, once for each environment: done beside the larger downloads.
-COMPILE = $(BIN)/python -c 'import ft_assets.datasets.engine.warm, ft_assets.datasets.similarity.near'
+COMPILE = $(BIN)/python -c 'import numpy, ft_assets.datasets.engine.warm, ft_assets.datasets.similarity.near; \
+	from ft_assets.packs.packing import pack; pack(numpy.array([3, 5, 8]), max_length=8, seed=0)'
 
 $(VENV)/.train: $(VENV)/bin/uv pyproject.toml constraints.txt
 	$(UV_INSTALL) -e .

@@ -34,6 +34,9 @@ def _run(monkeypatch: pytest.MonkeyPatch, workbench: Workbench, artifact: Artifa
     monkeypatch.setattr(identity, "token_pack", lambda artifacts, dataset, recipe: artifact)
     monkeypatch.setattr(identity, "base_model", lambda artifacts, recipe: workbench.base())
     monkeypatch.setattr(assets, "run_work", lambda *arguments: artifact)
+    # No recipe is registered in this little world; what an estimate says is tested with the estimates.
+    monkeypatch.setattr(assets, "estimate_training", lambda *arguments: None)
+    monkeypatch.setattr(assets, "estimate_metadata", lambda estimate: {})
     instance = dg.DagsterInstance.ephemeral()
     instance.add_dynamic_partitions(dataset_partitions.name or "", [PAIR.keys_by_dimension["dataset"]])
     instance.add_dynamic_partitions(recipe_partitions.name or "", [PAIR.keys_by_dimension["recipe"]])
