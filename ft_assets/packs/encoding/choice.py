@@ -13,9 +13,10 @@ from ft_assets.packs.encoding.encoder import Encoder
 from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
 from ft_assets.packs.encoding.tiktoken_engine import TiktokenEncoder
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.encoding.words import NotWords, WordEncoder, words_of
 
-Engine = Literal["compiled", "tiktoken", "tokenizers"]
-"""Our own compiled code, tiktoken, or Hugging Face's."""
+Engine = Literal["compiled", "tiktoken", "words", "tokenizers"]
+"""Our own compiled code, tiktoken, Hugging Face's with words remembered, or Hugging Face's as it is."""
 
 _SPREAD = 2048
 _COMPARED_AT_ONCE = 512
@@ -35,21 +36,19 @@ def choose_encoder(tokenizer: ChatTokenizer, texts: Iterable[str]) -> EncoderCho
     """
     exact = HuggingFaceEncoder(tokenizer.tokenizer)
     try:
-        tables = _tables(tokenizer)
-        engine: Engine = "compiled" if tables.pattern in PATTERNS else "tiktoken"
-        fast = _fast(engine, tables, lambda: exact)
-    except NotByteLevel as reason:
+        engine, fast, kind = _fastest(tokenizer, lambda: exact)
+    except (NotByteLevel, NotWords) as reason:
         return EncoderChoice(engine="tokenizers", why=f"tokenizers: {reason}")
     except ValueError as error:
         return EncoderChoice(engine="tokenizers", why=f"tokenizers: tiktoken cannot read its expression ({error})")
     sample = sampled(texts)
-    for kind, checked in (("tokens of its vocabulary", _vocabulary(tables)), ("texts of the data", sample)):
+    for what, checked in (("tokens of its vocabulary", _vocabulary(tokenizer, engine)), ("texts of the data", sample)):
         for start in range(0, len(checked), _COMPARED_AT_ONCE):
             if not equal_ids(fast, exact, checked[start : start + _COMPARED_AT_ONCE]):
-                return EncoderChoice(engine="tokenizers", why=f"tokenizers: the fast engine has other ids for {kind}")
+                return EncoderChoice(engine="tokenizers", why=f"tokenizers: the fast engine has other ids for {what}")
     return EncoderChoice(
         engine=engine,
-        why=f"{engine}: byte-level BPE, ids equal on its vocabulary and on {len(sample)} texts of the data",
+        why=f"{engine}: {kind}, ids equal on its vocabulary and on {len(sample)} texts of the data",
     )
 
 
@@ -57,16 +56,27 @@ def open_encoder(tokenizer: ChatTokenizer, engine: Engine) -> Encoder:
     """The engine that was chosen, in any process."""
     if engine == "tokenizers":
         return HuggingFaceEncoder(tokenizer.tokenizer)
-    return _fast(engine, _tables(tokenizer), lambda: HuggingFaceEncoder(tokenizer.tokenizer))
+    return _open(engine, tokenizer, lambda: HuggingFaceEncoder(tokenizer.tokenizer))
+
+
+def _fastest(tokenizer: ChatTokenizer, other: Callable[[], Encoder]) -> tuple[Engine, Encoder, str]:
+    """The fastest engine for the tokenizer, and what kind it is of. Raises NotByteLevel or NotWords, and ValueError."""
+    model = json.loads(tokenizer.tokenizer.to_str())["model"]
+    if model.get("byte_fallback"):
+        return "words", _open("words", tokenizer, other), "BPE in which words know nothing of each other"
+    engine: Engine = "compiled" if _tables(tokenizer).pattern in PATTERNS else "tiktoken"
+    return engine, _open(engine, tokenizer, other), "byte-level BPE"
+
+
+def _open(engine: Engine, tokenizer: ChatTokenizer, other: Callable[[], Encoder]) -> Encoder:
+    if engine == "words":
+        return WordEncoder(words_of(json.loads(tokenizer.tokenizer.to_str()), tokenizer.special_ids), other)
+    kind = CompiledEncoder if engine == "compiled" else TiktokenEncoder
+    return kind(_tables(tokenizer), other)
 
 
 def _tables(tokenizer: ChatTokenizer) -> ByteLevel:
     return byte_level(json.loads(tokenizer.tokenizer.to_str()), tokenizer.special_ids)
-
-
-def _fast(engine: Engine, tables: ByteLevel, other: Callable[[], Encoder]) -> Encoder:
-    kind = CompiledEncoder if engine == "compiled" else TiktokenEncoder
-    return kind(tables, other)
 
 
 def sampled(texts: Iterable[str]) -> list[str]:
@@ -104,8 +114,11 @@ def _readable(text: str) -> bool:
     return True
 
 
-def _vocabulary(tables: ByteLevel) -> list[str]:
+def _vocabulary(tokenizer: ChatTokenizer, engine: Engine) -> list[str]:
     """Every token that is text by itself."""
+    if engine == "words":
+        return sorted(piece.replace("▁", " ") for piece in tokenizer.tokenizer.get_vocab(with_added_tokens=False))
+    tables = _tables(tokenizer)
     texts = []
     for name in {**dict.fromkeys(tables.names().values()), **tables.words}:
         try:

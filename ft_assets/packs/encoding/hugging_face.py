@@ -28,10 +28,10 @@ class HuggingFaceEncoder:
         specials = {
             token.content: number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special
         }
-        _forget(description, specials)
-        self._opening = _build(description)
+        forget_specials(description, specials)
+        self._opening = build(description)
         # Behind a control token a segment is not at the beginning of its text, which Metaspace may ask.
-        self._inner = _build(description) if _keep_from_prepending(description["pre_tokenizer"]) else self._opening
+        self._inner = build(description) if _keep_from_prepending(description["pre_tokenizer"]) else self._opening
         self._known: dict[tuple[str, tuple[Span, ...]], _Pair] = {}
 
     def encode(
@@ -109,7 +109,12 @@ def _place(encoding: Encoding, token: int) -> Span:
 
 def marked(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
     """Which tokens overlap one of ``spans``; a token without characters belongs to the character it stands before."""
-    places = np.array(encoding.offsets, np.int64).reshape(-1, 2)
+    return marked_places(encoding.offsets, spans)
+
+
+def marked_places(offsets: Sequence[Span], spans: Sequence[Span]) -> NDArray[np.bool_]:
+    """``marked`` of tokens with these offsets."""
+    places = np.array(offsets, np.int64).reshape(-1, 2)
     starts, ends = places[:, 0], np.maximum(places[:, 1], places[:, 0] + 1)
     learned = np.zeros(len(places), np.bool_)
     for start, end in spans:
@@ -117,7 +122,8 @@ def marked(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
     return learned
 
 
-def _build(description: dict[str, Any]) -> Tokenizer:
+def build(description: dict[str, Any]) -> Tokenizer:
+    """The tokenizer of a tokenizer.json, for segments: nothing is cut off or added, control tokens are just text."""
     tokenizer = Tokenizer.from_str(json.dumps(description))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -125,8 +131,8 @@ def _build(description: dict[str, Any]) -> Tokenizer:
     return tokenizer
 
 
-def _forget(description: dict[str, Any], specials: dict[str, int]) -> None:
-    """Make ``specials`` unreachable from text: renamed, and never merged. ``_build`` has them not searched for.
+def forget_specials(description: dict[str, Any], specials: dict[str, int]) -> None:
+    """Make ``specials`` unreachable from text: renamed, and never merged. ``build`` has them not searched for.
 
     The names have spaces in them, which every pre-tokenizer splits at or rewrites.
     """

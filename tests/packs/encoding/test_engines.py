@@ -22,6 +22,8 @@ FAST: list[tuple[Engine, str]] = [
     ("compiled", "llama3"),
     ("tiktoken", "gpt2"),
     ("tiktoken", "own"),
+    ("words", "phi3"),
+    ("words", "mistral"),
 ]
 
 
