@@ -234,4 +234,5 @@ def joined(parts: Iterable[Part], witness: Witness) -> "str | Symbol":
 
 
 def _constant(characters: Any) -> str | None:
-    return characters if characters is None or isinstance(characters, str) else _refuse()
+    """What may be trimmed off a content and nothing is lost: white space."""
+    return characters if characters is None or (isinstance(characters, str) and characters.isspace()) else _refuse()

@@ -235,6 +235,17 @@ def test_a_wrong_skeleton_is_found_out_and_no_skeleton_is_used_again(
     assert not one.proved
 
 
+@pytest.mark.parametrize("trim", [".strip('.!?')", ".rstrip('.')", " | trim('?')"])
+def test_letters_that_a_template_trims_off_are_missed(trim: str, tokenizer: ChatTokenizer) -> None:
+    template = compiled(
+        TURN.replace("%s", "{% generation %}{{ m.content§ }}{% endgeneration %}").replace("§", trim), tokenizer
+    )
+    one, other = _labeller(template, tokenizer), _labeller(template, tokenizer, by_row=True)
+    made = [chat("Where is the fox??", "In the house...")] * 2
+    assert "leaves out the content" in str(_label(other, made))
+    _assert_same(_label(one, made), _label(other, made))
+
+
 def test_prompts_of_preferences_are_not_learned(tokenizer: ChatTokenizer) -> None:
     template = compiled(source("qwen2_5_training"), tokenizer)
     one, other = _labeller(template, tokenizer), _labeller(template, tokenizer, by_row=True)
