@@ -132,6 +132,7 @@ def _examine(
             vocabulary=vocabulary_size(config.read_bytes()),
             max_length=settings.max_length,
             truncates=settings.overlong == "truncate",
+            last_only=settings.learn == "last_assistant",
             holdout_ids=np.frombuffer(bytes.fromhex("".join(holdout)), np.uint8).reshape(-1, 32),
         )
     )

@@ -10,6 +10,7 @@ from ft_resources.errors import BadBase
 EVIDENCE = "evidence/doctor.json"
 DOCTOR_CHECKS: dict[str, str] = {
     "every_example_is_learned_from": "Every packed example has tokens with a label.",
+    "answers_are_learned": "What is learned is all of the assistant's text, and nothing that others said.",
     "end_of_turn_is_learned": "Every learned turn ends with a control token, so the model learns to stop.",
     "documents_are_apart": "What is predicted is a document's own next token, and positions start again with each.",
     "no_doubled_bos": "No document has two tokens for the beginning of a text in a row.",
@@ -36,30 +37,39 @@ def verdicts(artifact: Artifact, *, vocabulary: int) -> list[Finding]:
 
     ``vocabulary`` is the embedding size of the base at hand: packs are shared by bases with one tokenizer.
     """
-    evidence: dict[str, Any] = {}
-    problem = ""
-    if EVIDENCE not in artifact.manifest.files:
-        problem = "the pack has no evidence of the doctor"
-    else:
-        evidence = json.loads(artifact.read(EVIDENCE))
-        counted = {
-            name: entry.sha256
-            for name, entry in artifact.manifest.files.items()
-            if not name.startswith(EXPLAINING_FOLDERS)
-        }
-        if evidence["files"] != counted:
-            problem = "the evidence is stale: it is about other files than the pack has"
-    found = {check["name"]: Finding(**check) for check in evidence.get("checks", [])}
+    evidence, found, problem = _read(artifact)
     findings = []
     for name in DOCTOR_CHECKS:
         finding = found.get(name)
         if problem or finding is None:
             finding = Finding(name=name, passed=False, detail=problem or "the evidence lacks this check")
-        if name == "vocabulary_fits_model" and finding.passed and evidence["largest_token"] >= vocabulary:
-            detail = f"token {evidence['largest_token']} does not fit an embedding of {vocabulary} rows"
+        largest = evidence.get("largest_token")
+        if (
+            name == "vocabulary_fits_model"
+            and finding.passed
+            and not (isinstance(largest, int) and largest < vocabulary)
+        ):
+            detail = f"token {largest} does not fit an embedding of {vocabulary} rows"
             finding = Finding(name=name, passed=False, detail=detail)
         findings.append(finding)
     return findings
+
+
+def _read(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Finding], str]:
+    """The evidence, its findings by name, and what is wrong with it as a whole ("" for nothing)."""
+    if EVIDENCE not in artifact.manifest.files:
+        return {}, {}, "the pack has no evidence of the doctor"
+    try:
+        evidence = json.loads(artifact.read(EVIDENCE))
+        found = {check["name"]: Finding(**check) for check in evidence["checks"]}
+        about = evidence["files"]
+    except (ValueError, KeyError, TypeError):
+        return {}, {}, "the evidence of the doctor cannot be read"
+    counted = {
+        name: entry.sha256 for name, entry in artifact.manifest.files.items() if not name.startswith(EXPLAINING_FOLDERS)
+    }
+    stale = "the evidence is stale: it is about other files than the pack has"
+    return evidence, found, "" if about == counted else stale
 
 
 def vocabulary_size(config: bytes) -> int:

@@ -57,6 +57,7 @@ def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTempla
         vocabulary=VOCABULARY,
         max_length=MAX_LENGTH,
         truncates=False,
+        last_only=False,
         holdout_ids=np.empty((0, 32), np.uint8),
     )
 
@@ -116,6 +117,14 @@ def _leave_the_vocabulary(learned: np.ndarray, ids: np.ndarray, patient: Patient
     ids[_offsets(patient)[4] + 3] = VOCABULARY
 
 
+def _learn_the_question(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    learned[_offsets(patient)[3] + 1 : _offsets(patient)[4]] = True
+
+
+def _learn_the_end_alone(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    learned &= np.isin(ids, list(patient.tokenizer.control_ids))
+
+
 def _offsets(patient: Patient) -> np.ndarray:
     return _array(patient, "document_offsets")
 
@@ -125,6 +134,8 @@ def _offsets(patient: Patient) -> np.ndarray:
     [
         (_unlearn_a_document, "every_example_is_learned_from"),
         (_forget_the_end, "end_of_turn_is_learned"),
+        (_learn_the_question, "answers_are_learned"),
+        (_learn_the_end_alone, "answers_are_learned"),
         (_double_the_bos, "no_doubled_bos"),
         (_add_a_control_token, "no_control_token_from_text"),
         (_leave_the_vocabulary, "vocabulary_fits_model"),
@@ -204,6 +215,14 @@ def _with_other_tokens(folder: Path) -> None:
     np.save(path, np.load(path) + 1)
 
 
+def _garbled(folder: Path) -> None:
+    (folder / EVIDENCE).write_text('{"checks": [{"name": 1}]}')
+
+
+def _not_json(folder: Path) -> None:
+    (folder / EVIDENCE).write_text("passed")
+
+
 def _without_a_check(folder: Path) -> None:
     evidence = json.loads((folder / EVIDENCE).read_bytes())
     evidence["checks"] = evidence["checks"][1:]
@@ -215,6 +234,8 @@ def _without_a_check(folder: Path) -> None:
     [
         (_without_evidence, set(DOCTOR_CHECKS), "no evidence"),
         (_with_other_tokens, set(DOCTOR_CHECKS), "stale"),
+        (_garbled, set(DOCTOR_CHECKS), "cannot be read"),
+        (_not_json, set(DOCTOR_CHECKS), "cannot be read"),
         (_without_a_check, {next(iter(DOCTOR_CHECKS))}, "lacks this check"),
     ],
 )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.packs.doctor.chunks import chunks
-from ft_assets.packs.doctor.rendering import Second, differing
+from ft_assets.packs.doctor.rendering import Second, compare
 from ft_assets.packs.doctor.samples import samples
 from ft_assets.packs.doctor.tokens import TOKEN_CHECKS, Rules, Vocabulary
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
@@ -38,6 +38,7 @@ class Patient:
         config: the base's config.json.
         holdout_ids: uint8 [rows, 32], dataset ids that must not be packed.
         truncates: whether the recipe lets texts be shortened.
+        last_only: whether only the last turn of the assistant is learned.
     """
 
     folder: Path
@@ -49,6 +50,7 @@ class Patient:
     vocabulary: int
     max_length: int
     truncates: bool
+    last_only: bool
     holdout_ids: NDArray[np.uint8]
 
 
@@ -69,11 +71,13 @@ def examine(patient: Patient) -> dict[str, Any]:
             for check in tokens.values():
                 check.look(chunk, patient.spools[split])
     problems = {name: check.problem for name, check in tokens.items()}
-    problems["template_is_the_base_s"] = differing(
-        packs[first],
-        Second(tokenizer=patient.tokenizer, reference=patient.reference, rows=patient.train_rows),
-        patient.spools[first],
+    second = Second(
+        tokenizer=patient.tokenizer,
+        reference=patient.reference,
+        rows=patient.train_rows,
+        last_only=patient.last_only,
     )
+    problems |= compare(packs[first], second, patient.spools[first])
     isolation = examine_isolation(patient.config, packs[first])
     problems["packed_equals_alone"] = None if isolation["passed"] else isolation["detail"]
     problems["holdout_is_absent"] = _holdout(packs, patient.holdout_ids)

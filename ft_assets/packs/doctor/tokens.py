@@ -171,7 +171,9 @@ class Length(TokenCheck):
         self._longest = 0
 
     def look(self, chunk: Chunk, spool: Spool) -> None:
-        self._longest = max(self._longest, chunk.longest_window)
+        # A preference pair is a window of two documents, each of which may be as long as a window.
+        pair = self.rules.form == "preference"
+        self._longest = max(self._longest, int(chunk.lengths.max()) if pair else chunk.longest_window)
         numbers = spooled(spool, chunk)
         wrong = chunk.lengths != spool.lengths[numbers]
         if not self.rules.truncates:
@@ -184,7 +186,8 @@ class Length(TokenCheck):
     @property
     def problem(self) -> str | None:
         if self._longest > self.rules.max_length:
-            return f"a window has {self._longest} tokens, {self.rules.max_length} are allowed"
+            what = "document" if self.rules.form == "preference" else "window"
+            return f"a {what} has {self._longest} tokens, {self.rules.max_length} are allowed"
         return super().problem
 
 
