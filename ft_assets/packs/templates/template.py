@@ -63,6 +63,13 @@ class ChatTemplate:
                 where=f"{name}, line {error.lineno}",
                 remedy="Correct the template, or name a working one in the recipe's chat_template.",
             ) from error
+        except Exception as error:
+            # Python's own limits: nesting, blocks, digits of a number.
+            raise BadBase(
+                f"the chat template cannot be compiled ({type(error).__name__})",
+                where=name,
+                remedy="Correct the template, or name a working one in the recipe's chat_template.",
+            ) from None
         self.marked = any(name.name == OPEN for name in tree.find_all(nodes.Name))
 
     def render(

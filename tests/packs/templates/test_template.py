@@ -150,6 +150,22 @@ def test_broken_jinja_is_refused_with_its_line(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "source",
+    [
+        "{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}",
+        "{{ " + "-" * 3000 + "1 }}",
+        "{% if true %}" * 300 + "{% endif %}" * 300,
+        "{{ " + "1" * 5000 + " }}",
+    ],
+    ids=["parentheses", "signs", "blocks", "digits"],
+)
+def test_what_python_cannot_compile_is_refused(base: Path, source: str) -> None:
+    with pytest.raises(BadBase, match="cannot be compiled") as caught:
+        _compiled(source, ChatTokenizer.load(base))
+    assert caught.value.where == "the template"
+
+
+@pytest.mark.parametrize(
     "source", ["{{ messages.__class__.__mro__ }}", "{{ ''.__class__.__base__.__subclasses__() }}", "{{ 1 / 0 }}"]
 )
 def test_a_template_cannot_leave_its_sandbox_or_crash_the_build(base: Path, source: str) -> None:
