@@ -7,7 +7,8 @@ at the same place on every machine.
 
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,9 +17,11 @@ import jinja2
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.ext import Extension
+from jinja2.filters import make_attrgetter
 from jinja2.parser import Parser
 from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEscapeFormatter, SandboxedFormatter
+from markupsafe import Markup
 
 # Templates that print today's date get this one (the Llama templates' own default), or equal inputs would give
 # other tokens tomorrow.
@@ -32,7 +35,10 @@ LIMITS = "ft_limits"
 _STEPS = 1_000_000
 _CALL = 10
 _CHARACTERS = 1 << 28
-_BITS = 1 << 16
+_NUMBER = 1 << 63
+# What "%" reads as one field, with its width and its precision.
+_FIELD = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d*)(?:\.(\*|\d*))?")
+_DIGITS = 300
 _COUNTED = "ft_counted"
 
 
@@ -88,12 +94,18 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     """A sandbox that counts the rounds of loops and the calls, and makes no text of more than 2**28 characters."""
 
     code_generator_class: type[CodeGenerator] = _Generator
-    intercepted_binops = frozenset({"+", "*", "**"})
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def __init__(self, marks: type[GenerationMarks] = GenerationMarks) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[marks, "jinja2.ext.loopcontrols"])
         self.filters["tojson"] = _tojson
         self.filters[_COUNTED] = _counted
+        self.filters["replace"] = _replace
+        self.filters["join"] = _join
+        self.filters["format"] = _format
+        for name in ("center", "indent", "batch", "slice", "round"):
+            self.filters[name] = _within(self.filters[name], _STEPS if name != "round" else _DIGITS)
+        del self.globals["lipsum"]
         self.globals["raise_exception"] = _raise_exception
         self.globals["strftime_now"] = DATE.strftime
 
@@ -121,18 +133,45 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator_: str, left: Any, right: Any) -> Any:
         if operator_ == "+":
             return _short(operator.add(left, right))
+        if operator_ == "%":
+            return _formatted(left, right) if isinstance(left, str | bytes) else operator.mod(left, right)
+        if isinstance(left, int) and isinstance(right, int):
+            return _power(left, right) if operator_ == "**" else _number(operator.mul(*map(_number, (left, right))))
         if operator_ == "**":
-            if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > _BITS:
-                raise WithoutEnd("a number without end")
             return operator.pow(left, right)
         for many, times in ((left, right), (right, left)):
-            if isinstance(many, str | list | tuple) and isinstance(times, int) and len(many) * times > _CHARACTERS:
+            if (
+                isinstance(many, str | bytes | list | tuple)
+                and isinstance(times, int)
+                and len(many) * times > _CHARACTERS
+            ):
                 raise WithoutEnd("a text without end")
         return operator.mul(left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         __context[LIMITS].step(_CALL)
+        text, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
+        if isinstance(text, str | bytes | int):
+            if name == "join" and args:
+                args = (_joinable(text, args[0]), *args[1:])
+            elif name in _GROWING:
+                _GROWING[name](text, *args, **kwargs)
         return super().call(__context, __obj, *args, **kwargs)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        usual = super().wrap_str_format(value)
+        if usual is None:
+            return None
+        text = value.__self__
+        is_map = value.__name__ == "format_map"
+
+        def within(*args: Any, **kwargs: Any) -> str:
+            formatter = _EscapeFormatter(self, escape=text.escape) if isinstance(text, Markup) else _Formatter(self)
+            if is_map:
+                (kwargs,), args = args, ()
+            return type(text)(formatter.vformat(text, args, kwargs))
+
+        return within
 
 
 @jinja2.pass_context
@@ -151,6 +190,119 @@ def _rounds(items: Iterable[Any], limits: Limits) -> Iterator[Any]:
         yield item
 
 
+class _Fields:
+    """Counts what the fields of one ``format`` make."""
+
+    length = 0
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        _fit(self.length + sum(map(int, re.findall(r"\d+", format_spec))))
+        text = super().format_field(value, format_spec)  # type: ignore[misc]
+        self.length += len(text)
+        _fit(self.length)
+        return text
+
+
+class _Formatter(_Fields, SandboxedFormatter):
+    pass
+
+
+class _EscapeFormatter(_Fields, SandboxedEscapeFormatter):
+    pass
+
+
+def _fit(length: int) -> None:
+    if length > _CHARACTERS:
+        raise WithoutEnd("a text without end")
+
+
+def _number(value: int) -> int:
+    if abs(value) > _NUMBER:
+        raise WithoutEnd("a number without end")
+    return value
+
+
+def _power(left: int, right: int) -> Any:
+    if abs(left) > 1 and abs(right) > _NUMBER.bit_length():
+        raise WithoutEnd("a number without end")
+    result = operator.pow(_number(left), right)
+    return _number(result) if isinstance(result, int) else result
+
+
+def _formatted(text: Any, values: Any) -> Any:
+    """``text % values``."""
+    fields = _FIELD.findall(text if isinstance(text, str) else text.decode("latin-1"))
+    given = list(values.values() if isinstance(values, Mapping) else values if isinstance(values, tuple) else [values])
+    widest = max((abs(each) for each in given if isinstance(each, int)), default=0)
+    longest = max((len(each) for each in given if isinstance(each, str | bytes)), default=0)
+    repeats = len(fields) if isinstance(values, Mapping) else 1
+    widths = [widest if width == "*" else int(width or 0) for field in fields for width in field]
+    _fit(len(text) + sum(widths) + repeats * longest)
+    return _short(operator.mod(text, values))
+
+
+def _format(value: Any, *args: Any, **kwargs: Any) -> Any:
+    return _formatted(value if isinstance(value, str) else str(value), kwargs or args)
+
+
+def _within(usual: Callable[..., Any], most: int) -> Callable[..., Any]:
+    """A filter with no number beyond ``most`` among its options."""
+
+    def limited(value: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(each, int) and abs(each) > most for each in (*args, *kwargs.values())):
+            raise WithoutEnd("a text without end")
+        return usual(value, *args, **kwargs)
+
+    return limited
+
+
+def _joinable(separator: Any, values: Iterable[Any]) -> list[Any]:
+    parts, length = [], 0
+    for value in values:
+        parts.append(value)
+        length += (len(value) if isinstance(value, str | bytes) else 0) + len(separator)
+        _fit(length)
+    return parts
+
+
+@jinja2.pass_environment
+def _join(environment: jinja2.Environment, value: Iterable[Any], d: Any = "", attribute: Any = None) -> str:
+    if attribute is not None:
+        value = map(make_attrgetter(environment, attribute), value)
+    return str(d).join(_joinable(str(d), map(str, value)))
+
+
+def _replace(s: Any, old: Any, new: Any, count: int | None = None) -> str:
+    text, old, new = str(s), str(old), str(new)
+    count = -1 if count is None else count
+    _fit_replaced(text, old, new, count)
+    return text.replace(old, new, count)
+
+
+def _fit_replaced(text: Any, old: Any, new: Any, count: int = -1) -> None:
+    if isinstance(old, str | bytes) and isinstance(new, str | bytes) and len(new) > len(old):
+        found = text.count(old)
+        _fit(len(text) + (min(found, count) if count >= 0 else found) * (len(new) - len(old)))
+
+
+def _fit_width(_: Any, width: Any = 0, *__: Any, length: Any = 0, **___: Any) -> None:
+    if any(isinstance(each, int) and each > _CHARACTERS for each in (width, length)):
+        raise WithoutEnd("a text without end")
+
+
+def _fit_tabs(text: Any, tabsize: Any = 8) -> None:
+    if isinstance(tabsize, int):
+        _fit(len(text) + len(text) * tabsize)
+
+
+# What methods of texts and numbers may make more of.
+_GROWING: dict[str, Callable[..., None]] = {
+    "replace": _fit_replaced,
+    "expandtabs": _fit_tabs,
+    **dict.fromkeys(("center", "ljust", "rjust", "zfill", "to_bytes"), _fit_width),
+}
+
+
 def _short(value: Any) -> Any:
     if isinstance(value, str | list | tuple) and len(value) > _CHARACTERS:
         raise WithoutEnd("a text without end")
@@ -160,6 +312,8 @@ def _short(value: Any) -> Any:
 def _tojson(
     value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
 ) -> str:
+    if isinstance(indent, int) and indent > _DIGITS:
+        raise WithoutEnd("a text without end")
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

@@ -173,6 +173,52 @@ def test_a_template_cannot_leave_its_sandbox_or_crash_the_build(base: Path, sour
         _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% set ns = namespace(n=9) %}{% for _ in range(20) %}{% set ns.n = ns.n * ns.n %}{% endfor %}",
+        "{{ 2 ** 64 }}",
+        "{{ '%400000000d' % 1 }}",
+        "{{ '%.400000000f' % 1 }}",
+        "{{ '%*d' % (400000000, 1) }}",
+        "{{ '%400000000d' | format(1) }}",
+        "{{ '{:400000000}'.format(1) }}",
+        "{{ '{:{w}}'.format(1, w=400000000) }}",
+        "{{ '{a:400000000}'.format_map({'a': 1}) }}",
+        "{{ 'a' | center(400000000) }}",
+        "{{ 'a'.ljust(400000000) }}",
+        "{{ 'a'.rjust(400000000) }}",
+        "{{ 'a'.center(400000000) }}",
+        "{{ 'a'.zfill(400000000) }}",
+        "{{ (1).to_bytes(400000000) | length }}",
+        "{{ ('\\t' * 1000).expandtabs(1000000) }}",
+        "{{ 'a\\nb' | indent(400000000) }}",
+        "{{ [1] | batch(400000000, 1) | list | length }}",
+        "{{ [1] | slice(400000000) | list | length }}",
+        "{{ 1 | round(400000000, 'floor') }}",
+        "{{ [1] | tojson(indent=400000000) }}",
+        "{{ ('a' * 100000) | replace('a', 'a' * 100000) }}",
+        "{{ ('a' * 100000).replace('a', 'a' * 100000) }}",
+        "{{ range(100000) | join('a' * 100000) }}",
+        "{{ ('a' * 100000).join(('a' * 100000) | list) }}",
+    ],
+)
+def test_a_template_that_makes_what_fits_no_memory_is_refused(base: Path, source: str) -> None:
+    with pytest.raises(BadBase, match="without end"):
+        _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
+
+
+def test_limits_change_nothing_of_what_templates_write(base: Path) -> None:
+    source = (
+        "{{ '%5.2f|%-4s|%(x)%' % () if false else '%5.2f|%-4s|' % (1.5, 'a') }}{{ '%s!' | format('b') }}"
+        "{{ '{:>4}{a}'.format(1, a='z') }}{{ '{a}'.format_map({'a': 2}) }}{{ [1, 'c'] | join('-') }}{{ 7 % 4 }}"
+        "{{ 'aXa' | replace('a', 'bb', 1) }}{{ 'aXa'.replace('a', 'bb') }}{{ ','.join(['p', 'q']) }}{{ 3 * 4 }}"
+        "{{ 2 ** 10 }}{{ 2 ** -1 }}{{ 'k' | center(3) }}{{ [1, 2, 3] | batch(2) | list }}{{ 'q'.ljust(3) }}"
+    )
+    expected = " 1.50|a   |b!   1z21-c3bbXabbXbbp,q1210240.5 k [[1, 2], [3]]q  "
+    assert _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1") == expected
+
+
 def test_a_template_that_prints_the_date_prints_the_same_one_every_day(base: Path) -> None:
     template = _compiled("{{ strftime_now('%d %b %Y') }}", ChatTokenizer.load(base))
     assert template.render(chat("a", "b"), where="row 1") == "26 Jul 2024"
