@@ -118,6 +118,26 @@ class ChatLabeller:
             return self.label(chats, row)
         return labelled
 
+    def contents(self, document: Tokens, row: Row) -> NDArray[np.int8] | None:
+        """Which tokens of a row's document lie wholly inside a message's content, int8 [tokens].
+
+        0 is for all others; contents that touch have different numbers. None where the contents cannot be told. Slow:
+        the row is rendered again.
+        """
+        traced = self._trace(row)
+        text = traced.rendering.text
+        spans = self._tracer.template.contents(row.messages, text, where=row.where, tools=row.tools)
+        edges = [0, *itertools.chain.from_iterable(spans), len(text)]
+        cuts = Cuts()
+        # An engine says which tokens overlap spans of a text, if only partly.
+        for asked in (zip(edges[::2], edges[1::2], strict=True), spans[::2], spans[1::2]):
+            cuts.add(text, traced.controls, self._tokenizer.special_ids, [(a, b) for a, b in asked if a < b])
+        encoded = self._documents.encode(cuts, where=lambda _: row.where)
+        if not np.array_equal(encoded.ids, np.tile(document.ids, 3)):
+            return None
+        others, even, odd = encoded.learned.reshape(3, -1)
+        return np.where(others | (even & odd), 0, even + 2 * odd).astype(np.int8)
+
     def _label_alone(
         self,
         numbers: list[int],

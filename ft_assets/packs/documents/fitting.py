@@ -1,7 +1,7 @@
 """The policy on documents that are longer than a window."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,7 +32,11 @@ class Fitted:
     dropped: list[tuple[int, int]]
 
 
-def fit(documents: Documents, each: int, max_length: int, overlong: Overlong) -> Fitted:
+Contents = Callable[[int], NDArray[np.int8] | None]
+"""The contents of a document by its number, as ``packing.shorten`` takes them; None where they cannot be told."""
+
+
+def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, contents: Contents) -> Fitted:
     """Apply ``overlong`` to rows of ``each`` documents (two for preference data, which go or stay together)."""
     lengths = documents.lengths
     if not (lengths > max_length).any():
@@ -46,7 +50,13 @@ def fit(documents: Documents, each: int, max_length: int, overlong: Overlong) ->
         numbers = range(row * each, (row + 1) * each)
         own = [documents.document(number) for number in numbers]
         longest = max(len(document.ids) for document in own)
-        made = [[document] for document in own] if longest <= max_length else _made(own, max_length, overlong)
+        made: list[list[Tokens]] | None = None
+        if longest <= max_length:
+            made = [[document] for document in own]
+        elif overlong == "split":
+            made = [list(_split(document, max_length)) for document in own]
+        elif overlong == "truncate":
+            made = _truncated(own, row * each, max_length, contents)
         if made is None:
             dropped.append((row, longest))
             continue
@@ -76,33 +86,25 @@ def too_long(dropped: NDArray[np.int64], max_length: int) -> BadData:
     )
 
 
-def _made(own: Sequence[Tokens], max_length: int, overlong: Overlong) -> list[list[Tokens]] | None:
-    """What becomes of a row's documents; None where it is left out."""
-    if overlong == "split":
-        return [list(_split(document, max_length)) for document in own]
-    if overlong != "truncate":
-        return None
-    kept = _kept_alike(own, max_length) if len(own) > 1 else None
-    if kept is None:
-        kept = [shorten(document.learned, document.control, max_length) for document in own]
-    made = []
-    for document, keep in zip(own, kept, strict=True):
-        if keep is None:
-            return None
-        made.append([document.taken(keep)])
-    return made
+def _truncated(own: Sequence[Tokens], first: int, max_length: int, contents: Contents) -> list[list[Tokens]] | None:
+    """A row's documents, of which ``first`` is the number of the first, shortened alike; None where it is left out.
 
-
-def _kept_alike(own: Sequence[Tokens], max_length: int) -> list[NDArray[np.bool_] | None] | None:
-    """Which tokens of documents with one prompt stay, so that it is the same prompt still; None if that cannot be."""
-    longest = max(own, key=lambda document: len(document.ids))
-    keep = shorten(longest.learned, longest.control, max_length)
+    Documents of one row have one prompt, and it has to be the same prompt still: only what they share may go.
+    """
+    index = max(range(len(own)), key=lambda number: len(own[number].ids))
+    longest, known = own[index], contents(first + index)
+    keep = None if known is None else shorten(longest.learned, known, max_length)
     if keep is None:
         return None
+    if len(own) == 1:
+        return [[longest.taken(keep)]]
     shared = min(_shared(longest, document) for document in own)
     if not keep[shared:].all():
         return None
-    return [np.concatenate([keep[:shared], np.ones(len(document.ids) - shared, np.bool_)]) for document in own]
+    return [
+        [document.taken(np.concatenate([keep[:shared], np.ones(len(document.ids) - shared, np.bool_)]))]
+        for document in own
+    ]
 
 
 def _shared(one: Tokens, other: Tokens) -> int:

@@ -114,7 +114,13 @@ class Preparer:
         labelled = self._label(batch)
         rows = np.asarray(batch.column("row")).astype(np.int64)
         _require_learned(labelled.documents, rows, each)
-        fitted = fit(labelled.documents, each, self.settings.max_length, self.settings.overlong)
+        fitted = fit(
+            labelled.documents,
+            each,
+            self.settings.max_length,
+            self.settings.overlong,
+            lambda number: self._contents(batch, labelled.documents, number),
+        )
         edges = fitted.documents.offsets
         controls = labelled.controls[fitted.origin]
         if len(edges) - 1 > len(labelled.controls):
@@ -142,9 +148,18 @@ class Preparer:
                 controls=np.full(batch.num_rows, self._texts.controls, np.int32),
                 trimmed=np.zeros(batch.num_rows, np.bool_),
             )
+        chats = pairs(batch) if self.settings.form == "preference" else conversations(batch)
+        return self._chats.label(chats, lambda number: self._row(batch, number))
+
+    def _contents(self, batch: pa.RecordBatch, documents: Documents, number: int) -> NDArray[np.int8] | None:
+        if self.settings.form == "text":
+            return None
+        return self._chats.contents(documents.document(number), self._row(batch, number))
+
+    def _row(self, batch: pa.RecordBatch, number: int) -> Row:
         if self.settings.form == "preference":
-            return self._chats.label(pairs(batch), lambda number: _row(batch, number // 2, _SIDES[number % 2]))
-        return self._chats.label(conversations(batch), lambda number: _row(batch, number, None))
+            return _row(batch, number // 2, _SIDES[number % 2])
+        return _row(batch, number, None)
 
 
 def _row(batch: pa.RecordBatch, number: int, side: str | None) -> Row:

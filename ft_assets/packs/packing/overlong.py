@@ -7,31 +7,34 @@ _CRUMBS = 8
 """A piece of less than this part of a window, torn from its context, teaches little."""
 
 
-def shorten(learned: NDArray[np.bool_], fixed: NDArray[np.bool_], max_length: int) -> NDArray[np.bool_] | None:
+def shorten(learned: NDArray[np.bool_], contents: NDArray[np.int8], max_length: int) -> NDArray[np.bool_] | None:
     """Which tokens of a document stay so that it has at most ``max_length``, bool [tokens], or None.
 
-    The longest run of tokens that are neither learned nor fixed loses its end; if all of it is not enough, the next
-    longest too, and so on (of equally long ones the earlier first). The document's first token stays: without a token
-    before it, the first learned one could not be learned any more. None where what may go does not suffice.
+    Only tokens inside messages' contents that are not learned may go. The longest run of them loses its end, up to all
+    but its first token; if that is not enough, the next longest too, and so on (of equally long ones the earlier
+    first). The document's first token stays: without a token before it, the first learned one could not be learned any
+    more. None where what may go does not suffice.
 
-        learned   . . . . . . . . 1 1 1     the two F are control tokens; of eleven tokens eight may stay,
-        fixed     F . . . . . . F . . .     so the run between the control tokens loses its last three
-        kept      1 1 1 1 . . . 1 1 1 1
+        learned   . . . . . . . . 1 1 1     of eleven tokens eight may stay, so the only content that is not learned
+        contents  0 0 1 1 1 1 0 0 2 2 0     loses its last three; what the template wrote around it stays
+        kept      1 1 1 . . . 1 1 1 1 1
 
     Args:
         learned: bool [tokens], the tokens that the loss looks at.
-        fixed: bool [tokens], the template's control tokens.
+        contents: int8 [tokens], 0 for what is not wholly inside one content; contents that touch differ.
         max_length: tokens that a window may have.
     """
     surplus = len(learned) - max_length
     keep = np.ones(len(learned), np.bool_)
     if surplus <= 0:
         return keep
-    free = np.concatenate([[False], ~(learned | fixed), [False]])
-    free[1] = False
-    starts, ends = np.flatnonzero(np.diff(free.astype(np.int8))).reshape(-1, 2).T
+    free = np.where(learned, 0, contents)
+    edges = np.flatnonzero(np.diff(free)) + 1
+    starts, ends = np.append(0, edges), np.append(edges, len(free))
+    chosen = free[starts] != 0
+    starts, ends = starts[chosen], ends[chosen]
     for run in np.argsort(starts - ends, kind="stable").tolist():
-        cut = min(surplus, int(ends[run] - starts[run]))
+        cut = min(surplus, int(ends[run] - starts[run]) - 1)
         keep[ends[run] - cut : ends[run]] = False
         surplus -= cut
         if not surplus:

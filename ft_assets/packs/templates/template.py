@@ -95,6 +95,23 @@ class ChatTemplate:
             turns = self._derive_turns(messages, tools, text, where)
         return Rendering(text=text, turns=list(_joined(turns)), quoted=quoted)
 
+    def contents(self, messages: Messages, text: str, *, where: str, tools: Tools = None) -> list[Span]:
+        """Where ``text``, the rendering of ``messages``, shows their contents without white space around them.
+
+        In order, found by a second rendering with marks around them. A content that the template changes, or of which
+        it asks how it begins or ends, is missing.
+        """
+        every = range(len(messages))
+        spans = self._shown(messages, every, text, tools, where)
+        if spans is None:
+            alone = (self._shown(messages, [index], text, tools, where) for index in every)
+            spans = [span for found in alone for span in found or ()]
+        ordered: list[Span] = []
+        for start, end in sorted(spans):
+            if not ordered or start >= ordered[-1][1]:
+                ordered.append((start, end))
+        return ordered
+
     def end_of_turn(self) -> frozenset[str]:
         """The control tokens that may end a turn: what follows a last answer, and the tokenizer's end of text."""
         ends = {self.variables["eos_token"]} if self.variables.get("eos_token") else set()
@@ -273,6 +290,32 @@ class ChatTemplate:
         if first < 0:
             return None
         return first, last + len(padding) * text.startswith(padding, last)
+
+    def _shown(
+        self, messages: Messages, chosen: Sequence[int], text: str, tools: Tools, where: str
+    ) -> list[Span] | None:
+        """Where ``text`` shows the contents of the ``chosen`` messages; None if marks around them change it."""
+        words = "".join(word for part in messages for word in _strings(part))
+        free = [mark for mark in _MARKS if mark not in words and mark not in text]
+        if len(free) < 2:
+            return None
+        opening, closing = free[:2]
+        shown = [dict(message) for message in messages]
+        for index in chosen:
+            content = shown[index].get("content")
+            if isinstance(content, str) and (inner := content.strip()):
+                shown[index]["content"] = content.replace(inner, f"{opening}{inner}{closing}", 1)
+        try:
+            traced = self._render(shown, tools, where, ("", ""), False)
+        except (BadData, BadBase):
+            return None
+        if traced.replace(opening, "").replace(closing, "") != text:
+            return None
+        spans = []
+        for found in re.finditer(f"{opening}[^{opening}{closing}]+{closing}", traced):
+            marks = sum(traced.count(mark, 0, found.start()) for mark in (opening, closing))
+            spans.append((found.start() - marks, found.end() - marks - 2))
+        return spans
 
     def _end_of_content(self, content: Span, text: str) -> int:
         return content[1]

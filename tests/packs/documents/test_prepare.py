@@ -158,6 +158,72 @@ def test_truncated_preferences_keep_one_prompt(base: Path) -> None:
     assert prepared.shortened[0] == prepared.shortened[1] > 0
 
 
+def test_truncated_preferences_that_would_get_two_prompts_are_left_out_and_named(base: Path) -> None:
+    # The longest text that is not learned is what a tool returned to the chosen answer alone.
+    template = (
+        "{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>{% generation %}{{ m.content }}<|end|>"
+        "{% endgeneration %}{% else %}<|user|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
+    )
+    chosen = [{"role": "assistant", "content": "look"}, {"role": "user", "content": "r" * 40}, *chat("", "yes")[1:]]
+    row = {"messages": _turns(chat("p" * 30)), "chosen": _turns(chosen), "rejected": _turns(chat("", "no")[1:])}
+    preparer = _preparer(base, "preference", chat_template=template, max_length=60, overlong="truncate")
+    prepared = preparer.prepare(_batch(_pair(chat("a"), "b", "c"), row))
+    assert prepared.example.tolist() == [0, 0]
+    assert prepared.dropped[:, 0].tolist() == [11]
+
+
+CUES = {
+    "Llama 2": (
+        "{% for m in messages %}{% if m.role == 'user' %}<|user|>[INST] {{ m.content }} [/INST]"
+        "{% else %}{% generation %} {{ m.content }}<|end|>{% endgeneration %}{% endif %}{% endfor %}"
+    ),
+    "Alpaca": (
+        "{% for m in messages %}{% if m.role == 'user' %}### Instruction:\n{{ m.content.strip() }}\n\n### Response:\n"
+        "{% else %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% endif %}{% endfor %}"
+    ),
+}
+
+
+@pytest.mark.parametrize("spelled", ["", "<|end|>"])
+@pytest.mark.parametrize("name", CUES)
+def test_truncation_keeps_all_that_the_template_writes(base: Path, name: str, spelled: str) -> None:
+    user = spelled + "a dog and a cat " * 12
+    whole = _preparer(base, chat_template=CUES[name], max_length=1000).prepare(_chats(chat(user, "Once.")))
+    before, behind = _text(base, whole, 0).split(user.strip())
+    assert "Once." in behind
+    full = len(whole.input_ids)
+    for max_length in range(full - 30, full):
+        preparer = _preparer(base, chat_template=CUES[name], max_length=max_length, overlong="truncate")
+        prepared = preparer.prepare(_chats(chat(user, "Once.")))
+        text = _text(base, prepared, 0)
+        assert text.startswith(before + user[:20])
+        assert text.endswith(behind)
+        assert len(prepared.input_ids) == max_length
+        assert _text(base, prepared, 0, learned=True) == _text(base, whole, 0, learned=True)
+
+
+def test_a_row_of_which_truncation_would_take_a_whole_message_is_left_out_and_named(base: Path) -> None:
+    batch = _chats(chat("u" * 9, "v" * 20))
+    # Three tokens of control, the answer and its end.
+    least = 3 + 20 + 1
+    kept = _preparer(base, max_length=least + 1, overlong="truncate").prepare(batch)
+    assert _text(base, kept, 0) == "<|user|>u<|end|><|assistant|>" + "v" * 20 + "<|end|>"
+    for max_length in (least, least - 1):
+        gone = _preparer(base, max_length=max_length, overlong="truncate").prepare(batch)
+        assert gone.dropped.tolist() == [[10, least + 9]]
+
+
+def test_a_content_that_the_template_changes_is_not_cut(base: Path) -> None:
+    asking = "{% for m in messages %}<|{{ m.role }}|>{% if m.content[0] == 'k' %}hint {% endif %}"
+    template = asking + "{% generation %}{{ m.content }}{% endgeneration %}<|end|>{% endfor %}"
+    template = template.replace("{% generation %}", "{% if m.role == 'assistant' %}{% generation %}")
+    template = template.replace("{% endgeneration %}", "{% endgeneration %}{% else %}{{ m.content }}{% endif %}")
+    preparer = _preparer(base, chat_template=template, max_length=30, overlong="truncate")
+    prepared = preparer.prepare(_chats(chat("k" * 30, "yes"), chat("n" * 30, "yes")))
+    assert prepared.dropped[:, 0].tolist() == [10]
+    assert _text(base, prepared, 0).endswith("n<|end|><|assistant|>yes<|end|>")
+
+
 def test_split_texts_have_every_token_once(base: Path) -> None:
     batch = _batch({"text": "x"}, {"text": "abc" * 50})
     whole = _preparer(base, "text", max_length=1000).prepare(batch)

@@ -1,5 +1,7 @@
 """Documents longer than a window: nothing learned is cut away, and no token of a text is lost."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,58 +9,54 @@ from hypothesis import strategies as st
 
 from ft_assets.packs.packing import pieces, shorten
 
-# Tokens of a document: text that is not learned, learned text, control tokens.
-documents = st.text("tlc", min_size=1, max_size=40)
+# Tokens of a document: two contents that are not learned, learned text, what the template wrote.
+documents = st.text("tulc", min_size=1, max_size=40)
+
+
+def _shorten(document: str, max_length: int) -> list[int] | None:
+    """Which tokens of a document go."""
+    contents = np.array(["ctu".find(token) if token != "l" else 1 for token in document], np.int8)
+    keep = shorten(np.array(list(document)) == "l", contents, max_length)
+    return None if keep is None else np.flatnonzero(~keep).tolist()
 
 
 def _kept(document: str, max_length: int) -> str | None:
     """What is left of a document."""
-    tokens = np.array(list(document))
-    keep = shorten(tokens == "l", tokens == "c", max_length)
-    return None if keep is None else "".join(np.array(list(document))[keep])
+    gone = _shorten(document, max_length)
+    return None if gone is None else "".join(token for n, token in enumerate(document) if n not in gone)
 
 
 @given(documents, st.integers(1, 50))
-def test_a_shortened_document_fits_exactly_and_keeps_what_is_learned_and_every_control_token(
+def test_a_shortened_document_fits_exactly_and_loses_only_ends_of_contents_that_are_not_learned(
     document: str, max_length: int
 ) -> None:
     kept = _kept(document, max_length)
-    must_stay = sum(token != "t" for token in document) + (document[0] == "t")
+    # Of each content a token stays.
+    shortest = re.sub(r"t+", "t", re.sub(r"u+", "u", document))
     if kept is None:
-        assert must_stay > max_length
+        assert len(shortest) > max_length
         return
     assert len(kept) == min(len(document), max_length)
-    assert kept.replace("t", "") == document.replace("t", "")
+    assert re.sub(r"t+", "t", re.sub(r"u+", "u", kept)) == shortest
     assert kept[0] == document[0]
 
 
-@given(documents, st.integers(1, 50))
-def test_the_first_learned_token_keeps_a_token_to_be_predicted_from(document: str, max_length: int) -> None:
-    kept = _kept(document, max_length)
-    if kept is not None and "l" in kept and document[0] != "l":
-        assert kept[0] != "l"
-
-
 def test_the_longest_text_loses_its_end_and_others_only_if_that_is_not_enough() -> None:
-    tokens = np.array(list("ctttcttttttcll"))
-    learned, fixed = tokens == "l", tokens == "c"
-
-    def gone(max_length: int) -> list[int]:
-        keep = shorten(learned, fixed, max_length)
-        assert keep is not None
-        return np.flatnonzero(~keep).tolist()
-
-    assert gone(14) == []
-    assert gone(12) == [9, 10]
-    assert gone(7) == [3, 5, 6, 7, 8, 9, 10]
-    assert gone(5) == [1, 2, 3, 5, 6, 7, 8, 9, 10]
-    assert shorten(learned, fixed, 4) is None
+    document = "ctttcttttttcll"
+    assert _shorten(document, 14) == []
+    assert _shorten(document, 12) == [9, 10]
+    assert _shorten(document, 8) == [3, 6, 7, 8, 9, 10]
+    assert _shorten(document, 7) == [2, 3, 6, 7, 8, 9, 10]
+    assert _shorten(document, 6) is None
 
 
 def test_of_two_equally_long_texts_the_earlier_is_cut() -> None:
-    keep = shorten(np.array([False] * 7 + [True]), np.array([True, False, False, False] * 2), 7)
-    assert keep is not None
-    assert np.flatnonzero(~keep).tolist() == [3]
+    assert _shorten("ctttcttt", 7) == [3]
+
+
+def test_contents_that_touch_are_cut_each_by_itself() -> None:
+    assert _shorten("cttuuucl", 7) == [5]
+    assert _shorten("cttuuucl", 5) == [2, 4, 5]
 
 
 @given(st.integers(1, 10_000), st.integers(1, 600))
