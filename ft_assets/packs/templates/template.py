@@ -223,7 +223,6 @@ class ChatTemplate:
             {key: value if key == "role" else _mapped(value, hide) for key, value in message.items()}
             for message in messages
         ]
-        edges = hidden != list(messages)
         for message in hidden:
             if isinstance(content := message.get("content"), str) and any(content.strip() in each for each in tokens):
                 message["content"] = re.sub(r"\S", mark, content)
@@ -232,9 +231,7 @@ class ChatTemplate:
         if not meeting and (hidden != list(messages) or (tools and hidden_tools != list(tools))):
             shown = self._render(hidden, hidden_tools, where, ("", ""), False)
             still = len(shown) == len(text) and all(a in (b, mark) for a, b in zip(shown, text, strict=True))
-            # A template may compare a whole content, such as "user", with something; the edges of one it does not.
-            edges = edges or (tools is not None and hidden_tools != list(tools))
-            meeting = any(mark in shown[start:end] for start, end in written) if still else edges
+            meeting = not still or any(mark in shown[start:end] for start, end in written)
         if meeting:
             raise BadData(
                 "a control token's text comes about where two messages meet, or a message and the template",
