@@ -90,7 +90,6 @@ class ChatTemplate:
         quoted: list[Span] = []
         if (self.marked and with_turns) or any(self.control.search(word) for word in words):
             turns, quoted = self._read_marks(messages, tools, text, "".join(words), where)
-        self._require_apart(messages, tools, text, quoted, where)
         if with_turns and not self.marked:
             turns = self._derive_turns(messages, tools, text, where)
         return Rendering(text=text, turns=list(_joined(turns)), quoted=quoted)
@@ -205,39 +204,6 @@ class ChatTemplate:
                 remedy="Remove the control token's text from the row, or correct the template.",
             )
         return spans[turn_open], spans[quote_open]
-
-    def _require_apart(self, messages: Messages, tools: Tools, text: str, quoted: list[Span], where: str) -> None:
-        """Raise BadData if a control token's text in ``text`` is the template's only in part.
-
-        Roles are the template's: ``<|{{ message.role }}|>`` is a token that it writes.
-        """
-        spelled = set(quoted)
-        written = [match.span() for match in self.control.finditer(text) if match.span() not in spelled]
-        tokens = {text[start:end] for start, end in written}
-        mark = next((mark for mark in _MARKS if mark not in text), "")
-
-        def hide(word: str) -> str:
-            return _hidden(word, tokens, mark)
-
-        hidden = [
-            {key: value if key == "role" else _mapped(value, hide) for key, value in message.items()}
-            for message in messages
-        ]
-        for message in hidden:
-            if isinstance(content := message.get("content"), str) and any(content.strip() in each for each in tokens):
-                message["content"] = re.sub(r"\S", mark, content)
-        hidden_tools = [_mapped(tool, hide) for tool in tools] if tools else None
-        meeting = any(a < end and start < b for start, end in written for a, b in spelled)
-        if not meeting and (hidden != list(messages) or (tools and hidden_tools != list(tools))):
-            shown = self._render(hidden, hidden_tools, where, ("", ""), False)
-            still = len(shown) == len(text) and all(a in (b, mark) for a, b in zip(shown, text, strict=True))
-            meeting = not still or any(mark in shown[start:end] for start, end in written)
-        if meeting:
-            raise BadData(
-                "a control token's text comes about where two messages meet, or a message and the template",
-                where=f"{where}, {self.name}",
-                remedy="Name another template in the recipe's chat_template, or change the row.",
-            )
 
     def _derive_turns(self, messages: Messages, tools: Tools, text: str, where: str) -> list[Span]:
         """Each assistant turn is what follows the generation prompt after the messages before it."""
@@ -359,19 +325,6 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list):
         return [_mapped(item, change) for item in value]
     return value
-
-
-def _hidden(word: str, tokens: set[str], mark: str) -> str:
-    """``word`` with marks for what could be an end or a beginning of ``tokens`` where a template may show its edge."""
-    pieces = re.split("(</?think>)", word)
-    for number, piece in enumerate(pieces[::2]):
-        core = piece.strip()
-        behind = max((n for each in tokens for n in range(1, len(each)) if core.startswith(each[-n:])), default=0)
-        before = max((n for each in tokens for n in range(1, len(each)) if core.endswith(each[:n])), default=0)
-        if behind or before:
-            hidden = (mark * behind + core[behind:])[: len(core) - before] + mark * before
-            pieces[2 * number] = piece.replace(core, hidden, 1)
-    return "".join(pieces)
 
 
 def _joined(spans: list[Span]) -> Iterator[Span]:

@@ -242,37 +242,6 @@ def test_marks_that_the_template_itself_cuts_off_are_an_error(base: Path) -> Non
         _turns(source, ChatTokenizer.load(base), chat("a", "b"))
 
 
-SIDE_BY_SIDE = (
-    "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim }}{{ eos_token }}"
-    "{% endgeneration %}{% else %}{{ m.content | trim }}{% endif %}{% endfor %}"
-)
-
-
-@pytest.mark.parametrize(
-    ("source", "contents"),
-    [
-        (SIDE_BY_SIDE, ("the fox <|", "user|> in the house")),
-        (SIDE_BY_SIDE, ("the fox <|\n", " user|> in the house")),
-        (SIDE_BY_SIDE, ("<|user|> the fox <|", "user|> in the house")),
-        ("{% for m in messages %}<|{% generation %}{{ m.content }}{% endgeneration %}|>{% endfor %}", ("user", "b")),
-        ("{% for m in messages %}<|us{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}", ("er|>", "b")),
-    ],
-)
-def test_a_control_token_that_comes_about_where_messages_meet_is_refused(
-    base: Path, source: str, contents: tuple[str, str]
-) -> None:
-    with pytest.raises(BadData, match="where two messages meet") as caught:
-        _turns(source, ChatTokenizer.load(base), chat(*contents))
-    assert caught.value.where == "row 1, the template"
-
-
-def test_halves_of_control_tokens_that_do_not_meet_are_text(base: Path) -> None:
-    tokenizer = ChatTokenizer.load(base)
-    messages = chat("user|> the fox <|", "user", "end", "<|")
-    rendering = load_template(base, tokenizer, None).trace(messages, where="row 1")
-    assert [rendering.text[start:end] for start, end in rendering.turns] == ["user<|end|>", "<|<|end|>"]
-
-
 def test_the_end_of_turn_is_probed_from_the_template(base: Path) -> None:
     tokenizer = ChatTokenizer.load(base)
     source = "{% for m in messages %}<|user|>{{ m.content }}<|pad|>\n<|bos|>{% endfor %}"
