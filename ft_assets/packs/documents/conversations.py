@@ -1,6 +1,5 @@
 """The turns of a batch of rows, out of Arrow's columns without a dictionary a turn."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -99,9 +98,3 @@ def _filled(batch: pa.RecordBatch, name: str) -> NDArray[np.bool_]:
         return np.zeros(batch.num_rows, np.bool_)
     filled: NDArray[np.bool_] = np.asarray(pc.fill_null(pc.binary_length(batch.column(name)), 0)) > 0
     return filled
-
-
-def mentions(contents: Sequence[str], heads: Sequence[str]) -> bool:
-    """Whether any of ``heads`` occurs in any of ``contents`` (or, rarely, across two of them)."""
-    joined = "".join(contents)
-    return any(head in joined for head in heads)

@@ -31,7 +31,7 @@ FOLDERS = {
     "stories260K": "stories260K-hf",
     "mistral": "",
 }
-ENGINES = {"qwen2.5": "compiled", "gpt2": "compiled"}
+ENGINES = {"qwen2.5": "compiled", "gpt2": "compiled", "phi-3": "words", "stories260K": "words", "mistral": "words"}
 TRL = Path(str(importlib.util.find_spec("trl").origin)).parent / "chat_templates"  # type: ignore[union-attr]
 CONVERSATION = [
     {"role": "user", "content": "  What's 多言語 in 1234 words? e\u0301 🙂\n"},
@@ -53,7 +53,7 @@ def _tokenizer(name: str) -> ChatTokenizer:
 @cache
 def _chosen(name: str) -> Encoder:
     choice = choose_encoder(_tokenizer(name), _texts(200))
-    assert choice.engine == ENGINES.get(name, "tokenizers"), choice.why
+    assert choice.engine == ENGINES[name], choice.why
     return open_encoder(_tokenizer(name), choice.engine)
 
 
