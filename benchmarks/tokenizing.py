@@ -145,11 +145,16 @@ def _identical(expected: list[np.ndarray], ids: np.ndarray, lengths: np.ndarray)
 
 
 def _read(path: Path, user: str, answer: str) -> Iterator[tuple[str, str]]:
-    """Rows with both texts, white space around them gone as curation has it."""
+    """Rows with both texts, white space around them gone as curation has it.
+
+    P3's answers end with ``<|endoftext|>`` spelled out, which is a control token for raw ``tokenizers`` and text for
+    us; it is no part of the answers.
+    """
     for line in path.read_text().splitlines():
         row = json.loads(line)
-        if row[user].strip() and row[answer].strip():
-            yield row[user].strip(), row[answer].strip()
+        texts = row[user].strip(), row[answer].removesuffix("<|endoftext|>").strip()
+        if all(texts):
+            yield texts
 
 
 def _write(rows: Rows, path: Path) -> None:
