@@ -11,7 +11,7 @@ EVIDENCE = "evidence/doctor.json"
 DOCTOR_CHECKS: dict[str, str] = {
     "every_example_is_learned_from": "Every packed example has tokens with a label.",
     "answers_are_learned": "What is learned is all of the assistant's text, and nothing that others said.",
-    "end_of_turn_is_learned": "Every learned turn ends with a control token, so the model learns to stop.",
+    "end_of_turn_is_learned": "Every learned turn ends with the template's end of turn, so the model learns to stop.",
     "documents_are_apart": "What is predicted is a document's own next token, and positions start again with each.",
     "no_doubled_bos": "No document has two tokens for the beginning of a text in a row.",
     "no_control_token_from_text": "Control tokens come from the template only, never from what a message spells.",

@@ -11,15 +11,17 @@ import pytest
 
 from ft_assets.datasets.engine.local import in_process
 from ft_assets.packs.doctor import Patient, examine
+from ft_assets.packs.doctor.endings import turn_ends
 from ft_assets.packs.documents.prepare import PrepareSettings
 from ft_assets.packs.documents.tokenize import tokenize_split
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE, verdicts, vocabulary_size
 from ft_assets.packs.format import SPLITS, PackWriter
-from ft_assets.packs.format.layout import array_name
+from ft_assets.packs.format.layout import Form, array_name
 from ft_assets.packs.packing import pack
 from ft_assets.packs.templates.template import ChatTemplate
 from ft_assets.packs.templates.variants import load_template
+from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadBase
 from tests.fake_base import VOCABULARY
 from tests.packs.conftest import Workbench, chat, edit_json, example_id
@@ -32,10 +34,17 @@ MAX_LENGTH = 128
 def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTemplate, tmp_path: Path) -> Patient:
     """A healthy pack of TRAIN, not yet written."""
     dataset = workbench.dataset(TRAIN, [chat("where?", "here")])
+    return dataclasses.replace(_patient(workbench, tokenizer, dataset, tmp_path), reference=template)
+
+
+def _patient(
+    workbench: Workbench, tokenizer: ChatTokenizer, dataset: Artifact, tmp_path: Path, form: Form = "chat"
+) -> Patient:
+    """A pack that is not yet written, and has no template to be compared with."""
     settings = PrepareSettings(
         folder=workbench.base_folder,
         chat_template=None,
-        form="chat",
+        form=form,
         learn="all_assistant",
         max_length=MAX_LENGTH,
         overlong="reject",
@@ -52,7 +61,7 @@ def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTempla
         spools=spools,
         train_rows=dataset.path("train.parquet", tmp_path),
         tokenizer=tokenizer,
-        reference=template,
+        reference=None,
         config=workbench.base_folder / "config.json",
         vocabulary=VOCABULARY,
         max_length=MAX_LENGTH,
@@ -66,7 +75,8 @@ def _written(patient: Patient, **files: np.ndarray) -> Patient:
     """The patient with its files on disk, some arrays of the training split replaced."""
     for split, spool in patient.spools.items():
         layout = pack(spool.lengths, max_length=MAX_LENGTH, seed=0)
-        PackWriter(patient.folder, split, "chat", MAX_LENGTH).write(spool, layout)
+        form: Form = "text" if patient.reference is None else "chat"
+        PackWriter(patient.folder, split, form, MAX_LENGTH).write(spool, layout)
     for name, array in files.items():
         np.save(patient.folder / array_name("train", 0, name), array)
     return patient
@@ -105,6 +115,11 @@ def _forget_the_end(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> N
     learned[np.flatnonzero(learned & np.append(~learned[1:], True))[3]] = False
 
 
+def _end_with_another_control_token(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
+    ends = np.flatnonzero(learned & np.append(~learned[1:], True))
+    ids[ends[3]] = patient.tokenizer.special_ids["<|user|>"]
+
+
 def _double_the_bos(learned: np.ndarray, ids: np.ndarray, patient: Patient) -> None:
     ids[_offsets(patient)[1] : _offsets(patient)[1] + 2] = patient.tokenizer.token_id("bos_token")
 
@@ -134,6 +149,7 @@ def _offsets(patient: Patient) -> np.ndarray:
     [
         (_unlearn_a_document, "every_example_is_learned_from"),
         (_forget_the_end, "end_of_turn_is_learned"),
+        (_end_with_another_control_token, "end_of_turn_is_learned"),
         (_learn_the_question, "answers_are_learned"),
         (_learn_the_end_alone, "answers_are_learned"),
         (_double_the_bos, "no_doubled_bos"),
@@ -187,6 +203,50 @@ def test_a_tokenizer_without_an_end_fails_the_doctor(workbench: Workbench) -> No
     failed = {finding.name for finding in verdicts(artifact, vocabulary=VOCABULARY) if not finding.passed}
     # A marked template counts as a variant of the base's own, which it is not here.
     assert failed == {"end_of_turn_is_learned", "template_is_the_base_s"}
+
+
+CHAT_ENDS = "{{ m.content }}{{ '<|end|>' if loop.last else '<|pad|>' }}"
+
+
+@pytest.mark.parametrize(
+    ("assistant", "ends"),
+    [
+        ("{{ m.content }}<|end|>", {"<|end|>"}),
+        ("{{ m.content }}<|pad|>\n", {"<|end|>", "<|pad|>"}),
+        # An earlier turn, the last one and the call of a tool may each have an end of their own.
+        (CHAT_ENDS, {"<|end|>", "<|pad|>"}),
+        (
+            "{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.text }}<|bos|>{% else %}"
+            + CHAT_ENDS
+            + "{% endif %}",
+            {"<|end|>", "<|pad|>", "<|bos|>"},
+        ),
+        # The next turn's role is no end.
+        ("{{ m.content }}", {"<|end|>"}),
+    ],
+)
+@pytest.mark.parametrize("wants_system", [False, True])
+def test_the_ends_of_turns_are_those_that_the_template_writes(
+    tokenizer: ChatTokenizer, assistant: str, ends: set[str], wants_system: bool
+) -> None:
+    source = (
+        "{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>" + assistant + "{% else %}"
+        "<|{{ m.role }}|>{{ m.content }}{% endif %}{% endfor %}"
+    )
+    if wants_system:
+        source = "{% if messages[0].role != 'system' %}{{ raise_exception('no system') }}{% endif %}" + source
+    template = ChatTemplate(source, name="one", variables=tokenizer.named, control=tokenizer.control)
+    assert turn_ends(template, tokenizer) == {tokenizer.special_ids[text] for text in ends}
+
+
+def test_a_text_must_end_with_the_end_of_text(workbench: Workbench, tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    dataset = workbench.dataset_of({"train": [{"text": f"private text {n}"} for n in range(5)]})
+    patient = _patient(workbench, tokenizer, dataset, tmp_path, form="text")
+    assert not _failures(_written(patient))
+    ids = _array(patient, "input_ids")
+    ids[_offsets(patient)[3] - 1] = tokenizer.special_ids["<|pad|>"]
+    failures = _failures(_written(patient, input_ids=ids))
+    assert "1 examples do not end with '<|end|>', first train row " in failures["end_of_turn_is_learned"]
 
 
 def test_an_unmarked_template_of_the_recipe_may_differ_from_the_base_s(workbench: Workbench) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.packs.doctor.chunks import chunks
+from ft_assets.packs.doctor.endings import turn_ends
 from ft_assets.packs.doctor.rendering import Second, compare
 from ft_assets.packs.doctor.samples import samples
 from ft_assets.packs.doctor.tokens import TOKEN_CHECKS, Rules, Vocabulary
@@ -61,6 +62,7 @@ def examine(patient: Patient) -> dict[str, Any]:
     rules = Rules(
         tokenizer=patient.tokenizer,
         form=packs[first].form,
+        ends=_ends(patient),
         vocabulary=patient.vocabulary,
         max_length=patient.max_length,
         truncates=patient.truncates,
@@ -98,6 +100,13 @@ def examine(patient: Patient) -> dict[str, Any]:
             name: sha256_file(patient.folder / name) for name in names if not name.startswith(EXPLAINING_FOLDERS)
         },
     }
+
+
+def _ends(patient: Patient) -> frozenset[int]:
+    if patient.reference is not None:
+        return turn_ends(patient.reference, patient.tokenizer)
+    end = patient.tokenizer.token_id("eos_token")
+    return frozenset() if end is None else frozenset([end])
 
 
 def _holdout(packs: Mapping[str, Pack], holdout_ids: NDArray[np.uint8]) -> str | None:

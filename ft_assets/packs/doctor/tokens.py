@@ -22,6 +22,7 @@ class Rules:
 
     Args:
         form: chat, text or preference.
+        ends: ids of which a learned turn, or a text, must end with one.
         vocabulary: rows of the model's embedding.
         max_length: tokens that a window may have.
         truncates: whether the recipe lets texts be shortened.
@@ -29,6 +30,7 @@ class Rules:
 
     tokenizer: ChatTokenizer
     form: str
+    ends: frozenset[int]
     vocabulary: int
     max_length: int
     truncates: bool
@@ -94,13 +96,11 @@ class Apart(TokenCheck):
 
 
 class Ends(TokenCheck):
-    """Every learned turn ends with a control token; of a text, its last piece does."""
+    """Every learned turn ends with a token that ends turns by the template; of a text, its last piece with its end."""
 
     def __init__(self, rules: Rules) -> None:
         super().__init__(rules)
-        bos, eos = rules.tokenizer.token_id("bos_token"), rules.tokenizer.token_id("eos_token")
-        stops = rules.tokenizer.control_ids - ({bos} - {eos})
-        self._stops = np.array(sorted(stops), np.int64)
+        self._ends = np.array(sorted(rules.ends), np.int64)
         self._blank: dict[int, bool] = {}
 
     def look(self, chunk: Chunk, spool: Spool) -> None:
@@ -119,13 +119,16 @@ class Ends(TokenCheck):
             if not blank.any():
                 break
             last = last - blank
-        bad = last[~np.isin(chunk.ids[last], self._stops)]
+        bad = last[~np.isin(chunk.ids[last], self._ends)]
         documents = np.zeros(len(chunk.lengths), bool)
         documents[np.searchsorted(chunk.boundaries[1:], bad, side="right")] = True
         self.blame(chunk, documents)
 
     def words(self, count: int, first: str) -> str:
-        return f"{count} examples have learned turns that do not end with a control token, first {first}"
+        names = [repr(self.rules.tokenizer.tokenizer.id_to_token(token)) for token in self._ends.tolist()]
+        wanted = " or ".join(names) or "an end-of-turn token, of which the template has none"
+        what = "do not end" if self.rules.form == "text" else "have learned turns that do not end"
+        return f"{count} examples {what} with {wanted}, first {first}"
 
     def _blanks(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the ids are white space, bool [ids]."""
