@@ -6,7 +6,7 @@ import dagster as dg
 
 from ft_assets import identity
 from ft_assets.glue import pair_of
-from ft_assets.packs.evidence import DOCTOR_CHECKS, Finding, verdicts, vocabulary_size
+from ft_assets.packs.evidence import DOCTOR_CHECKS, Finding, verdicts
 from ft_assets.partitions import pair_check
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
@@ -23,12 +23,13 @@ def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding
         base = identity.base_model(artifacts, recipe_key)
     except MissingInput as error:
         return [Finding(name=name, passed=False, detail=error.what) for name in DOCTOR_CHECKS]
-    return verdicts(pack, vocabulary=vocabulary_size(base.read("config.json")))
+    return verdicts(pack, config=base.read("config.json"))
 
 
 def refuse_sick_pack(artifacts: Artifacts, partition_key: str) -> None:
-    """Raise BadData unless every check of the doctor passes: a blocking check stops only the run it failed in."""
-    failed = [finding for finding in partition_findings(artifacts, partition_key) if not finding.passed]
+    """Raise BadData unless every check that blocks passes: Dagster's blocking stops only the run it failed in."""
+    findings = partition_findings(artifacts, partition_key)
+    failed = [finding for finding in findings if not finding.passed and finding.blocks]
     if failed:
         raise BadData(
             "the token pack's doctor found: " + "; ".join(f"{finding.name}: {finding.detail}" for finding in failed),
@@ -47,6 +48,6 @@ def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) ->
             asset_key="token_pack",
             check_name=finding.name,
             passed=finding.passed,
-            severity=dg.AssetCheckSeverity.ERROR,
+            severity=dg.AssetCheckSeverity.ERROR if finding.blocks else dg.AssetCheckSeverity.WARN,
             metadata={"detail": finding.detail},
         )

@@ -21,22 +21,30 @@ DOCTOR_CHECKS: dict[str, str] = {
     "packed_equals_alone": "Documents lose the same in their window as alone, on the base's architecture at tiny size.",
     "holdout_is_absent": "No example of the holdout is packed.",
 }
+PROVEN_AGAIN = "A training compares again, with its own weights and before its first step."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One check's verdict. ``detail`` names examples by id and row and never quotes them."""
+    """One check's verdict. ``detail`` names examples by id and row and never quotes them.
+
+    ``blocks`` says whether nothing may be made of a pack that did not pass; else not passing is a warning.
+    """
 
     name: str
     passed: bool
     detail: str
+    blocks: bool = True
 
 
-def verdicts(artifact: Artifact, *, vocabulary: int) -> list[Finding]:
+def verdicts(artifact: Artifact, *, config: bytes) -> list[Finding]:
     """Every check's verdict from the evidence in a pack; a check without sound evidence has failed.
 
-    ``vocabulary`` is the embedding size of the base at hand: packs are shared by bases with one tokenizer.
+    ``config`` is the config.json of the base at hand. Packs are shared by bases with one tokenizer, so its embedding
+    may be smaller than that of the base which the doctor looked at, and its architecture another: then nothing is
+    shown for it, which is a warning, as a training shows it with its own weights or stops.
     """
+    vocabulary, architecture = vocabulary_size(config), architecture_of(config)
     evidence, found, problem = _read(artifact)
     findings = []
     for name in DOCTOR_CHECKS:
@@ -51,8 +59,22 @@ def verdicts(artifact: Artifact, *, vocabulary: int) -> list[Finding]:
         ):
             detail = f"token {largest} does not fit an embedding of {vocabulary} rows"
             finding = Finding(name=name, passed=False, detail=detail)
+        if name == "packed_equals_alone" and name in found and not problem:
+            finding = _of_architecture(finding, str(evidence.get("architecture")), architecture)
         findings.append(finding)
     return findings
+
+
+def _of_architecture(finding: Finding, looked_at: str, wanted: str) -> Finding:
+    """What the comparison on the architecture ``looked_at`` says about ``wanted``."""
+    if looked_at == wanted:
+        return finding
+    verdict = "passed" if finding.passed else "failed"
+    detail = (
+        f"Not shown for this base ({wanted}): the pack was made for another with the same tokenizer, and the check "
+        f"{verdict} on its architecture ({looked_at}). {PROVEN_AGAIN}"
+    )
+    return Finding(name=finding.name, passed=False, detail=detail, blocks=False)
 
 
 def _read(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Finding], str]:
@@ -72,17 +94,46 @@ def _read(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Finding], str]:
     return evidence, found, "" if about == counted else stale
 
 
+def architecture_of(config: bytes) -> str:
+    """What of a model's config.json decides how its tokens meet, in words: ``qwen2`` or ``phi3, longrope positions``.
+
+    Sizes do not count. Raises BadBase where there is no config.
+    """
+    values = _settings(config)
+    window = values.get("sliding_window") and values.get("use_sliding_window", True)
+    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    words = [
+        str(values.get("model_type")),
+        *(f"{kind} layers" for kind in sorted(set(values.get("layer_types") or []) - {"full_attention"})),
+        "a sliding window" if window else "",
+        f"{kind} positions" if kind != "default" else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
 def vocabulary_size(config: bytes) -> int:
     """Rows of the embedding, from a model's config.json (multimodal models nest the text model's).
 
     Raises BadBase where it does not say.
     """
     try:
-        values = json.loads(config)
-        return int(values.get("vocab_size") or values["text_config"]["vocab_size"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return int(_settings(config)["vocab_size"])
+    except (KeyError, ValueError, TypeError) as error:
         raise BadBase(
             "the base's config does not say how large its vocabulary is",
             where="config.json",
             remedy="Add vocab_size to it.",
+        ) from error
+
+
+def _settings(config: bytes) -> dict[str, Any]:
+    """The settings of a model's config.json, those of a multimodal one's text model before its own."""
+    try:
+        values = json.loads(config)
+        own = {name: value for name, value in values.items() if name != "text_config"}
+        return {**own, **values.get("text_config", {})}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadBase(
+            f"the base's config cannot be read ({error})", where="config.json", remedy="Take a base with a valid one."
         ) from error

@@ -8,13 +8,13 @@ import pytest
 from ft_assets import identity
 from ft_assets.packs import assets
 from ft_assets.packs.assets import token_pack
-from ft_assets.packs.checks import pack_doctor, partition_findings
+from ft_assets.packs.checks import pack_doctor, partition_findings, refuse_sick_pack
 from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE
 from ft_assets.partitions import dataset_partitions, recipe_partitions
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import MissingInput
-from tests.packs.conftest import Workbench, chat
+from tests.packs.conftest import Workbench, chat, edit_json
 
 PAIR = dg.MultiPartitionKey({"dataset": "acme.chats.v1", "recipe": "tiny.v1"})
 
@@ -90,6 +90,19 @@ def test_a_pack_without_evidence_blocks_what_is_downstream(
     assert len(evaluations) == len(DOCTOR_CHECKS)
     assert not any(evaluation.passed for evaluation in evaluations)
     assert not _downstream_ran(result)
+
+
+def test_a_base_of_another_architecture_is_warned_about_and_may_train(
+    monkeypatch: pytest.MonkeyPatch, workbench: Workbench, pack: Artifact
+) -> None:
+    edit_json(workbench.base_folder / "config.json", lambda config: config.update(model_type="mistral"))
+    result = _run(monkeypatch, workbench, pack)
+    (warned,) = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
+    assert (warned.check_name, warned.severity) == ("packed_equals_alone", dg.AssetCheckSeverity.WARN)
+    assert "Not shown for this base (mistral)" in str(warned.metadata["detail"].value)
+    assert result.success
+    assert _downstream_ran(result)
+    refuse_sick_pack(workbench.artifacts, PAIR)
 
 
 def test_a_missing_pack_fails_every_check(monkeypatch: pytest.MonkeyPatch, workbench: Workbench) -> None:

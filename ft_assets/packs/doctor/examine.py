@@ -17,7 +17,7 @@ from ft_assets.packs.doctor.rendering import Second, compare
 from ft_assets.packs.doctor.samples import samples
 from ft_assets.packs.doctor.tokens import TOKEN_CHECKS, Rules, Vocabulary
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.evidence import DOCTOR_CHECKS, Finding
+from ft_assets.packs.evidence import DOCTOR_CHECKS, PROVEN_AGAIN, Finding, architecture_of
 from ft_assets.packs.format import Pack, Spool
 from ft_assets.packs.isolation.proof import examine_isolation
 from ft_assets.packs.templates.template import ChatTemplate
@@ -84,7 +84,8 @@ def examine(patient: Patient) -> dict[str, Any]:
     problems["packed_equals_alone"] = None if isolation["passed"] else isolation["detail"]
     problems["holdout_is_absent"] = _holdout(packs, patient.holdout_ids)
     details = dict(DOCTOR_CHECKS)
-    details["packed_equals_alone"] += f" {isolation['detail'].capitalize()}."
+    architecture = architecture_of(patient.config.read_bytes())
+    details["packed_equals_alone"] += f" {isolation['detail'].capitalize()} ({architecture}). {PROVEN_AGAIN}"
     vocabulary = tokens["vocabulary_fits_model"]
     assert isinstance(vocabulary, Vocabulary)
     names = sorted(str(path.relative_to(patient.folder)) for path in patient.folder.rglob("*") if path.is_file())
@@ -94,6 +95,7 @@ def examine(patient: Patient) -> dict[str, Any]:
             for name in DOCTOR_CHECKS
         ],
         "samples": samples(packs[first], patient.tokenizer),
+        "architecture": architecture,
         "isolation": isolation["figures"],
         "largest_token": vocabulary.largest,
         "files": {
