@@ -32,6 +32,14 @@ CODE_VERSIONS: dict[str, str] = {
     "eval_report": "1",
     "adapter": "1",
 }
+# What decides a pack's tokens beside our code, as pinned in constraints.txt: an upgrade may encode or render otherwise.
+# Named here and not asked of the installation, as the code location has not all of them; the worker compares.
+PACK_TOOLS: dict[str, str] = {
+    "jinja2": "3.1.6",
+    "tiktoken": "0.14.0",
+    "tokenizers": "0.23.3",
+    "trl": "1.16.0",
+}
 
 
 def raw_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
@@ -133,7 +141,7 @@ def token_pack_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
             # Bases with one tokenizer and template share packs, so only these two count.
             "base": InputRef(address=str(base.address), digest=digest(tokenizer)),
         },
-        params={**recipe.token_settings(), "form": LEARNS_FROM[recipe.method]},
+        params={**recipe.token_settings(), "form": LEARNS_FROM[recipe.method], "tools": PACK_TOOLS},
         label=f"{dataset_key}|{recipe_key}",
     )
 

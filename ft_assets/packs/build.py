@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,18 @@ _HISTOGRAM_BINS = 32
 _NAMED_ROWS = 20
 
 
+class OtherTools(Exception):
+    """The worker has other versions of what decides tokens than the pack's address says; not a user's mistake."""
+
+
 def build_pack(context: WorkContext) -> WorkResult:
     """Render, label and pack both splits, and let the doctor look at the files.
 
     No more than a batch of rows for each process is in memory, and some numbers of each document. Raises BadBase for
-    a base that cannot be packed for, and BadData, naming the row, for an example that cannot.
+    a base that cannot be packed for, and BadData, naming the row, for an example that cannot; OtherTools in a worker
+    that would give other tokens than the pack's address promises.
     """
+    _require_tools(context.params["tools"])
     packing: dict[str, Any] = context.params["packing"]
     form: Form = context.params.get("form", "chat")
     dataset, base = context.input("dataset"), context.input("base")
@@ -76,6 +83,25 @@ def build_pack(context: WorkContext) -> WorkResult:
     _write(context.output / EVIDENCE, canonical_json(evidence))
     _write(context.output / SAMPLES_PAGE, samples_page(context.spec.label, facts, evidence).encode())
     return WorkResult(folder=context.output, facts=facts)
+
+
+def _require_tools(wanted: Mapping[str, str]) -> None:
+    """Raise OtherTools unless these versions of packages (``identity.PACK_TOOLS``) are installed."""
+    others = [f"{name} {found}, not {wanted[name]}" for name, found in map(_installed, wanted) if found != wanted[name]]
+    if others:
+        raise OtherTools(
+            f"this worker has {', '.join(others)}; a pack made with it would have the address of another. Install the "
+            "worker by the constraints.txt of the code location (the image of the same release), or, to upgrade, "
+            "change constraints.txt and PACK_TOOLS together."
+        )
+
+
+def _installed(name: str) -> tuple[str, str]:
+    """The package and its installed version, ``none`` where there is none."""
+    try:
+        return name, version(name)
+    except PackageNotFoundError:
+        return name, "none"
 
 
 def _encoder(folder: Path, files: Mapping[str, Path], large: bool) -> EncoderChoice:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ft_assets.datasets.writing import COLUMNS
+from ft_assets.identity import PACK_TOOLS
 from ft_assets.packs.build import build_pack
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 from ft_assets.packs.templates.template import ChatTemplate
@@ -102,7 +103,8 @@ class Workbench:
         """The work function's own result, in a scratch folder of its own."""
         self.builds += 1
         packing = {"max_length": max_length, "learn": learn, "overlong": overlong}
-        spec = self._spec(dataset, {"packing": packing, "chat_template": chat_template, "seed": seed, "form": form})
+        settings = {"packing": packing, "chat_template": chat_template, "seed": seed, "form": form}
+        spec = self._spec(dataset, {**settings, "tools": PACK_TOOLS})
         return build_pack(WorkContext(spec, self.store, self.folder / f"scratch{self.builds}"))
 
     def publish_pack(self, dataset: Artifact, **settings: Any) -> Artifact:

@@ -1,17 +1,23 @@
 import json
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from ft_assets import identity
+from ft_assets.packs import build
 from ft_assets.packs.documents import examples, tokenize
 from ft_assets.packs.evidence import DOCTOR_CHECKS
 from ft_assets.packs.format import Pack
+from ft_resources.artifacts import Address
 from ft_resources.errors import BadBase, BadData
 from ft_resources.worker_context import WorkResult
 from tests.packs.conftest import Workbench, chat, edit_json, example_id
 
+ROOT = Path(__file__).resolve().parents[2]
 TRAIN = [chat(f"what is {n} plus one?", f"it is {n + 1}") for n in range(40)]
 VALIDATION = [chat("where is the fox?", "in the house", "and the dog?", "it is brown")]
 
@@ -225,3 +231,40 @@ def test_a_bad_row_is_named_across_processes(workbench: Workbench, monkeypatch: 
         workbench.build(workbench.dataset([*TRAIN, chat("forbidden " * 12, "yes")]), chat_template=template)
     assert "row 41 of the upload" in caught.value.where
     assert caught.value.remedy
+
+
+def test_the_tools_in_a_pack_s_identity_are_the_pinned_ones() -> None:
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    assert {name: pins[name] for name in identity.PACK_TOOLS} == identity.PACK_TOOLS
+
+
+def test_another_version_of_a_tool_is_another_pack(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = SimpleNamespace(address="shared/base_model/00", facts={"tokenizer_digest": "00", "template_digest": "11"})
+    recipe = SimpleNamespace(token_settings=lambda: {"seed": 1}, method="sft")
+    monkeypatch.setattr(identity, "_pair", lambda *keys: recipe)
+    monkeypatch.setattr(identity, "base_model", lambda *keys: base)
+    monkeypatch.setattr(identity, "_fitting_dataset", lambda *keys: workbench.dataset(TRAIN))
+
+    def address() -> Address:
+        return identity.token_pack_request(workbench.artifacts, "acme.chats.v1", "tiny.v1").address
+
+    first = address()
+    assert address() == first
+    monkeypatch.setitem(identity.PACK_TOOLS, "tokenizers", "0.23.4")
+    assert address() != first
+
+
+@pytest.mark.parametrize("found", ["9.9.9", None])
+def test_a_worker_with_another_version_of_a_tool_refuses(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, found: str | None
+) -> None:
+    def version(name: str) -> str:
+        if name != "trl":
+            return identity.PACK_TOOLS[name]
+        if found is None:
+            raise PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(build, "version", version)
+    with pytest.raises(build.OtherTools, match=rf"has trl {found or 'none'}, not 1\.16\.0; .* constraints\.txt"):
+        workbench.build(workbench.dataset(TRAIN))
