@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ft_assets.datasets.engine.local import Mapper, in_process, process_count, processes, start_early
+from ft_assets.datasets.engine.local import Mapper, Purpose, in_process, process_count, processes, start_early
 from ft_assets.packs.doctor import Patient, examine
 from ft_assets.packs.documents.prepare import PrepareSettings
 from ft_assets.packs.documents.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
@@ -28,6 +28,7 @@ from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadBase, BadData
 from ft_resources.worker_context import WorkContext, WorkResult
 
+PACKING = Purpose(work="packing", where="token_pack", variable="FT_PACK_PROCESSES")
 _HISTOGRAM_BINS = 32
 _NAMED_ROWS = 20
 
@@ -108,7 +109,7 @@ def _encoder(folder: Path, files: Mapping[str, Path], large: bool) -> EncoderCho
     """The engine for the data at hand; processes come up in the meantime."""
     if not large:
         return EncoderChoice(engine="tokenizers", why="tokenizers: so little text that choosing would take longer")
-    if process_count() > 1:
+    if process_count(PACKING) > 1:
         start_early()
     return choose_encoder(ChatTokenizer.load(folder), texts_of(files.values()))
 
@@ -116,8 +117,9 @@ def _encoder(folder: Path, files: Mapping[str, Path], large: bool) -> EncoderCho
 @contextmanager
 def _mapper(large: bool) -> Iterator[Mapper]:
     """Processes where there is enough for them to do."""
+    count = process_count(PACKING) if large else 1
     with ExitStack() as stack:
-        yield stack.enter_context(processes(process_count())) if large and process_count() > 1 else in_process
+        yield stack.enter_context(processes(count, PACKING)) if count > 1 else in_process
 
 
 def _tokenize(

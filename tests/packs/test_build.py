@@ -1,4 +1,5 @@
 import json
+import os
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from ft_assets.packs.documents import examples, tokenize
 from ft_assets.packs.evidence import DOCTOR_CHECKS
 from ft_assets.packs.format import Pack
 from ft_resources.artifacts import Address
-from ft_resources.errors import BadBase, BadData
+from ft_resources.errors import BadBase, BadData, WorkFailed
 from ft_resources.worker_context import WorkResult
 from tests.packs.conftest import Workbench, chat, edit_json, example_id
 
@@ -210,7 +211,7 @@ def test_processes_batches_and_engines_change_no_byte(workbench: Workbench, monk
     assert alone.facts["encoder"].startswith("tokenizers: so little text")
     monkeypatch.setattr(tokenize, "_SMALL_BYTES", 0)
     monkeypatch.setattr(examples, "_BATCH", 7)
-    monkeypatch.setenv("FT_CURATION_PROCESSES", "2")
+    monkeypatch.setenv("FT_PACK_PROCESSES", "2")
     spread = workbench.build(dataset)
     assert "ids equal" in spread.facts["encoder"]
     assert _bytes(alone.folder).keys() == _bytes(spread.folder).keys()
@@ -226,11 +227,20 @@ def test_a_bad_row_is_named_across_processes(workbench: Workbench, monkeypatch: 
         "{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% endfor %}"
     )
     monkeypatch.setattr(tokenize, "_SMALL_BYTES", 0)
-    monkeypatch.setenv("FT_CURATION_PROCESSES", "2")
+    monkeypatch.setenv("FT_PACK_PROCESSES", "2")
     with pytest.raises(BadData, match="too long") as caught:
         workbench.build(workbench.dataset([*TRAIN, chat("forbidden " * 12, "yes")]), chat_template=template)
     assert "row 41 of the upload" in caught.value.where
     assert caught.value.remedy
+
+
+def test_a_process_that_dies_is_one_of_packing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_PACK_PROCESSES", "2")
+    with build._mapper(large=True) as mapper:
+        with pytest.raises(WorkFailed, match="a packing process died") as caught:
+            list(mapper(os._exit, [3]))
+    assert caught.value.where == "token_pack"
+    assert "lower FT_PACK_PROCESSES" in caught.value.remedy
 
 
 def test_the_tools_in_a_pack_s_identity_are_the_pinned_ones() -> None:

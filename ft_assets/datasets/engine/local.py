@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from typing import Any, Protocol, TypeVar
@@ -15,6 +16,18 @@ from ft_resources.errors import UserError, WorkFailed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Purpose:
+    """What processes are for, in the words of errors: the work, where it is, and the variable that says how many."""
+
+    work: str
+    where: str
+    variable: str
+
+
+CURATION = Purpose(work="curation", where="dataset", variable="FT_CURATION_PROCESSES")
 
 
 class Mapper(Protocol):
@@ -29,7 +42,7 @@ def in_process(function: Callable[[Item], Result], items: Iterable[Item]) -> Ite
 
 
 @contextmanager
-def processes(count: int) -> Iterator[Mapper]:
+def processes(count: int, purpose: Purpose = CURATION) -> Iterator[Mapper]:
     """A mapper over ``count`` processes, started once for all maps made with it.
 
     No more than two items a process are under way, so memory does not grow with the number of items. Raises
@@ -49,9 +62,9 @@ def processes(count: int) -> Iterator[Mapper]:
                     yield under_way.popleft().result()
             except BrokenProcessPool as error:
                 raise WorkFailed(
-                    "a curation process died, most likely for lack of memory",
-                    where="dataset",
-                    remedy="Give the worker more memory, or lower FT_CURATION_PROCESSES.",
+                    f"a {purpose.work} process died, most likely for lack of memory",
+                    where=purpose.where,
+                    remedy=f"Give the worker more memory, or lower {purpose.variable}.",
                 ) from error
             finally:
                 for future in under_way:
@@ -73,9 +86,9 @@ def _context() -> ForkServerContext:
     return context
 
 
-def process_count() -> int:
-    """Processes to use: ``FT_CURATION_PROCESSES``, else one for each core that this process may use."""
-    return whole_number("FT_CURATION_PROCESSES", len(os.sched_getaffinity(0)), at_least=1)
+def process_count(purpose: Purpose = CURATION) -> int:
+    """Processes to use: what the purpose's variable says, else one for each core that this process may use."""
+    return whole_number(purpose.variable, len(os.sched_getaffinity(0)), at_least=1)
 
 
 def whole_number(variable: str, default: int, *, at_least: int) -> int:
