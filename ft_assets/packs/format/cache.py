@@ -6,12 +6,13 @@ wait, and what is removed to stay within the limit stays usable for those who ha
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ft_assets.datasets.engine.local import whole_number
+from ft_assets.packs.format.prefetch import Prefetch
 from ft_resources.artifacts import Artifact
 
 _LIMIT_MB = 65_536
@@ -31,6 +32,21 @@ class CachedFiles:
         self._artifact, self._folder = artifact, folder
         self._limit = whole_number("FT_PACK_CACHE_MB", _LIMIT_MB, at_least=1) << 20 if limit is None else limit
         self._in_place: dict[str, Path] = {}
+        self._prefetch: Prefetch | None = None
+
+    def prefetch(self, names: Iterable[str]) -> Prefetch:
+        """Fetch files in the background, in this order, until the result is closed; it is a context manager.
+
+        ``Pack.names`` says which files windows need. Half of the limit may be fetched ahead of ``path``. A file that
+        cannot be fetched is an error where it is read. There is one at a time: another call closes the one before. A
+        pack on local disk is read in place, so nothing is fetched.
+        """
+        if self._prefetch is not None:
+            self._prefetch.close()
+        files = self._artifact.manifest.files
+        wanted = (name for name in names if name in files and not self._is_local(name))
+        self._prefetch = Prefetch(wanted, self._fetched, lambda name: files[name].size, self._limit // 2)
+        return self._prefetch
 
     def path(self, name: str) -> Path:
         """A whole local file with the content that the manifest promises; its hash is checked when it comes in.
@@ -40,10 +56,19 @@ class CachedFiles:
         """
         if name not in self._artifact.manifest.files:
             raise FileNotFoundError(f"{self._artifact.address} has no file {name}")
-        if self._artifact.store.local_path(self._artifact.location(name)) is not None:
+        if self._is_local(name):
             if name not in self._in_place:
                 self._in_place[name] = self._artifact.path(name, self._folder)
             return self._in_place[name]
+        if self._prefetch is not None:
+            self._prefetch.read(name)
+        return self._fetched(name)
+
+    def _is_local(self, name: str) -> bool:
+        return self._artifact.store.local_path(self._artifact.location(name)) is not None
+
+    def _fetched(self, name: str) -> Path:
+        """The file's copy, made unless it is there."""
         target = self._folder / self._artifact.address.fingerprint / name
         size = self._artifact.manifest.files[name].size
         if not _use(target, size):

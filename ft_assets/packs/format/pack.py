@@ -22,6 +22,7 @@ from ft_assets.packs.format.layout import (
     array_name,
     offsets_of,
 )
+from ft_assets.packs.format.mapped import Mapped
 
 _RENEWED_S = 60.0
 """Shards are opened again after so long: a cache then sees which are in use, and the space of removed ones is freed."""
@@ -64,33 +65,16 @@ class Window:
 class Shard:
     """One shard's arrays, each mapped when first used; offsets and numbers of documents count inside the shard."""
 
+    input_ids = Mapped[np.int32]()
+    learned = Mapped[np.bool_]()
+    document_offsets = Mapped[np.int64]()
+    window_offsets = Mapped[np.int64]()
+    examples = Mapped[np.int64]()
+    pieces = Mapped[np.int32]()
+
     def __init__(self, files: Files, split: str, number: int) -> None:
         self._files, self._split, self._number = files, split, number
         self.opened = time.monotonic()
-
-    @cached_property
-    def input_ids(self) -> NDArray[np.int32]:
-        return self._mapped("input_ids")
-
-    @cached_property
-    def learned(self) -> NDArray[np.bool_]:
-        return self._mapped("learned")
-
-    @cached_property
-    def document_offsets(self) -> NDArray[np.int64]:
-        return self._mapped("document_offsets")
-
-    @cached_property
-    def window_offsets(self) -> NDArray[np.int64]:
-        return self._mapped("window_offsets")
-
-    @cached_property
-    def examples(self) -> NDArray[np.int64]:
-        return self._mapped("examples")
-
-    @cached_property
-    def pieces(self) -> NDArray[np.int32]:
-        return self._mapped("pieces")
 
     def read(self, first: int, last: int) -> Window:
         """The windows ``first`` to ``last - 1`` of the shard; nothing is copied."""
@@ -177,6 +161,19 @@ class Pack:
             examples=_joined([part.examples for part in parts], ARRAYS["examples"]),
             pieces=_joined([part.pieces for part in parts], ARRAYS["pieces"]),
         )
+
+    def names(self, windows: Iterable[int]) -> Iterator[str]:
+        """The files that reading these windows takes, in the order in which they are first needed.
+
+        Lazy, and at its end once every shard was named, however many windows follow.
+        """
+        left = set(range(len(self.index.shards)))
+        for shard, _, _ in self._runs(windows):
+            if shard in left:
+                left.remove(shard)
+                yield from (array_name(self.split, shard, name) for name in ARRAYS)
+                if not left:
+                    return
 
     def examples_of(self, windows: Iterable[int]) -> NDArray[np.int64]:
         """The example of each document in ``windows``, int64 [documents], without touching tokens."""

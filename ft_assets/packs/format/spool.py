@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.packs.format.layout import ID_BYTES, offsets_of
+from ft_assets.packs.format.mapped import Mapped
 
 
 class Batch(Protocol):
@@ -54,6 +55,15 @@ class Spool:
     ``rows``. Rows without a document are left out.
     """
 
+    input_ids = Mapped[np.int32]()
+    learned = Mapped[np.bool_]()
+    lengths = Mapped[np.int64]()
+    examples = Mapped[np.int64]()
+    pieces = Mapped[np.int32]()
+    controls = Mapped[np.int32]()
+    shortened = Mapped[np.int32]()
+    rows = Mapped[np.int64]()
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files: dict[str, BinaryIO] = {}
@@ -91,45 +101,13 @@ class Spool:
         self._rows += len(packed)
 
     @cached_property
-    def input_ids(self) -> NDArray[np.int32]:
-        return self._mapped("input_ids")
-
-    @cached_property
-    def learned(self) -> NDArray[np.bool_]:
-        return self._mapped("learned")
-
-    @cached_property
-    def lengths(self) -> NDArray[np.int64]:
-        return self._mapped("lengths")
-
-    @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Where each document's tokens start and the last one's end, int64 [documents + 1]; in memory."""
         return offsets_of(self.lengths)
 
     @cached_property
-    def examples(self) -> NDArray[np.int64]:
-        return self._mapped("examples")
-
-    @cached_property
-    def pieces(self) -> NDArray[np.int32]:
-        return self._mapped("pieces")
-
-    @cached_property
-    def controls(self) -> NDArray[np.int32]:
-        return self._mapped("controls")
-
-    @cached_property
-    def shortened(self) -> NDArray[np.int32]:
-        return self._mapped("shortened")
-
-    @cached_property
     def ids(self) -> NDArray[np.uint8]:
         return self._mapped("ids").reshape(-1, ID_BYTES)
-
-    @cached_property
-    def rows(self) -> NDArray[np.int64]:
-        return self._mapped("rows")
 
     @cached_property
     def first_documents(self) -> NDArray[np.int64]:
