@@ -4,13 +4,15 @@ The cache holds nothing that cannot be made again: objects below ``<tenant>/cach
 instance by a bucket's lifecycle rule. An object that is damaged counts as missing.
 """
 
-import hashlib
 from dataclasses import dataclass
+
+import pyarrow as pa
+from blake3 import blake3
 
 from ft_resources.errors import StoreUnavailable
 from ft_resources.store import Store
 
-_SHA256_BYTES = 32
+_CHECKSUM_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,19 +22,31 @@ class ChunkCache:
     store_url: str
     tenant: str
 
-    def get(self, key: str) -> bytes | None:
+    @property
+    def compression(self) -> str | None:
+        """Of the batches in it: on a local disk, to pack and unpack them would cost more than their bytes do."""
+        return None if Store(self.store_url).root is not None else "lz4"
+
+    def get(self, key: str) -> pa.Buffer | None:
         """What was put for ``key``, or None where nothing whole is there."""
+        store, path = Store(self.store_url), self._path(key)
+        here = store.local_path(path)
         try:
-            stored = Store(self.store_url).get(self._path(key))
-        except (FileNotFoundError, StoreUnavailable):
+            if here is None:
+                stored = pa.py_buffer(store.get(path))
+            else:
+                # The store replaces files whole, so what is mapped stays as it is.
+                with pa.memory_map(str(here)) as file:
+                    stored = file.read_buffer()
+        except (OSError, StoreUnavailable):
             return None
-        checksum, data = stored[:_SHA256_BYTES], stored[_SHA256_BYTES:]
-        return data if hashlib.sha256(data).digest() == checksum else None
+        checksum, data = stored[:_CHECKSUM_BYTES], stored[_CHECKSUM_BYTES:]
+        return data if blake3(data).digest() == checksum.to_pybytes() else None
 
     def put(self, key: str, data: bytes) -> None:
         """Keep ``data`` for ``key``; a store that refuses costs only the time saved next time."""
         try:
-            Store(self.store_url).put(self._path(key), hashlib.sha256(data).digest() + data)
+            Store(self.store_url).put(self._path(key), b"".join((blake3(data).digest(), data)))
         except StoreUnavailable as error:
             print(f"chunk cache: {error.what}", flush=True)
 

@@ -1,11 +1,11 @@
 """One chunk's way through the kernels, as a task that runs in any process and leaves an Arrow file."""
 
-import hashlib
 import os
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from blake3 import blake3
 
 from ft_assets.datasets.engine.cache import ChunkCache
 from ft_assets.datasets.engine.prepare import PrepareSettings, notes_of, prepare
@@ -55,11 +55,11 @@ def run_chunk(task: ChunkTask) -> ChunkResult:
     lines = task.lines()
     key = cache_key(lines, task) if task.cache else ""
     known = task.cache.get(key) if task.cache else None
-    batch = from_ipc(known) if known else prepare(lines, ended=task.ended, settings=task.settings)
+    batch = from_ipc(known) if known is not None else prepare(lines, ended=task.ended, settings=task.settings)
     with pa.OSFile(task.target, "wb") as file:
         _write(batch, file, None)
     if task.cache and known is None:
-        task.cache.put(key, to_ipc(batch, compression="lz4"))
+        task.cache.put(key, to_ipc(batch, compression=task.cache.compression))
     return ChunkResult(
         path=task.target, examples=batch.num_rows, notes=notes_of(batch.schema), cached=known is not None
     )
@@ -67,7 +67,7 @@ def run_chunk(task: ChunkTask) -> ChunkResult:
 
 def cache_key(lines: bytes, task: ChunkTask) -> str:
     """What the chunk's result follows from."""
-    content = hashlib.blake2b(lines, digest_size=32).hexdigest()
+    content = blake3(lines).hexdigest()
     return digest({"settings": task.settings.key, "lines": content, "ended": task.ended})
 
 
@@ -89,6 +89,6 @@ def _write(batch: pa.RecordBatch, sink: pa.NativeFile, compression: str | None) 
         writer.write_batch(batch)
 
 
-def from_ipc(data: bytes) -> pa.RecordBatch:
+def from_ipc(data: bytes | pa.Buffer) -> pa.RecordBatch:
     """The batch in the bytes of an Arrow IPC file."""
     return pa.ipc.open_file(pa.BufferReader(data)).get_batch(0)
