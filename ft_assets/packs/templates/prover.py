@@ -39,7 +39,7 @@ class Prover:
             return None
 
     def _prove(self, roles: Sequence[str], contents: Sequence[str], prompt: int) -> Skeleton:
-        atoms, witness = Atoms({}), Witness(dict(enumerate(contents)))
+        atoms, witness = Atoms(), Witness(dict(enumerate(contents)))
         for template in (self._template, self._variant):
             if template is not None:
                 template.observe(atoms, witness)

@@ -6,7 +6,7 @@ stands for each atom.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jinja2
@@ -17,15 +17,17 @@ from jinja2.nativetypes import NativeCodeGenerator
 from ft_assets.packs.templates.sandbox import GenerationMarks, LimitedEnvironment, write_concatenation
 from ft_assets.packs.templates.symbols import Atom, NotProvable, Symbol, Witness, concatenation, parts_of
 from ft_assets.packs.templates.template import ChatTemplate, Messages, Span, Tools
+from ft_assets.packs.templates.turns import TurnFinder
 
 _FIRST_PRIVATE, _LAST_PRIVATE = 0xF0000, 0xFFFFD
 
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-    """The atoms of one proof; ``of[k]`` is written as ``placeholder(k)``."""
+    """The atoms of one proof in the order in which they came up; a private character stands for each."""
 
-    of: dict[Atom, int]
+    of: dict[Atom, int] = field(default_factory=dict)
+    listed: list[Atom] = field(default_factory=list)
 
     def spell(self, value: "str | Symbol") -> str:
         """The canonical text of what was rendered. Raises NotProvable where literals use private characters."""
@@ -39,10 +41,12 @@ class Atoms:
     def at(self, character: str) -> Atom | None:
         """The atom that a character of a canonical text stands for."""
         number = ord(character) - _FIRST_PRIVATE
-        return list(self.of)[number] if 0 <= number < len(self.of) else None
+        return self.listed[number] if 0 <= number < len(self.listed) else None
 
     def _placeholder(self, atom: Atom) -> str:
-        number = self.of.setdefault(atom, len(self.of))
+        number = self.of.setdefault(atom, len(self.listed))
+        if number == len(self.listed):
+            self.listed.append(atom)
         if _FIRST_PRIVATE + number > _LAST_PRIVATE:
             raise NotProvable
         return chr(_FIRST_PRIVATE + number)
@@ -56,7 +60,7 @@ class SymbolicTemplate(ChatTemplate):
 
     def __init__(self, template: ChatTemplate) -> None:
         super().__init__(template.source, name=template.name, variables=template.variables, control=template.control)
-        self.atoms, self.witness = Atoms({}), Witness({})
+        self.atoms, self.witness = Atoms(), Witness({})
 
     def observe(self, atoms: Atoms, witness: Witness) -> None:
         """Begin a proof: what is rendered from now on is spelled with ``atoms`` and answered by ``witness``."""
@@ -72,17 +76,22 @@ class SymbolicTemplate(ChatTemplate):
             raise NotProvable from None
         return self.atoms.spell(rendered)
 
-    def _find_content(
-        self, messages: Messages, index: int, tools: Tools, text: str, start: int, where: str
-    ) -> Span | None:
-        for place in range(start, len(text)):
-            atom = self.atoms.at(text[place])
+    def _find_turns(self, messages: Messages, tools: Tools, text: str, where: str) -> list[Span]:
+        return _SymbolicTurns(self, messages, tools, text, where).turns()
+
+
+class _SymbolicTurns(TurnFinder):
+    _template: SymbolicTemplate
+
+    def _find_content(self, index: int, start: int) -> Span | None:
+        for place in range(start, len(self._text)):
+            atom = self._template.atoms.at(self._text[place])
             if atom is not None and atom.index == index:
                 return place, place + 1
         return None
 
-    def _end_of_content(self, content: Span, text: str) -> int:
-        atom = self.atoms.at(text[content[0]])
+    def _end_of_content(self, content: Span) -> int:
+        atom = self._template.atoms.at(self._text[content[0]])
         if atom is None or atom.trims:
             # Of white space behind it, nobody could say whether it is the content's.
             raise NotProvable
@@ -91,10 +100,10 @@ class SymbolicTemplate(ChatTemplate):
     def _common_length(self, through: str, text: str) -> int:
         if not text.startswith(through):
             differ = next((pair for pair in zip(through, text, strict=False) if pair[0] != pair[1]), None)
-            atoms = [self.atoms.at(each) for each in differ or ()]
+            atoms = [self._template.atoms.at(each) for each in differ or ()]
             for atom, other, character in zip(atoms, atoms[::-1], (differ or ("", ""))[::-1], strict=True):
                 # Where a content begins to differ from something else depends on the content.
-                if atom is not None and (other is not None or self.witness.ask(atom, "starts", character)):
+                if atom is not None and (other is not None or self._template.witness.ask(atom, "starts", character)):
                     raise NotProvable
         return super()._common_length(through, text)
 

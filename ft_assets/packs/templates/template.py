@@ -1,7 +1,7 @@
 """Chat templates: a conversation becomes text, and we know which characters the assistant wrote.
 
 Templates are untrusted Jinja and run in a sandbox. ``{% generation %}`` marks, as in transformers and TRL, say what
-the assistant wrote; without them it is what follows the generation prompt, found by rendering prefixes.
+the assistant wrote; without them it is what follows the generation prompt (``turns.py``).
 """
 
 import re
@@ -13,6 +13,7 @@ import jinja2
 from jinja2 import nodes
 
 from ft_assets.packs.templates.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
+from ft_assets.packs.templates.turns import MARKS, TurnFinder
 from ft_resources.errors import BadBase, BadData
 
 Span = tuple[int, int]
@@ -20,9 +21,6 @@ Span = tuple[int, int]
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]] | None
 """Definitions of the tools that the assistant may call, as JSON; None where it has none."""
-
-# Unicode's noncharacters: never text, so they can mark places in a rendering.
-_MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,13 +83,13 @@ class ChatTemplate:
         which the assistant's turns cannot be told.
         """
         text = self.render(messages, where=where, tools=tools)
-        words = [word for part in (*messages, *(tools or ())) for word in _strings(part)]
+        words = [word for part in (*messages, *(tools or ())) for word in strings(part)]
         turns: list[Span] = []
         quoted: list[Span] = []
         if (self.marked and with_turns) or any(self.control.search(word) for word in words):
             turns, quoted = self._read_marks(messages, tools, text, "".join(words), where)
         if with_turns and not self.marked:
-            turns = self._derive_turns(messages, tools, text, where)
+            turns = self._find_turns(messages, tools, text, where)
         return Rendering(text=text, turns=list(_joined(turns)), quoted=quoted)
 
     def contents(self, messages: Messages, text: str, *, where: str, tools: Tools = None) -> list[Span]:
@@ -126,6 +124,9 @@ class ChatTemplate:
 
     def _environment(self) -> jinja2.Environment:
         return LimitedEnvironment()
+
+    def _find_turns(self, messages: Messages, tools: Tools, text: str, where: str) -> list[Span]:
+        return TurnFinder(self, messages, tools, text, where).turns()
 
     def _context(self, messages: Messages, tools: Tools, marks: tuple[str, str], prompt: bool) -> dict[str, Any]:
         return {
@@ -163,7 +164,7 @@ class ChatTemplate:
         self, messages: Messages, tools: Tools, text: str, words: str, where: str
     ) -> tuple[list[Span], list[Span]]:
         """Turns and quoted places, from a second rendering with marks around them."""
-        free = [mark for mark in _MARKS if mark not in words]
+        free = [mark for mark in MARKS if mark not in words]
         if len(free) < 4:
             raise BadData(
                 "the row uses up Unicode's noncharacters", where=where, remedy="Remove U+FDD0 to U+FDEF from it."
@@ -174,8 +175,8 @@ class ChatTemplate:
             return self.control.sub(lambda match: quote_open + match.group() + quote_close, word)
 
         traced = self._render(
-            [_mapped(message, quote) for message in messages],
-            [_mapped(tool, quote) for tool in tools] if tools else None,
+            [mapped(message, quote) for message in messages],
+            [mapped(tool, quote) for tool in tools] if tools else None,
             where,
             (turn_open, turn_close),
             False,
@@ -205,64 +206,12 @@ class ChatTemplate:
             )
         return spans[turn_open], spans[quote_open]
 
-    def _derive_turns(self, messages: Messages, tools: Tools, text: str, where: str) -> list[Span]:
-        """Each assistant turn is what follows the generation prompt after the messages before it."""
-        turns = []
-        for index, message in enumerate(messages):
-            if message["role"] != "assistant":
-                continue
-            before = self.render(messages[:index], where=where, tools=tools, add_generation_prompt=True)
-            if not text.startswith(before):
-                raise self._no_turns(index, "without its own generation prompt", where)
-            through = self.render(messages[: index + 1], where=where, tools=tools)
-            end = self._common_length(through, text)
-            content = self._find_content(messages, index, tools, text, len(before), where)
-            if content is None or content[1] > end:
-                # Some templates write a turn otherwise when it is the last; then its text follows the prompt at once.
-                if content is None or text[len(before) : content[0]].strip() or message.get("tool_calls"):
-                    raise self._no_turns(index, "differently depending on what follows", where)
-                end = self._end_of_content(content, text)
-            turns.append((len(before), end))
-        return turns
-
-    def _find_content(
-        self, messages: Messages, index: int, tools: Tools, text: str, start: int, where: str
-    ) -> Span | None:
-        """Where ``text`` first shows the content of a message behind ``start``: from its first letter to its end.
-
-        White space behind it may be missing. Found by marks around it, as a short content occurs in many places.
-        """
-        content = str(messages[index].get("content") or "")
-        inner = content.strip()
-        if not inner:
-            return start, start
-        opening, closing = [mark for mark in _MARKS if mark not in text][:2] or ("", "")
-        place = content.find(inner)
-        padding = content[place + len(inner) :]
-        shown = {**messages[index], "content": f"{content[:place]}{opening}{inner}{closing}{padding}"}
-        traced = self._render([*messages[:index], shown, *messages[index + 1 :]], tools, where, ("", ""), False)
-        clean = traced.replace(opening, "").replace(closing, "")
-        first, last = start, -1
-        if opening and clean == text:
-            places = [m.start() for m in re.finditer(f"[{opening}{closing}]", traced)]
-            pairs = [
-                (a - 2 * n, b - 2 * n - 1) for n, (a, b) in enumerate(zip(places[::2], places[1::2], strict=False))
-            ]
-            first, last = next((pair for pair in pairs if pair[0] >= start), (start, -1))
-        if last < 0:
-            # The template asks how a content begins or ends, and marks would change the answer.
-            first = text.find(inner, start)
-            last = first + len(inner)
-        if first < 0:
-            return None
-        return first, last + len(padding) * text.startswith(padding, last)
-
     def _shown(
         self, messages: Messages, chosen: Sequence[int], text: str, tools: Tools, where: str
     ) -> list[Span] | None:
         """Where ``text`` shows the contents of the ``chosen`` messages; None if marks around them change it."""
-        words = "".join(word for part in messages for word in _strings(part))
-        free = [mark for mark in _MARKS if mark not in words and mark not in text]
+        words = "".join(word for part in messages for word in strings(part))
+        free = [mark for mark in MARKS if mark not in words and mark not in text]
         if len(free) < 2:
             return None
         opening, closing = free[:2]
@@ -283,47 +232,27 @@ class ChatTemplate:
             spans.append((found.start() - marks, found.end() - marks - 2))
         return spans
 
-    def _end_of_content(self, content: Span, text: str) -> int:
-        return content[1]
 
-    def _no_turns(self, index: int, how: str, where: str) -> BadBase:
-        return BadBase(
-            f"the chat template renders message {index + 1} {how}, so the assistant's tokens cannot be told",
-            where=f"{self.name}, {where}",
-            remedy="Name a template with {% generation %} marks around the assistant's text in the recipe.",
-        )
-
-    def _common_length(self, through: str, text: str) -> int:
-        """How far ``through`` and ``text`` agree, not counting a control token that only begins alike.
-
-        Some templates close a whole conversation specially, so the rendering of a part is not quite a prefix.
-        """
-        if text.startswith(through):
-            return len(through)
-        length = next((i for i, (a, b) in enumerate(zip(through, text, strict=False)) if a != b), len(text))
-        return next((m.start() for m in self.control.finditer(text) if m.start() < length < m.end()), length)
-
-
-def _strings(value: Any) -> Iterator[str]:
+def strings(value: Any) -> Iterator[str]:
     """Every string in a message or a tool."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from (key, *_strings(item))
+            yield from (key, *strings(item))
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            yield from strings(item)
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
     """``value`` with ``change`` applied to every string in it."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {change(key): _mapped(item, change) for key, item in value.items()}
+        return {change(key): mapped(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [_mapped(item, change) for item in value]
+        return [mapped(item, change) for item in value]
     return value
 
 

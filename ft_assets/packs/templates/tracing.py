@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ft_assets.packs.documents.labels import Learn, learned_spans
+from ft_assets.packs.templates.apart import require_apart
 from ft_assets.packs.templates.template import ChatTemplate, Messages, Rendering, Span, Tools
 from ft_resources.errors import BadBase, BadData, UserError
 
@@ -41,7 +42,8 @@ class Tracer:
     def trace(self, messages: Messages, *, where: str, tools: Tools = None, prompt: int = 0) -> Traced:
         """``messages`` labelled; of the first ``prompt`` ones nothing is learned.
 
-        Raises BadData and BadBase, naming ``where``, as ``ChatTemplate.trace`` does.
+        Raises BadData and BadBase, naming ``where``, as ``ChatTemplate.trace`` does, and BadData for a control token
+        that comes about where a message meets something.
         """
         try:
             rendering = self.template.trace(messages, where=where, tools=tools)
@@ -52,6 +54,7 @@ class Tracer:
             turns = [turn for turn in rendering.turns if turn[0] >= start]
             rendering = Rendering(text=rendering.text, turns=turns, quoted=rendering.quoted)
         controls = self.controls(rendering)
+        require_apart(self.template, rendering, controls, messages, tools, where)
         learned = learned_spans(
             rendering, controls, learn=self.learn, end_of_turn=self.end_of_turn, marked=self.template.marked
         )

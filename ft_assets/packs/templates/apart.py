@@ -1,0 +1,186 @@
+"""Control tokens are the template's own: none comes about where a message meets another one or a literal.
+
+A message that spells a whole control token is text, and found by itself. But ``…<|`` in front of ``user|>…`` is a
+token that nobody wrote. Nearly no row has a text with such an edge; of those that do, a second rendering says whose
+the characters of each control token are.
+"""
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from ft_assets.packs.templates.symbolic import Atoms, SymbolicTemplate
+from ft_assets.packs.templates.symbols import Atom, NotProvable, Symbol, Witness
+from ft_assets.packs.templates.template import ChatTemplate, Messages, Rendering, Span, Tools, mapped, strings
+from ft_assets.packs.templates.turns import MARKS
+from ft_resources.errors import BadData, UserError
+
+# What templates split contents at.
+_THOUGHTS = re.compile("(</?think>)")
+
+
+def require_apart(
+    template: ChatTemplate, rendering: Rendering, controls: Sequence[Span], messages: Messages, tools: Tools, where: str
+) -> None:
+    """Raise BadData, naming ``where``, if one of the ``controls`` of a rendering is in part the row's.
+
+    Roles are the template's: ``<|{{ message.role }}|>`` is a token that it writes. Of a short text that lies inside a
+    control token, and of which the template asks what it is, nobody can say so; it counts as the template's.
+    """
+    texts = frozenset(rendering.text[start:end] for start, end in controls)
+    touching = sorted({word for word in _words(messages, tools) if any(_touching(word, texts))})
+    meeting = any(_overlaps(controls, span) for span in rendering.quoted)
+    if touching and not meeting:
+        meeting = _Second(template, rendering.text, controls, messages, tools, where).meets(touching, texts)
+    if meeting:
+        raise BadData(
+            "a control token's text comes about where a message meets another one or what the template writes",
+            where=f"{where}, {template.name}",
+            remedy="Remove the half of a control token from the edge of the message, or name another template.",
+        )
+
+
+def _words(messages: Messages, tools: Tools) -> Iterator[str]:
+    for message in messages:
+        yield from strings({key: value for key, value in message.items() if key != "role"})
+    for tool in tools or ():
+        yield from strings(tool)
+
+
+def _touching(word: str, texts: frozenset[str]) -> Iterator[str]:
+    """The parts of a word that a template may show and that begin, end or lie inside one of ``texts``."""
+    heads, tails = _halves(texts)
+    for part in _THOUGHTS.split(word)[::2]:
+        core = part.strip()
+        if core and (core.endswith(heads) or core.startswith(tails) or any(core in text for text in texts)):
+            yield core
+
+
+@lru_cache(maxsize=64)
+def _halves(texts: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    heads = sorted({text[:cut] for text in texts for cut in range(1, len(text))})
+    tails = sorted({text[cut:] for text in texts for cut in range(1, len(text))})
+    return tuple(heads), tuple(tails)
+
+
+def _overlaps(controls: Sequence[Span], span: Span) -> bool:
+    """Whether a span shares a character with one of ``controls``, which are in order and apart."""
+    place = bisect.bisect_right(controls, span[0], key=lambda control: control[1])
+    return place < len(controls) and controls[place][0] < span[1]
+
+
+@dataclass(slots=True)
+class _Second:
+    """A second rendering of a row, with marks next to the edges of some of its texts."""
+
+    template: ChatTemplate
+    text: str
+    controls: Sequence[Span]
+    messages: Messages
+    tools: Tools
+    where: str
+    lost: list[str] = field(default_factory=list)
+    """Texts of which the template looks at the edges, so that marks would change what it does."""
+
+    def meets(self, words: Sequence[str], texts: frozenset[str]) -> bool:
+        """Whether a character of one of the ``words`` is in a control token."""
+        every = "".join(_words(self.messages, self.tools)) + self.text
+        free = [mark for mark in MARKS if mark not in every][:2]
+        if len(free) < 2:
+            self.lost += words
+        elif any(_overlaps(self.controls, (place, place + 1)) for place in self._places(words, texts, *free)):
+            return True
+        if any(message.get("content") in self.lost for message in self.messages):
+            spans = _contents(self.template, self.messages, self.tools, self.text)
+            if spans is not None:
+                contents = {message.get("content") for message in self.messages}
+                self.lost = [word for word in self.lost if word not in contents]
+                if any(_overlaps(self.controls, span) for span in spans):
+                    return True
+        return any(self._adjoins(core) for word in self.lost for core in _touching(word, texts))
+
+    def _places(self, words: Sequence[str], texts: frozenset[str], ahead: str, behind: str) -> Iterator[int]:
+        """Where the text shows the first or the last character of ``words``."""
+        chosen = set(words)
+
+        def change(word: str) -> str:
+            return _marked(word, texts, ahead, behind) if word in chosen else word
+
+        try:
+            traced = self.template.render(
+                [
+                    {key: value if key == "role" else mapped(value, change) for key, value in message.items()}
+                    for message in self.messages
+                ],
+                where=self.where,
+                tools=[mapped(tool, change) for tool in self.tools] if self.tools else None,
+            )
+        except UserError:
+            traced = ""
+        pieces = re.split(f"([{ahead}{behind}])", traced)
+        if "".join(pieces[::2]) == self.text:
+            lengths = itertools.accumulate(len(piece) for piece in pieces[::2])
+            yield from (length - (mark == behind) for mark, length in zip(pieces[1::2], lengths, strict=False))
+        elif len(words) > 1:
+            middle = len(words) // 2
+            yield from self._places(words[:middle], texts, ahead, behind)
+            yield from self._places(words[middle:], texts, ahead, behind)
+        else:
+            self.lost += words
+
+    def _adjoins(self, core: str) -> bool:
+        """Whether ``core``, which is more than a part of a control token, stands where it would be part of one."""
+        for start, end in self.controls:
+            for cut in range(start + 1, end):
+                if len(core) > cut - start and self.text.endswith(core, 0, cut):
+                    return True
+                if len(core) > end - cut and self.text.startswith(core, cut):
+                    return True
+        return False
+
+
+def _marked(word: str, texts: frozenset[str], ahead: str, behind: str) -> str:
+    """``word`` with marks before the last and behind the first character of its touching parts."""
+    parts = _THOUGHTS.split(word)
+    cores = set(_touching(word, texts))
+    for number, part in enumerate(parts[::2]):
+        core = part.strip()
+        if core in cores:
+            marked = f"{core[0]}{behind}{core[1:-1]}{ahead}{core[-1]}" if core[1:] else f"{ahead}{core}"
+            parts[2 * number] = part.replace(core, marked, 1)
+    return "".join(parts)
+
+
+def _contents(template: ChatTemplate, messages: Messages, tools: Tools, text: str) -> list[Span] | None:
+    """Where ``text`` shows contents, from a rendering with symbols in their place; None where there is no proof."""
+    contents = {index: each["content"] for index, each in enumerate(messages) if isinstance(each.get("content"), str)}
+    atoms, witness = Atoms(), Witness(contents)
+    symbolic = _symbolic(template)
+    symbolic.observe(atoms, witness)
+    shown: list[Mapping[str, Any]] = [
+        {**each, "content": Symbol((Atom(index),), witness)} if index in contents else each
+        for index, each in enumerate(messages)
+    ]
+    try:
+        canonical = symbolic.render(shown, where="", tools=tools)
+    except NotProvable:
+        return None
+    parts: list[str] = []
+    spans: list[Span] = []
+    length = 0
+    for character in canonical:
+        atom = atoms.at(character)
+        parts.append(character if atom is None else atom.of(contents[atom.index]))
+        if atom is not None:
+            spans.append((length, length + len(parts[-1])))
+        length += len(parts[-1])
+    return spans if "".join(parts) == text else None
+
+
+@lru_cache(maxsize=2)
+def _symbolic(template: ChatTemplate) -> SymbolicTemplate:
+    return SymbolicTemplate(template)
