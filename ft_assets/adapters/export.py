@@ -12,6 +12,7 @@ from typing import Any
 from ft_assets.adapters.card import model_card
 from ft_assets.adapters.lineage import lineage
 from ft_assets.base_models.contents import TOKENIZER_FILES
+from ft_assets.base_models.token_ids import settle_tokenizer
 from ft_assets.evals.gates import Verdict, passed
 from ft_assets.evals.judging import judge_candidate, load_evidence
 from ft_resources.artifacts import MANIFEST, Artifact, Artifacts, InputRef
@@ -133,7 +134,10 @@ def _pin_base(output: Path, base: Artifact) -> None:
 
 
 def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, scratch: Path) -> None:
-    """The base's tokenizer with the template that training used, as one file and nowhere else."""
+    """The base's tokenizer with the template that training used, as one file and nowhere else.
+
+    Raises BadBase where AutoTokenizer would not read texts from this folder as training read them.
+    """
     for name in TOKENIZER_FILES:
         if name in base.manifest.files:
             shutil.copyfile(base.path(name, scratch), output / name)
@@ -156,6 +160,7 @@ def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, sc
     (output / TEMPLATE).write_text(chat_template, encoding="utf-8")
     if settings:
         _write_json(settings_path, settings)
+    settle_tokenizer(output)
 
 
 def _write_json(path: Path, value: Any) -> None:

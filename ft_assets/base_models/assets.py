@@ -22,10 +22,14 @@ def base_model(
     """Weights, tokenizer and chat template of the recipe's base, mirrored byte for byte as its lock says."""
     artifact = run_work(context, store, launcher, identity.base_model_request(store.artifacts, context.partition_key))
     facts = artifact.facts
+    # A base that was mirrored before this was looked at has neither fact.
+    if warning := facts.get("tokenizer_warning"):
+        context.log.warning(warning)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
             **common_metadata(artifact),
+            **({"tokenizer_warning": dg.MetadataValue.md(f"⚠️ {warning}")} if warning else {}),
             "parameters": dg.MetadataValue.int(facts["parameters"]),
             "architecture": dg.MetadataValue.text(facts["architecture"]),
             "weights_and_tokenizer_bytes": dg.MetadataValue.int(facts["bytes"]),
@@ -33,6 +37,9 @@ def base_model(
             "revision": dg.MetadataValue.text(facts["revision"]),
             "chat_template": dg.MetadataValue.bool(facts["chat_template"]),
             "tokenizer_digest": dg.MetadataValue.text(facts["tokenizer_digest"]),
+            "tokenizer_as_transformers": dg.MetadataValue.text(
+                {True: "yes", False: "no", None: "not compared"}[facts.get("tokenizer_as_transformers")]
+            ),
         },
     )
 

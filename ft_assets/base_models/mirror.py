@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ft_assets.base_models.contents import inspect_base, tokenizer_files
 from ft_assets.base_models.lock import BaseLock
+from ft_assets.base_models.token_ids import examine_tokenizer
 from ft_resources.artifacts import FileEntry
 from ft_resources.canonical import digest, sha256_bytes, sha256_file
 from ft_resources.errors import BadBase
@@ -17,7 +18,8 @@ def mirror(context: WorkContext, hub: Hub | None = None) -> WorkResult:
     """Copy the upload or the hub's files, each verified against the lock, and read what others need to know.
 
     Params: ``lock``. Input ``upload`` where the lock's kind is ``folder``. Raises BadBase for bytes that differ from
-    the lock or break the rules of ``contents``, CorruptArtifact for a damaged upload, HubUnavailable.
+    the lock, break the rules of ``contents`` or hold a tokenizer that transformers cannot follow, CorruptArtifact for a
+    damaged upload, HubUnavailable.
     """
     lock = BaseLock.model_validate(context.params["lock"])
     if lock.kind == "folder":
@@ -28,6 +30,8 @@ def mirror(context: WorkContext, hub: Hub | None = None) -> WorkResult:
     # Whether a template must exist was settled at registration, where the recipe's own one was known.
     facts = inspect_base(context.output, lock.source, template_given=True)
     names = tokenizer_files(lock.files)
+    context.progress("comparing the tokenizer with transformers'")
+    warning = examine_tokenizer(context.output)
     return WorkResult(
         folder=context.output,
         facts={
@@ -39,6 +43,8 @@ def mirror(context: WorkContext, hub: Hub | None = None) -> WorkResult:
             "tokenizer_digest": digest({name: lock.files[name].sha256 for name in names}),
             "chat_template": facts.template is not None,
             "template_digest": sha256_bytes((facts.template or "").encode()),
+            "tokenizer_as_transformers": not warning,
+            "tokenizer_warning": warning,
         },
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ft_assets.base_models.token_ids import load_tokenizer
 from ft_assets.base_models.weights import require_every_weight
 from ft_resources.errors import BadBase
 
@@ -53,14 +54,15 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
 
     Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32:
     it is faster there than bfloat16 on most machines, and rounding does not blur paired differences.
-    The tokenizer comes from ``tokenizer_folder`` where the weights' folder has none. The attention is the trainer's,
-    and rows in which documents could see each other are refused as there. Raises BadBase where weights are missing, or
-    for an architecture that is not trained here.
+    The tokenizer comes from ``tokenizer_folder`` where the weights' folder has none; it gives the ids of token packs.
+    The attention is the trainer's, and rows in which documents could see each other are refused as there. Raises
+    BadBase where weights are missing, for an architecture that is not trained here, and for a tokenizer that
+    transformers cannot follow.
     """
     # Read by tqdm when it is imported: bars belong on a terminal, and a worker's log is a file.
     os.environ.setdefault("TQDM_DISABLE", "1")
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     from ft_assets.packs.isolation.architectures import require_packable_folder
     from ft_assets.packs.isolation.attention import ATTENTION, register
@@ -85,9 +87,7 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
         from peft import PeftModel
 
         model = PeftModel.from_pretrained(model, str(adapter), is_trainable=False)
-    tokenizer = AutoTokenizer.from_pretrained(
-        tokenizer_folder or folder, local_files_only=True, trust_remote_code=False
-    )
+    tokenizer = load_tokenizer(tokenizer_folder or folder)
     if tokenizer.pad_token_id is None:
         # Padding is always masked, so any token will do; an end token is the one that every model has.
         if tokenizer.eos_token is None:

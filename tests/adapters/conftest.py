@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+# Where it is imported already, tokenizers are compared in this process, which saves seconds a test.
+import transformers  # noqa: F401
+
 from ft_resources.store import Store
 from tests.evals.world import World
 

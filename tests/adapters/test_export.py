@@ -14,12 +14,14 @@ from ft_assets.adapters.lineage import lineage, verify_lineage
 from ft_assets.evals.evidence import Evidence
 from ft_assets.evals.gates import passed
 from ft_assets.evals.judging import judge_candidate
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact, FileEntry, content_digest
 from ft_resources.canonical import canonical_json, sha256_bytes
-from ft_resources.errors import CorruptArtifact, GateRejected, UserError
+from ft_resources.errors import BadBase, CorruptArtifact, GateRejected, UserError
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
-from tests.evals.world import REVISION, SUITE, World, make_evidence, metric_evidence, suite_evidence
+from tests.base_models.made import rebuilt_base
+from tests.evals.world import REVISION, SOURCE, SUITE, World, make_evidence, metric_evidence, suite_evidence
 from tests.fake_base import CHAT_TEMPLATE
 
 
@@ -42,7 +44,9 @@ def read_json(folder: Path, name: str) -> Any:
     return json.loads((folder / name).read_bytes())
 
 
-def test_an_accepted_candidate_becomes_a_folder_that_needs_only_its_base(world: World, accepted: WorkRequest) -> None:
+def test_an_accepted_candidate_becomes_a_folder_that_needs_only_its_base(
+    world: World, base: Artifact, accepted: WorkRequest
+) -> None:
     assert rejection_reason(world.artifacts, accepted) == ""
     result = export_adapter(world.context(accepted))
     names = {path.name for path in result.folder.iterdir()}
@@ -57,7 +61,8 @@ def test_an_accepted_candidate_becomes_a_folder_that_needs_only_its_base(world: 
         "verdicts.json",
     }
     assert (result.folder / "chat_template.jinja").read_text() == CHAT_TEMPLATE
-    assert "chat_template" not in read_json(result.folder, "tokenizer_config.json")
+    settings_of_base = {k: v for k, v in json.loads(base.read("tokenizer_config.json")).items() if k != "chat_template"}
+    assert read_json(result.folder, "tokenizer_config.json") == settings_of_base
     config = read_json(result.folder, "adapter_config.json")
     assert (config["base_model_name_or_path"], config["revision"]) == ("acme/tiny", REVISION)
     assert [v["outcome"] for v in read_json(result.folder, "verdicts.json")] == ["pass", "pass"]
@@ -76,6 +81,37 @@ def test_the_recipes_template_goes_before_the_bases(world: World, accepted: Work
     request = WorkRequest(**{**vars_of(accepted), "params": {**accepted.params, "chat_template": "{{ messages }}"}})
     result = export_adapter(world.context(request))
     assert (result.folder / "chat_template.jinja").read_text() == "{{ messages }}"
+
+
+def test_the_exported_tokenizer_gives_the_ids_of_training_where_the_bases_settings_would_not(world: World) -> None:
+    """transformers 5 puts spaces elsewhere than the tokenizer.json of Llama 2, TinyLlama or Phi-3 says."""
+    from transformers import AutoTokenizer
+
+    folder = rebuilt_base(world.folder / "rebuilt", None, chat_template=CHAT_TEMPLATE)
+    base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
+    checkpoint = world.checkpoint(base)
+    request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
+    exported = export_adapter(world.context(request)).folder
+    assert (exported / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
+    assert (exported / "chat_template.jinja").read_text() == CHAT_TEMPLATE
+    served = AutoTokenizer.from_pretrained(exported)
+    messages = [{"role": "user", "content": " hi\n"}, {"role": "assistant", "content": "the\u200b 🙂"}]
+    packs = ChatTokenizer.load(folder)
+    text = served.apply_chat_template(messages, tokenize=False)
+    ids = packs.tokenizer.encode(text, add_special_tokens=False).ids
+    assert served.apply_chat_template(messages)["input_ids"] == ids
+    stock = AutoTokenizer.from_pretrained(folder)
+    assert stock.apply_chat_template(messages)["input_ids"] != ids
+
+
+def test_a_full_model_whose_tokenizer_cannot_be_served_as_trained_is_refused(world: World) -> None:
+    folder = rebuilt_base(world.folder / "qwen", "qwen2", chat_template=CHAT_TEMPLATE)
+    base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
+    files = {"final/config.json": (folder / "config.json").read_bytes(), "recipe.json": b"{}"}
+    checkpoint = world.publish("checkpoint", files, inputs={"base": base})
+    request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
+    with pytest.raises(BadBase, match="transformers would read texts in another way than training did"):
+        export_adapter(world.context(request))
 
 
 def vars_of(request: WorkRequest) -> dict[str, Any]:

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+# Where it is imported already, tokenizers are compared in this process, which saves seconds a test.
+import transformers  # noqa: F401
+
 from ft_resources.artifacts import InputRef
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec

@@ -12,6 +12,7 @@ from ft_resources.canonical import sha256_bytes, sha256_file
 from ft_resources.errors import BadBase, CorruptArtifact
 from ft_resources.store import Store
 from ft_resources.worker_context import WorkContext
+from tests.base_models.made import rebuilt_base
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.fake_hub import FakeHub
 
@@ -88,6 +89,18 @@ def test_an_upload_with_other_files_than_the_lock_is_refused(
     _, others = uploaded(store, make_fake_base(tmp_path / "other", seed=1))
     with pytest.raises(BadBase, match="does not hold the files that the recipe locked"):
         mirror(work_context("base_model", params(lock), others))
+
+
+def test_a_tokenizer_that_transformers_reads_otherwise_is_a_fact_with_a_warning(
+    base: Path, store: Store, work_context: MakeContext, tmp_path: Path
+) -> None:
+    lock, inputs = uploaded(store, base)
+    facts = mirror(work_context("base_model", params(lock), inputs)).facts
+    assert (facts["tokenizer_as_transformers"], facts["tokenizer_warning"]) == (True, "")
+    lock, inputs = uploaded(store, rebuilt_base(tmp_path / "rebuilt"), template_given=True)
+    facts = mirror(work_context("base_model", params(lock), inputs)).facts
+    assert facts["tokenizer_as_transformers"] is False
+    assert "Load the tokenizer from the adapter's folder" in facts["tokenizer_warning"]
 
 
 def test_equal_work_gives_equal_facts(base: Path, store: Store, work_context: MakeContext) -> None:
