@@ -39,10 +39,16 @@ STATE_OF_WORK: dict[str, State] = {
     "base_model": State.PREPARING,
     "baseline_report": State.PREPARING,
     "token_pack": State.PREPARING,
+    "reference_logps": State.PREPARING,
     "checkpoint": State.TRAINING,
     "eval_report": State.EVALUATING,
     "adapter": State.EVALUATING,
 }
+
+
+def state_of_work(asset: str) -> State:
+    """What work on ``asset`` counts as; a kind that only a newer version knows is preparing."""
+    return STATE_OF_WORK.get(asset, State.PREPARING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +116,7 @@ def derive(
             return _of_ended(submission, work, work.ending)
     begun = any(work.claimed_at >= asked for work in works)
     if begun and open_works:
-        return _status(submission, STATE_OF_WORK[open_works[0].asset], open_works[0], detail="next")
+        return _status(submission, state_of_work(open_works[0].asset), open_works[0], detail="next")
     return _status(submission, State.QUEUED)
 
 
@@ -119,7 +125,7 @@ def _of_running(submission: Submission, work: Work, now: float) -> Status:
     if silent_s > LEASE_S:
         detail = f"no sign of life for {silent_s:.0f} s; it goes on when its run is retried or asked for again"
         return _status(submission, State.PREEMPTED, work, detail=detail)
-    return _status(submission, STATE_OF_WORK[work.asset], work)
+    return _status(submission, state_of_work(work.asset), work)
 
 
 def _of_ended(submission: Submission, work: Work, ending: Ending) -> Status:
@@ -130,7 +136,7 @@ def _of_ended(submission: Submission, work: Work, ending: Ending) -> Status:
     if ending.outcome in (Outcome.PREEMPTED, Outcome.CANCELLED):
         return _status(submission, State(ending.outcome), work, detail=POLICIES[ending.outcome].message)
     if POLICIES[ending.outcome].retries:
-        return _status(submission, STATE_OF_WORK[work.asset], work, detail=f"trying again after: {detail}")
+        return _status(submission, state_of_work(work.asset), work, detail=f"trying again after: {detail}")
     return _status(submission, State.FAILED, work, detail=detail)
 
 

@@ -50,6 +50,15 @@ def test_running_work_decides_the_state(asset: str) -> None:
     assert status(running(asset)).state is STATE_OF_WORK[asset]
 
 
+def test_work_that_this_version_does_not_know_counts_as_preparing_and_crashes_nothing() -> None:
+    assert STATE_OF_WORK["reference_logps"] is State.PREPARING
+    for known in ((), (done("dataset"),)):
+        assert status(*known, running("thought_transfer")).state is State.PREPARING
+    assert status(done("dataset"), work("thought_transfer")).state is State.PREPARING
+    again = ended("thought_transfer", Outcome.PLATFORM_ERROR, what="the disk hiccuped")
+    assert status(done("dataset"), again).detail == "trying again after: the disk hiccuped"
+
+
 def test_training_shows_step_loss_rate_and_time_left() -> None:
     beat = {"phase": "training", "done": 40, "total": 120, "loss": 1.25, "tokens_per_s": 5400.0, "eta_s": 12.0}
     found = status(done("dataset"), done("base_model"), running("checkpoint", **beat))
