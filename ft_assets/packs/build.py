@@ -1,7 +1,9 @@
 """The work behind ``token_pack``: a curated dataset and a base's tokenizer become windows of labelled tokens."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from ft_assets.datasets.engine.local import Mapper, Purpose, in_process, process_count, processes, start_early
 from ft_assets.packs.doctor import Patient, examine
+from ft_assets.packs.documents.chats import SkeletonDiffers
 from ft_assets.packs.documents.prepare import PrepareSettings
 from ft_assets.packs.documents.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
 from ft_assets.packs.encoding.choice import EncoderChoice, choose_encoder
@@ -61,8 +64,7 @@ def build_pack(context: WorkContext) -> WorkResult:
         overlong=packing["overlong"],
         encoder=encoder.engine,
     )
-    with _mapper(large) as mapper:
-        tokenized = {split: _tokenize(context, split, path, settings, mapper) for split, path in files.items()}
+    tokenized = _tokenize_splits(context, files, settings, large)
     _require_examples(tokenized[TRAIN], settings.max_length)
     written = {}
     for split in SPLITS:
@@ -122,13 +124,32 @@ def _mapper(large: bool) -> Iterator[Mapper]:
         yield stack.enter_context(processes(count, PACKING)) if count > 1 else in_process
 
 
+def _tokenize_splits(
+    context: WorkContext, files: Mapping[str, Path], settings: PrepareSettings, large: bool
+) -> dict[str, TokenizedSplit]:
+    """Both splits, and both again without skeletons if one of those differs from what the template renders.
+
+    Of what a wrong skeleton made before, in either split and in any process, nobody could tell the rows.
+    """
+    folder = context.scratch / "spool"
+    try:
+        with _mapper(large) as mapper:
+            return {split: _tokenize(context, split, path, settings, mapper, folder) for split, path in files.items()}
+    except SkeletonDiffers as error:
+        context.progress(f"{error}; rendering every row by itself")
+        shutil.rmtree(folder)
+        alone = replace(settings, skeletons=False)
+    with _mapper(large) as mapper:
+        return {split: _tokenize(context, split, path, alone, mapper, folder) for split, path in files.items()}
+
+
 def _tokenize(
-    context: WorkContext, split: str, path: Path, settings: PrepareSettings, mapper: Mapper
+    context: WorkContext, split: str, path: Path, settings: PrepareSettings, mapper: Mapper, folder: Path
 ) -> TokenizedSplit:
     def progress(done: int, total: int) -> None:
         context.progress(f"tokenizing {split}", done, total)
 
-    return tokenize_split(path, settings, mapper, context.scratch / "spool" / split, progress)
+    return tokenize_split(path, settings, mapper, folder / split, progress)
 
 
 def _layout(spool: Spool, form: Form, max_length: int, seed: int) -> Layout:
@@ -216,6 +237,8 @@ def _split_facts(index: Index, tokenized: TokenizedSplit) -> dict[str, Any]:
         "shortened": len(cut),
         "shortened_rows": cut[:_NAMED_ROWS].tolist(),
         "trimmed": tokenized.trimmed,
+        "spelled": len(tokenized.spelled),
+        "spelled_rows": tokenized.spelled[:_NAMED_ROWS].tolist(),
         "longest": tokenized.longest,
     }
 

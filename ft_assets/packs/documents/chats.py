@@ -14,13 +14,20 @@ from ft_assets.packs.encoding.segments import Cuts
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 from ft_assets.packs.templates.prover import Prover
 from ft_assets.packs.templates.skeletons import Skeleton, Slot
-from ft_assets.packs.templates.template import Messages, Span, Tools
+from ft_assets.packs.templates.template import Messages, Span, Tools, strings
 from ft_assets.packs.templates.tracing import Traced, Tracer, require_all_shown
 from ft_resources.errors import UserError
 
 # A shape with more skeletons, or with so many contents for which there is none, is not worth the search.
 _SKELETONS, _FAILURES = 16, 8
 _CHECKED_EVERY = 1024
+
+
+class SkeletonDiffers(Exception):
+    """A skeleton made another document than the template does: an error of the platform, and none of the row.
+
+    What it made before is in doubt, too: all rows are to be rendered one by one (``PrepareSettings.skeletons``).
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +42,13 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Labelled:
-    """The documents of conversations; ``trimmed`` bool [documents], where white space around a content is gone."""
+    """The documents of conversations; ``trimmed`` bool [documents], where white space around a content is gone, and
+    ``spelled`` bool [documents], where a message spells a control token."""
 
     documents: Documents
     controls: NDArray[np.int32]
     trimmed: NDArray[np.bool_]
+    spelled: NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -62,7 +71,7 @@ class ChatLabeller:
     """Conversations to labelled tokens.
 
     Args:
-        by_row: never use skeletons; for tests and for what they are compared with.
+        by_row: never use skeletons.
     """
 
     def __init__(self, tracer: Tracer, tokenizer: ChatTokenizer, encoder: Encoder, *, by_row: bool = False) -> None:
@@ -70,24 +79,21 @@ class ChatLabeller:
         self._documents = tokenizer.documents(encoder)
         self._prover = None if by_row else Prover(tracer, tokenizer, encoder)
         self._known: dict[Shape, _Known] = {}
-        # A text with a control token in it has one of these, which are few and quickly searched for.
-        self._heads = sorted({name[:2] for name in tokenizer.special_ids})
-
-    @property
-    def proved(self) -> bool:
-        """Whether skeletons are in use. They no longer are once one of them differed from a real rendering."""
-        return self._prover is not None
 
     def label(self, chats: Conversations, row: Callable[[int], Row]) -> Labelled:
         """The documents of ``chats``; ``row(number)`` gives one of them as its template gets it.
 
-        Raises BadData and BadBase, naming the row, for conversations that cannot be rendered or labelled.
+        Raises BadData and BadBase, naming the row, for conversations that cannot be rendered or labelled, and
+        SkeletonDiffers where one of the few rows that are rendered a second time differs.
         """
         total = len(chats.contents)
         assembly = Assembly(total)
         controls = np.zeros(total, np.int32)
         trimmed = np.zeros(total, np.bool_)
-        found, checked = self._find(chats)
+        spelling = self._spelling(chats)
+        spelled = np.zeros(total, np.bool_)
+        spelled[[n for n in spelling if any(map(self._tokenizer.spells, filter(None, chats.contents[n])))]] = True
+        found, checked = self._find(chats, spelling)
         texts: list[str] = []
         spans: list[Sequence[Span]] = []
         opening: list[int] = []
@@ -111,11 +117,10 @@ class ChatLabeller:
             assembly.place(numbers, _pieces(assembly, segments, skeleton, firsts, len(numbers)))
         alone = sorted(set(range(total)).difference(*(numbers for _, numbers in found)))
         if alone:
-            self._label_alone(alone, row, assembly, controls, trimmed)
-        labelled = Labelled(documents=assembly.documents(), controls=controls, trimmed=trimmed)
-        if not all(self._agrees(labelled, number, row(number)) for number in checked):
-            self._prover = None
-            return self.label(chats, row)
+            self._label_alone(alone, row, assembly, controls, trimmed, spelled)
+        labelled = Labelled(documents=assembly.documents(), controls=controls, trimmed=trimmed, spelled=spelled)
+        for number in checked:
+            self._require_same(labelled, number, row(number))
         return labelled
 
     def contents(self, document: Tokens, row: Row) -> NDArray[np.int8] | None:
@@ -145,6 +150,7 @@ class ChatLabeller:
         assembly: Assembly,
         controls: NDArray[np.int32],
         trimmed: NDArray[np.bool_],
+        spelled: NDArray[np.bool_],
     ) -> None:
         cuts = Cuts()
         wheres = []
@@ -157,6 +163,7 @@ class ChatLabeller:
             written = (text[start:end] for start, end in traced.controls)
             ids = (self._tokenizer.special_ids[name] for name in written)
             controls[number] = sum(one in self._tokenizer.control_ids for one in ids)
+            spelled[number] |= any(map(self._tokenizer.spells, strings(each.messages)))
             trimmed[number] = any(str(message.get("content") or "") not in text for message in each.messages)
             wheres.append(each.where)
         encoded = self._documents.encode(cuts, where=lambda index: wheres[index])
@@ -166,7 +173,7 @@ class ChatLabeller:
     def _trace(self, row: Row) -> Traced:
         return self._tracer.trace(row.messages, where=row.where, tools=row.tools, prompt=row.prompt)
 
-    def _find(self, chats: Conversations) -> tuple[list[tuple[Skeleton, list[int]]], list[int]]:
+    def _find(self, chats: Conversations, spelling: set[int]) -> tuple[list[tuple[Skeleton, list[int]]], list[int]]:
         """Skeletons and the numbers of the conversations that they are for; which of those are to be checked."""
         if self._prover is None:
             return [], []
@@ -174,11 +181,10 @@ class ChatLabeller:
         for number, shape in enumerate(chats.shapes):
             if shape is not None:
                 by_shape.setdefault(shape, []).append(number)
-        spelled = self._spelled(chats)
         found, checked = [], []
         for shape, numbers in by_shape.items():
             known = self._known.setdefault(shape, _Known())
-            left = [number for number in numbers if number not in spelled] if spelled else numbers
+            left = [number for number in numbers if number not in spelling] if spelling else numbers
             for index in itertools.count():
                 if not self._has(known, index, shape, chats, left):
                     break
@@ -201,21 +207,24 @@ class ChatLabeller:
             del numbers[0]
         return index < len(known.skeletons)
 
-    def _spelled(self, chats: Conversations) -> set[int]:
-        """Conversations in which a control token's text occurs."""
-        plain = [number for number, shape in enumerate(chats.shapes) if shape is not None]
-        joined = "".join(itertools.chain.from_iterable(chats.contents[number] for number in plain))
-        heads = [head for head in self._heads if head in joined]
+    def _spelling(self, chats: Conversations) -> set[int]:
+        """Conversations with a message in which a control token's text occurs."""
+        joined = "".join(filter(None, itertools.chain.from_iterable(chats.contents)))
+        heads = self._tokenizer.heads_in(joined)
         if not heads:
             return set()
-        return {number for number in plain if self._spells(chats.contents[number], heads)}
+        return {number for number, contents in enumerate(chats.contents) if self._has_control(contents, heads)}
 
-    def _spells(self, contents: Iterable[str], heads: Sequence[str]) -> bool:
+    def _has_control(self, contents: Iterable[str | None], heads: Sequence[str]) -> bool:
         search = self._tokenizer.control.search
-        return any(any(head in text for head in heads) and search(text) for text in contents)
+        return any(text and any(head in text for head in heads) and search(text) for text in contents)
+
+    def _require_same(self, labelled: Labelled, number: int, row: Row) -> None:
+        """Raise SkeletonDiffers unless a document is what the template itself makes of its row."""
+        if not self._agrees(labelled, number, row):
+            raise SkeletonDiffers(f"{row.where}, {self._tracer.template.name}: a skeleton made another document")
 
     def _agrees(self, labelled: Labelled, number: int, row: Row) -> bool:
-        """Whether a document is what the template itself makes of its row."""
         cuts = Cuts()
         try:
             traced = self._trace(row)

@@ -40,6 +40,7 @@ class PrepareSettings:
         max_length: tokens that a document may have.
         overlong: what becomes of a document with more.
         encoder: the engine that was chosen for the data (``encoding.choice``).
+        skeletons: whether rows of one shape may share a rendering (``chats.SkeletonDiffers`` says when not).
     """
 
     folder: Path
@@ -49,6 +50,7 @@ class PrepareSettings:
     max_length: int
     overlong: Overlong
     encoder: Engine = "tokenizers"
+    skeletons: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +69,7 @@ class Prepared:
         dropped: int64 [dropped, 2], row of the upload and tokens of what is too long and left out. Under ``reject``,
             too: whoever collects the batches names them all in one error (``fitting.too_long``).
         trimmed: rows in which the template left out white space around a message.
+        spelled: int64 [spelled], rows of the upload in which a message or text spells a control token.
     """
 
     input_ids: NDArray[np.int32]
@@ -79,6 +82,7 @@ class Prepared:
     rows: NDArray[np.int64]
     dropped: NDArray[np.int64]
     trimmed: int
+    spelled: NDArray[np.int64]
 
 
 class Preparer:
@@ -91,6 +95,7 @@ class Preparer:
         self.settings = settings
         tokenizer = ChatTokenizer.load(settings.folder)
         encoder = open_encoder(tokenizer, settings.encoder)
+        self._tokenizer = tokenizer
         if settings.form == "text":
             self._texts = TextLabeller(tokenizer, encoder)
             return
@@ -102,13 +107,13 @@ class Preparer:
             learn=settings.learn,
             end_of_turn=template.end_of_turn(),
         )
-        self._chats = ChatLabeller(tracer, tokenizer, encoder)
+        self._chats = ChatLabeller(tracer, tokenizer, encoder, by_row=not settings.skeletons)
 
     def prepare(self, batch: pa.RecordBatch) -> Prepared:
         """The documents of ``batch``: equal rows give equal documents, whatever is beside them.
 
         Raises BadData that names the row for a conversation that the template refuses or does not show all of, and
-        for one with nothing to learn.
+        for one with nothing to learn; SkeletonDiffers as ``ChatLabeller.label`` does.
         """
         each = 2 if self.settings.form == "preference" else 1
         labelled = self._label(batch)
@@ -138,15 +143,18 @@ class Preparer:
             rows=rows,
             dropped=np.array([(rows[row], tokens) for row, tokens in fitted.dropped], np.int64).reshape(-1, 2),
             trimmed=int(labelled.trimmed.reshape(-1, each).any(axis=1).sum()),
+            spelled=rows[labelled.spelled.reshape(-1, each).any(axis=1)],
         )
 
     def _label(self, batch: pa.RecordBatch) -> Labelled:
         if self.settings.form == "text":
-            documents = self._texts.label(batch.column("text").to_pylist(), lambda number: _where(batch, number))
+            texts = batch.column("text").to_pylist()
+            documents = self._texts.label(texts, lambda number: _where(batch, number))
             return Labelled(
                 documents=documents,
                 controls=np.full(batch.num_rows, self._texts.controls, np.int32),
                 trimmed=np.zeros(batch.num_rows, np.bool_),
+                spelled=np.array([self._tokenizer.spells(text) for text in texts], np.bool_),
             )
         chats = pairs(batch) if self.settings.form == "preference" else conversations(batch)
         return self._chats.label(chats, lambda number: self._row(batch, number))

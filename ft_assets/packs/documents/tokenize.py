@@ -24,12 +24,13 @@ _SMALL_BYTES = 16 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizedSplit:
-    """The documents of a split; int64 [dropped, 2], what was left out: row of the upload, tokens; and in how many rows
-    the template left out white space around a message."""
+    """The documents of a split; int64 [dropped, 2], what was left out: row of the upload, tokens; in how many rows
+    the template left out white space around a message; and int64 [spelled], rows that spell a control token."""
 
     spool: Spool
     dropped: NDArray[np.int64]
     trimmed: int
+    spelled: NDArray[np.int64]
 
     @property
     def longest(self) -> int:
@@ -44,21 +45,23 @@ def tokenize_split(
     """The rows of the Parquet file ``path`` as documents, spooled below ``folder``; ``progress(done, total)`` in rows.
 
     The same whatever the mapper and its number of processes: it keeps the order, and rows do not depend on each other.
-    Raises BadData that names the row for one that cannot be used, and all that are too long where the policy says so.
+    Raises BadData that names the row for one that cannot be used, and all that are too long where the policy says so;
+    SkeletonDiffers as ``Preparer.prepare`` does.
     """
     total, done, trimmed = pq.read_metadata(path).num_rows, 0, 0
-    dropped = [np.empty((0, 2), np.int64)]
+    dropped, spelled = [np.empty((0, 2), np.int64)], [np.empty(0, np.int64)]
     with Spool(folder).writing() as spool:
         for prepared in mapper(_prepare, ((settings, batch) for batch in read_batches(path))):
             spool.append(prepared)
             dropped.append(prepared.dropped)
+            spelled.append(prepared.spelled)
             trimmed += prepared.trimmed
             done += len(prepared.rows)
             progress(done, total)
     rows = np.concatenate(dropped)
     if len(rows) and settings.overlong == "reject":
         raise too_long(rows, settings.max_length)
-    return TokenizedSplit(spool=spool, dropped=rows, trimmed=trimmed)
+    return TokenizedSplit(spool=spool, dropped=rows, trimmed=trimmed, spelled=np.concatenate(spelled))
 
 
 def is_large(paths: Iterable[Path]) -> bool:

@@ -127,6 +127,20 @@ class ChatTokenizer:
         written = (rendering.text[start:end] for start, end in self.template_tokens(rendering))
         return sum(self.special_ids[text] in self.control_ids for text in written)
 
+    def heads_in(self, text: str) -> list[str]:
+        """With what the control tokens begin that ``text`` could spell; a quick answer, mostly none."""
+        return [head for head in self._heads if head in text]
+
+    def spells(self, text: str) -> bool:
+        """Whether a text spells one of ``control_ids``."""
+        found = self.control.finditer(text) if self.heads_in(text) else ()
+        return any(self.special_ids[each.group()] in self.control_ids for each in found)
+
+    @cached_property
+    def _heads(self) -> list[str]:
+        # They are few and quickly searched for.
+        return sorted({name[:2] for name in self.special_ids})
+
     @cached_property
     def _documents(self) -> DocumentEncoder:
         return self.documents(HuggingFaceEncoder(self.tokenizer))
