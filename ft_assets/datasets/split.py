@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ft_assets.datasets.policy import SplitSettings
 
@@ -79,7 +80,9 @@ def straddling(units: np.ndarray, sides: np.ndarray, kept: np.ndarray) -> np.nda
     lost = np.zeros(len(units), np.bool_)
     for side in (HOLDOUT, VALIDATION):
         stay = kept & ~lost
-        aside = np.isin(units, units[stay & (sides == side)])
+        # By a hash table: numpy would sort.
+        set_aside = pa.array(units[stay & (sides == side)])
+        aside = pc.is_in(pa.array(units), value_set=set_aside).to_numpy(zero_copy_only=False)
         lost |= stay & aside & (sides != side) & (sides != HOLDOUT)
     return lost
 

@@ -5,6 +5,8 @@ so that DuckDB gets the rows that do share a key and about one in twenty of the 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +51,10 @@ class Features:
     """The feature files, memory-mapped. ``rows``, ``limit`` (one more than the largest position), ``bands``."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        readers = [pa.ipc.open_file(pa.memory_map(str(path))) for path in paths]
-        names = readers[0].schema.names if paths else []
-        self.bands = [name for name in names if name.startswith("band_")]
-        used = [name for name in names if name in ("at", "content", *self.bands)]
         # Opened once, and no more of it kept than is looked at: two passes are made over every band.
-        self._batches = [
-            reader.get_batch(index).select(used) for reader in readers for index in range(reader.num_record_batches)
-        ]
+        self._batches = [batch for path in paths for batch in _batches(path)]
+        names = self._batches[0].schema.names if self._batches else []
+        self.bands = [name for name in names if name.startswith("band_")]
         self.rows, self.limit = 0, 0
         for at, _ in self.columns("at", np.int64):
             self.rows += len(at)
@@ -71,6 +69,15 @@ class Features:
             if "at" in batch.schema.names:
                 at = _values(batch.column("at"), np.int64)
             yield at, at if name == "at" else _values(batch.column(name), kind)
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """What is looked at of the batches at ``path``; the file is closed then, their maps stay."""
+    with pa.memory_map(str(path)) as file:
+        reader = pa.ipc.open_file(file)
+        used = [name for name in reader.schema.names if name in ("at", "content") or name.startswith("band_")]
+        for index in range(reader.num_record_batches):
+            yield reader.get_batch(index).select(used)
 
 
 def _values(column: pa.Array, kind: Any) -> np.ndarray:
@@ -110,7 +117,7 @@ class Joins:
         schema = pa.schema([("place", pa.int64()), ("key", pa.binary(32))])
 
         def given() -> Iterator[pa.RecordBatch]:
-            yield from self._survivors("content", nothing, schema)
+            yield from self._survivors("content", nothing, self._seen("content", nothing), schema)
 
         rows = pa.RecordBatchReader.from_batches(schema, given())
         self._database.register("given", rows)
@@ -127,8 +134,13 @@ class Joins:
         """
 
         def given() -> Iterator[pa.RecordBatch]:
-            for name in self._features.bands:
-                yield from self._survivors(name, gone, _MEMBER)
+            # A thread notes the keys of the next band while those of this one are asked for.
+            with ThreadPoolExecutor(1, "bands") as ahead:
+                noted = [ahead.submit(self._seen, name, gone) for name in self._features.bands[:1]]
+                for name, following in zip_longest(self._features.bands, self._features.bands[1:]):
+                    seen = noted.pop().result()
+                    noted += [ahead.submit(self._seen, following, gone)] if following else []
+                    yield from self._survivors(name, gone, seen, _MEMBER)
 
         self._database.register("given", pa.RecordBatchReader.from_batches(_MEMBER, given()))
         run = self._database.execute
@@ -152,11 +164,15 @@ class Joins:
     def _stream(self, query: str) -> pa.RecordBatchReader:
         return self._database.sql(query).to_arrow_reader(BATCH_ROWS)
 
-    def _survivors(self, name: str, gone: np.ndarray, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows whose key in column ``name`` may be another row's too."""
+    def _seen(self, name: str, gone: np.ndarray) -> np.ndarray:
+        """The bitmap of the keys in column ``name``."""
         seen = np.zeros(1 << max(int(16 * self._features.rows - 1).bit_length() - 5, 4), np.uint64)
         for at, values in self._features.columns(name, np.uint64):
             _note(_first(values), at, gone, seen)
+        return seen
+
+    def _survivors(self, name: str, gone: np.ndarray, seen: np.ndarray, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows whose key in column ``name`` may be another row's too."""
         for at, values in self._features.columns(name, np.uint64):
             keep = np.flatnonzero(_shared(_first(values), at, gone, seen))
             keys = pa.array(values[keep]) if values.ndim == 1 else _binary(values[keep])
