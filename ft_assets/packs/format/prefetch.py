@@ -53,9 +53,8 @@ class Prefetch:
         for name in self._names:
             size = self._size(name)
             with self._changed:
-                self._changed.wait_for(
-                    lambda name=name, size=size: self._closed or name in self._read or self._has_room(size)
-                )
+                while not (self._closed or name in self._read or self._has_room(size)):
+                    self._changed.wait()
                 if self._closed:
                     return
                 if name in self._read:

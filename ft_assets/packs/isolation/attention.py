@@ -15,6 +15,7 @@ document goes through PyTorch's SDPA by itself.
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from ft_assets.packs.isolation.varlen import Kernel, kernel_for
+from ft_assets.packs.isolation.varlen import Rule, kernel_for
 from ft_resources.errors import BadBase
 
 ATTENTION = "ft_documents"
@@ -133,19 +134,21 @@ def document_attention(
             remedy="Choose a causal language model.",
         )
     window = int(attention_mask.shape[-1]) or None if attention_mask is not None else None
+    rule = Rule(dropout=dropout, scale=scaling, window=window)
     query, key, value = _as_computed(query, key, value)
     kernel = kernel_for(query, value, dropout)
     if kernel is None:
         lengths: list[int] = cu_seq_lens_q.diff().tolist()
         if query.shape[0] != 1 or sum(lengths) != query.shape[2]:
             raise MissingBoundaries(f"boundaries for {sum(lengths)} tokens do not fit rows of {tuple(query.shape)}")
-        return _by_document(query, key, value, lengths, dropout, scaling, window), None
+        return _by_document(query, key, value, lengths, rule), None
     if query.shape[0] != 1:
         raise MissingBoundaries(f"packed rows are one row, not {query.shape[0]}")
     if cu_seq_lens_k is None or max_length_q is None:
         cu_seq_lens_k = cu_seq_lens_q.to(query.device)
         max_length_q = int(cu_seq_lens_q.diff().max())
-    return _fused(kernel, query, key, value, cu_seq_lens_k, max_length_q, dropout, scaling, window), None
+    q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    return kernel.attend(q, k, v, cu_seq_lens_k, max_length_q, rule)[None], None
 
 
 def _as_computed(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -158,30 +161,20 @@ def _as_computed(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _by_document(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    lengths: list[int],
-    dropout: float,
-    scaling: float | None,
-    window: int | None,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, lengths: list[int], rule: Rule
 ) -> torch.Tensor:
     """SDPA of each document: [1, heads, tokens, size] to [1, tokens, heads, size]."""
     grouped = key.shape[1] != query.shape[1]
-    longest = max(lengths)
+    longest, window = max(lengths), rule.window
     # As Transformers decides for one document alone, so that its bits are the same.
     mask = _window_mask(longest, window, query.device) if window is not None and longest >= window else None
+    sdpa = partial(scaled_dot_product_attention, dropout_p=rule.dropout, scale=rule.scale, enable_gqa=grouped)
 
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         length = q.shape[2]
         if mask is None or window is None or length < window:
-            return scaled_dot_product_attention(
-                q, k, v, dropout_p=dropout, scale=scaling, is_causal=True, enable_gqa=grouped
-            )
-        inside = mask[:length, :length]
-        return scaled_dot_product_attention(
-            q, k, v, attn_mask=inside, dropout_p=dropout, scale=scaling, enable_gqa=grouped
-        )
+            return sdpa(q, k, v, is_causal=True)
+        return sdpa(q, k, v, attn_mask=mask[:length, :length])
 
     # split, not slices: the backward of a slice fills a whole row with zeros, once for every document.
     documents = zip(query.split(lengths, 2), key.split(lengths, 2), value.split(lengths, 2), strict=True)
@@ -193,19 +186,3 @@ def _window_mask(length: int, window: int, device: torch.device) -> torch.Tensor
     places = torch.arange(length, device=device)
     back = places[:, None] - places[None]
     return (back >= 0) & (back < window)
-
-
-def _fused(
-    kernel: Kernel,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    offsets: torch.Tensor,
-    longest: int,
-    dropout: float,
-    scaling: float | None,
-    window: int | None,
-) -> torch.Tensor:
-    """All documents at once: [1, heads, tokens, size] to [1, tokens, heads, size]."""
-    q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    return kernel.attend(q, k, v, offsets, longest, dropout=dropout, scale=scaling, window=window)[None]

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import torch
 
@@ -20,26 +20,21 @@ _HEAD_SIZE_STEP = 8
 _CAPABILITY = (8, 0)
 
 
-class Attend(Protocol):
-    """Causal attention inside each document.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """How a document attends: ``window`` is how many tokens a token sees, itself included (None: all before it)."""
 
-    ``query`` is [tokens, heads, size], ``key`` and ``value`` [tokens, fewer or as many heads, size], ``offsets`` int32
-    [documents + 1] on their device, ``longest`` the most tokens of a document, ``window`` how many tokens a
-    token sees, itself included (None: all before it). Returns [tokens, heads, size].
-    """
+    dropout: float = 0.0
+    scale: float | None = None
+    window: int | None = None
 
-    def __call__(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        offsets: torch.Tensor,
-        longest: int,
-        *,
-        dropout: float,
-        scale: float | None,
-        window: int | None,
-    ) -> torch.Tensor: ...
+
+Attend: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int, Rule], torch.Tensor]
+"""Causal attention inside each document: ``(query, key, value, offsets, longest, rule)``.
+
+``query`` is [tokens, heads, size], ``key`` and ``value`` [tokens, fewer or as many heads, size], ``offsets`` int32
+[documents + 1] on their device, ``longest`` the most tokens of a document. Returns [tokens, heads, size].
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,31 +49,10 @@ class Kernel:
 def flash_attn_kernel(function: Callable[..., Any]) -> Kernel:
     """``flash_attn.flash_attn_varlen_func`` as a kernel. Its window counts tokens before and behind, not itself."""
 
-    def attend(
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        offsets: torch.Tensor,
-        longest: int,
-        *,
-        dropout: float,
-        scale: float | None,
-        window: int | None,
-    ) -> torch.Tensor:
-        out: torch.Tensor = function(
-            query,
-            key,
-            value,
-            offsets,
-            offsets,
-            longest,
-            longest,
-            dropout_p=dropout,
-            softmax_scale=scale,
-            causal=True,
-            window_size=(-1, -1) if window is None else (window - 1, 0),
-        )
-        return out
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor, longest: int, rule: Rule) -> Any:
+        window = (-1, -1) if rule.window is None else (rule.window - 1, 0)
+        options = {"dropout_p": rule.dropout, "softmax_scale": rule.scale, "causal": True, "window_size": window}
+        return function(q, k, v, at, at, longest, longest, **options)
 
     return Kernel(name="flash-attn", attend=attend, has_dropout=True)
 
@@ -86,31 +60,11 @@ def flash_attn_kernel(function: Callable[..., Any]) -> Kernel:
 def torch_kernel(function: Callable[..., Any]) -> Kernel:
     """``torch.nn.attention.varlen.varlen_attn`` as a kernel; causal is its window (-1, 0), and it drops nothing."""
 
-    def attend(
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        offsets: torch.Tensor,
-        longest: int,
-        *,
-        dropout: float,
-        scale: float | None,
-        window: int | None,
-    ) -> torch.Tensor:
-        assert not dropout
-        out: torch.Tensor = function(
-            query,
-            key,
-            value,
-            offsets,
-            offsets,
-            longest,
-            longest,
-            scale=scale,
-            window_size=(-1 if window is None else window - 1, 0),
-            enable_gqa=key.shape[1] != query.shape[1],
-        )
-        return out
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor, longest: int, rule: Rule) -> Any:
+        assert not rule.dropout
+        window = (-1 if rule.window is None else rule.window - 1, 0)
+        options = {"scale": rule.scale, "window_size": window, "enable_gqa": k.shape[1] != q.shape[1]}
+        return function(q, k, v, at, at, longest, longest, **options)
 
     return Kernel(name="torch varlen_attn", attend=attend, has_dropout=False)
 
