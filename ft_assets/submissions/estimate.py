@@ -74,7 +74,7 @@ def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Know
     order = _order(recipe, sizes)
     tokens = round(sizes.tokens * order.steps / order.steps_per_epoch)
     hardware = find_hardware(recipe.hardware.gpu_type) if recipe.hardware.gpus and recipe.hardware.gpu_type else None
-    rates, rates_from = past_rates(artifacts, dataset_key, recipe, base.digest)
+    past = past_rates(artifacts, dataset_key, recipe, base, sizes)
     setup = training_setup(recipe, sizes)
     every = recipe.training.validate_every_steps
     found = predict(
@@ -88,17 +88,18 @@ def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Know
             validation_tokens=sizes.validation_tokens * (1 + (order.steps // every if every else 0)),
         ),
         hardware,
-        rates=rates,
+        rates=past.rates,
+        converted=past.converted,
         weight_bytes=base.weight_bytes,
     )
-    if rates:
-        seconds_from = f"{rates_from}, at {median(rates):,.0f} tokens/s"
+    if past.rates:
+        seconds_from = f"{past.source}, at {median(past.rates):,.0f} tokens/s"
     elif found.seconds:
         seconds_from = (
             f"arithmetic at the usual share of the peak of {setup.gpus} x {hardware.name if hardware else ''}"
         )
     else:
-        seconds_from = rates_from
+        seconds_from = past.source
     price, currency, price_from = _price(found.gpu_hours, hardware, recipe, load_tenants())
     return Estimate(
         tokens_per_epoch=sizes.tokens,
@@ -115,7 +116,7 @@ def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Know
         gpu_memory=hardware.memory_bytes if hardware else None,
         fits=found.fits,
         gpu_hours=found.gpu_hours,
-        gpu_hours_from=_gpu_hours_from(recipe, found.gpu_hours),
+        gpu_hours_from=_gpu_hours_from(recipe, found.gpu_hours, base),
         price=price,
         currency=currency,
         price_from=price_from,
@@ -162,7 +163,7 @@ def _parts(memory: Memory | None) -> dict[str, int]:
     return {name: round(getattr(memory, name)) for name in names}
 
 
-def _gpu_hours_from(recipe: Recipe, gpu_hours: Bounds | None) -> str:
+def _gpu_hours_from(recipe: Recipe, gpu_hours: Bounds | None, base: KnownBase) -> str:
     hardware = recipe.hardware
     if hardware.gpus == 0:
         return "a training on the CPU takes none"
@@ -172,7 +173,7 @@ def _gpu_hours_from(recipe: Recipe, gpu_hours: Bounds | None) -> str:
         return "hardware.gpu_type names no GPU type, and without one neither speed nor memory is known"
     if find_hardware(hardware.gpu_type) is None:
         return f"the GPU type {hardware.gpu_type!r} is unknown; {unknown_hardware(hardware.gpu_type)}"
-    return "too little is known of the base"
+    return f"too little is known of the base ({base.source})"
 
 
 def _price(

@@ -9,7 +9,7 @@ from typing import Any
 from ft_assets import identity
 from ft_assets.base_models.contents import weight_files
 from ft_assets.base_models.weights import count_parameters
-from ft_assets.packs.estimate.model_size import Architecture, read_architecture
+from ft_assets.packs.estimate.model_size import Architecture, doubt_about, read_architecture
 from ft_assets.recipes.base_ref import FolderPath
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.register import get_recipe
@@ -89,27 +89,29 @@ def _known(
         bytes_each = _BYTES_EACH.get(str(config.get("dtype", config.get("torch_dtype"))), _USUAL_BYTES_EACH)
         parameters = round(weights / bytes_each)
     # A guess from bytes is good for a size, and not to doubt config.json by.
-    architecture = read_architecture(config, parameters if counted else None) if config else None
+    believed = parameters if counted else None
+    architecture = read_architecture(config, believed) if config else None
     if architecture is None and parameters:
         architecture = read_architecture(config, parameters)
     return KnownBase(
         architecture=architecture,
         weight_bytes=weights,
         digest=digest,
-        source=_source(architecture, config, where, counted=counted),
+        source=_source(architecture, config, where, doubt_about(config, believed), counted=counted),
         file=file,
     )
 
 
-def _source(architecture: Architecture | None, config: dict[str, Any], where: str, *, counted: bool) -> str:
+def _source(architecture: Architecture | None, config: dict[str, Any], where: str, doubt: str, *, counted: bool) -> str:
     if architecture is None:
-        return _ABSENT
+        return f"nothing: {doubt}" if doubt else _ABSENT
     size = f"{architecture.parameters:,} parameters"
     if not architecture.rough:
         return f"{architecture.model_type} with {size}, from config.json"
-    named = f"unknown architecture {config['model_type']!r}" if config.get("model_type") else f"{where} is not here yet"
+    model_type = config.get("model_type")
+    unknown = f"unknown architecture {model_type!r}" if model_type else f"{where} is not here yet"
     from_size = "counted" if counted else "guessed from the size of its weights"
-    return f"rough: {named}; a usual decoder with {size}, {from_size}"
+    return f"rough: {doubt or unknown}; a usual decoder with {size}, {from_size}"
 
 
 def _config(data: bytes | None) -> dict[str, Any]:

@@ -1,38 +1,139 @@
 """How fast the tenant's own trainings of the same kind were: better than any formula, where there are some."""
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from ft_assets.keys import DatasetKey
+from ft_assets.packs.estimate.memory import Setup, Variant
+from ft_assets.packs.estimate.model_size import Architecture
+from ft_assets.packs.estimate.time import Work, training_flops
 from ft_assets.recipes.models import HardwareSettings, Recipe
 from ft_assets.recipes.register import get_recipe
+from ft_assets.submissions.known_base import KnownBase
+from ft_assets.submissions.token_sizes import Sizes, counted_sizes
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
+from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
 
 _RUNS = 3
+# Operations a token that differ by less are one kind of work.
+_LIKE = 0.1
+# A forward pass so many times as large, or as small, keeps a device busy in another way: nothing follows from its rate.
+_FARTHEST = 4.0
 
 
-def past_rates(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base_digest: str) -> tuple[list[float], str]:
-    """Tokens/s of the tenant's last trainings on the same base, variant, precision and hardware, and words for them."""
-    if not base_digest:
-        return [], "the base model is not prepared yet"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PastRates:
+    """Tokens/s of earlier trainings, and words for them.
+
+    ``converted``: they had another shape, and their rates stand here divided by how many more operations a token takes.
+    """
+
+    rates: tuple[float, ...] = ()
+    source: str
+    converted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Run:
+    """An earlier training: its rate as measured, and operations a token of ours for each of its."""
+
+    rate: float
+    ratio: float | None
+    same: bool
+    near: bool
+
+
+def past_rates(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase, sizes: Sizes) -> PastRates:
+    """The tenant's last trainings on the same base, method, variant, precision and hardware.
+
+    Those of the same shape (length and number of windows in a forward pass, rank, adapted modules, share of learned
+    tokens) as they were; where there are none, those of a like one, converted by the operations that a token takes.
+    """
+    if not base.digest:
+        return PastRates(source="the base model is not prepared yet")
     tenant = DatasetKey.parse(dataset_key).tenant
-    past = [run for run in _trainings(artifacts, tenant) if _alike(artifacts, run, recipe, base_digest)]
-    if not past:
-        return [], f"{tenant} has not trained on this base and hardware yet"
-    past.sort(key=lambda run: run.manifest.created_at)
-    rates = [float(run.facts["tokens_per_s"]) for run in past[-_RUNS:]]
-    words = "the last training" if len(rates) == 1 else f"the median of the last {len(rates)} trainings"
-    return rates, f"{words} on this base and hardware"
+    found = [run for run in _trainings(artifacts, tenant) if _alike(artifacts, run, recipe, base.digest)]
+    if not found:
+        return PastRates(source=f"{tenant} has not trained on this base and hardware yet")
+    found.sort(key=lambda run: run.manifest.created_at)
+    runs = [_compare(artifacts, run, recipe, base.architecture, sizes) for run in found]
+    if same := [run for run in runs if run.same][-_RUNS:]:
+        return PastRates(rates=tuple(run.rate for run in same), source=f"{_words(same)} on this base and hardware")
+    if near := [(run, run.ratio) for run in runs if run.near and run.ratio][-_RUNS:]:
+        return PastRates(
+            rates=tuple(run.rate / ratio for run, ratio in near),
+            source=f"{_words(near)} of another shape on this base and hardware, converted by operations a token",
+            converted=True,
+        )
+    return PastRates(source=f"{tenant}'s trainings on this base and hardware were of another shape")
+
+
+def _compare(artifacts: Artifacts, run: Artifact, recipe: Recipe, model: Architecture | None, sizes: Sizes) -> _Run:
+    params = run.manifest.identity["params"]
+    rate = float(run.facts["tokens_per_s"])
+    ours = recipe.training_settings()
+    pack = _pack(artifacts, run)
+    if pack is None:
+        return _Run(rate=rate, ratio=None, same=False, near=False)
+    past_sizes = counted_sizes(pack.facts)
+    max_length = int(pack.manifest.identity["params"]["packing"]["max_length"])
+    forward = int(params["training"]["micro_batch_size"]) * max_length
+    wanted = recipe.training.micro_batch_size * recipe.packing.max_length
+    ratio = _operations(model, ours, sizes) / _operations(model, params, past_sizes) if model else None
+    like = ratio is None or abs(ratio - 1) <= _LIKE
+    one_shape = canonical_json(_shape(params)) == canonical_json(_shape(ours))
+    return _Run(
+        rate=rate,
+        ratio=ratio,
+        same=one_shape and like and forward == wanted and max_length == recipe.packing.max_length,
+        near=1 / _FARTHEST <= forward / wanted <= _FARTHEST,
+    )
+
+
+def _shape(params: dict[str, Any]) -> dict[str, Any]:
+    """What of a training's settings decides its rate, beside its windows."""
+    lora = params["lora"] or {}
+    targets = lora.get("target_modules")
+    return {
+        "rank": lora.get("rank"),
+        "targets": sorted(targets) if isinstance(targets, list | tuple) else targets,
+        "dropout": bool(lora.get("dropout")),
+        "optimizer": params["training"].get("optimizer"),
+    }
+
+
+def _operations(model: Architecture, params: dict[str, Any], sizes: Sizes) -> float:
+    """Operations of a token in a training with these settings."""
+    lora = params["lora"] or {}
+    variant: Variant = params["variant"]
+    setup = Setup(
+        variant=variant,
+        precision=params["training"]["precision"],
+        tokens=1,
+        learned=sizes.learned,
+        rank=lora.get("rank", 0),
+        targets=lora.get("target_modules", "all-linear"),
+    )
+    work = Work(tokens=1, steps=1, learned=sizes.learned.expected, document_length=sizes.document_length)
+    return training_flops(model, setup, work)
+
+
+def _words(runs: Sequence[object]) -> str:
+    return "the last training" if len(runs) == 1 else f"the median of the last {len(runs)} trainings"
 
 
 def _alike(artifacts: Artifacts, run: Artifact, recipe: Recipe, base_digest: str) -> bool:
     params, settings = run.manifest.identity["params"], recipe.training
     return (
         run.manifest.inputs["base"].digest == base_digest
+        and params["method"] == recipe.method
         and params["variant"] == recipe.variant
         and params["training"].get("precision") == settings.precision
-        and bool(run.facts.get("tokens_per_s"))
+        and float(run.facts.get("tokens_per_s") or 0) > 0
         and _same_hardware(_hardware(artifacts, run), recipe.hardware)
     )
 
@@ -54,6 +155,13 @@ def _hardware(artifacts: Artifacts, run: Artifact) -> HardwareSettings | None:
                 return get_recipe(artifacts.store, recipe_key).recipe.hardware
             except UserError:
                 return None
+    return None
+
+
+def _pack(artifacts: Artifacts, run: Artifact) -> Artifact | None:
+    """The token pack that a training read; None where it is gone."""
+    with suppress(CorruptArtifact):
+        return artifacts.find(Address.parse(run.manifest.inputs["pack"].address))
     return None
 
 

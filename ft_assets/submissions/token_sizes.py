@@ -51,13 +51,14 @@ def token_sizes(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kn
     raw = identity.raw_dataset(artifacts, dataset_key)
     try:
         if recipe_key:
-            return _counted(identity.token_pack(artifacts, dataset_key, recipe_key).facts)
+            return counted_sizes(identity.token_pack(artifacts, dataset_key, recipe_key).facts)
     except (MissingInput, HeldForReview):
         pass
     return _guessed(artifacts, raw, dataset_key, recipe, base)
 
 
-def _counted(facts: dict[str, Any]) -> Sizes:
+def counted_sizes(facts: dict[str, Any]) -> Sizes:
+    """The sizes that a token pack's facts tell."""
     tokens = max(1, facts["tokens"])
     share = min(1.0, facts.get("learned_tokens", tokens) / tokens)
     return Sizes(

@@ -39,7 +39,16 @@ class World:
     def artifacts(self) -> Artifacts:
         return Artifacts(self.store)
 
-    def recipe(self, key: str = "large.v1", **hardware: Any) -> str:
+    def recipe(
+        self,
+        key: str = "large.v1",
+        *,
+        rank: int = 16,
+        max_length: int = 4096,
+        micro_batch_size: int = 1,
+        variant: str = "lora",
+        **hardware: Any,
+    ) -> str:
         """A registered recipe: one epoch of LoRA on ``hardware``, by default one H100."""
         path = self.project.recipe(
             key,
@@ -47,10 +56,12 @@ class World:
                 "max_steps": None,
                 "epochs": 1,
                 "global_batch_size": 16,
-                "micro_batch_size": 1,
+                "micro_batch_size": micro_batch_size,
                 "learning_rate": 1e-4,
             },
-            packing={"max_length": 4096},
+            packing={"max_length": max_length},
+            lora={"rank": rank},
+            variant=variant,
             hardware={"gpus": 1, "gpu_type": "H100", **hardware},
         )
         return register_recipe(self.store, path, actor="ann").key

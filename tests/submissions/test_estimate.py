@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,13 @@ from ft_assets.packs.estimate.predict import Fits
 from ft_assets.submissions.estimate import estimate_file, estimate_training
 from ft_assets.tenants import load_tenants
 from ft_resources.errors import UserError
+from tests.packs.estimate.made import LLAMA_3_8B
 from tests.submissions.estimate_world import DATASET, Tenants, World
+
+
+def low(bounds: Bounds | None) -> float:
+    assert bounds is not None
+    return bounds.lower
 
 
 def middle(bounds: Bounds | None) -> float:
@@ -102,9 +109,49 @@ def test_the_tenant_s_own_trainings_on_this_hardware_are_better_than_the_formula
     world.pack(recipe)
     found = estimate_training(world.artifacts, DATASET, recipe)
     assert found.seconds_from == "the last training on this base and hardware, at 1,000 tokens/s"
+    assert middle(found.gpu_hours) < 1.4 * low(found.gpu_hours)
     assert found.seconds == 20_000
     elsewhere = world.recipe("elsewhere.v1", gpu_type="H200")
     assert "arithmetic" in estimate_training(world.artifacts, DATASET, elsewhere).seconds_from
+
+
+def test_a_training_of_another_shape_is_converted_by_its_operations_and_says_so(world: World) -> None:
+    world.trained(world.recipe("past.v1", rank=512), 1000.0)
+    recipe = world.recipe("other.v1", rank=8)
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    # Adapters of rank 512 have 1.34e9 parameters, at 6 operations each, beside the base's 7.5e9 at 4.
+    faster = (4 * 7.5e9 + 6 * 1.34e9) / (4 * 7.5e9 + 6 * 2.1e7)
+    words, _, rate = found.seconds_from.partition(", at ")
+    assert words == ("the last training of another shape on this base and hardware, converted by operations a token")
+    assert float(rate.split()[0].replace(",", "")) == pytest.approx(1000 * faster, rel=0.03)
+    assert middle(found.gpu_hours) > 1.45 * low(found.gpu_hours)
+
+
+def test_one_training_of_the_same_shape_counts_for_more_than_many_of_others(world: World) -> None:
+    for number in range(4):
+        world.trained(world.recipe(f"past{number}.v1", max_length=2048, rank=4 + number), 5000.0)
+    world.trained(world.recipe("same.v1"), 1000.0)
+    recipe = world.recipe("other.v1")
+    assert estimate_training(world.artifacts, DATASET, recipe).seconds_from.endswith("hardware, at 1,000 tokens/s")
+
+
+@pytest.mark.parametrize("past", [{"micro_batch_size": 8}, {"max_length": 512}, {"variant": "full"}])
+def test_trainings_with_far_other_forward_passes_or_methods_say_nothing(world: World, past: dict[str, Any]) -> None:
+    world.trained(world.recipe("past.v1", **past), 1000.0)
+    recipe = world.recipe("other.v1")
+    world.pack(recipe)
+    assert "arithmetic" in estimate_training(world.artifacts, DATASET, recipe).seconds_from
+
+
+def test_a_config_that_makes_no_sense_gives_a_rough_estimate_with_the_reason(world: World) -> None:
+    recipe = world.recipe()
+    config = {**LLAMA_3_8B, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 9}
+    world.prepare(recipe, config=config)
+    world.pack(recipe)
+    found = estimate_training(world.artifacts, DATASET, recipe)
+    assert found.memory_from.startswith("rough: config.json: num_experts_per_tok is 9, of 8 experts; a usual decoder")
+    assert 0 < low(found.gpu_hours) < middle(found.gpu_hours) < 10
 
 
 def test_a_training_of_which_no_attempt_tells_the_machine_says_nothing_about_a_gpu(world: World) -> None:

@@ -15,6 +15,7 @@ class Family:
         gated: the feed-forward part has a gate.
         adapted_experts: PEFT's all-linear reaches router and experts.
         grouped: several queries may share a key.
+        active: experts that a token passes where config.json does not say; 0 for families without experts.
         keys: names of Llama's settings in this family's config.json.
     """
 
@@ -29,6 +30,7 @@ class Family:
     gated: bool = True
     adapted_experts: bool = True
     grouped: bool = True
+    active: int = 0
     keys: tuple[tuple[str, str], ...] = ()
 
 
@@ -42,11 +44,11 @@ _GPT2_KEYS = (
 FAMILIES: dict[str, Family] = {
     "llama": Family(),
     "mistral": Family(),
-    "mixtral": Family(),
+    "mixtral": Family(active=2),
     "qwen2": Family(qkv_bias=True),
-    "qwen2_moe": Family(qkv_bias=True, adapted_experts=False),
+    "qwen2_moe": Family(qkv_bias=True, adapted_experts=False, active=4),
     "qwen3": Family(qk_norm="head"),
-    "qwen3_moe": Family(qk_norm="head"),
+    "qwen3_moe": Family(qk_norm="head", active=8),
     "phi3": Family(fused="qkv_proj", fused_mlp="gate_up_proj"),
     "olmo2": Family(qk_norm="width"),
     "gemma": Family(tied=True),

@@ -13,6 +13,8 @@ from ft_assets.packs.estimate.families import FAMILIES, Family
 
 # By so much the parameters of a known family may differ from those of the weights: buffers, odd biases.
 _TOLERANCE = 0.02
+# No size in a config.json, and no model, is larger; beyond it numbers are slips or jokes.
+_MOST, _MOST_PARAMETERS = 2**31, 10**14
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +57,7 @@ class Architecture:
         intermediate: width of the feed-forward part that a token passes, all its experts together.
         gated: whether the feed-forward part has a gate beside its way up.
         rough: a stand-in for an architecture that is not known, with as many parameters.
+        doubt: why config.json was not believed, of a rough one; "" where its family is just not known.
     """
 
     model_type: str
@@ -72,6 +75,7 @@ class Architecture:
     positions: int = 0
     gated: bool = True
     rough: bool = False
+    doubt: str = ""
 
     @cached_property
     def by_kind(self) -> dict[str, int]:
@@ -118,35 +122,57 @@ class Architecture:
 def read_architecture(config: Mapping[str, Any], parameters: int | None = None) -> Architecture | None:
     """The architecture that ``config`` (a parsed config.json) describes.
 
-    ``parameters`` is the number in the weights, where known: a known family must agree with it within 2 %, else, and
-    for an unknown family, a rough stand-in is returned. None where neither is known.
+    ``parameters`` is the number in the weights, where known: a known family must agree with it within 2 %. Where it
+    does not, where a setting makes no sense, and for an unknown family, a rough stand-in is returned. None where
+    ``parameters`` is not known either.
     """
-    inner = config.get("text_config")
-    values: Mapping[str, Any] = inner if isinstance(inner, Mapping) else config
+    found, doubt = _read(config, parameters)
+    if found is not None or parameters is None or parameters < 1:
+        return found
+    vocabulary = _values(config).get("vocab_size")
+    return rough(parameters, vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else None, doubt)
+
+
+def doubt_about(config: Mapping[str, Any], parameters: int | None = None) -> str:
+    """Why ``read_architecture`` does not believe the config.json of a known family; "" where it does, or knows none."""
+    return _read(config, parameters)[1]
+
+
+def _read(config: Mapping[str, Any], parameters: int | None) -> tuple[Architecture | None, str]:
+    """What ``config`` describes if it can be believed, else why it cannot."""
+    values = _values(config)
     family = FAMILIES.get(str(values.get("model_type", "")))
-    if family is not None:
-        try:
-            for tied in _tied(values, family):
-                found = _known(values, family, tied)
-                if parameters is None or abs(found.parameters - parameters) <= _TOLERANCE * parameters:
-                    return found
-        except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            pass
-    if parameters is None:
-        return None
-    vocabulary = values.get("vocab_size")
-    return rough(parameters, vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else None)
+    if family is None:
+        return None, ""
+    described = 0
+    try:
+        for tied in _tied(values, family):
+            found = _known(values, family, tied)
+            described = described or found.parameters
+            if parameters is None or abs(found.parameters - parameters) <= _TOLERANCE * parameters:
+                return found, ""
+    except ValueError as error:
+        return None, f"config.json: {error}"
+    return None, f"config.json describes {described:,} parameters and the weights hold {parameters:,}"
 
 
-def rough(parameters: int, vocabulary: int | None = None) -> Architecture:
+def _values(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of the language model, which multimodal ones keep in a section of their own."""
+    inner = config.get("text_config")
+    return inner if isinstance(inner, Mapping) else config
+
+
+def rough(parameters: int, vocabulary: int | None = None, doubt: str = "") -> Architecture:
     """A decoder with about ``parameters`` parameters in usual proportions.
 
     Dense decoders have 12 · hidden² parameters a layer and are about hidden / 128 layers deep (Kaplan et al. 2020,
-    https://arxiv.org/abs/2001.08361, for the first; Llama's models for both).
+    https://arxiv.org/abs/2001.08361, for the first; Llama's models for both). Of small ones the embedding is counted
+    off, and takes half at most.
     """
-    vocabulary = vocabulary or 64_000
+    parameters = min(parameters, _MOST_PARAMETERS)
     hidden = max(16, round((parameters * 128 / 12) ** (1 / 3) / 16) * 16)
-    layers = max(1, round(parameters / (12 * hidden**2)))
+    vocabulary = max(1, min(vocabulary or 64_000, parameters // (2 * hidden)))
+    layers = max(1, round((parameters - vocabulary * hidden) / (12 * hidden**2)))
     heads = max(1, hidden // 128)
     return _llama_like(
         model_type="unknown",
@@ -159,6 +185,7 @@ def rough(parameters: int, vocabulary: int | None = None) -> Architecture:
         vocabulary=vocabulary,
         tied=True,
         rough=True,
+        doubt=doubt,
     )
 
 
@@ -194,31 +221,32 @@ def _tied(values: Mapping[str, Any], family: Family) -> list[bool]:
 
 
 def _known(values: Mapping[str, Any], family: Family, tied: bool) -> Architecture:
-    """Raises KeyError, TypeError, ValueError or ZeroDivisionError for settings that are missing or make no sense."""
+    """Raises ValueError, in words, for settings that are missing or make no sense."""
     keys = dict(family.keys)
 
-    def number(name: str, default: int | None = None) -> int:
-        value = values.get(keys.get(name, name))
+    def number(name: str, default: int | None = None, *, least: int = 1) -> int:
+        name = keys.get(name, name)
+        value = values.get(name)
+        if value is None and default is not None:
+            value = default
         if value is None:
-            if default is None:
-                raise KeyError(name)
-            return default
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ValueError(name)
+            raise ValueError(f"there is no {name}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST:
+            raise ValueError(f"{name} is {str(value)[:40]}, which is no such number")
         return value
 
     hidden, heads = number("hidden_size"), number("num_attention_heads")
     kv_heads = number("num_key_value_heads", heads) if family.grouped else heads
+    if heads % kv_heads:
+        raise ValueError(f"{heads} attention heads cannot share {kv_heads} keys")
     head_dim = number("head_dim", hidden // heads)
     intermediate = number("intermediate_size", 4 * hidden)
     layers = number("num_hidden_layers")
-    if min(hidden, heads, kv_heads, head_dim, layers) < 1:
-        raise ValueError("a size is 0")
     attention = _attention(family, values, hidden, heads * head_dim, kv_heads * head_dim)
     mlp, width = _mlp(family, values, number, hidden, intermediate)
     qk = {"": 0, "head": 2 * head_dim, "width": (heads + kv_heads) * head_dim}[family.qk_norm]
     norm = 2 * hidden if family.biases else hidden
-    return Architecture(
+    found = Architecture(
         model_type=str(values["model_type"]),
         layers=layers,
         hidden=hidden,
@@ -234,6 +262,9 @@ def _known(values: Mapping[str, Any], family: Family, tied: bool) -> Architectur
         positions=number("max_position_embeddings") * hidden if family.keys else 0,
         gated=family.gated,
     )
+    if found.parameters > _MOST_PARAMETERS:
+        raise ValueError(f"it describes {found.parameters:.0e} parameters")
+    return found
 
 
 def _attention(family: Family, values: Mapping[str, Any], hidden: int, query: int, key: int) -> list[Linear]:
@@ -254,7 +285,7 @@ def _mlp(
 ) -> tuple[list[Linear], int]:
     """The feed-forward matrices of a layer, and the width that one token passes."""
     bias = family.biases or bool(values.get("mlp_bias", False))
-    experts = number("num_experts", number("num_local_experts", 0))
+    experts = number("num_experts", number("num_local_experts", 0, least=0), least=0)
     _, up, down = family.names
     if not experts:
         if family.fused_mlp:
@@ -270,8 +301,10 @@ def _mlp(
             *ways_in,
             Linear(name=down, reads="mlp out", inputs=intermediate, outputs=hidden, bias=bias),
         ], intermediate
-    width, active = number("moe_intermediate_size", intermediate), number("num_experts_per_tok", 2)
-    shared = number("shared_expert_intermediate_size", 0)
+    width, active = number("moe_intermediate_size", intermediate), number("num_experts_per_tok", family.active or 1)
+    if active > experts:
+        raise ValueError(f"num_experts_per_tok is {active}, of {experts} experts")
+    shared = number("shared_expert_intermediate_size", 0, least=0)
     many = {"experts": experts, "active": active}
     ranks = int(family.adapted_experts)
     linears = [

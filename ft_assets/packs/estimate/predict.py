@@ -40,6 +40,7 @@ def predict(
     hardware: Hardware | None,
     *,
     rates: Sequence[float] = (),
+    converted: bool = False,
     weight_bytes: float = 0.0,
 ) -> Prediction:
     """What training ``model`` takes.
@@ -49,13 +50,14 @@ def predict(
         setup: how it is trained; ``gpus`` of 0 is a training on a CPU, which takes no GPU-hours.
         hardware: the type of each GPU; None where it is unknown, or on a CPU.
         rates: tokens/s of earlier trainings of the same kind; they are better than the formula, and used instead.
+        converted: whether they were measured on trainings of another shape.
         weight_bytes: size of the base's weights as stored.
     """
     memory = peak_memory(model, setup) if model else None
     fits = _fits(memory.total, hardware) if memory and hardware else None
     seconds = None
     if rates:
-        seconds = seconds_at(rates, work.tokens)
+        seconds = seconds_at(rates, work.tokens, converted=converted)
     elif model and hardware:
         seconds = training_seconds(model, setup, work, hardware)
     gpu_hours = NOTHING if setup.gpus == 0 else None

@@ -87,10 +87,14 @@ def training_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardwar
     )
 
 
-def seconds_at(rates: Sequence[float], tokens: int) -> Bounds:
-    """``tokens`` at what was measured before, in tokens/s: the median, and a little beyond the fastest and slowest."""
+def seconds_at(rates: Sequence[float], tokens: int, *, converted: bool = False) -> Bounds:
+    """``tokens`` at what was measured before, in tokens/s: the median, and a little beyond the fastest and slowest.
+
+    Farther beyond them where the rates were ``converted`` from trainings of another shape.
+    """
+    faster, slower = (1.5, 0.5) if converted else (1.1, 0.75)
     return Bounds(
-        lower=tokens / (1.1 * max(rates)), expected=tokens / median(rates), upper=tokens / (0.75 * min(rates))
+        lower=tokens / (faster * max(rates)), expected=tokens / median(rates), upper=tokens / (slower * min(rates))
     )
 
 

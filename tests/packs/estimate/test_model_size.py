@@ -3,10 +3,15 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ft_assets.packs.estimate.families import FAMILIES
-from ft_assets.packs.estimate.model_size import read_architecture, rough
-from tests.packs.estimate.made import LLAMA_3_8B, llama
+from ft_assets.packs.estimate.hardware import CATALOGUE
+from ft_assets.packs.estimate.memory import peak_memory
+from ft_assets.packs.estimate.model_size import doubt_about, read_architecture, rough
+from ft_assets.packs.estimate.time import Work, training_seconds
+from tests.packs.estimate.made import LLAMA_3_8B, llama, setup
 
 
 def test_llama_3_8b_by_hand() -> None:
@@ -118,3 +123,79 @@ def test_a_mixture_of_experts_computes_with_fewer_parameters_than_it_has() -> No
     experts = 3 * 64 * 96
     assert found.matrices - found.active == 6 * experts
     assert found.intermediate == 2 * 96
+
+
+MIXTRAL: dict[str, Any] = {**LLAMA_3_8B, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "doubt"),
+    [
+        ({"num_experts_per_tok": 9}, "num_experts_per_tok is 9, of 8 experts"),
+        ({"num_experts_per_tok": 0}, "num_experts_per_tok is 0, which is no such number"),
+        ({"num_experts_per_tok": -2}, "num_experts_per_tok is -2, which is no such number"),
+        ({"num_experts_per_tok": 1.5}, "num_experts_per_tok is 1.5, which is no such number"),
+        ({"num_local_experts": -8}, "num_local_experts is -8, which is no such number"),
+        ({"num_local_experts": 10**400}, "num_local_experts is 1000"),
+        ({"hidden_size": 0}, "hidden_size is 0, which is no such number"),
+        ({"hidden_size": True}, "hidden_size is True, which is no such number"),
+        ({"hidden_size": None}, "there is no hidden_size"),
+        ({"hidden_size": 2**31}, "it describes 4e+20 parameters"),
+        ({"vocab_size": 0}, "vocab_size is 0, which is no such number"),
+        ({"num_key_value_heads": 5}, "32 attention heads cannot share 5 keys"),
+        ({"num_attention_heads": 8192, "num_key_value_heads": 8192}, "head_dim is 0, which is no such number"),
+    ],
+)
+def test_settings_that_make_no_sense_are_not_believed_and_the_reason_is_told(
+    change: dict[str, Any], doubt: str
+) -> None:
+    config = {**MIXTRAL, **change}
+    assert read_architecture(config) is None
+    assert doubt_about(config).startswith(f"config.json: {doubt}")
+    stand_in = read_architecture(config, 8_000_000_000)
+    assert stand_in is not None
+    assert (stand_in.rough, stand_in.doubt) == (True, doubt_about(config, 8_000_000_000))
+    assert stand_in.parameters == pytest.approx(8e9, rel=0.1)
+
+
+def test_a_config_of_another_size_than_the_weights_is_not_believed() -> None:
+    assert doubt_about(LLAMA_3_8B, 8_030_261_248) == ""
+    assert doubt_about({"model_type": "newest"}, 8_030_261_248) == ""
+    assert doubt_about(LLAMA_3_8B, 70_000_000_000) == (
+        "config.json describes 8,030,261,248 parameters and the weights hold 70,000,000,000"
+    )
+
+
+def test_experts_that_the_config_leaves_out_are_as_many_as_transformers_takes() -> None:
+    from transformers import AutoConfig
+
+    for family, settings in FAMILIES.items():
+        if settings.active:
+            assert AutoConfig.for_model(family).num_experts_per_tok == settings.active
+
+
+@given(
+    config=st.dictionaries(
+        st.sampled_from([*MIXTRAL, "num_experts", "head_dim", "moe_intermediate_size", "text_config", "n_embd"]),
+        st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.sampled_from([1, 8])),
+    ),
+    family=st.sampled_from([*FAMILIES, "newest"]),
+    parameters=st.one_of(st.none(), st.integers(1, 10**13)),
+    variant=st.sampled_from(["full", "lora", "qlora"]),
+    whole=st.booleans(),
+)
+def test_no_config_gives_a_negative_or_absurd_estimate(
+    config: dict[str, Any], family: str, parameters: int | None, variant: Any, whole: bool
+) -> None:
+    found = read_architecture({**(MIXTRAL if whole else {}), **config, "model_type": family}, parameters)
+    if found is None:
+        return
+    assert 0 < found.active <= found.matrices
+    if parameters is not None and parameters > 10**6:
+        assert found.parameters == pytest.approx(parameters, rel=0.5)
+    made = setup(variant=variant, precision="bf16", gpus=1)
+    memory = peak_memory(found, made).total
+    assert 0 < memory.lower <= memory.expected <= memory.upper < 1e18
+    work = Work(tokens=1000, steps=1, learned=0.25, document_length=100.0)
+    seconds = training_seconds(found, made, work, CATALOGUE["H100"])
+    assert 0 < seconds.lower <= seconds.expected <= seconds.upper < 1e9
