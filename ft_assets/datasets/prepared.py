@@ -55,9 +55,7 @@ class PreparedRows:
 
     def take(self, positions: np.ndarray) -> pa.RecordBatch:
         """The EXAMPLES at ascending ``positions``."""
-        batches = [
-            _opened(path).select(EXAMPLES.names).take(pa.array(rows)) for path, rows in self._by_chunk(positions)
-        ]
+        batches = [_opened(path).select(EXAMPLES.names).take(pa.array(rows)) for path, rows in self.by_chunk(positions)]
         empty = pa.RecordBatch.from_pylist([], schema=EXAMPLES)
         return pa.concat_batches(batches).replace_schema_metadata(None) if batches else empty
 
@@ -71,11 +69,11 @@ class PreparedRows:
 
     def column_at(self, name: str, positions: np.ndarray) -> pa.Array:
         """Column ``name`` at ascending ``positions``."""
-        parts = [_opened(path).column(name).take(pa.array(rows)) for path, rows in self._by_chunk(positions)]
+        parts = [_opened(path).column(name).take(pa.array(rows)) for path, rows in self.by_chunk(positions)]
         kind = pa.binary(32) if name == "content" else EXAMPLES.field(name).type
         return pa.concat_arrays(parts) if parts else pa.array([], kind)
 
-    def _by_chunk(self, positions: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    def by_chunk(self, positions: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         """(path of a chunk, rows in it) of ascending ``positions``."""
         bounds = np.searchsorted(positions, self.starts)
         for index in np.flatnonzero(np.diff(bounds)).tolist():

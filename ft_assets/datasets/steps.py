@@ -1,12 +1,14 @@
 """The steps of curation that look at all rows together, each a function that decides and reports."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ft_assets.datasets.columns import EXAMPLES
 from ft_assets.datasets.decisions import SHOWN, Decisions
 from ft_assets.datasets.engine.chunks import open_chunk
 from ft_assets.datasets.engine.local import Mapper
@@ -169,7 +171,7 @@ def remove_holdout_overlap(
     """Leave out training and validation rows that give away the tenant's own holdout."""
     rows_in = decisions.count
     index = scratch / "holdout.grams"
-    _index_holdout(decisions, sides, index)
+    _index_holdout(decisions, sides, index, map_chunks)
     asked, tasks = [], []
     for start, chunk, _ in decisions.rows.batches():
         end = start + chunk.examples
@@ -191,7 +193,7 @@ def remove_holdout_overlap(
     decisions.report("own_holdout", [finding], rows_in)
 
 
-def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path) -> None:
+def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path, map_chunks: Mapper) -> None:
     from ft_assets.datasets.similarity.ngrams import GramIndex, common_grams
 
     rows = decisions.rows
@@ -201,15 +203,25 @@ def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path) -> None:
         sample = positions[lowest(rows.content_at(positions), _COMMON_SAMPLE)]
         return common_grams(rows.texts_at(sample), max(least, int(share * len(sample))))
 
-    common = np.union1d(common_of(holdout, _COMMON, _COMMON_SHARE), common_of(others, _TEMPLATE, _TEMPLATE_SHARE))
-    parts = np.split(holdout, np.searchsorted(holdout, rows.starts[1:-1]))
-    GramIndex.build((("holdout", rows.texts_at(part)) for part in parts if len(part)), path, common, own=True)
+    with ThreadPoolExecutor(1, "common") as beside:
+        templates = beside.submit(common_of, others, _TEMPLATE, _TEMPLATE_SHARE)
+        common = np.union1d(common_of(holdout, _COMMON, _COMMON_SHARE), templates.result())
+    grams = map_chunks(_grams_in_chunk, rows.by_chunk(holdout))
+    GramIndex.build_of_grams((("holdout", each) for each in grams), path, common, own=True)
+
+
+def _grams_in_chunk(task: tuple[str, np.ndarray]) -> np.ndarray:
+    """The grams of a few rows of a chunk (runs in any process)."""
+    from ft_assets.datasets.similarity.ngrams import grams_of
+
+    path, rows = task
+    return grams_of(flat_texts(open_chunk(path).select(EXAMPLES.names).take(pa.array(rows))))
 
 
 def _overlapping(task: tuple[str, np.ndarray, str, float]) -> tuple[np.ndarray, np.ndarray]:
     """Which of some rows of a chunk overlap with an index, and how much (runs in any process)."""
     path, rows, index, threshold = task
-    # Their texts are taken and not the rows, which have many columns.
+    # Nearly all rows: their texts are taken and not the rows, which have many columns.
     overlap = open_index(index, own=True).overlap(flat_texts(open_chunk(path)).take(pa.array(rows)))
     over = np.flatnonzero(overlap.hits > threshold * overlap.grams)
     return rows[over], overlap.hits[over] / overlap.grams[over]

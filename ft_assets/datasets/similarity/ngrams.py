@@ -67,6 +67,19 @@ class GramIndex:
         from the names and texts in their order, however they are cut into arrays. Beside one array of texts, memory
         holds only maps of files.
         """
+        grams = ((name, grams_of(piece)) for name, texts in named_texts for piece in _pieces(texts, nfc=own))
+        return cls.build_of_grams(grams, path, common, own=own)
+
+    @classmethod
+    def build_of_grams(
+        cls,
+        named_grams: Iterable[tuple[str, np.ndarray]],
+        path: Path,
+        common: np.ndarray | None = None,
+        *,
+        own: bool = False,
+    ) -> Self:
+        """``build`` from the grams of the texts, as ``grams_of`` gives them."""
         names: dict[str, int] = {}
         runs: list[tuple[int, int]] = []
         spool = path.with_name(path.name + ".grams")
@@ -76,12 +89,9 @@ class GramIndex:
                     names[_COMMON] = 0
                     file.write(common.data)
                     runs.append((0, len(common)))
-                for name, texts in named_texts:
-                    number = names.setdefault(name, len(names))
-                    for piece in _pieces(texts, nfc=own):
-                        grams = all_grams(*text_buffers(piece), letter_table())
-                        file.write(grams.data)
-                        runs.append((number, len(grams)))
+                for name, grams in named_grams:
+                    file.write(grams.data)
+                    runs.append((names.setdefault(name, len(names)), len(grams)))
             if len(names) > _MOST_SOURCES:
                 raise ValueError(f"an index takes at most {_MOST_SOURCES} sources, not {len(names)}")
             _write(path, spool, tuple(names), runs, checked=not own)
@@ -125,9 +135,14 @@ class GramIndex:
         return Overlap(grams, hits, most)
 
 
+def grams_of(texts: pa.Array) -> np.ndarray:
+    """All grams (uint64) of ``texts``, in NFC, one text after the other."""
+    return all_grams(*text_buffers(texts), letter_table())
+
+
 def common_grams(texts: pa.Array | pa.ChunkedArray, more_than: int) -> np.ndarray:
     """The grams (uint64, ascending) that stand in ``texts``, in NFC, more than ``more_than`` times: fixed wording."""
-    found = [all_grams(*text_buffers(piece), letter_table()) for piece in _pieces(texts, nfc=True)]
+    found = [grams_of(piece) for piece in _pieces(texts, nfc=True)]
     grams = np.concatenate([np.zeros(0, np.uint64), *found])
     grams.sort()
     # The same gram stands that many places further on.
