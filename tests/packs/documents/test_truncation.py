@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,48 +15,16 @@ from tests.packs.conftest import chat
 from tests.packs.documents.test_prepare import _batch, _chats, _pair, _preparer
 from tests.packs.encoding.tokenizers import QWEN
 
-WORDS = [
-    *[
-        "the",
-        "quick",
-        "brown",
-        "fox",
-        "explains",
-        "why",
-        "a",
-        "house",
-        "of",
-        "stone",
-        "isn't",
-        "as",
-        "warm",
-        "as",
-        "one",
-        "of",
-        "wood;",
-        "1234",
-        "times,",
-        "they'll",
-        "say,",
-    ],
-    *(
-        "\n\n###",
-        "Response:\n",
-        "[INST]",
-        "and",
-        "[/INST]",
-        "多言語の文章です。",
-        "שלום",
-        "עולם",
-        "🙂🙂",
-        "naïve",
-        "café",
-    ),
-]
+WORDS = re.findall(
+    r"\S+",
+    "the quick brown fox explains why a house of stone isn't as warm as one of wood; 1234 times, they'll say, "
+    "### Response: [INST] and [/INST] 多言語の文章です。 שלום עולם 🙂🙂 naïve café",
+)
 TEMPLATES = {
     "cues": (
         "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %} {{ m.content }}<|end|>"
-        "{% endgeneration %}{% else %}### {{ m.role }}:\n{{ m.content | trim }}\n\n### Response:\n{% endif %}{% endfor %}"
+        "{% endgeneration %}{% else %}### {{ m.role }}:\n{{ m.content | trim }}\n\n### Response:\n{% endif %}"
+        "{% endfor %}"
     ),
     "control tokens": (
         "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endfor %}"
@@ -76,7 +45,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trainer = trainers.BpeTrainer(
         vocab_size=1500, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
     )
-    tokenizer.train_from_iterator([_prose(number, 60) for number in range(40)], trainer)
+    tokenizer.train_from_iterator([_prose(number, 60) + "\n\n### Response:\n" for number in range(40)], trainer)
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIALS])
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
@@ -84,7 +53,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _prose(seed: int, words: int) -> str:
     chosen = np.random.default_rng(seed).integers(0, len(WORDS), words)
-    return " ".join(WORDS[index] for index in chosen)
+    return " ".join(WORDS[index] for index in chosen) + "."
 
 
 def _pieces(tokenizer: ChatTokenizer, ids: np.ndarray) -> list[bytes]:
@@ -119,6 +88,11 @@ def test_only_ends_of_contents_go_and_everything_else_is_there_byte_for_byte(bas
     places = [text.index(question) for question in questions]
     frame = [text[: places[0]], text[places[0] + len(questions[0]) : places[1]], text[places[1] + len(questions[1]) :]]
     assert max(len(piece) for piece in whole) > 3
+    # Of a token that goes over from a question to what the template writes behind it, nothing may go.
+    edges = {0, *itertools.accumulate(map(len, whole))}
+    ends = [place + len(question) for place, question in zip(places, questions, strict=True)]
+    held = [end - max(edge for edge in edges if edge <= end) for end in ends]
+    assert [bool(tail) for tail in held] == [name == "cues"] * 2
     for max_length in range(len(whole) - 1, len(whole) - 40, -3):
         kept, still = prepare(max_length)
         assert len(kept) == max_length
@@ -127,12 +101,13 @@ def test_only_ends_of_contents_go_and_everything_else_is_there_byte_for_byte(bas
         ]
         # The two questions may have lost their ends, and nothing else anything.
         rest = b"".join(kept)
-        for question, before, behind in zip(questions, frame, frame[1:], strict=False):
+        for question, tail, before, behind in zip(questions, held, frame, frame[1:], strict=False):
+            last = question[len(question) - tail :] + behind
             assert rest.startswith(before)
             rest = rest[len(before) :]
-            here = next(n for n in range(len(question), -1, -1) if rest.startswith(question[:n] + behind))
+            here = next(n for n in range(len(question) - tail, -1, -1) if rest.startswith(question[:n] + last))
             assert here > 0
-            rest = rest[here:]
+            rest = rest[here + tail :]
         assert rest == frame[-1]
         # Tokens are those of the whole document, some left out: what is left is not encoded anew.
         remaining = iter(whole)
