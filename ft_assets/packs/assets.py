@@ -5,7 +5,7 @@ import dagster as dg
 from ft_assets import identity
 from ft_assets.glue import common_metadata, pair_of, run_work
 from ft_assets.identity import CODE_VERSIONS
-from ft_assets.packs.report import SAMPLES_PAGE, length_picture
+from ft_assets.packs.report import SAMPLES_PAGE, length_picture, pack_warnings
 from ft_assets.partitions import pair_partitions
 from ft_assets.submissions.estimate import estimate_training
 from ft_assets.submissions.estimate_metadata import estimate_metadata
@@ -42,6 +42,8 @@ def token_pack(
             "window_length": facts["max_length"],
             "fill": facts["tokens"] / room,
             "dropped_as_too_long": facts["dropped"],
+            "spelled_control_tokens": facts.get("spelled", 0),
+            "warnings": dg.MetadataValue.md("\n".join(f"- {each}" for each in pack_warnings(facts)) or "none"),
             "validation_examples": facts["validation"]["examples"],
             "validation_tokens": facts["validation"]["tokens"],
             "lengths": dg.MetadataValue.md(length_picture(facts["length_histogram"], facts["max_length"])),

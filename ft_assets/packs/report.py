@@ -19,7 +19,26 @@ def samples_page(label: str, facts: Mapping[str, Any], evidence: Mapping[str, An
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("samples.html.jinja").render(label=label, facts=facts, evidence=evidence)
+    return environment.get_template("samples.html.jinja").render(
+        label=label, facts=facts, evidence=evidence, warnings=pack_warnings(facts)
+    )
+
+
+def pack_warnings(facts: Mapping[str, Any]) -> list[str]:
+    """What of a pack's facts a person should look at, in sentences; packs from before something was counted lack it."""
+    warnings = []
+    for split, counts in (("training", facts), ("validation", facts.get("validation", {}))):
+        count, rows = counts.get("spelled", 0), counts.get("spelled_rows", [])
+        if count:
+            what = f"1 {split} row spells" if count == 1 else f"{count:,} {split} rows spell"
+            named = (
+                ("row " if count == 1 else "rows ") + ", ".join(map(str, rows)) + (", …" if count > len(rows) else "")
+            )
+            warnings.append(
+                f"{what} control tokens, which are packed as plain text ({named} of the upload). Remove them from the "
+                "texts: the template writes its own control tokens."
+            )
+    return warnings
 
 
 def length_picture(histogram: dict[str, list[int]], max_length: int) -> str:

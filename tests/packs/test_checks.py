@@ -10,6 +10,7 @@ from ft_assets.packs import assets
 from ft_assets.packs.assets import token_pack
 from ft_assets.packs.checks import pack_doctor, partition_findings, refuse_sick_pack
 from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE
+from ft_assets.packs.report import pack_warnings
 from ft_assets.partitions import dataset_partitions, recipe_partitions
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -78,6 +79,35 @@ def test_the_asset_shows_numbers_and_no_row_text(
     assert str(metadata["lengths"].value).startswith("![lengths](data:image/png;base64,")
     assert str(metadata["samples"].value).endswith("report/samples.html")
     assert not any("private" in str(value.value) for value in metadata.values())
+
+
+def test_rows_that_spell_control_tokens_are_a_warning_with_advice(
+    monkeypatch: pytest.MonkeyPatch, workbench: Workbench
+) -> None:
+    rows = [chat("private", "is it <|end|>?"), chat("a", "b")]
+    artifact = workbench.publish_pack(workbench.dataset(rows, [chat("<|user|>", "c")]))
+    metadata = _materializations(_run(monkeypatch, workbench, artifact))[0].metadata
+    assert metadata["spelled_control_tokens"].value == 1
+    warnings = str(metadata["warnings"].value)
+    assert (
+        "1 training row spells control tokens, which are packed as plain text (row 1 of the upload). Remove" in warnings
+    )
+    assert (
+        "1 validation row spells control tokens, which are packed as plain text (row 3 of the upload). Remove"
+        in warnings
+    )
+    page = artifact.read("report/samples.html").decode()
+    assert page.count('<p class="warning">') == 2
+    assert "the template writes its own control tokens" in page
+
+
+def test_packs_from_before_there_was_a_count_have_no_warning() -> None:
+    assert pack_warnings({"examples": 3}) == []
+    assert pack_warnings({"spelled": 0, "spelled_rows": [], "validation": {"spelled": 0}}) == []
+    (warning,) = pack_warnings({"spelled": 3, "spelled_rows": [4, 1200]})
+    assert warning.startswith("3 training rows spell control tokens")
+    assert "(rows 4, 1200, … of the upload)" in warning
+    assert "Remove them from the texts" in warning
 
 
 def test_a_pack_without_evidence_blocks_what_is_downstream(
