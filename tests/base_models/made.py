@@ -16,7 +16,7 @@ def rebuilt_base(folder: Path, model_type: str | None = "llama", **changes: Any)
     make_fake_base(folder)
     sentencepiece().save(str(folder / "tokenizer.json"))
     config = json.loads((folder / "config.json").read_bytes())
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": model_type, "vocab_size": 320}))
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": model_type}))
     if model_type is None:
         (folder / "config.json").unlink()
     (folder / "tokenizer_config.json").write_text(json.dumps({**REBUILT, **changes}))

@@ -2,7 +2,8 @@
 
 Peaks are of dense 16-bit matrix products (bf16, or fp16 where a type has no bf16), from NVIDIA's data sheets, where a
 figure "with sparsity" is twice the dense one. Memory is what the driver reports (``nvidia-smi``): on types whose memory
-corrects errors in-band that is less than the data sheet's round number.
+corrects errors in-band that is less than the data sheet's round number. Looked up again in November 2026;
+``docs/estimates.md`` says where sources differ.
 """
 
 import difflib

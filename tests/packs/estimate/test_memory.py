@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ft_assets.packs.estimate.hardware import GIB
 from ft_assets.packs.estimate.memory import NF4_BYTES, Memory, Setup, peak_memory, trained_parameters
 from tests.packs.estimate.made import LLAMA_3_8B, llama, setup, share
 
@@ -115,6 +116,23 @@ def test_adapters_take_less_than_the_whole_model(base: Setup) -> None:
     model = llama(hidden_size=512, intermediate_size=1536, vocab_size=4000)
     whole = peak_memory(model, changed(base, variant="full", rank=4, optimizer="adamw", dropout=False))
     assert never_less(peak_memory(model, changed(base, variant="lora", rank=4, dropout=False)), whole)
+
+
+@pytest.mark.parametrize(("variant", "rise"), [("full", 996e6), ("lora", 1162e6)])
+def test_what_processes_were_seen_to_take_lies_inside_the_bounds(variant: Any, rise: float) -> None:
+    """Bytes by which steps like those below raised the resident memory of a process, as docs/estimates.md has it."""
+    model = llama(
+        hidden_size=256,
+        num_hidden_layers=8,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        intermediate_size=640,
+        vocab_size=7000,
+    )
+    found = peak_memory(model, setup(variant=variant, rank=16, tokens=3436)).total
+    assert found.lower - 0.5 * GIB < rise < found.upper - 1.6 * GIB
+    on_a_gpu = peak_memory(model, setup(variant=variant, rank=16, tokens=3436, gpus=1)).total
+    assert found.upper - 1.6 * GIB > 1.3 * (on_a_gpu.upper - 2 * GIB)
 
 
 MEASURED = [
