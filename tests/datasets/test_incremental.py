@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ft_assets.datasets import pipeline
+from ft_assets.datasets.engine import cache as cache_module
 from ft_assets.datasets.engine.cache import ChunkCache
 from ft_assets.datasets.engine.chunks import ChunkResult, ChunkTask, run_chunk
 from ft_assets.datasets.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
@@ -110,6 +111,41 @@ def test_a_damaged_or_missing_cache_object_is_made_again(
     assert cached.count(False) == 5
     assert again.bytes == first.bytes
     assert all(build(file, cache=cache)[1])
+
+
+class Elsewhere:
+    """A store that is on no local disk."""
+
+    root: Path | None = None
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def get(self, path: str) -> bytes:
+        if path not in self.objects:
+            raise FileNotFoundError(path)
+        return self.objects[path]
+
+    def put(self, path: str, data: bytes) -> None:
+        self.objects[path] = data
+
+    def local_path(self, path: str) -> Path | None:
+        return None
+
+
+def test_a_store_that_is_elsewhere_gets_packed_chunks_and_gives_them_back(
+    write: WriteRows, build: Build, cache: ChunkCache, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(first_version())
+    first, _ = build(file, cache=cache)
+    here = sum(entry.size for entry in store.entries("acme/cache"))
+    far = Elsewhere()
+    monkeypatch.setattr(cache_module, "Store", lambda url: far)
+    assert not any(build(file, cache=cache)[1])
+    assert sum(len(data) for data in far.objects.values()) < here
+    again, cached = build(file, cache=cache)
+    assert all(cached)
+    assert again.bytes == first.bytes
 
 
 @pytest.mark.parametrize("chunk_bytes", [5 << 10, None])
