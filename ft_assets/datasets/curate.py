@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,14 @@ def curate(context: WorkContext) -> WorkResult:
     if process_count() > 1 and needs_processes(sum(file.size for file in raw.manifest.files.values())):
         start_early()
     suites = context.inputs("suite:")
+    with ThreadPoolExecutor(1, "spools") as beside:
+        # To verify an upload is to hash it, which leaves the interpreter free.
+        spools = beside.submit(spools_of, raw, policy, context.scratch)
+        index = _index(suites, context.scratch) if suites else None
     inputs = Inputs(
-        spools=spools_of(raw, policy, context.scratch),
+        spools=spools.result(),
         policy=policy,
-        index=_index(suites, context.scratch) if suites else None,
+        index=index,
         suites=tuple(suites),
         suite_digests=tuple(suite.digest for suite in suites.values()),
         classify=_classifier(context, policy),
