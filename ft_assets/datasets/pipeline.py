@@ -115,7 +115,8 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
             mix, lost = clean_sources(
                 inputs.mix, decisions, sides, policy, kind, _leaks(inputs, means.scratch), means.scratch
             )
-    written = write_sides(decisions, sides, policy, mix, output)
+            # While they are looked at: the files take one core and a half.
+            written = write_sides(decisions, sides, policy, mix, output)
     report = _report(reading, inputs, kind).model_copy(
         update={
             "steps": decisions.steps,
