@@ -1,5 +1,6 @@
 """Which characters of a rendering the model learns: the assistant's turns, each with its end-of-turn token."""
 
+import bisect
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -20,7 +21,7 @@ def learned_spans(
     """The spans of ``rendering.text`` to learn, in order.
 
     Args:
-        template_tokens: where the template, and no message, wrote a control token.
+        template_tokens: where the template, and no message, wrote a control token, in order.
         learn: every assistant turn, or only the last.
         end_of_turn: texts of the control tokens that may end a turn.
         marked: whether the template marked the turns itself. Its marks are kept, and only extended by an
@@ -34,10 +35,11 @@ def learned_spans(
 
 def _whole_turn(text: str, turn: Span, tokens: Sequence[Span], end_of_turn: frozenset[str], marked: bool) -> Span:
     start, end = turn
-    last = next((token for token in reversed(tokens) if start <= token[0] and token[1] <= end), None)
+    behind = bisect.bisect_right(tokens, end, key=lambda token: token[1])
+    last = tokens[behind - 1] if behind and tokens[behind - 1][0] >= start else None
     if last is not None and re.fullmatch(r"\s*", text[last[1] : end]):
         return (start, end if marked else last[1])
-    following = next((token for token in tokens if token[0] == end), None)
-    if following is not None and text[slice(*following)] in end_of_turn:
+    following = tokens[behind] if behind < len(tokens) else None
+    if following is not None and following[0] == end and text[slice(*following)] in end_of_turn:
         return (start, following[1])
     return turn

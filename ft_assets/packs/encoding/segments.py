@@ -4,6 +4,7 @@ Hugging Face's tokenizers find their added tokens first and encode what lies bet
 ids are those of its segments with the control tokens' own in between. What a message spells is inside a segment.
 """
 
+import bisect
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,12 +45,13 @@ class Cuts:
     offsets: list[int] = field(default_factory=lambda: [0])
 
     def add(self, text: str, tokens: Sequence[Span], ids: Mapping[str, int], learned: Sequence[Span]) -> None:
-        """One more document: its text, where control tokens stand in it, their ids, and the spans that are learned."""
+        """One more document: its text, where control tokens stand in it, their ids, and the learned spans in order."""
         position = 0
         for start, end in tokens:
-            self.add_text(text, position, start, learned)
+            near = _near(learned, position, end)
+            self.add_text(text, position, start, near)
             self.parts.append(ids[text[start:end]])
-            self.parts_learned.append(any(first < end and start < last for first, last in learned))
+            self.parts_learned.append(any(first < end and start < last for first, last in near))
             position = end
         self.add_text(text, position, len(text), learned)
         self.offsets.append(len(self.parts))
@@ -68,6 +70,12 @@ class Cuts:
         )
         self.parts.append(SEGMENT)
         self.parts_learned.append(False)
+
+
+def _near(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
+    """The spans that ``start .. end`` may overlap, of spans that are in order and apart."""
+    first = bisect.bisect_right(spans, start, key=lambda span: span[1])
+    return spans[first : bisect.bisect_left(spans, end, key=lambda span: span[0])]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

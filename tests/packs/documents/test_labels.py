@@ -1,6 +1,7 @@
 """What is learned of real templates' renderings: the assistant's text and the end of its turn, and nothing else."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -181,3 +182,27 @@ def test_marks_of_the_template_are_kept(tokenizer: ChatTokenizer, tmp_path: Path
     expected = AutoTokenizer.from_pretrained(base).apply_chat_template(chat("a", "b"), tokenize=False)
     assert rendering.text == expected
     assert [rendering.text[start:end] for start, end in rendering.turns] == ["b<|end|>"]
+
+
+def test_in_gemma_s_turns_with_tools_the_call_s_end_and_what_no_prompt_writes_are_learned_and_no_result(
+    tokenizer: ChatTokenizer,
+) -> None:
+    # This template opens the turn again behind a tool's result, and its generation prompt does not: the model has to.
+    # A call ends with <|tool_response>, at which Gemma 4 stops generating. TRL's marks leave both out.
+    call = {"type": "function", "function": {"name": "look", "arguments": {"key": "fox"}}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "where?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "RESULT", "name": "look"},
+        {"role": "assistant", "content": "there"},
+    ]
+    traced = {
+        name: _tracer(source(name), tokenizer).trace(messages, where="row 1", tools=TOOLS)
+        for name in ("diffusion_gemma", "diffusion_gemma_training")
+    }
+    texts = {name: each.rendering.text for name, each in traced.items()}
+    assert len(set(texts.values())) == 1
+    learned = {name: [texts[name][start:end] for start, end in each.learned] for name, each in traced.items()}
+    called = '<|tool_call>call:look{key:<|"|>fox<|"|>}<tool_call|>'
+    assert learned["diffusion_gemma"] == [called + "<|tool_response>", "<|turn>model\nthere<turn|>"]
+    assert learned["diffusion_gemma_training"] == [called, "there<turn|>\n"]
