@@ -3,38 +3,20 @@
 import json
 import math
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.journal import Cadence, Journal
+from ft_assets.checkpoints.journal import Journal
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+from ft_assets.checkpoints.plan import Plan, make_plan
 from ft_assets.checkpoints.plots import loss_curve
-from ft_assets.checkpoints.sampler import Order
 from ft_assets.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
-from ft_assets.recipes.models import LoraSettings, TrainingSettings
 from ft_assets.worker import OutOfMemory
-from ft_resources.errors import BadData, UserError
+from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
 _RECENT = 10
 """The final training loss is the mean of so many last steps, as one step's is mostly noise."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """All that one attempt needs to know. ``micro_windows`` is the number of windows in a forward pass."""
-
-    training: TrainingSettings
-    lora: LoraSettings | None
-    order: Order
-    micro_windows: int
-    device: str
-    cadence: Cadence
-
-    @property
-    def full(self) -> bool:
-        return self.lora is None
 
 
 def train(context: WorkContext) -> WorkResult:
@@ -66,8 +48,11 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     import torch
 
     from ft_assets.checkpoints.conductor import Conductor
+    from ft_assets.checkpoints.methods import Likelihood
     from ft_assets.checkpoints.model import load_base, load_tokenizer, lora_config
-    from ft_assets.checkpoints.trainer import PackedTrainer, StepReader, trainer_config
+    from ft_assets.checkpoints.reader import StepReader
+    from ft_assets.checkpoints.trainer import PackedTrainer, trainer_config
+    from ft_assets.checkpoints.watch import Watch
 
     if plan.device == "cuda" and not torch.cuda.is_available():
         raise UserError(
@@ -80,7 +65,8 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     conductor = Conductor(context, pack, validation, plan.order, plan.cadence)
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows),
-        before_update=conductor.before_update,
+        objective=Likelihood(),
+        before_update=Watch(pack, plan.order.steps).require_sound,
         model=load_base(base_folder, plan.training, full=plan.full, max_length=pack.max_length),
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device),
         processing_class=load_tokenizer(base_folder),
@@ -98,40 +84,6 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
             raise _too_large(plan) from error
         raise
     return trainer.model, conductor.journal
-
-
-def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Plan:
-    """What ``params`` and ``runtime`` mean for ``pack``. Raises BadData where there is nothing to learn."""
-    if not len(pack) or not pack.learned_tokens:
-        raise BadData(
-            "the token pack has no training tokens to learn from",
-            where="token_pack",
-            remedy="Check the dataset's report: every row was dropped, or no assistant turn carries text.",
-        )
-    training = TrainingSettings.model_validate(params["training"])
-    lora = LoraSettings.model_validate(params["lora"]) if params["variant"] == "lora" else None
-    order = Order(
-        windows=len(pack),
-        global_batch=training.global_batch_size,
-        epochs=training.epochs,
-        seed=training.seed,
-        max_steps=training.max_steps,
-        block=pack.block,
-    )
-    micro_windows = max(1, training.micro_batch_size // int(runtime["micro_batch_divisor"]))
-    cadence = Cadence(
-        save_steps=int(runtime["checkpoint_every_steps"]),
-        save_minutes=float(runtime["checkpoint_every_minutes"]),
-        validate_steps=training.validate_every_steps,
-    )
-    return Plan(
-        training=training,
-        lora=lora,
-        order=order,
-        micro_windows=micro_windows,
-        device=runtime["device"],
-        cadence=cadence,
-    )
 
 
 def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:

@@ -1,51 +1,47 @@
 """TRL's SFTTrainer, reading packed windows in our order: one of its batches is one whole optimizer step.
 
-What stays TRL's and Transformers': adapters, optimizer, schedule, precision, clipping, devices. Ours are the order of
-the data, the isolation of documents, and a loss that makes the device wait once a step and not once a micro-batch.
+What stays TRL's and Transformers': adapters, optimizer, schedule, precision, clipping, devices, sharding. Ours are the
+order of the data, the isolation of documents, and a loss that makes the device wait once a step and not once a
+micro-batch.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
-from torch.nn.functional import cross_entropy
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
+from ft_assets.checkpoints.methods import Objective
+from ft_assets.checkpoints.reader import StepBatches, StepReader
 from ft_assets.checkpoints.sampler import Order, Step
-from ft_assets.packs.format import Pack
-from ft_assets.packs.isolation.batches import MicroBatch, micro_batch, split_windows
-from ft_assets.packs.isolation.losses import learned_logits
 from ft_assets.recipes.models import TrainingSettings
 
 
-class StepReader:
-    """Yields ``{"step": Step, "batches": [MicroBatch]}``, from where ``position`` points when reading begins."""
-
-    def __init__(self, pack: Pack, order: Order, micro_windows: int) -> None:
-        self.pack, self.order, self.micro_windows = pack, order, micro_windows
-        self.position = 0
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for step in self.order.read(self.position):
-            pieces = split_windows(step.windows, self.micro_windows)
-            yield {"step": step, "batches": [micro_batch(self.pack, piece) for piece in pieces]}
-
-
 class PackedTrainer(SFTTrainer):
-    """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step."""
+    """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
-    def __init__(self, *, reader: StepReader, before_update: Callable[[Step, float, float], None], **kwargs: Any):
-        self.reader, self._before_update = reader, before_update
-        self.step: Step
-        self.step_loss: torch.Tensor
-        self.step_tokens = 0
-        self.last_loss = self.last_grad_norm = self.last_learning_rate = math.nan
+    After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
+    rate and the objective's figures.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: StepReader,
+        objective: Objective,
+        before_update: Callable[[Step, float, float], None],
+        **kwargs: Any,
+    ):
+        self.reader, self.objective, self._before_update = reader, objective, before_update
+        self.last: StepBatches
+        self.last_figures: dict[str, float] = {}
+        self._parts: torch.Tensor
         rows = Dataset.from_dict({"window": range(len(reader.pack))})
         super().__init__(train_dataset=rows, data_collator=dict, **kwargs)
         self.remove_callback(PrinterCallback)
@@ -53,63 +49,36 @@ class PackedTrainer(SFTTrainer):
     def get_train_dataloader(self) -> Any:
         return self.reader
 
-    def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
-        """Forward and backward of one whole optimizer step.
-
-        The loss is the mean over the learned tokens of the whole global batch, so that neither the size of a
-        micro-batch nor how the learned tokens are spread over them changes its meaning.
-        """
-        batches: list[MicroBatch] = inputs["batches"]
-        learned = sum(batch.learned for batch in batches)
-        total = torch.zeros((), device=self.args.device)
-        for batch in batches:
+    def training_step(self, model: Any, inputs: StepBatches, num_items_in_batch: Any = None) -> torch.Tensor:
+        """Forward and backward of one whole optimizer step; see ``methods/objective.py`` for what is added up."""
+        parts = torch.zeros(1 + len(self.objective.figures), device=self.args.device)
+        for batch, reference in zip(inputs.batches, inputs.references, strict=True):
             # Nothing to learn is nothing to compute, and its gradient would be zero.
             if batch.learned:
                 with self.compute_loss_context_manager():
-                    loss = summed_loss(model, batch.to(self.args.device)) / learned
-                self.accelerator.backward(loss)
-                total += loss.detach()
-        self.step, self.step_loss, self.step_tokens = inputs["step"], total, sum(batch.tokens for batch in batches)
-        return total
+                    part = self.objective.part(model, batch.to(self.args.device), inputs.whole, reference)
+                self.accelerator.backward(part.loss)
+                parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
+        self.last, self._parts = inputs, parts
+        return parts[0]
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The one place between backward and update that knows the gradient's norm; here the host waits, once."""
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
-        self.last_loss, self.last_grad_norm = float(self.step_loss), float(norm)
         assert self.optimizer is not None
-        self.last_learning_rate = float(self.optimizer.param_groups[0]["lr"])
-        self._before_update(self.step, self.last_loss, self.last_grad_norm)
+        loss, *figures = self._parts.tolist()
+        self.last_figures = {
+            "loss": loss,
+            "grad_norm": float(norm),
+            "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
+            **dict(zip(self.objective.figures, figures, strict=True)),
+        }
+        self._before_update(self.last.step, loss, self.last_figures["grad_norm"])
         return norm
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted: Transformers would walk over all parameters in each step."""
         return 0
-
-
-def summed_loss(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """Cross-entropy summed over the learned tokens of ``batch``, in nats, float32."""
-    return cross_entropy(learned_logits(model, batch), batch.targets, reduction="sum")
-
-
-@torch.no_grad()
-def mean_loss(model: Any, pack: Pack, device: torch.device, windows: int, poll: Callable[[], None]) -> float:
-    """Mean cross-entropy over every learned token of ``pack``, in nats; ``poll`` is called between batches.
-
-    NaN where the pack has no learned token. The model is left in the mode it was in.
-    """
-    training = model.training
-    model.eval()
-    total, learned = 0.0, 0
-    try:
-        for start in range(0, len(pack), windows):
-            poll()
-            batch = micro_batch(pack, range(start, min(start + windows, len(pack)))).to(device)
-            if batch.learned:
-                total += float(summed_loss(model, batch))
-                learned += batch.learned
-    finally:
-        model.train(training)
-    return total / learned if learned else math.nan
 
 
 def trainer_config(training: TrainingSettings, order: Order, scratch: Path, device: str) -> SFTConfig:

@@ -188,16 +188,16 @@ def test_another_micro_batch_changes_neither_loss_nor_ledger(tmp_path: Path) -> 
 def test_the_whole_model_is_in_training_mode_also_below_the_adapters(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints import trainer
+    from ft_assets.checkpoints.methods import sft
 
     modes = set()
-    real = trainer.summed_loss
+    real = sft.summed_loss
 
     def watched(model: Any, batch: Any) -> torch.Tensor:
         modes.update((torch.is_grad_enabled(), module.training) for module in model.modules())
         return real(model, batch)
 
-    monkeypatch.setattr(trainer, "summed_loss", watched)
+    monkeypatch.setattr(sft, "summed_loss", watched)
     train(bench.context())
     assert modes == {(True, True), (False, False)}
 
@@ -217,17 +217,17 @@ def test_a_run_may_go_on_with_another_micro_batch(tmp_path: Path) -> None:
 def test_divergence_names_the_step_and_its_examples_before_the_weights_are_spoilt(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints import trainer
+    from ft_assets.checkpoints.methods import sft
 
     calls = 0
-    real = trainer.summed_loss
+    real = sft.summed_loss
 
     def spoilt(model: Any, batch: Any) -> torch.Tensor:
         nonlocal calls
         calls += 1
         return real(model, batch) * (float("nan") if calls == 7 else 1.0)
 
-    monkeypatch.setattr(trainer, "summed_loss", spoilt)
+    monkeypatch.setattr(sft, "summed_loss", spoilt)
     with pytest.raises(Diverged) as caught:
         train(bench.context())
     # Two micro-batches a step: the seventh belongs to step 4.
@@ -239,12 +239,12 @@ def test_divergence_names_the_step_and_its_examples_before_the_weights_are_spoil
 
 
 def test_running_out_of_memory_is_told_apart(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ft_assets.checkpoints import trainer
+    from ft_assets.checkpoints.methods import sft
 
     def too_much(model: Any, batch: Any) -> torch.Tensor:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(trainer, "summed_loss", too_much)
+    monkeypatch.setattr(sft, "summed_loss", too_much)
     with pytest.raises(OutOfMemory, match="micro_batch_size"):
         train(bench.context())
 

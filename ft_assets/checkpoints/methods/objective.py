@@ -1,0 +1,49 @@
+"""The contract between the trainer and a method: parts of a step's loss that simply add up."""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from numpy.typing import NDArray
+
+from ft_assets.packs.isolation.batches import MicroBatch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Whole:
+    """What an optimizer step reads over all micro-batches and ranks: the denominators of its means.
+
+    ``learned`` counts tokens, ``examples`` windows (of preference data, pairs).
+    """
+
+    learned: int
+    examples: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One micro-batch's part of a step.
+
+    ``loss`` is a scalar with gradients; ``figures`` are scalars without. Both add up over micro-batches and ranks to
+    what the step reports, so neither the size of a micro-batch nor the number of ranks changes their meaning.
+    """
+
+    loss: torch.Tensor
+    figures: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+
+class Objective(Protocol):
+    """What is minimised. ``figures`` names what each ``Part`` reports beside the loss, in order."""
+
+    figures: tuple[str, ...]
+
+    def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None) -> Part:
+        """The loss of ``batch`` as its part of the mean over ``whole``.
+
+        ``reference`` has the reference's log-probability of each document, float32 [documents], for the methods that
+        compare with one.
+        """
+        ...
