@@ -83,6 +83,22 @@ class LoraSettings(Settings):
     )
 
 
+class PreferenceSettings(Settings):
+    """Learning from pairs: DPO (https://arxiv.org/abs/2305.18290) and ORPO (https://arxiv.org/abs/2403.07691)."""
+
+    beta: float = Field(
+        0.1,
+        gt=0.0,
+        le=100.0,
+        description="dpo: how strongly the policy is held to the reference; orpo: weight of the odds-ratio term.",
+    )
+    loss: Literal["sigmoid", "sigmoid_norm"] = Field(
+        "sigmoid",
+        description="dpo: sigmoid, or sigmoid_norm, which divides log-probabilities by the answers' lengths "
+        "(https://arxiv.org/abs/2411.15124) and wants a larger beta, such as 5.",
+    )
+
+
 class TrainingSettings(Settings):
     """The optimizer's run. A window is one packed row of at most ``packing.max_length`` tokens."""
 
@@ -242,13 +258,18 @@ class Recipe(Settings):
         description="Path (relative to this file) of a Jinja chat template that replaces the base's own; its "
         "text is stored with the recipe. null: the base's.",
     )
-    method: Annotated[Literal["sft"], _not_yet("cpt", "dpo", "orpo")] = Field(
-        "sft", description="Training method. sft: supervised fine-tuning on conversations."
+    method: Literal["sft", "cpt", "dpo", "orpo"] = Field(
+        "sft",
+        description="Training method. sft: supervised fine-tuning on conversations; cpt: continued pre-training on "
+        "text; dpo and orpo: learning from pairs of a chosen and a rejected answer, with and without a reference.",
     )
-    variant: Annotated[Literal["lora", "full"], _not_yet("qlora")] = Field(
-        "lora", description="Which weights are trained: low-rank adapters, or all (full)."
+    variant: Literal["lora", "qlora", "full"] = Field(
+        "lora",
+        description="Which weights are trained: low-rank adapters (lora), the same over a base held in 4 bits (qlora), "
+        "or all (full).",
     )
-    lora: LoraSettings = Field(LoraSettings(), description="Adapter settings of the lora variant.")
+    lora: LoraSettings = Field(LoraSettings(), description="Adapter settings of the lora and qlora variants.")
+    preference: PreferenceSettings = Field(PreferenceSettings(), description="Settings of dpo and orpo.")
     training: TrainingSettings = Field(TrainingSettings(), description="The optimizer's run.")
     packing: PackingSettings = Field(PackingSettings(), description="How examples become token windows.")
     hardware: HardwareSettings = Field(HardwareSettings(), description="Where the training runs.")
@@ -294,10 +315,14 @@ class Recipe(Settings):
         """What decides the trained weights beside pack and base, resolved, as JSON; ``lora`` is null for full."""
         recipe, _ = self.resolved()
         cadences = {"checkpoint_every_steps", "checkpoint_every_minutes"}
-        return {
+        settings = {
             "method": recipe.method,
             "variant": recipe.variant,
-            "lora": recipe.lora.model_dump(mode="json") if recipe.variant == "lora" else None,
+            "lora": recipe.lora.model_dump(mode="json") if recipe.variant != "full" else None,
             "training": recipe.training.model_dump(mode="json", exclude=cadences),
             "chat_template": recipe.chat_template,
         }
+        # Only where it counts, so that it never moves the address of a training without pairs.
+        if recipe.method in ("dpo", "orpo"):
+            settings["preference"] = recipe.preference.model_dump(mode="json")
+        return settings
