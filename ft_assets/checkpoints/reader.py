@@ -1,7 +1,5 @@
 """What an optimizer step reads, made ready for the device."""
 
-# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +30,7 @@ class StepBatches:
 
 
 class StepReader:
-    """Yields the steps from where ``position`` points when reading begins.
+    """Yields ``{"read": StepBatches}`` from where ``position`` points when reading begins.
 
     ``micro_windows`` is the number of windows in one forward pass of one rank.
     """
@@ -50,10 +48,10 @@ class StepReader:
         self.reference = reference
         self.position = 0
 
-    def __iter__(self) -> Iterator[StepBatches]:
+    def __iter__(self) -> Iterator[dict[str, StepBatches]]:
         for step in self.order.read(self.position):
             began = time.perf_counter()
-            yield self._read(step, began)
+            yield {"read": self._read(step, began)}
 
     def _read(self, step: Step, began: float) -> StepBatches:
         pieces = split_windows(step.windows, self.micro_windows * self.ranks.world)

@@ -38,7 +38,8 @@ class PackedTrainer(SFTTrainer):
         before_update: Callable[[Step, float, float], None],
         **kwargs: Any,
     ):
-        self.reader, self.objective, self._before_update = reader, objective, before_update
+        self.reader, self._before_update = reader, before_update
+        self.objective: Objective = objective
         self.last: StepBatches
         self.last_figures: dict[str, float] = {}
         self._parts: torch.Tensor
@@ -49,17 +50,18 @@ class PackedTrainer(SFTTrainer):
     def get_train_dataloader(self) -> Any:
         return self.reader
 
-    def training_step(self, model: Any, inputs: StepBatches, num_items_in_batch: Any = None) -> torch.Tensor:
+    def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         """Forward and backward of one whole optimizer step; see ``methods/objective.py`` for what is added up."""
+        read: StepBatches = inputs["read"]
         parts = torch.zeros(1 + len(self.objective.figures), device=self.args.device)
-        for batch, reference in zip(inputs.batches, inputs.references, strict=True):
+        for batch, reference in zip(read.batches, read.references, strict=True):
             # Nothing to learn is nothing to compute, and its gradient would be zero.
             if batch.learned:
                 with self.compute_loss_context_manager():
-                    part = self.objective.part(model, batch.to(self.args.device), inputs.whole, reference)
+                    part = self.objective.part(model, batch.to(self.args.device), read.whole, reference)
                 self.accelerator.backward(part.loss)
                 parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
-        self.last, self._parts = inputs, parts
+        self.last, self._parts = read, parts
         return parts[0]
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:

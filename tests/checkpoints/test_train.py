@@ -127,15 +127,15 @@ def test_a_damaged_newest_save_costs_steps_and_not_the_result(tmp_path: Path) ->
 
 
 def test_a_save_without_optimizer_state_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ft_assets.checkpoints import conductor
+    from ft_assets.checkpoints import saver
 
-    whole = conductor.write_state
+    whole = saver.write_state
 
     def forgetful(folder: Path, *parts: Any) -> None:
         whole(folder, *parts)
         (folder / saves.OPTIMIZER).unlink()
 
-    monkeypatch.setattr(conductor, "write_state", forgetful)
+    monkeypatch.setattr(saver, "write_state", forgetful)
     run_killed_at(bench, 1, 5)
     with pytest.raises(IncompleteSave, match=saves.OPTIMIZER):
         train(bench.context(2))
