@@ -8,6 +8,7 @@ from typing import Any
 
 from ft_assets.checkpoints.journal import Journal
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+from ft_assets.checkpoints.methods import make_objective
 from ft_assets.checkpoints.plan import Plan, make_plan
 from ft_assets.checkpoints.plots import loss_curve
 from ft_assets.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
@@ -48,7 +49,6 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     import torch
 
     from ft_assets.checkpoints.conductor import Conductor
-    from ft_assets.checkpoints.methods import Likelihood
     from ft_assets.checkpoints.model import load_base, load_tokenizer, lora_config
     from ft_assets.checkpoints.reader import StepReader
     from ft_assets.checkpoints.trainer import PackedTrainer, trainer_config
@@ -65,7 +65,7 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     conductor = Conductor(context, pack, validation, plan.order, plan.cadence)
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows),
-        objective=Likelihood(),
+        objective=make_objective(context.params),
         before_update=Watch(pack, plan.order.steps).require_sound,
         model=load_base(base_folder, plan.training, full=plan.full, max_length=pack.max_length),
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device),

@@ -17,7 +17,7 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from ft_assets.checkpoints.methods import Objective
+from ft_assets.checkpoints.methods.objective import Objective
 from ft_assets.checkpoints.reader import StepBatches, StepReader
 from ft_assets.checkpoints.sampler import Order, Step
 from ft_assets.recipes.models import TrainingSettings

@@ -35,6 +35,14 @@ class Part:
     figures: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstLoss:
+    """The loss before anything was learned, where it is known beforehand, and how far rounding may move it."""
+
+    value: float
+    tolerance: float
+
+
 class Objective(Protocol):
     """What is minimised. ``figures`` names what each ``Part`` reports beside the loss, in order."""
 
@@ -45,5 +53,12 @@ class Objective(Protocol):
 
         ``reference`` has the reference's log-probability of each document, float32 [documents], for the methods that
         compare with one.
+        """
+        ...
+
+    def first_loss(self, *, rough: bool) -> FirstLoss | None:
+        """What the loss of a run's first step has to be; None where nobody can know.
+
+        ``rough`` is arithmetic in half precision or on a GPU, where kernels choose their own order of sums.
         """
         ...
