@@ -6,37 +6,47 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.base_models.weights import require_every_weight
+from ft_assets.checkpoints.variants import Variant
+from ft_assets.checkpoints.variants.holding import holding
 from ft_assets.packs.isolation.architectures import require_packable_folder, require_packable_modules
 from ft_assets.packs.isolation.attention import ATTENTION, register
 from ft_assets.packs.isolation.guard import guard
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
 
 
-def load_base(folder: Path, training: TrainingSettings, *, full: bool, max_length: int | None = None) -> Any:
+def load_base(
+    folder: Path,
+    training: TrainingSettings,
+    *,
+    full: bool,
+    four_bit: bool = False,
+    device: str = "cpu",
+    max_length: int | None = None,
+) -> Any:
     """The causal language model in ``folder``, with attention that keeps documents apart, and guarded.
 
-    Weights that train stay in float32 also under bf16 arithmetic, as small updates vanish otherwise; a base that
-    stays frozen is held in bf16 then. ``max_length`` is that of the windows. Raises BadBase where weights are missing,
-    or where documents would leak through the architecture.
+    How its weights are held: see ``Variant.weights``. It is loaded on the CPU, one held in 4 bits on ``device``.
+    ``max_length`` is that of the windows. Raises BadBase where weights are missing, or where documents would leak
+    through the architecture.
     """
     register()
     disable_progress_bar()
     require_packable_folder(folder, max_length=max_length)
-    half = training.precision == "bf16" and not full
+    assert training.precision != "auto"
+    weights = Variant(adapters=not full, four_bit=four_bit).weights(training.precision)
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,
-        dtype=torch.bfloat16 if half else torch.float32,
         attn_implementation=ATTENTION,
         use_safetensors=True,
         trust_remote_code=False,
         local_files_only=True,
         output_loading_info=True,
+        **holding(weights, training.precision, device),
     )
     model, loading = loaded
     require_every_weight(loading, str(folder))

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ft_assets.packs.isolation.batches import MicroBatch
+from ft_resources.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,12 +36,28 @@ class Part:
     figures: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
+class WrongReference(UserError):
+    """What the policy is compared with is not what it begins as."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstLoss:
     """The loss before anything was learned, where it is known beforehand, and how far rounding may move it."""
 
     value: float
     tolerance: float
+
+    def require(self, loss: float) -> None:
+        """Raise WrongReference unless ``loss`` is this, up to rounding."""
+        if abs(loss - self.value) > self.tolerance:
+            raise WrongReference(
+                f"the first loss is {loss:.6g}, and before anything was learned it is {self.value:.6g} (rounding "
+                f"explains {self.tolerance:.1g}): the weights at hand are not those that the reference's "
+                "log-probabilities were computed with",
+                where="reference_logps",
+                remedy="Nothing was learned. Delete the manifest of this training's input reference_logps, so that it "
+                "is computed again, and start the training anew. If it comes out the same, tell us which base it was.",
+            )
 
 
 class Objective(Protocol):
