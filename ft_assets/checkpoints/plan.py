@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from ft_assets.checkpoints.configuration.settled import SettledLora, SettledTraining
 from ft_assets.checkpoints.journal import Cadence
+from ft_assets.checkpoints.methods import METHODS, Method
 from ft_assets.checkpoints.sampler import Order
+from ft_assets.checkpoints.variants import VARIANTS, Variant
 from ft_assets.packs.format import Pack
-from ft_assets.recipes.models import LoraSettings, TrainingSettings
 from ft_resources.errors import BadData
 
 
@@ -14,16 +16,24 @@ from ft_resources.errors import BadData
 class Plan:
     """All that one attempt needs to know. ``micro_windows`` is the number of windows in a forward pass."""
 
-    training: TrainingSettings
-    lora: LoraSettings | None
+    method: Method
+    variant: Variant
+    training: SettledTraining
+    lora: SettledLora | None
     order: Order
     micro_windows: int
     device: str
+    recompute: bool
     cadence: Cadence
 
     @property
     def full(self) -> bool:
-        return self.lora is None
+        return not self.variant.adapters
+
+    @property
+    def rough(self) -> bool:
+        """Whether sums may come out otherwise than they did before: in half precision, and on a GPU."""
+        return self.device != "cpu" or self.training.precision != "fp32"
 
 
 def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Plan:
@@ -34,8 +44,9 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Pl
             where="token_pack",
             remedy="Check the dataset's report: every row was dropped, or no assistant turn carries text.",
         )
-    training = TrainingSettings.model_validate(params["training"])
-    lora = LoraSettings.model_validate(params["lora"]) if params["variant"] == "lora" else None
+    training = SettledTraining.model_validate(params["training"])
+    variant = VARIANTS[params["variant"]]
+    lora = SettledLora.model_validate(params["lora"]) if variant.adapters else None
     order = Order(
         windows=len(pack),
         global_batch=training.global_batch_size,
@@ -51,10 +62,13 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Pl
         validate_steps=training.validate_every_steps,
     )
     return Plan(
+        method=METHODS[params["method"]],
+        variant=variant,
         training=training,
         lora=lora,
         order=order,
         micro_windows=micro_windows,
         device=runtime["device"],
+        recompute=bool(runtime.get("recompute", False)),
         cadence=cadence,
     )

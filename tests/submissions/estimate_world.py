@@ -49,6 +49,7 @@ class World:
                 "global_batch_size": 16,
                 "micro_batch_size": 1,
                 "learning_rate": 1e-4,
+                "recompute": "off",
             },
             packing={"max_length": 4096},
             hardware={"gpus": 1, "gpu_type": "H100", **hardware},
