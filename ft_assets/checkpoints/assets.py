@@ -30,6 +30,8 @@ def checkpoint(
     refuse_sick_pack(store.artifacts, context.partition_key)
     for warning in require_affordable(store.artifacts, *pair, max_gpu_hours_of(context.run.tags, store.store)):
         context.log.warning(warning)
+    if identity.compares(store.artifacts, pair[1]):
+        run_work(context, store, launcher, identity.reference_logps_request(store.artifacts, *pair))
     request = identity.checkpoint_request(store.artifacts, *pair)
     artifact = run_work(context, store, launcher, request)
     return dg.MaterializeResult(

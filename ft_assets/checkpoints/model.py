@@ -62,6 +62,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 def lora_config(lora: LoraSettings) -> LoraConfig:
     """PEFT's form of the recipe's adapter settings."""
+    assert isinstance(lora.rank, int)
     assert isinstance(lora.alpha, int)
     targets = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
     return LoraConfig(

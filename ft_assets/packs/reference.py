@@ -95,10 +95,10 @@ def score(
 ) -> NDArray[np.float32]:
     """The log-probability of what is learned of each document of ``pack``, float32 [documents], in nats.
 
-    ``model`` is on the device to use and is left in evaluation mode; ``half`` is the dtype to compute in whatever its weights.
-    On a CPU each window has a forward pass of its own, as sums inside of matrix products depend on how many rows they
-    have; on a GPU neighbouring windows share one that has at most ``_LOGITS`` logits. Equal packs and models give
-    equal bits on a CPU. Raises BadData for a log-probability that is no number.
+    ``model`` is on the device to use and is left in evaluation mode; ``half`` is the dtype to compute in where that is
+    not the weights'. On a CPU each window has a forward pass of its own, as sums inside of matrix products depend on
+    how many rows they have; on a GPU neighbouring windows share one that has at most ``_LOGITS`` logits. Equal packs
+    and models give equal bits on a CPU. Raises BadData for a log-probability that is no number.
     """
     model.eval()
     found = np.empty(pack.documents, np.float32)

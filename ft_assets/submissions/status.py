@@ -39,6 +39,7 @@ STATE_OF_WORK: dict[str, State] = {
     "base_model": State.PREPARING,
     "baseline_report": State.PREPARING,
     "token_pack": State.PREPARING,
+    "reference_logps": State.PREPARING,
     "checkpoint": State.TRAINING,
     "eval_report": State.EVALUATING,
     "adapter": State.EVALUATING,
@@ -167,10 +168,13 @@ def read_works(store: Store, submission: Submission) -> tuple[Work, ...]:
         "base_model": lambda: identity.base_model_request(artifacts, recipe),
         "baseline_report": lambda: identity.baseline_report_request(artifacts, recipe),
         "token_pack": lambda: identity.token_pack_request(artifacts, dataset, recipe),
+        "reference_logps": lambda: identity.reference_logps_request(artifacts, dataset, recipe),
         "checkpoint": lambda: identity.checkpoint_request(artifacts, dataset, recipe),
         "eval_report": lambda: identity.eval_report_request(artifacts, dataset, recipe),
         "adapter": lambda: identity.adapter_request(artifacts, dataset, recipe),
     }
+    if not identity.compares(artifacts, recipe):
+        del requests["reference_logps"]
     return tuple(_read_work(artifacts, asset, request) for asset, request in requests.items())
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.evals.holdout import HoldoutRow, HoldoutScorer
+from ft_assets.evals.holdout import HoldoutScorer
+from ft_assets.evals.holdout_rows import HoldoutRow
 from ft_assets.evals.model import LoadedModel, load_model
 from ft_resources.errors import BadData
 from tests.evals.world import parquet, rows
