@@ -51,6 +51,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=keep) as scratch:
         context = WorkContext(spec, store, Path(scratch))
         context.install_signal_handler()
+        context.end_overdue(lambda: _end_overdue(store, spec))
         context.start_heartbeat(log)
         error: dict[str, str] | None = None
         try:
@@ -66,10 +67,12 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
                 facts=result.facts,
                 actor=spec.actor,
             )
+            context.settle()
             outcome = Outcome.DONE
             drop_saves(store, spec.address, [*spec.previous, spec.attempt])
             context.progress("done")
         except BaseException as problem:
+            context.settle()
             outcome = _classify(problem, store, spec, stopped=context.stop_requested)
             error = _explain(problem)
             if not isinstance(problem, Preempted):
@@ -86,9 +89,18 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
 def drop_saves(store: Store, address: Address, attempts: Iterable[int]) -> None:
     """Remove what these attempts saved to go on from, once the artifact is there; what cannot be removed stays."""
     for attempt in attempts:
-        with suppress(StoreUnavailable):
-            for entry in list(store.entries(f"{attempt_path(address, attempt)}/saves")):
-                store.delete(entry.path)
+        for folder in ("saves", "books"):
+            with suppress(StoreUnavailable):
+                for entry in list(store.entries(f"{attempt_path(address, attempt)}/{folder}")):
+                    store.delete(entry.path)
+
+
+def _end_overdue(store: Store, spec: WorkSpec) -> None:
+    """End the process as stopped, whatever it is doing; nothing half-written is visible to anybody."""
+    outcome = _classify(Preempted(), store, spec, stopped=True)
+    with suppress(StoreUnavailable):
+        store.create_json(f"{spec.attempt_path}/outcome.json", {"outcome": outcome, "error": _explain(Preempted())})
+    os._exit(EXIT_CODES[outcome])
 
 
 def _load(asset: str) -> Callable[[WorkContext], WorkResult]:

@@ -3,18 +3,26 @@
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
+from numpy.typing import NDArray
 from transformers import TrainerCallback
 
+from ft_assets.checkpoints.blame import examples_blamed, forward_alone
+from ft_assets.checkpoints.distributed.resuming import found_together
 from ft_assets.checkpoints.journal import Cadence, Journal
 from ft_assets.checkpoints.ledger import ledger_line
+from ft_assets.checkpoints.methods import METHODS
 from ft_assets.checkpoints.sampler import Order
 from ft_assets.checkpoints.saver import Saver
+from ft_assets.checkpoints.state import RandomStates, random_states
+from ft_assets.checkpoints.stops import Stops
 from ft_assets.checkpoints.telemetry.meter import Meter
 from ft_assets.checkpoints.trainer import PackedTrainer
 from ft_assets.checkpoints.validation import validation_loss
-from ft_assets.checkpoints.watch import finite
+from ft_assets.checkpoints.watch import Watch, finite
 from ft_assets.packs.format import Pack
 from ft_assets.packs.isolation.batches import split_windows
 from ft_assets.packs.isolation.compare import compare
@@ -27,29 +35,55 @@ _COMPARED, _LOOKED_AT, _JOINED = 3, 16, 2
 class Conductor(TrainerCallback):
     """What happens around each optimizer step: resuming before the first, then books, validation, saves and stops."""
 
-    def __init__(self, context: WorkContext, pack: Pack, validation: Pack, order: Order, cadence: Cadence) -> None:
-        self.context, self.pack, self.validation = context, pack, validation
+    def __init__(
+        self,
+        context: WorkContext,
+        pack: Pack,
+        validation: Pack,
+        order: Order,
+        cadence: Cadence,
+        reference: NDArray[Any] | None = None,
+    ) -> None:
+        """``reference`` has a log-probability for each document of ``validation``."""
+        self.context, self.pack, self.validation, self.reference = context, pack, validation, reference
         self.order, self.cadence = order, cadence
         self.journal, self.saver, self.meter = Journal(), Saver(context, cadence), Meter()
+        self.watch = Watch(pack, order.steps)
         self.trainer: PackedTrainer
+        self._stops: Stops
+        self._random: RandomStates
+        # The last step that is done, and how many micro-batches of the next one are; None between steps.
+        self._stood = 0
+        self._done: int | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Go on from the newest good save of this run, if there is one."""
-        save = self.saver.find()
-        if save is not None:
-            self.saver.resume(save, self.trainer, self.journal)
-            state.global_step = save.record.step
-        # Loading leaves a base in evaluation mode below adapters that are in training mode.
-        model: Any = self.trainer.model
-        model.train()
-        self._prove_isolation()
+        ranks = self.trainer.reader.ranks
+        self._stops = Stops(self.context, ranks)
+        # Nothing to save yet: a stop ends the run at once.
+        with self.context.abrupt():
+            save = found_together(ranks, self.context.scratch / "saves", self.saver.find)
+            if save is not None:
+                self.saver.resume(save, self.trainer, self.journal)
+                state.global_step = save.record.step
+            # Loading leaves a base in evaluation mode below adapters that are in training mode.
+            model: Any = self.trainer.model
+            model.train()
+            self._prove_isolation()
+        self.watch.begin(self._vocabulary(), (row["loss"] for row in self.journal.rows if "loss" in row))
         self.saver.begin()
         self.meter.begin()
         self._after_step(state.global_step)
 
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._done = 0
+        self._stops.step_begins()
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Book the step, then whatever is due after it."""
         trainer, journal = self.trainer, self.journal
+        self._done = None
+        self._stops.step_ended()
         step, figures = trainer.last.step, trainer.last_figures
         rates = self.meter.stepped(trainer.last.tokens, trainer.last.waited_s)
         journal.seconds += self.meter.seconds
@@ -64,18 +98,62 @@ class Conductor(TrainerCallback):
             loss=figures["loss"],
             tokens_per_s=rates["tokens_per_s"],
             eta_s=self.meter.eta_s(self.order.steps - step.number),
+            save_s=round(self.saver.predicted_s(trainer), 1),
         )
         self._after_step(step.number)
 
     def _after_step(self, step: int) -> None:
-        """Stop, validate and save, each where it is due. Raises Preempted after saving where a stop was asked for."""
-        self._stop_if_asked(step)
+        """Stop, validate and save, each where it is due. Raises Preempted after saving where a stop was asked for, and
+        what went wrong with a save under way."""
+        self._stood, self._random = step, random_states()
+        self._stops.expect_save_s(self.saver.predicted_s(self.trainer))
+        self.saver.require_well()
+        self._stop_if_asked()
         every = self.cadence.validate_steps
         due = step == self.order.steps or (every is not None and step > 0 and step % every == 0)
         if due and len(self.validation) and not self.journal.validated(step):
             self._validate(step)
-        if self.saver.saved < step < self.order.steps and self.saver.due(step):
-            self._save(step)
+        ranks = self.trainer.reader.ranks
+        # The clocks of ranks differ, and the first writes: what is due there is done by all.
+        due = self.saver.begun < step < self.order.steps and self.saver.due(step) and not self.watch.suspicious
+        if ranks.any(ranks.first and due):
+            self._save()
+
+    def between_micro_batches(self) -> None:
+        """Where a stop was asked for inside a step: finish it if there is time to save it then, else give it up."""
+        if self._done is None or not self.trainer.reader.ranks.alone:
+            return
+        done, self._done = self._done, self._done + 1
+        if self._stops.asked():
+            of = -(-self.order.global_batch // self.trainer.reader.micro_windows)
+            rest = self._stops.rest_of_step_s(done, of)
+            # A step that has not begun is not worth waiting for.
+            if not done or not self._stops.fits(rest + self.saver.predicted_s(self.trainer)):
+                self._end()
+
+    @contextmanager
+    def accountable(self) -> Iterator[None]:
+        """While training: name the example that a step fails for, and leave no save half-way, however training ends.
+
+        Only a stop does not wait for a save under way beyond its time.
+        """
+        try:
+            device = self.trainer.args.device
+            with examples_blamed(
+                self.pack,
+                self.order,
+                lambda: self.journal.position,
+                lambda window: forward_alone(self.trainer.model, device, window),
+            ):
+                yield
+        except Preempted:
+            raise
+        except BaseException:
+            # What went wrong first is what counts.
+            with suppress(Exception):
+                self.saver.finish()
+            raise
+        self.saver.finish()
 
     def _prove_isolation(self) -> None:
         """Compare documents packed and alone with the weights that train; raises Leak before anything is learned."""
@@ -90,11 +168,16 @@ class Conductor(TrainerCallback):
         self.journal.isolation = comparison.figures()
         comparison.require()
 
-    def _stop_if_asked(self, step: int) -> None:
-        if self.context.stop_requested:
-            if step > self.saver.saved:
-                self._save(step)
-            raise Preempted
+    def _stop_if_asked(self) -> None:
+        if self._stops.asked():
+            self._end()
+
+    def _end(self) -> NoReturn:
+        """End the run as it stood after its last step, with a save of that where it fits into the grace period."""
+        if self.saver.begun < self._stood and self._stops.fits(self.saver.predicted_s(self.trainer)):
+            self._save()
+        self.saver.finish(max(self._stops.left_s(), 0.0))
+        raise Preempted
 
     def _validate(self, step: int) -> None:
         began = time.monotonic()
@@ -105,14 +188,24 @@ class Conductor(TrainerCallback):
             self.validation,
             self.trainer.args.device,
             self.trainer.reader.micro_windows,
-            lambda: self._stop_if_asked(step),
+            self._stop_if_asked,
+            self.reference,
+            ranks=self.trainer.reader.ranks,
         )
         if finite(loss):
             self._row(step=step, validation_loss=loss)
         self._set_aside(time.monotonic() - began)
 
-    def _save(self, step: int) -> None:
-        self._set_aside(self.saver.save(step, self.trainer, self.journal))
+    def _save(self) -> None:
+        self._set_aside(self.saver.save(self._stood, self.trainer, self.journal, self._random))
+
+    def _vocabulary(self) -> int | None:
+        """Its size where the loss is a mean over tokens."""
+        if METHODS[self.context.params["method"]].compares:
+            return None
+        model: Any = self.trainer.model
+        size: int = model.config.get_text_config().vocab_size
+        return size
 
     def _set_aside(self, seconds: float) -> None:
         """Count what stood between two steps as training time, but not as that of the next step."""

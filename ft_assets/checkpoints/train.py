@@ -4,17 +4,26 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.checkpoints.distributed.launch import run_ranks
+from ft_assets.checkpoints.distributed.layout import layout_of
 from ft_assets.checkpoints.journal import Journal
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+from ft_assets.checkpoints.memory import memory_explained
 from ft_assets.checkpoints.methods import make_objective
 from ft_assets.checkpoints.plan import Plan, make_plan
 from ft_assets.checkpoints.plots import loss_curve
+from ft_assets.checkpoints.sampler import Step
 from ft_assets.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
-from ft_assets.worker import OutOfMemory
 from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
+
+if TYPE_CHECKING:
+    from ft_assets.checkpoints.ranks import Ranks
 
 _RECENT = 10
 """The final training loss is the mean of so many last steps, as one step's is mostly noise."""
@@ -24,8 +33,28 @@ def train(context: WorkContext) -> WorkResult:
     """Train to the end, or raise Preempted after saving; see ``docs/plan.md`` for files and facts.
 
     Raises BadData for a pack without anything to learn, Leak where packed documents change each other, Diverged,
-    OutOfMemory, IncompleteSave.
+    OutOfMemory, IncompleteSave. On several processes this one starts them and trains nothing itself.
     """
+    layout = layout_of(context.runtime)
+    if layout.world == 1:
+        return _train(context)
+    context.progress("reading inputs")
+    # Once for all ranks of this node, and what is wrong with them is said before any is started.
+    files = CachedFiles(context.input("pack"), context.scratch / "packs")
+    make_plan(context.params, context.runtime, Pack.open(files, TRAIN))
+    context.input("base").folder(context.scratch)
+    return run_ranks(context, layout)
+
+
+def train_as_rank(context: WorkContext) -> WorkResult:
+    """The part in ``train`` of one process that torchrun started; rank 0's leaves the files and the facts."""
+    from ft_assets.checkpoints.distributed.join import join
+
+    return _train(context, join(context.runtime["device"]))
+
+
+def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
+    """The whole training, or a rank's part in it."""
     context.progress("reading inputs")
     base, files = context.input("base"), CachedFiles(context.input("pack"), context.scratch / "packs")
     pack, validation = Pack.open(files, TRAIN), Pack.open(files, VALIDATION)
@@ -33,17 +62,21 @@ def train(context: WorkContext) -> WorkResult:
     base_folder = base.folder(context.scratch)
     context.progress("loading libraries")
     keep_offline()
-    with absent(*UNUSED):
-        model, journal = _run(context, plan, pack, validation, base_folder)
+    with absent(*_unused(plan)), memory_explained(context.params, context.runtime, plan.micro_windows):
+        model, journal = _run(context, plan, pack, validation, base_folder, ranks)
         from ft_assets.checkpoints.model import save_final
 
+        if ranks is not None and not ranks.first:
+            return WorkResult(folder=context.output)
         context.progress("writing")
         final = context.output / "final"
         save_final(model, final, source=base.facts["source"], revision=base.facts.get("revision"), full=plan.full)
     return _result(context, journal, plan)
 
 
-def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_folder: Path) -> tuple[Any, Journal]:
+def _run(
+    context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_folder: Path, ranks: "Ranks | None"
+) -> tuple[Any, Journal]:
     """The trained model and the books of its run."""
     began = time.monotonic()
     import torch
@@ -51,8 +84,8 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     from ft_assets.checkpoints.conductor import Conductor
     from ft_assets.checkpoints.model import load_base, load_tokenizer, lora_config
     from ft_assets.checkpoints.reader import StepReader
+    from ft_assets.checkpoints.stops import Polled
     from ft_assets.checkpoints.trainer import PackedTrainer, trainer_config
-    from ft_assets.checkpoints.watch import Watch
 
     if plan.device == "cuda" and not torch.cuda.is_available():
         raise UserError(
@@ -62,13 +95,29 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     torch.use_deterministic_algorithms(plan.device == "cpu")
     # Comes with the above and costs time; nothing here reads memory that it has not written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    conductor = Conductor(context, pack, validation, plan.order, plan.cadence)
+    reference, reference_of_validation = _reference(context, plan, pack, validation)
+    objective = make_objective(context.params)
+    conductor = Conductor(context, pack, validation, plan.order, plan.cadence, reference_of_validation)
+
+    def before_update(step: Step, loss: float, grad_norm: float) -> None:
+        conductor.watch.require_sound(step, loss, grad_norm)
+        expected = objective.first_loss(rough=plan.rough)
+        if step.number == 1 and expected is not None:
+            expected.require(loss)
+
     trainer = PackedTrainer(
-        reader=StepReader(pack, plan.order, plan.micro_windows),
-        objective=make_objective(context.params),
-        before_update=Watch(pack, plan.order.steps).require_sound,
-        model=load_base(base_folder, plan.training, full=plan.full, max_length=pack.max_length),
-        args=trainer_config(plan.training, plan.order, context.scratch, plan.device),
+        reader=StepReader(pack, plan.order, plan.micro_windows, ranks, reference),
+        objective=Polled(objective, conductor.between_micro_batches),
+        before_update=before_update,
+        model=load_base(
+            base_folder,
+            plan.training,
+            full=plan.full,
+            four_bit=plan.variant.four_bit,
+            device=plan.device,
+            max_length=pack.max_length,
+        ),
+        args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
         processing_class=load_tokenizer(base_folder),
         peft_config=lora_config(plan.lora) if plan.lora else None,
         callbacks=[conductor],
@@ -76,14 +125,22 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     conductor.trainer = trainer
     context.progress("training", done=0, total=plan.order.steps)
     print(f"libraries and model took {time.monotonic() - began:.1f} s", flush=True)
-    try:
-        with context.graceful():
-            trainer.train()
-    except (RuntimeError, MemoryError) as error:
-        if _out_of_memory(error):
-            raise _too_large(plan) from error
-        raise
+    with conductor.accountable(), context.graceful():
+        trainer.train()
     return trainer.model, conductor.journal
+
+
+def _reference(
+    context: WorkContext, plan: Plan, pack: Pack, validation: Pack
+) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    """The reference's log-probabilities of both splits, for the methods that compare with one."""
+    if not plan.method.compares:
+        return None, None
+    from ft_assets.packs.reference import read_reference
+
+    artifact, cache = context.input("reference_logps"), context.scratch / "reference"
+    train, other = (read_reference(artifact, cache, each.split, each) for each in (pack, validation))
+    return train, other
 
 
 def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
@@ -111,14 +168,6 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
     return WorkResult(folder=output, facts=facts)
 
 
-def _out_of_memory(error: BaseException) -> bool:
-    text = str(error).lower()
-    return type(error).__name__ == "OutOfMemoryError" or isinstance(error, MemoryError) or "allocate memory" in text
-
-
-def _too_large(plan: Plan) -> OutOfMemory:
-    return OutOfMemory(
-        f"training with {plan.micro_windows} window(s) in a forward pass does not fit into the {plan.device}'s memory",
-        where="training.micro_batch_size",
-        remedy="Lower training.micro_batch_size or packing.max_length in a new recipe version, or use larger hardware.",
-    )
+def _unused(plan: Plan) -> list[str]:
+    """Packages that are slow to import and not needed."""
+    return [name for name in UNUSED if not (plan.variant.four_bit and name == "bitsandbytes")]
