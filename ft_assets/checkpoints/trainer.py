@@ -17,10 +17,11 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
+from ft_assets.checkpoints.configuration.settled import SettledTraining
+from ft_assets.checkpoints.loss_scale import LossScale, Pace
 from ft_assets.checkpoints.methods.objective import Objective
 from ft_assets.checkpoints.reader import StepBatches, StepReader
 from ft_assets.checkpoints.sampler import Order, Step
-from ft_assets.recipes.models import TrainingSettings
 
 
 class PackedTrainer(SFTTrainer):
@@ -75,17 +76,26 @@ class PackedTrainer(SFTTrainer):
             "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
             **dict(zip(self.objective.figures, figures, strict=True)),
         }
-        self._before_update(self.last.step, loss, self.last_figures["grad_norm"])
+        if LossScale(self.accelerator.scaler).leaves_out(self.last_figures["grad_norm"]) and math.isfinite(loss):
+            del self.last_figures["grad_norm"]
+        else:
+            self._before_update(self.last.step, loss, self.last_figures["grad_norm"])
         return norm
+
+    @property
+    def pace(self) -> Pace:
+        """What is saved of a run beside weights, optimizer and random states."""
+        return Pace(self.lr_scheduler, self.accelerator.scaler)
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted: Transformers would walk over all parameters in each step."""
         return 0
 
 
-def trainer_config(training: TrainingSettings, order: Order, scratch: Path, device: str) -> SFTConfig:
+def trainer_config(
+    training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: bool = False
+) -> SFTConfig:
     """The recipe's settings in TRL's words; everything that would save, log, report or fetch is off."""
-    assert isinstance(training.learning_rate, float)
     names = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
     return SFTConfig(
         output_dir=str(scratch / "trl"),
@@ -97,11 +107,14 @@ def trainer_config(training: TrainingSettings, order: Order, scratch: Path, devi
         warmup_steps=math.ceil(training.warmup_ratio * order.steps),
         weight_decay=training.weight_decay,
         max_grad_norm=training.max_grad_norm,
-        optim="adamw_torch_fused",
+        # Adafactor as Transformers sets it up: with our rate, and without one that it would make up from the step.
+        optim={"adamw": "adamw_torch_fused", "adafactor": "adafactor"}[training.optimizer],
         seed=training.seed,
         bf16=training.precision == "bf16",
+        fp16=training.precision == "fp16",
         use_cpu=device == "cpu",
-        activation_checkpointing=False,
+        activation_checkpointing=recompute,
+        activation_checkpointing_kwargs={"use_reentrant": False} if recompute else None,
         save_strategy="no",
         logging_strategy="no",
         eval_strategy="no",

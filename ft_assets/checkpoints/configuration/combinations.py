@@ -26,12 +26,12 @@ class Combination:
 
 
 def _quantised_shards(recipe: Recipe, known: Known | None) -> str:
-    if recipe.variant != "qlora" or recipe.hardware.sharding != "zero3":
+    """https://github.com/huggingface/accelerate/issues/3983 for what happens; 8-bit under ZeRO-3 gives a wrong loss."""
+    if recipe.variant != "qlora" or recipe.hardware.sharding not in ("zero3", "fsdp"):
         return ""
-    # https://github.com/huggingface/peft/pull/1550; 8-bit weights give a wrong loss there.
     return (
-        "ZeRO-3 cuts weights into flat pieces, and a base held in 4 or 8 bits does not survive that: its scales belong "
-        "to whole blocks, and its storage is no number of the arithmetic of training"
+        f"{recipe.hardware.sharding} cuts weights into pieces, and a base held in 4 or 8 bits does not survive that: "
+        "its storage is no number of the arithmetic of training, and its scales belong to whole blocks"
     )
 
 
@@ -52,9 +52,11 @@ def _nothing_to_shard(recipe: Recipe, known: Known | None) -> str:
 
 
 def _fp16_shards(recipe: Recipe, known: Known | None) -> str:
-    if recipe.training.precision != "fp16" or recipe.hardware.sharding != "fsdp":
+    if recipe.training.precision != "fp16" or recipe.hardware.sharding in ("auto", "none"):
         return ""
-    return "fp16 needs its gradients looked at and scaled as a whole, which fsdp does not do here"
+    return (
+        f"fp16 scales its gradients as a whole, and under {recipe.hardware.sharding} each GPU sees only a part of them"
+    )
 
 
 def _fp16_on_cpu(recipe: Recipe, known: Known | None) -> str:
@@ -118,7 +120,7 @@ COMBINATIONS: tuple[Combination, ...] = (
     Combination(
         where="hardware.sharding",
         found=_quantised_shards,
-        instead="Use sharding fsdp, which keeps blocks whole, or zero2 or none, or variant lora.",
+        instead="Use sharding none, zero1 or zero2, as a base in 4 bits is small; or variant lora.",
     ),
     Combination(
         where="training.optimizer",
@@ -133,7 +135,7 @@ COMBINATIONS: tuple[Combination, ...] = (
     Combination(
         where="training.precision",
         found=_fp16_shards,
-        instead="Use sharding zero2 or zero3, or precision fp32, or GPUs with bf16.",
+        instead="Use sharding none, or precision fp32, or GPUs with bf16.",
     ),
     Combination(where="training.precision", found=_fp16_on_cpu, instead="Use precision fp32, bf16 or auto."),
     Combination(where="training.precision", found=_no_bf16, instead="Use precision fp16 or auto, or a newer GPU."),

@@ -97,13 +97,11 @@ def _shardings(recipe: Recipe) -> Sequence[str]:
     chosen = recipe.hardware.sharding
     if chosen != "auto":
         return (chosen,)
-    if recipe.hardware.gpus < 2 or recipe.training.optimizer == "adafactor":
+    whole = recipe.training.optimizer == "adafactor" or recipe.training.precision == "fp16"
+    if recipe.hardware.gpus < 2 or recipe.variant == "qlora" or whole:
         return ("none",)
-    # Adapters' states are small; only their base is worth dividing. fp16 and fsdp exclude each other.
-    weights = "zero3" if recipe.training.precision == "fp16" else "fsdp"
-    if recipe.variant == "full":
-        return ("none", "zero1", "zero2", weights)
-    return ("none",) if (recipe.variant, weights) == ("qlora", "zero3") else ("none", weights)
+    # Adapters' states are small; only their base is worth dividing.
+    return ("none", "zero1", "zero2", "fsdp") if recipe.variant == "full" else ("none", "fsdp")
 
 
 def _micros(recipe: Recipe) -> list[int]:
