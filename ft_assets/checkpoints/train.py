@@ -103,7 +103,7 @@ def _run(
         conductor.watch.require_sound(step, loss, grad_norm)
         expected = objective.first_loss(rough=plan.rough)
         if step.number == 1 and expected is not None:
-            expected.require(loss)
+            expected.require(conductor.trainer.last_figures)
 
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows, ranks, reference),

@@ -48,9 +48,15 @@ class DirectPreference:
         return Part(loss=losses.sum() / whole.examples, figures=figures(self._beta * ratios, whole.examples))
 
     def first_loss(self, *, rough: bool) -> FirstLoss:
-        """ln 2: a policy that is the reference still prefers nothing."""
-        nats = _ROUNDING[rough] / (10 if self._normalised else 1)
-        return FirstLoss(value=math.log(2), tolerance=math.log1p(math.exp(self._beta * nats)) - math.log(2))
+        """ln 2 and no rewards: a policy that is the reference still prefers nothing.
+
+        A reference of other weights may come near to ln 2 by chance, but not to their likelihood of all answers.
+        """
+        nats = _ROUNDING[rough]
+        margin = self._beta * (nats / 10 if self._normalised else nats)
+        tolerance = math.log1p(math.exp(margin)) - math.log(2)
+        zeros = dict.fromkeys(("rewards/chosen", "rewards/rejected"), self._beta * nats)
+        return FirstLoss(value=math.log(2), tolerance=tolerance, zeros=zeros)
 
 
 def objective(params: Mapping[str, Any]) -> DirectPreference:

@@ -42,22 +42,29 @@ class WrongReference(UserError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstLoss:
-    """The loss before anything was learned, where it is known beforehand, and how far rounding may move it."""
+    """The loss before anything was learned, where it is known beforehand, and how far rounding may move it.
+
+    ``zeros`` are figures that are 0 then, and how far rounding may move those.
+    """
 
     value: float
     tolerance: float
+    zeros: Mapping[str, float] = field(default_factory=dict)
 
-    def require(self, loss: float) -> None:
-        """Raise WrongReference unless ``loss`` is this, up to rounding."""
-        if abs(loss - self.value) > self.tolerance:
-            raise WrongReference(
-                f"the first loss is {loss:.6g}, and before anything was learned it is {self.value:.6g} (rounding "
-                f"explains {self.tolerance:.1g}): the weights at hand are not those that the reference's "
-                "log-probabilities were computed with",
-                where="reference_logps",
-                remedy="Nothing was learned. Delete the manifest of this training's input reference_logps, so that it "
-                "is computed again, and start the training anew. If it comes out the same, tell us which base it was.",
-            )
+    def require(self, figures: Mapping[str, float]) -> None:
+        """Raise WrongReference unless ``figures`` of the first step (``loss`` and the objective's) are these."""
+        expected = {"loss": (self.value, self.tolerance), **{name: (0.0, room) for name, room in self.zeros.items()}}
+        for name, (value, tolerance) in expected.items():
+            if not abs(figures[name] - value) <= tolerance:
+                raise WrongReference(
+                    f"{name} of the first step is {figures[name]:.6g}, and before anything was learned it is "
+                    f"{value:.6g} (rounding explains {tolerance:.1g}): the weights at hand are not those that the "
+                    "reference's log-probabilities were computed with",
+                    where="reference_logps",
+                    remedy="Nothing was learned. Delete the manifest of this training's input reference_logps, so "
+                    "that it is computed again, and start the training anew. If it comes out the same, tell us which "
+                    "base it was.",
+                )
 
 
 class Objective(Protocol):
@@ -74,7 +81,7 @@ class Objective(Protocol):
         ...
 
     def first_loss(self, *, rough: bool) -> FirstLoss | None:
-        """What the loss of a run's first step has to be; None where nobody can know.
+        """What a run's first step has to report; None where nobody can know.
 
         ``rough`` is arithmetic in half precision or on a GPU, where kernels choose their own order of sums.
         """
