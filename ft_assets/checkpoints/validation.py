@@ -11,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from ft_assets.checkpoints.methods.objective import Objective, Whole
+from ft_assets.checkpoints.ranks import Ranks
+from ft_assets.checkpoints.reader import References, dealt
 from ft_assets.packs.format import Pack
-from ft_assets.packs.isolation.batches import micro_batch
+from ft_assets.packs.isolation.losses import learned_logits
 
 
 @torch.no_grad()
@@ -24,29 +26,32 @@ def validation_loss(
     windows: int,
     poll: Callable[[], None],
     reference: NDArray[Any] | None = None,
+    ranks: Ranks | None = None,
 ) -> float:
     """The method's loss over all of ``pack``; ``poll`` is called between forward passes of ``windows`` windows.
 
-    ``reference`` has a log-probability for each document of the pack. NaN where nothing is learned of the pack. The
-    model is left in the mode it was in.
+    ``reference`` has a log-probability for each document of the pack. Ranks share the work and get the same answer.
+    NaN where nothing is learned of the pack. The model is left in the mode it was in.
     """
-    whole = whole_of(pack)
+    whole, ranks = whole_of(pack), ranks or Ranks()
     if not whole.learned:
         return math.nan
+    references = References(pack, reference)
     training = model.training
     model.eval()
-    total, documents = 0.0, 0
+    total = 0.0
     try:
-        for start in range(0, len(pack), windows):
+        for share in dealt(np.arange(len(pack)), windows, ranks):
             poll()
-            batch = micro_batch(pack, range(start, min(start + windows, len(pack)))).to(device)
-            known = None if reference is None else reference[documents : documents + batch.documents]
-            documents += batch.documents
+            batch = share.read(pack).to(device)
             if batch.learned:
-                total += float(objective.part(model, batch, whole, known).loss)
+                total += float(objective.part(model, batch, whole, references.of(share.windows)).loss)
+            elif not ranks.alone:
+                # A model in shards is put together for each forward pass by all ranks.
+                learned_logits(model, batch)
     finally:
         model.train(training)
-    return total
+    return float(ranks.total(torch.tensor(total, dtype=torch.float64)))
 
 
 def whole_of(pack: Pack) -> Whole:
