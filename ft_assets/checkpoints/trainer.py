@@ -18,10 +18,12 @@ from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from ft_assets.checkpoints.configuration.settled import SettledTraining
+from ft_assets.checkpoints.distributed.model import average_replicated, gradients_of, replicated, whole
 from ft_assets.checkpoints.loss_scale import LossScale, Pace
 from ft_assets.checkpoints.methods.objective import Objective
 from ft_assets.checkpoints.reader import StepBatches, StepReader
 from ft_assets.checkpoints.sampler import Order, Step
+from ft_assets.packs.isolation.losses import learned_logits
 
 
 class PackedTrainer(SFTTrainer):
@@ -54,22 +56,28 @@ class PackedTrainer(SFTTrainer):
     def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         """Forward and backward of one whole optimizer step; see ``methods/objective.py`` for what is added up."""
         read: StepBatches = inputs["read"]
+        ranks = self.reader.ranks
+        ranks.draw_afresh(self.args.seed, read.step.number)
         parts = torch.zeros(1 + len(self.objective.figures), device=self.args.device)
-        for batch, reference in zip(read.batches, read.references, strict=True):
-            # Nothing to learn is nothing to compute, and its gradient would be zero.
-            if batch.learned:
-                with self.compute_loss_context_manager():
+        for place, (batch, reference) in enumerate(zip(read.batches, read.references, strict=True), start=1):
+            with gradients_of(model, last=place == len(read.batches)), self.compute_loss_context_manager():
+                if batch.learned:
                     part = self.objective.part(model, batch.to(self.args.device), read.whole, reference)
-                self.accelerator.backward(part.loss)
-                parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
+                    # Gradients of ranks are averaged, and the step's is their sum.
+                    self.accelerator.backward(part.loss * ranks.world if ranks.world > 1 else part.loss)
+                    parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
+                elif not ranks.alone:
+                    # Nothing to learn is nothing to compute, were there no other ranks that wait for this one's part.
+                    self.accelerator.backward(learned_logits(model, batch.to(self.args.device)).sum())
+        average_replicated(model, ranks)
         self.last, self._parts = read, parts
         return parts[0]
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The one place between backward and update that knows the gradient's norm; here the host waits, once."""
-        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        norm = whole(super()._get_grad_norm(model, grad_norm=grad_norm))
         assert self.optimizer is not None
-        loss, *figures = self._parts.tolist()
+        loss, *figures = self.reader.ranks.total(self._parts).tolist()
         self.last_figures = {
             "loss": loss,
             "grad_norm": float(norm),
@@ -86,6 +94,12 @@ class PackedTrainer(SFTTrainer):
     def pace(self) -> Pace:
         """What is saved of a run beside weights, optimizer and random states."""
         return Pace(self.lr_scheduler, self.accelerator.scaler)
+
+    def _wrap_model(self, model: Any, training: bool = True, dataloader: Any = None) -> Any:
+        return replicated(self.accelerator, model) if training and not self.reader.ranks.alone else model
+
+    def _sync_replicated_trainable_parameters(self, model: Any) -> None:
+        """Transformers' way asks for an average that only NCCL has; ``average_replicated`` does it once a step."""
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted: Transformers would walk over all parameters in each step."""
