@@ -5,6 +5,8 @@ import base64
 import dagster as dg
 
 from ft_assets import identity
+from ft_assets.checkpoints.configuration.configure import Configuration
+from ft_assets.checkpoints.configuration.shown import configuration_hash, made_for, settings_table, shown_settings
 from ft_assets.glue import common_metadata, pair_of, run_work
 from ft_assets.packs.checks import refuse_sick_pack
 from ft_assets.partitions import pair_partitions
@@ -34,8 +36,10 @@ def checkpoint(
         run_work(context, store, launcher, identity.reference_logps_request(store.artifacts, *pair))
     request = identity.checkpoint_request(store.artifacts, *pair)
     artifact = run_work(context, store, launcher, request)
+    told = _configuration(artifact, identity.pair_configuration(store.artifacts, *pair), context.partition_key)
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(artifact.digest), metadata={**common_metadata(artifact), **_metadata(artifact)}
+        data_version=dg.DataVersion(artifact.digest),
+        metadata={**common_metadata(artifact), **_metadata(artifact), **told},
     )
 
 
@@ -55,4 +59,17 @@ def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     }
     if facts["validation_loss"]:
         metadata["validation_loss"] = dg.MetadataValue.float(facts["validation_loss"][-1][1])
+    return metadata
+
+
+def _configuration(artifact: Artifact, configuration: Configuration, pair: str) -> dict[str, dg.MetadataValue]:
+    """Every setting with where it came from; whose training this is, where another recipe meant the same before."""
+    recipe, first = configuration.recipe, made_for(artifact)
+    metadata: dict[str, dg.MetadataValue] = {
+        "resolved_configuration": dg.MetadataValue.md(settings_table(shown_settings(recipe, configuration.origins))),
+        "configuration_hash": dg.MetadataValue.text(configuration_hash(recipe.training_settings())),
+    }
+    if first not in ("", pair):
+        same = f"{first}: the same settings on the same tokens and base, so nothing was trained again"
+        metadata["duplicate_of"] = dg.MetadataValue.text(same)
     return metadata

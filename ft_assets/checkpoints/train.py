@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.checkpoints.configuration.shown import RECORD, configuration_record
 from ft_assets.checkpoints.distributed.launch import run_ranks
 from ft_assets.checkpoints.distributed.layout import layout_of
 from ft_assets.checkpoints.journal import Journal
@@ -152,6 +153,8 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
     report.mkdir()
     (report / "steps.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in journal.rows))
     (report / "loss.png").write_bytes(loss_curve(journal.rows, context.spec.label))
+    record = configuration_record(context.params, context.runtime, context.spec.label)
+    (output / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
     (report / "isolation.json").write_text(json.dumps(journal.isolation, indent=2, sort_keys=True) + "\n")
     losses = [row["loss"] for row in journal.rows if "loss" in row]
     tokens = sum(row.get("tokens", 0) for row in journal.rows)

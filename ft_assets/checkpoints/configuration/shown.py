@@ -1,9 +1,12 @@
 """A settled configuration as people see it: setting, value, and where it came from."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ft_assets.recipes.models import Recipe
+from ft_resources.artifacts import Artifact
+from ft_resources.canonical import digest
 
 _SECTIONS = ("lora", "preference", "training", "hardware")
 # The optimizer's business is shown; where a cluster gets its machines is not.
@@ -31,6 +34,34 @@ def settings_table(rows: Iterable[tuple[str, str, str]]) -> str:
     ordered = sorted(rows, key=lambda row: not row[2].startswith("auto"))
     lines = [f"| `{name}` | {_cell(value)} | {_cell(why)} |" for name, value, why in ordered]
     return "\n".join(["| setting | value | from |", "|---|---|---|", *lines])
+
+
+RECORD = "report/configuration.json"
+"""Where an artifact keeps ``configuration_record``: beside the result, as words do not decide its digest."""
+
+
+def configuration_hash(params: Mapping[str, Any]) -> str:
+    """Of everything that decides the weights beside pack and base: equal for recipes that mean the same."""
+    return digest(dict(params))
+
+
+def configuration_record(params: Mapping[str, Any], runtime: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """What a training was told, by which recipe first (``label``: the pair), and where each value came from."""
+    told = {name: value for name, value in runtime.items() if name != "origins"}
+    return {
+        "hash": configuration_hash(params),
+        "made_for": label,
+        "params": dict(params),
+        "runtime": told,
+        "origins": dict(runtime.get("origins", {})),
+    }
+
+
+def made_for(artifact: Artifact) -> str:
+    """The pair that a checkpoint was trained for, "" where it does not say. Other pairs that mean the same share it."""
+    if RECORD not in artifact.manifest.files:
+        return ""
+    return str(json.loads(artifact.read(RECORD))["made_for"])
 
 
 def _used(recipe: Recipe, section: str) -> bool:
