@@ -12,6 +12,7 @@ share no file, and damage to one leaves the other whole. An attempt begins its c
 """
 
 import json
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,26 +55,23 @@ class Page:
 
 @dataclass
 class Books:
-    """What of the books one attempt has stored."""
+    """What of the books one process has stored. Its files' names are its own: it may be another one's second go."""
 
     _chains: list[dict[str, list[Chunk]]] = field(
         default_factory=lambda: [{LEDGER: [], STEPS: []} for _ in range(LANES)]
     )
     _turn: int = 0
+    _writer: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def turn(self, journal: Journal) -> Page:
         """The page of the next save. Items are taken by reference: nobody may change them any more."""
         chains = self._chains[self._turn]
         new = []
         for kind, items in ((LEDGER, journal.ledger), (STEPS, journal.rows)):
-            chunk = _appended(chains[kind], len(items), f"{self._turn}-{kind.partition('.')[0]}")
+            chunk = _appended(chains[kind], len(items), f"{self._writer}.{self._turn}-{kind.partition('.')[0]}")
             new.append((chunk, items[chunk.start : chunk.end]))
         self._turn = (self._turn + 1) % LANES
         return Page(chunks=tuple(chunk for chain in chains.values() for chunk in chain), new=tuple(new))
-
-    def in_use(self) -> set[str]:
-        """The files that the last saves of this attempt consist of."""
-        return {chunk.name for chains in self._chains for chain in chains.values() for chunk in chain}
 
 
 def _appended(chain: list[Chunk], end: int, prefix: str) -> Chunk:

@@ -62,8 +62,12 @@ class Saver:
         """
         began = time.monotonic()
         self.finish()
-        state = self._copies.take(trainer.model, trainer.optimizer, trainer.pace, random_states)
-        page, in_use = self._books.turn(journal), self._books.in_use()
+        ranks = trainer.reader.ranks
+        state = self._copies.take(trainer.model, trainer.optimizer, trainer.pace, random_states, kept=ranks.first)
+        if not ranks.first:
+            self.begun, self._begun_at = step, began
+            return time.monotonic() - began
+        page = self._books.turn(journal)
         record = {
             "step": step,
             "position": journal.position,
@@ -77,7 +81,7 @@ class Saver:
             folder = self._context.scratch / "saving"
             shutil.rmtree(folder, ignore_errors=True)
             write_state(folder, state)
-            self._writer.write(folder, record, page, in_use)
+            self._writer.write(folder, record, page)
             self._slowest_s = max(self._slowest_s or 0.0, time.monotonic() - began)
 
         self.begun, self._begun_at = step, began

@@ -76,18 +76,17 @@ class SaveWriter:
         self._entries: dict[str, FileEntry] = {}
         """The books' files that are stored."""
 
-    def write(self, folder: Path, record: dict[str, Any], page: Page, in_use: set[str]) -> SaveRecord:
+    def write(self, folder: Path, record: dict[str, Any], page: Page) -> SaveRecord:
         """Upload the files of ``folder`` and the new chunks of ``page`` as a save, then drop what it replaces.
 
-        ``record`` holds SaveRecord's fields except ``files``, ``books`` and ``seal``; ``in_use`` names the chunks that
-        kept saves need. Raises StoreUnavailable where the store refuses.
+        ``record`` holds SaveRecord's fields except ``files``, ``books`` and ``seal``. Raises StoreUnavailable where the
+        store refuses.
         """
         store, files = self._store, {path.name: _entry(path) for path in sorted(folder.iterdir())}
         for path in page.write(folder.with_name(f"{folder.name}-books")):
             self._entries[path.name] = _entry(path)
             store.upload(path, f"{self._attempt}/books/{path.name}")
             path.unlink()
-        self._entries = {name: entry for name, entry in self._entries.items() if name in in_use}
         books = {chunk.name: self._entries[chunk.name] for chunk in page.chunks}
         whole = SaveRecord(**record, files=files, books=books)
         whole = whole.model_copy(update={"seal": whole.expected_seal()})
@@ -97,10 +96,10 @@ class SaveWriter:
         for name in files:
             store.upload(folder / name, f"{place}/{name}")
         store.create_json(f"{place}/{RECORD}", whole.model_dump(mode="json"))
-        self._keep_newest(in_use)
+        self._keep_newest()
         return whole
 
-    def _keep_newest(self, in_use: set[str]) -> None:
+    def _keep_newest(self) -> None:
         """Remove all but the attempt's last saves, and those of earlier attempts once it has enough of its own.
 
         Each goes with its record first, so that none is ever half there, and its books last.
@@ -108,9 +107,9 @@ class SaveWriter:
         store, files = self._store, dict[int, list[str]]()
         for entry in store.entries(f"{self._attempt}/saves"):
             files.setdefault(int(entry.path.rsplit("/", 2)[-2]), []).append(entry.path)
+        kept = sorted(files)[-KEPT:]
         stale = [path for step in sorted(files)[:-KEPT] for path in files[step]]
-        books = [entry.path for entry in store.entries(f"{self._attempt}/books")]
-        unused = [path for path in books if path.rsplit("/", 1)[-1] not in in_use]
+        unused = self._unused_books(kept)
         attempts, _, number = self._attempt.rpartition("/")
         if len(files) >= KEPT:
             for earlier in range(1, int(number)):
@@ -118,6 +117,18 @@ class SaveWriter:
                 unused += [entry.path for entry in store.entries(f"{attempts}/{earlier:04d}/books")]
         for path in [*sorted(stale, key=lambda path: not path.endswith(f"/{RECORD}")), *unused]:
             store.delete(path)
+
+    def _unused_books(self, kept: list[int]) -> list[str]:
+        """Chunks that no kept save needs; none while one of these cannot be read, as what it needs is not known."""
+        needed: set[str] = set()
+        for step in kept:
+            try:
+                record = _read_record(self._store, f"{self._attempt}/saves/{step:06d}")
+            except CorruptArtifact:
+                return []
+            needed |= set(record.books) if record else set()
+        paths = [entry.path for entry in self._store.entries(f"{self._attempt}/books")]
+        return [path for path in paths if path.rsplit("/", 1)[-1] not in needed]
 
 
 def newest_save(store: Store, address: Address, attempts: Iterable[int], scratch: Path) -> Save | None:

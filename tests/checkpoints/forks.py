@@ -4,6 +4,7 @@ They are real workers (``ft_assets.worker.main``), killed by real signals. A ``B
 an exact place, as a phase of a tiny training is over before anybody outside has seen it.
 """
 
+import gc
 import json
 import os
 import signal
@@ -93,8 +94,11 @@ def _serve() -> None:
         for module in ("conductor", "trainer", "model", "stops", "methods.sft"):
             import_module(f"ft_assets.checkpoints.{module}")
         import_module("transformers.models.llama.modeling_llama")
-        import_module("matplotlib.figure")
+        # What each worker would else work out anew, in a second.
+        import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("llama")
+        import_module("ft_assets.checkpoints.plots").loss_curve([], "")
         worker = import_module("ft_assets.worker")
+        gc.freeze()
         for line in sys.stdin:
             wanted = json.loads(line)
             if "poll" in wanted:
