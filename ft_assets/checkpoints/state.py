@@ -4,15 +4,18 @@
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ft_assets.checkpoints import saves
+from ft_assets.checkpoints.distributed.model import as_held, put, whole
 from ft_assets.checkpoints.saves import IncompleteSave
 
 _REMEDY = "Delete this save's folder to go on from an older one, or all saves to start again."
@@ -53,8 +56,13 @@ class HostCopies:
     def __init__(self) -> None:
         self._buffers: dict[str, torch.Tensor] = {}
 
-    def take(self, model: Any, optimizer: Any, scheduler: Any, random_states: RandomStates) -> RunState:
-        """The state as it is now. What was taken before is overwritten."""
+    def take(
+        self, model: Any, optimizer: Any, scheduler: Any, random_states: RandomStates, *, kept: bool = True
+    ) -> RunState:
+        """The state as it is now. What was taken before is overwritten.
+
+        Of a model in shards every rank has to ask for it, and those that have not ``kept`` it get no tensors.
+        """
         state = optimizer.state_dict()
         moments: dict[str, torch.Tensor] = {}
         numbers: dict[str, dict[str, Any]] = {}
@@ -66,8 +74,8 @@ class HostCopies:
                     numbers.setdefault(str(index), {})[name] = value
         settings = {"groups": state["param_groups"], "numbers": numbers, "covered": sorted(state["state"])}
         copied = RunState(
-            weights=self._copied("weights", _trained(model)),
-            moments=self._copied("moments", moments),
+            weights=self._copied("weights", _trained(model), kept),
+            moments=self._copied("moments", moments, kept),
             optimizer=_json(settings),
             scheduler=_json(scheduler.state_dict()),
             random=random_states,
@@ -76,8 +84,14 @@ class HostCopies:
             torch.cuda.current_stream().synchronize()
         return copied
 
-    def _copied(self, kind: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return {name: self._copy(f"{kind}.{name}", value.detach()) for name, value in tensors.items()}
+    def _copied(self, kind: str, tensors: dict[str, torch.Tensor], kept: bool) -> dict[str, torch.Tensor]:
+        copies = {}
+        for name, value in tensors.items():
+            # One at a time: no rank has memory for all of them together.
+            gathered = whole(value.detach())
+            if kept:
+                copies[name] = self._copy(f"{kind}.{name}", gathered)
+        return copies
 
     def _copy(self, name: str, value: torch.Tensor) -> torch.Tensor:
         buffer = self._buffers.get(name)
@@ -132,23 +146,26 @@ def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _read_weights(folder: Path, model: torch.nn.Module) -> None:
-    stored, current = load_file(folder / saves.MODEL), _trained(model)
-    fits = stored.keys() == current.keys() and all(
-        value.shape == current[name].shape and value.dtype == current[name].dtype for name, value in stored.items()
-    )
-    if not fits:
+    current = _trained(model)
+    names = set()
+    for name, value in _tensors(folder / saves.MODEL):
+        target = current.get(name)
+        if target is None or value.shape != target.shape or value.dtype != target.dtype:
+            break
+        put(target, value)
+        names.add(name)
+    if names != current.keys():
         raise IncompleteSave("the saved weights are not those of this model", where=saves.MODEL, remedy=_REMEDY)
-    with torch.no_grad():
-        for name, value in stored.items():
-            current[name].copy_(value)
 
 
 def _read_optimizer(folder: Path, optimizer: Any) -> None:
     settings = json.loads((folder / saves.OPTIMIZER_SETTINGS).read_bytes())
     state: dict[int, dict[str, Any]] = {int(index): dict(values) for index, values in settings["numbers"].items()}
-    for name, value in load_file(folder / saves.OPTIMIZER).items():
+    trained = [each for group in optimizer.param_groups for each in group["params"]]
+    for name, value in _tensors(folder / saves.OPTIMIZER):
         index, key = name.split(".", 1)
-        state.setdefault(int(index), {})[key] = value
+        target = trained[int(index)] if int(index) < len(trained) else value
+        state.setdefault(int(index), {})[key] = as_held(target, value) if value.shape == target.shape else value
     wanted = {index for group in optimizer.state_dict()["param_groups"] for index in group["params"]}
     covered = set(settings["covered"])
     # PyTorch takes a state that lacks parameters without a word and starts those afresh.
@@ -186,6 +203,13 @@ def _read_random(folder: Path) -> None:
     for index in range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0):
         if f"cuda.{index}" in tensors:
             torch.cuda.set_rng_state(tensors[f"cuda.{index}"], index)
+
+
+def _tensors(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in a file, one at a time, as ranks that hold shards have no memory for all of them."""
+    with safe_open(path, "pt") as file:
+        for name in file.keys():  # noqa: SIM118 -- it is no dict
+            yield name, file.get_tensor(name)
 
 
 def _host_buffer(value: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ ended-<rank>.json      how it ended; a rank that was killed leaves none
 """
 
 import json
+import os
 import time
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,7 @@ class RanksFailed(Exception):
 
 
 def write_begun(folder: Path, rank: int) -> None:
-    (folder / f"begun-{rank}").touch()
+    (folder / f"begun-{rank}").write_text(str(os.getpid()))
 
 
 def write_ending(folder: Path, rank: int, problem: BaseException | None) -> None:

@@ -18,6 +18,7 @@ from ft_assets.checkpoints.distributed import rank
 from ft_assets.checkpoints.distributed.endings import raise_ending
 from ft_assets.checkpoints.distributed.layout import Layout, node_rank
 from ft_resources.errors import UserError
+from ft_resources.outcomes import grace_s
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 
 _LOOK_S = 0.1
@@ -103,6 +104,8 @@ def _passing_on(context: WorkContext, events: IO[str]) -> Callable[[], None]:
                 context.step(**event["step"])
             else:
                 context.progress(**event["progress"])
+                if "save_s" in event["progress"]:
+                    context.grace_s = grace_s(event["progress"]["save_s"])
 
     return pass_on
 

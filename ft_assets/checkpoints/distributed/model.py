@@ -24,7 +24,7 @@ def replicated(accelerator: Any, model: Any) -> Any:
         return model
     # Without device_ids, as the boundaries of documents are to stay on the CPU.
     prepared = accelerator.prepare_model(model, device_placement=False, evaluation_mode=True)
-    return DistributedDataParallel(prepared, broadcast_buffers=False, gradient_as_bucket_view=True)
+    return DistributedDataParallel(prepared, forward_sync_buffers=False, gradient_as_bucket_view=True)
 
 
 def gradients_of(model: Any, *, last: bool) -> AbstractContextManager[None]:

@@ -47,15 +47,24 @@ class RankContext(WorkContext):
     @contextmanager
     def graceful(self) -> Iterator[None]:
         """While inside, the worker passes a stop request on and waits; elsewhere it ends the ranks at once."""
-        marker = self._folder / GRACEFUL
-        if self._local_rank == 0:
-            marker.touch()
+        self._mark(graceful=True)
         try:
             with super().graceful():
                 yield
         finally:
-            if self._local_rank == 0:
-                marker.unlink(missing_ok=True)
+            self._mark(graceful=False)
+
+    @contextmanager
+    def abrupt(self) -> Iterator[None]:
+        self._mark(graceful=False)
+        with super().abrupt():
+            yield
+        self._mark(graceful=True)
+
+    def _mark(self, *, graceful: bool) -> None:
+        marker = self._folder / GRACEFUL
+        if self._local_rank == 0:
+            marker.touch() if graceful else marker.unlink(missing_ok=True)
 
     def _tell(self, **event: Any) -> None:
         if self._events is not None:
