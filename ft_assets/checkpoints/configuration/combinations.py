@@ -78,6 +78,19 @@ def _split_examples(recipe: Recipe, known: Known | None) -> str:
     return f"{recipe.method} learns from whole examples, and a piece of one has lost its question or its answer"
 
 
+def _cut_texts(recipe: Recipe, known: Known | None) -> str:
+    if recipe.packing.overlong != "truncate" or recipe.method != "cpt":
+        return ""
+    return "all of a text is learned, so nothing of one that is too long may be cut away: truncate would drop it"
+
+
+def _asked_of_texts(recipe: Recipe, known: Known | None) -> str:
+    metric = recipe.gates.task_gain.metric
+    if recipe.method != "cpt" or metric == "perplexity":
+        return ""
+    return f"text asks for no answers, so {metric} cannot be measured on its holdout"
+
+
 def _learn_without_turns(recipe: Recipe, known: Known | None) -> str:
     if recipe.packing.learn == "all_assistant" or recipe.method == "sft":
         return ""
@@ -144,6 +157,11 @@ COMBINATIONS: tuple[Combination, ...] = (
         found=_split_examples,
         instead="Use overlong truncate or drop, or method cpt.",
     ),
+    Combination(
+        where="packing.overlong",
+        found=_cut_texts,
+        instead="Use overlong split, which learns every token once, or drop.",
+    ),
     Combination(where="packing.learn", found=_learn_without_turns, instead="Leave packing.learn out."),
     Combination(where="preference.loss", found=_loss_of_dpo, instead="Leave preference.loss out, or use method dpo."),
     Combination(
@@ -155,6 +173,11 @@ COMBINATIONS: tuple[Combination, ...] = (
         where="lora.target_modules",
         found=_unknown_modules,
         instead="Name modules of this base, or use all-linear.",
+    ),
+    Combination(
+        where="gates.task_gain.metric",
+        found=_asked_of_texts,
+        instead="Use metric perplexity.",
     ),
 )
 

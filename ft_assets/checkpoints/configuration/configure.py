@@ -78,7 +78,7 @@ def _fitted(recipe: Recipe, known: Known, fit: Fit) -> list[tuple[str, Choice]]:
     else:
         sharding = Choice(fit.sharding, f"{fit.sharding} over {gpus} GPUs{takes}")
     if fit.why:
-        reason = "without it the training would not surely fit; with it" if fit.recompute else "not needed:"
+        reason = "without it the training would not surely fit; with it it takes" if fit.recompute else "not needed:"
         recompute = Choice("on" if fit.recompute else "off", f"{reason} {fit.why}")
     else:
         unknown = "the base is not known" if gpus else "memory is not reckoned with on a CPU"

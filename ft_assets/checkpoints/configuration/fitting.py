@@ -33,7 +33,7 @@ class Fit:
 
 
 def best_fit(recipe: Recipe, known: Known) -> Fit:
-    """The first of all ways that surely fits, else the first that is expected to, else the one that takes least.
+    """The first of all ways that surely fits, else the one that takes least.
 
     In order of cost: recomputation comes last, as it repeats a forward pass in every step; then sharding, by what it
     has to send; then small micro-batches.
@@ -44,15 +44,12 @@ def best_fit(recipe: Recipe, known: Known) -> Fit:
         return ways[0]
     room, model = gpu.memory_bytes, known.model
     peaks = [peak_memory(model, memory_setup(recipe, known, way)).total for way in ways]
-    of = f"of the {room / GIB:.1f} GiB of {'one ' + gpu.name if named else gpu.name + ', as no GPU type is named'}"
+    of = f"of the {room / GIB:.1f} GiB of one {gpu.name}{'' if named else ', as no known GPU type is named'}"
     for way, peak in zip(ways, peaks, strict=True):
         if peak.upper <= room:
             return replace(way, why=f"at most {peak.upper / GIB:.1f} {of}")
-    for way, peak in zip(ways, peaks, strict=True):
-        if peak.expected <= room:
-            return replace(way, why=f"about {peak.expected / GIB:.1f} {of}, and {peak.upper / GIB:.1f} at most")
-    least = min(range(len(ways)), key=lambda index: peaks[index].expected)
-    return replace(ways[least], why=f"nothing fits: even so it takes about {peaks[least].expected / GIB:.1f} {of}")
+    way, peak = min(zip(ways, peaks, strict=True), key=lambda both: both[1].expected)
+    return replace(way, why=f"about {peak.expected / GIB:.1f} (at most {peak.upper / GIB:.1f}) {of}")
 
 
 def fit_of(recipe: Recipe) -> Fit:
