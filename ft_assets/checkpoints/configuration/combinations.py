@@ -170,14 +170,14 @@ COMBINATIONS: tuple[Combination, ...] = (
         instead="Use a multiple of GPUs times micro_batch_size, or auto.",
     ),
     Combination(
-        where="lora.target_modules",
-        found=_unknown_modules,
-        instead="Name modules of this base, or use all-linear.",
-    ),
-    Combination(
         where="gates.task_gain.metric",
         found=_asked_of_texts,
         instead="Use metric perplexity.",
+    ),
+    Combination(
+        where="lora.target_modules",
+        found=_unknown_modules,
+        instead="Name modules of this base, or use all-linear.",
     ),
 )
 

@@ -28,6 +28,8 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("packing.overlong", recipe(packing={"overlong": "split"}), "lost its question", "method cpt"),
     ("packing.learn", recipe(method="dpo", packing={"learn": "last_assistant"}), "whole answers", "out"),
     ("packing.learn", recipe(method="cpt", packing={"learn": "last_assistant"}), "no turns", "out"),
+    ("packing.overlong", recipe(method="cpt", packing={"overlong": "truncate"}), "would drop it", "overlong split"),
+    ("gates.task_gain.metric", recipe(method="cpt"), "asks for no answers", "perplexity"),
     ("preference.loss", recipe(method="orpo", preference={"loss": "sigmoid_norm"}), "one loss", "dpo"),
     ("training.global_batch_size", on_gpus(4, training={"global_batch_size": 6}), "between 4 GPUs", "auto"),
     (
@@ -67,7 +69,7 @@ def test_modules_of_a_base_that_is_not_understood_are_taken_on_trust(pair: Any) 
     "made",
     [
         recipe(),
-        recipe(method="cpt", packing={"overlong": "split"}),
+        recipe(method="cpt", packing={"overlong": "split"}, gates={"task_gain": {"metric": "perplexity"}}),
         recipe(lora={"target_modules": ["q_proj", "lm_head", "model.layers.0.self_attn.k_proj"]}),
         recipe(variant="full", lora={"target_modules": ["nothing"]}),
         recipe(method="dpo", preference={"loss": "sigmoid_norm"}),
