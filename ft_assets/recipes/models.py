@@ -184,7 +184,7 @@ class HardwareSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Device of the worker. auto: cuda where gpus is at least 1, else cpu."
     )
-    gpus: int = Field(0, ge=0, le=1, description="GPUs for one training: 0 or 1 (more are not supported yet).")
+    gpus: int = Field(0, ge=0, le=8, description="GPUs for one training, those of one machine: at most 8.")
     gpu_type: str | None = Field(
         None, min_length=1, max_length=100, description="Kind of GPU to ask a cluster for; null: any."
     )

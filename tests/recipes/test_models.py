@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,9 +8,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from ft_assets.evals.suite_task import SuiteTask
+from ft_assets.recipes.load import load_recipe
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.resolve import with_written, written_paths
 from ft_assets.recipes.strict import _models_in, parse_strict
+from ft_resources.canonical import digest
 from ft_resources.errors import BadRecipe
 
 DIGEST = "0" * 64
@@ -206,6 +209,14 @@ def test_cadences_and_hardware_do_not_decide_a_checkpoint() -> None:
 def test_a_written_default_decides_the_same_as_an_absent_one() -> None:
     written_out = recipe(lora={"rank": 4, "alpha": 8}, training={"learning_rate": 2e-4, "precision": "fp32"})
     assert written_out.training_settings() == recipe(lora={"rank": 4}).training_settings()
+
+
+def test_a_new_setting_moves_no_checkpoint_that_was_trained_before_it() -> None:
+    """Equal settings, equal addresses: of the demo's recipe, which spells out what it relies on."""
+    demo = load_recipe(Path(__file__).parents[2] / "ft_assets" / "demo" / "recipe.yaml")
+    assert digest(demo.training_settings()).startswith("bca6f473d58edc58")
+    assert digest(demo.token_settings()).startswith("c13c5405e269c118")
+    assert "auto" not in flat(demo.training_settings()).values()
 
 
 def test_adapter_settings_do_not_decide_a_full_training() -> None:

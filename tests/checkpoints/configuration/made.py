@@ -4,7 +4,7 @@ from typing import Any
 
 from ft_assets.checkpoints.configuration.known import Known
 from ft_assets.packs.estimate.model_size import read_architecture, rough
-from ft_assets.recipes.models import HardwareSettings, Recipe
+from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.strict import parse_strict
 from tests.packs.estimate.made import LLAMA_3_8B, share
 
@@ -21,13 +21,7 @@ def recipe(**changes: Any) -> Recipe:
 
 
 def on_gpus(gpus: int, gpu_type: str | None = "A100-80", **changes: Any) -> Recipe:
-    """A recipe for more GPUs than a file may ask for yet."""
-    first = recipe(
-        **{**changes, "hardware": {"gpus": min(gpus, 1), "gpu_type": gpu_type, **changes.get("hardware", {})}}
-    )
-    hardware = {name: getattr(first.hardware, name) for name in HardwareSettings.model_fields}
-    many = HardwareSettings.model_construct(first.hardware.model_fields_set, **{**hardware, "gpus": gpus})
-    return first.model_copy(update={"hardware": many})
+    return recipe(**{**changes, "hardware": {"gpus": gpus, "gpu_type": gpu_type, **changes.get("hardware", {})}})
 
 
 def known(config: dict[str, Any] | None = LLAMA_3_8B, *, parameters: int | None = None, **changes: Any) -> Known:
