@@ -88,7 +88,7 @@ def test_one_flipped_byte_in_any_file_falls_back_to_the_older_save(store: Store,
 
 
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_flipped_bit_anywhere_in_a_save_or_its_books_costs_that_save_and_never_the_older(
     store: Store, tmp_path: Path, data: st.DataObject
 ) -> None:
