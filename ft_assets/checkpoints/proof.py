@@ -26,9 +26,8 @@ class Proof:
     @property
     def summary(self) -> str:
         """One sentence on what was looked at."""
-        what = (
-            f"{self.steps:,} steps, {self.epochs:,} epoch(s), {self.examples:,} examples, {self.documents:,} documents"
-        )
+        read = f"{self.examples:,} examples, {self.documents:,} documents"
+        what = f"{self.steps:,} steps, {self.epochs:,} epoch(s), {read}"
         return f"{what}; max_steps cut the last epoch short" if self.cut_short else what
 
 

@@ -11,7 +11,7 @@ def ledger(
     dataset: Annotated[str, typer.Argument(help="Dataset key, such as acme.support.v1.")],
     recipe: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")],
 ) -> None:
-    """Prove from the data ledger that training read every example exactly once an epoch. Exit code 1 where it did not."""
+    """Prove that a training read every example exactly once an epoch. Exit code 1 where it did not."""
     import tempfile
     from pathlib import Path
 
@@ -29,7 +29,7 @@ def ledger(
     note(f"looked at {proof.summary} of {checkpoint.address}")
     if proof.findings:
         raise typer.Exit(1)
-    once = (
-        "No example was read twice in an epoch" if proof.cut_short else "Every example was read exactly once an epoch"
-    )
-    print(f"{once}.")
+    if proof.cut_short:
+        print("No example was read twice in an epoch.")
+    else:
+        print("Every example was read exactly once an epoch.")
