@@ -111,10 +111,9 @@ def test_texts_are_learned_whole_and_scored_without_questions(project: Project) 
     assert "reference_logps" not in {work.asset for work in read_works(project.store, result.submission)}
 
 
-def test_a_method_that_learns_from_other_data_is_refused_before_any_work(project: Project) -> None:
+def test_a_method_that_learns_from_other_data_is_refused_before_anything_is_packed(project: Project) -> None:
     recipe = project.recipe("wrong.v1", method="orpo")
-    result = tune(project, project.dataset(), "acme.things", recipe)
-    assert result.outcome.status is SubmissionStatus.FAILED
-    artifacts = Artifacts(project.store)
     with pytest.raises(UserError, match="holds chat data, and orpo learns from preference data"):
-        identity.token_pack_request(artifacts, "acme.things.v1", "wrong.v1")
+        tune(project, project.dataset(), "acme.things", recipe)
+    with pytest.raises(UserError, match="orpo learns from preference data"):
+        identity.token_pack_request(Artifacts(project.store), "acme.things.v1", "wrong.v1")
