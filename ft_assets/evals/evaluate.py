@@ -16,7 +16,7 @@ from ft_assets.evals.page import Page, evaluation_page
 from ft_assets.evals.runner import SuiteScore, score_loaded
 from ft_assets.evals.samples import SCORE, read_suite_samples, write_suite_samples
 from ft_assets.packs.format.layout import Form
-from ft_assets.recipes.models import EvaluationSettings
+from ft_assets.recipes.acceptance import EvaluationSettings
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import UserError

@@ -4,60 +4,20 @@ The descriptions are the documentation; ``docs/recipe.schema.json`` is made from
 are replaced by rules: ``Recipe.resolved`` knows the recipe only, ``checkpoints/configuration`` data and base too.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    Strict,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
-from ft_assets.keys import RecipeKey, check_suite_key
+from ft_assets.keys import RecipeKey
+from ft_assets.recipes.acceptance import EvaluationSettings, GateSettings
 from ft_assets.recipes.base_ref import BaseReference, parse_base
-from ft_resources.errors import UserError
+from ft_assets.recipes.settings import Auto, Names, Settings, text_check
 
 MAX_TEMPLATE_CHARACTERS = 64 * 1024
 
 
-def _text_check(check: Callable[[str], object]) -> AfterValidator:
-    """A validator that keeps the text and turns the check's UserError into the ValueError pydantic collects."""
-
-    def validate(text: str) -> str:
-        try:
-            check(text)
-        except UserError as error:
-            raise ValueError(f"{error.what}. {error.remedy}") from error
-        return text
-
-    return AfterValidator(validate)
-
-
-def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(values)) != len(values):
-        raise ValueError("lists something twice")
-    return values
-
-
-# Lists become tuples, so that a recipe is immutable and hashable; both may be given.
-Names = Annotated[
-    tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Strict(False), AfterValidator(_unique)
-]
-SuiteKeys = Annotated[tuple[Annotated[str, _text_check(check_suite_key)], ...], Strict(False), AfterValidator(_unique)]
-Auto = Literal["auto"]
-
-
 # Training settings that change when something is done, or how, and never what comes out.
 WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute"}
-
-
-class Settings(BaseModel):
-    """What all recipe sections share: unknown keys, other types, NaN and infinities are errors; frozen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class LoraSettings(Settings):
@@ -209,64 +169,10 @@ class HardwareSettings(Settings):
         return self
 
 
-class HoldoutSettings(Settings):
-    """What is measured on the dataset's own holdout, beside perplexity, which always is."""
-
-    metrics: Annotated[
-        tuple[Literal["exact_match"], ...], Strict(False), AfterValidator(_unique), Field(max_length=10)
-    ] = Field(("exact_match",), description="Metrics of generated answers. exact_match: equal after trimming.")
-    max_samples: int = Field(400, ge=1, le=1_000_000, description="Most holdout rows to answer and score.")
-    max_new_tokens: int = Field(64, ge=1, le=32_768, description="Longest answer in tokens.")
-
-
-class EvaluationSettings(Settings):
-    """What candidate and base are scored on."""
-
-    suites: Annotated[SuiteKeys, Field(min_length=1)] = Field(
-        ("book-cloze.v1",), description="Registered general suites (name.vN) that must not get worse."
-    )
-    suite_limit: int | None = Field(
-        None, ge=1, description="Use only the first so many items of each suite; null: all of them."
-    )
-    holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
-    seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
-
-
-class BenchmarkRegressionGate(Settings):
-    """The candidate may not be clearly worse than its base on any suite."""
-
-    max_drop_points: float = Field(
-        2.0, ge=0.0, le=100.0, description="Largest drop of a suite's score that passes, in percentage points."
-    )
-    margin_points: float = Field(
-        1.0, ge=0.0, le=100.0, description="Uncertainty of the drop, in percentage points, that the gate tolerates."
-    )
-
-
-class TaskGainGate(Settings):
-    """The candidate must be better than its base on the dataset's holdout."""
-
-    metric: Literal["exact_match", "perplexity"] = Field(
-        "exact_match", description="What must improve: a metric of evaluation.holdout.metrics, or perplexity."
-    )
-    min_relative: float = Field(
-        0.05, ge=0.0, le=1000.0, description="Smallest gain over the base that passes, as a share of its score."
-    )
-
-
-class GateSettings(Settings):
-    """What a candidate must reach to become an adapter."""
-
-    benchmark_regression: BenchmarkRegressionGate = Field(
-        BenchmarkRegressionGate(), description="Limit on getting worse on the general suites."
-    )
-    task_gain: TaskGainGate = Field(TaskGainGate(), description="Required gain on the dataset's holdout.")
-
-
 class Recipe(Settings):
     """One immutable version of how to fine-tune."""
 
-    key: Annotated[str, _text_check(RecipeKey.parse)] = Field(
+    key: Annotated[str, text_check(RecipeKey.parse)] = Field(
         description="Name and version: name.vN (shared by all tenants) or tenant.name.vN."
     )
     description: str = Field("", max_length=2000, description="What the recipe is for, for humans.")
