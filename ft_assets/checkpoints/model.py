@@ -3,6 +3,7 @@
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,13 @@ def load_base(
     four_bit: bool = False,
     device: str = "cpu",
     max_length: int | None = None,
+    spread: Mapping[str, Any] | None = None,
 ) -> Any:
     """The causal language model in ``folder``, with attention that keeps documents apart, and guarded.
 
     How its weights are held: see ``Variant.weights``. It is loaded on the CPU, one held in 4 bits on ``device``.
-    ``max_length`` is that of the windows. Raises BadBase where weights are missing, or where documents would leak
-    through the architecture.
+    ``max_length`` is that of the windows, ``spread`` says how ranks share the weights. Raises BadBase where weights
+    are missing, or where documents would leak through the architecture.
     """
     register()
     disable_progress_bar()
@@ -47,6 +49,7 @@ def load_base(
         local_files_only=True,
         output_loading_info=True,
         **holding(weights, training.precision, device),
+        **(spread or {}),
     )
     model, loading = loaded
     require_every_weight(loading, str(folder))
@@ -75,15 +78,16 @@ def lora_config(lora: LoraSettings) -> LoraConfig:
     )
 
 
-def save_final(model: Any, folder: Path, *, source: str, revision: str | None, full: bool) -> None:
+def save_final(model: Any, folder: Path, *, source: str, revision: str | None, full: bool, state: Any = None) -> None:
     """Write the PEFT folder or the full model. Equal weights give equal bytes: no local paths, no set orders.
 
     ``source`` and ``revision`` name the base as the recipe's lock does, so that a PEFT folder says what it belongs to.
+    ``state`` has the weights where ``model`` does not hold all of them.
     """
     if full:
         # The trainer switched it off, which is no property of the model.
         model.config.use_cache = True
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=state)
         return
     # "auto" would ask the hub whether the base's vocabulary was resized; ours never is.
     model.save_pretrained(folder, save_embedding_layers=False)

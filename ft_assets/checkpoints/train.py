@@ -17,8 +17,8 @@ from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.checkpoints.memory import memory_explained
 from ft_assets.checkpoints.methods import make_objective
 from ft_assets.checkpoints.plan import Plan, make_plan
-from ft_assets.checkpoints.plots import loss_curve
 from ft_assets.checkpoints.sampler import Step
+from ft_assets.checkpoints.telemetry.report import telemetry_facts, write_pictures
 from ft_assets.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
 from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
@@ -65,13 +65,16 @@ def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
     keep_offline()
     with absent(*_unused(plan)), memory_explained(context.params, context.runtime, plan.micro_windows):
         model, journal = _run(context, plan, pack, validation, base_folder, ranks)
+        from ft_assets.checkpoints.distributed.model import gathered
         from ft_assets.checkpoints.model import save_final
 
+        context.progress("writing")
+        state = gathered(model, kept=ranks is None or ranks.first) if plan.full else None
         if ranks is not None and not ranks.first:
             return WorkResult(folder=context.output)
-        context.progress("writing")
         final = context.output / "final"
-        save_final(model, final, source=base.facts["source"], revision=base.facts.get("revision"), full=plan.full)
+        origin = {"source": base.facts["source"], "revision": base.facts.get("revision")}
+        save_final(model, final, **origin, full=plan.full, state=state)
     return _result(context, journal, plan)
 
 
@@ -83,6 +86,7 @@ def _run(
     import torch
 
     from ft_assets.checkpoints.conductor import Conductor
+    from ft_assets.checkpoints.distributed.model import spread
     from ft_assets.checkpoints.model import load_base, load_tokenizer, lora_config
     from ft_assets.checkpoints.reader import StepReader
     from ft_assets.checkpoints.stops import Polled
@@ -117,6 +121,7 @@ def _run(
             four_bit=plan.variant.four_bit,
             device=plan.device,
             max_length=pack.max_length,
+            spread=spread(layout_of(context.runtime), plan.training.precision),
         ),
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
         processing_class=load_tokenizer(base_folder),
@@ -152,7 +157,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
     report = output / "report"
     report.mkdir()
     (report / "steps.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in journal.rows))
-    (report / "loss.png").write_bytes(loss_curve(journal.rows, context.spec.label))
+    write_pictures(report, journal, context.spec.label)
     record = configuration_record(context.params, context.runtime, context.spec.label)
     (output / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
     (report / "isolation.json").write_text(json.dumps(journal.isolation, indent=2, sort_keys=True) + "\n")
@@ -167,6 +172,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
         "tokens_per_s": round(tokens / journal.seconds, 1),
         "resumed": journal.resumed,
         "isolation": journal.isolation,
+        **telemetry_facts(journal),
     }
     return WorkResult(folder=output, facts=facts)
 

@@ -58,7 +58,7 @@ def _run(context: WorkContext, layout: Layout, folder: Path) -> None:
         try:
             while process.poll() is None:
                 pass_on()
-                if context.stop_requested:
+                if context.stop_requested and not (folder / rank.STOP).exists():
                     if not (folder / rank.GRACEFUL).exists():
                         raise Preempted
                     (folder / rank.STOP).touch()

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from ft_assets.checkpoints.distributed.layout import Layout
 from ft_assets.checkpoints.ranks import Ranks
 
 
@@ -49,6 +50,34 @@ def average_replicated(model: Any, ranks: Ranks) -> None:
         pieces = flat.split([gradient.numel() for gradient in gradients])
         for gradient, piece in zip(gradients, pieces, strict=True):
             gradient.copy_(piece.view_as(gradient))
+
+
+def spread(layout: Layout, precision: str) -> dict[str, Any]:
+    """Arguments of ``from_pretrained`` by which each rank reads its shard of the weights only, and no other."""
+    if layout.sharding != "fsdp":
+        return {}
+    from transformers.distributed import DistributedConfig
+
+    half = precision == "bf16"
+    return {"distributed_config": DistributedConfig(fsdp_size=layout.world, fsdp_mixed_precision=half)}
+
+
+def gathered(model: Any, *, kept: bool) -> dict[str, torch.Tensor] | None:
+    """All weights of a model in shards, on the CPU where they are ``kept``; every rank has to ask. None for others.
+
+    Of weights that are tied there is the one that the others are made from, as in any saved model.
+    """
+    if not is_sharded(model):
+        return None
+    state = {}
+    for name, value in model.named_parameters():
+        if name not in model.all_tied_weights_keys:
+            full = whole(value.detach())
+            state[name] = full.cpu() if kept else full.new_empty(0)
+    # Saving would gather them again, and the layout is no property of the model.
+    model.config.distributed_config = None
+    model._is_distributed_loading_by_transformers = False
+    return state
 
 
 def is_sharded(model: Any) -> bool:
