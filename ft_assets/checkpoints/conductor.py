@@ -19,7 +19,9 @@ from ft_assets.checkpoints.sampler import Order
 from ft_assets.checkpoints.saver import Saver
 from ft_assets.checkpoints.state import RandomStates, random_states
 from ft_assets.checkpoints.stops import Stops
+from ft_assets.checkpoints.telemetry.live import Telemetry
 from ft_assets.checkpoints.telemetry.meter import Meter
+from ft_assets.checkpoints.telemetry.report import validation_figures
 from ft_assets.checkpoints.trainer import PackedTrainer
 from ft_assets.checkpoints.validation import validation_loss
 from ft_assets.checkpoints.watch import Watch, finite
@@ -48,6 +50,7 @@ class Conductor(TrainerCallback):
         self.context, self.pack, self.validation, self.reference = context, pack, validation, reference
         self.order, self.cadence = order, cadence
         self.journal, self.saver, self.meter = Journal(), Saver(context, cadence), Meter()
+        self.telemetry = Telemetry(context, pack, self.journal)
         self.watch = Watch(pack, order.steps)
         self.trainer: PackedTrainer
         self._stops: Stops
@@ -71,6 +74,7 @@ class Conductor(TrainerCallback):
             model.train()
             self._prove_isolation()
         self.watch.begin(self._vocabulary(), (row["loss"] for row in self.journal.rows if "loss" in row))
+        self.telemetry.begin(args.device, ranks)
         self.saver.begin()
         self.meter.begin()
         self._after_step(state.global_step)
@@ -86,6 +90,7 @@ class Conductor(TrainerCallback):
         self._stops.step_ended()
         step, figures = trainer.last.step, trainer.last_figures
         rates = self.meter.stepped(trainer.last.tokens, trainer.last.waited_s)
+        rates |= self.telemetry.figures(trainer.last, self.meter.seconds)
         journal.seconds += self.meter.seconds
         journal.position = step.end
         journal.ledger.append(ledger_line(self.pack, step))
@@ -99,6 +104,7 @@ class Conductor(TrainerCallback):
             tokens_per_s=rates["tokens_per_s"],
             eta_s=self.meter.eta_s(self.order.steps - step.number),
             save_s=round(self.saver.predicted_s(trainer), 1),
+            alerts=self.telemetry.alerts,
         )
         self._after_step(step.number)
 
@@ -153,7 +159,10 @@ class Conductor(TrainerCallback):
             with suppress(Exception):
                 self.saver.finish()
             raise
-        self.saver.finish()
+        else:
+            self.saver.finish()
+        finally:
+            self.telemetry.end()
 
     def _prove_isolation(self) -> None:
         """Compare documents packed and alone with the weights that train; raises Leak before anything is learned."""
@@ -193,7 +202,7 @@ class Conductor(TrainerCallback):
             ranks=self.trainer.reader.ranks,
         )
         if finite(loss):
-            self._row(step=step, validation_loss=loss)
+            self._row(step=step, **validation_figures(self.context.params["method"], loss))
         self._set_aside(time.monotonic() - began)
 
     def _save(self) -> None:
@@ -215,6 +224,7 @@ class Conductor(TrainerCallback):
     def _row(self, **row: Any) -> None:
         self.journal.rows.append(row)
         self.context.step(**row)
+        self.telemetry.show(row)
 
 
 def first_shared(pack: Pack, order: Order, micro_windows: int) -> list[int]:
