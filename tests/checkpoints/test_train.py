@@ -371,8 +371,8 @@ def test_steps_report_everything_a_person_follows(bench: Bench) -> None:
     lines = map(json.loads, (result.folder / "report" / "steps.jsonl").read_text().splitlines())
     *steps, last = lines
     assert [row["step"] for row in steps] == list(range(1, bench.order.steps + 1))
-    wanted = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "epoch"}
-    assert all(row.keys() == wanted for row in steps)
-    assert last.keys() == {"step", "validation_loss"}
+    wanted = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "data_wait_s", "epoch"}
+    assert all(row.keys() == wanted | {"mfu", "host_memory_gib"} for row in steps)
+    assert last.keys() == {"step", "validation_loss", "validation_perplexity"}
     assert result.facts["tokens"] == bench.pack.tokens * 2
     assert (result.folder / "report" / "loss.png").read_bytes().startswith(b"\x89PNG")
