@@ -122,7 +122,7 @@ def _stall_ratio(root: Path) -> float:
         stood.append(save(self, *arguments))
         return stood[-1]
 
-    Saver.save = timed  # type: ignore[method-assign]
+    Saver.save = timed  # type: ignore[method-assign, assignment]
     try:
         result = train(bench.context())
     finally:
