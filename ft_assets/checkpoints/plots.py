@@ -32,7 +32,7 @@ def loss_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
             f"{losses[-1]:.3f}", (steps[-1], losses[-1]), xytext=(-6, 8), textcoords="offset points", ha="right"
         )
     axes.set_xlabel("optimizer step")
-    axes.set_ylabel("loss (nats per learned token)")
+    axes.set_ylabel("loss (nats)")
     axes.set_title(title, fontsize=10)
     axes.grid(alpha=0.25)
     if train or validation:
