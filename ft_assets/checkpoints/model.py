@@ -90,7 +90,7 @@ def save_final(model: Any, folder: Path, *, source: str, revision: str | None, f
         model.save_pretrained(folder, state_dict=state)
         return
     # "auto" would ask the hub whether the base's vocabulary was resized; ours never is.
-    model.save_pretrained(folder, save_embedding_layers=False)
+    model.save_pretrained(folder, save_embedding_layers=False, state_dict=state)
     (folder / "README.md").unlink(missing_ok=True)
     path = folder / "adapter_config.json"
     config = json.loads(path.read_bytes())

@@ -69,7 +69,7 @@ def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
         from ft_assets.checkpoints.model import save_final
 
         context.progress("writing")
-        state = gathered(model, kept=ranks is None or ranks.first) if plan.full else None
+        state = gathered(model, full=plan.full, kept=ranks is None or ranks.first)
         if ranks is not None and not ranks.first:
             return WorkResult(folder=context.output)
         final = context.output / "final"
@@ -121,7 +121,7 @@ def _run(
             four_bit=plan.variant.four_bit,
             device=plan.device,
             max_length=pack.max_length,
-            spread=spread(layout_of(context.runtime), plan.training.precision),
+            spread=spread(layout_of(context.runtime), plan.training.precision, adapters=not plan.full),
         ),
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
         processing_class=load_tokenizer(base_folder),

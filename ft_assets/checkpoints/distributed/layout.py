@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from ft_resources.errors import BadRecipe
 
 Sharding = Literal["none", "fsdp", "zero1", "zero2", "zero3"]
+_ZERO = ("zero1", "zero2", "zero3")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,24 +27,29 @@ class Layout:
     def world(self) -> int:
         return self.processes * self.nodes
 
-    @property
-    def zero_stage(self) -> int:
-        """DeepSpeed's stage; 0 where DeepSpeed is not used."""
-        return int(self.sharding.removeprefix("zero")) if self.sharding.startswith("zero") else 0
+    def shards(self, *, adapters: bool) -> bool:
+        """Whether each rank holds a part of each weight only, by FSDP2, which also does what ZeRO's stages name.
+
+        Where all weights train, stages 1 to 3 are FSDP2: what one of them divides, it divides too, so it takes no more
+        memory. Where adapters train, stages 1 and 2 divide nothing but what is small anyway, and nothing is divided.
+        """
+        return self.world > 1 and self.sharding in (("fsdp", "zero3") if adapters else ("fsdp", *_ZERO))
 
 
 def layout_of(runtime: Mapping[str, Any]) -> Layout:
     """What a spec's ``runtime`` asks for. Raises BadRecipe for a layout that means nothing."""
     found = {name: runtime[name] for name in ("processes", "nodes", "sharding") if name in runtime}
     layout = Layout(**found)
+    if layout.world == 1:
+        # One process has nobody to share with.
+        return Layout()
     if min(layout.processes, layout.nodes) < 1 or layout.sharding not in get_args(Sharding):
         raise BadRecipe(
             f"no training runs with {found}",
             where="runtime",
             remedy=f"processes and nodes are at least 1, sharding is one of {', '.join(get_args(Sharding))}.",
         )
-    # One process has nobody to share with, and needs neither library.
-    return layout if layout.world > 1 else Layout()
+    return layout
 
 
 def node_rank() -> int:

@@ -52,9 +52,9 @@ def average_replicated(model: Any, ranks: Ranks) -> None:
             gradient.copy_(piece.view_as(gradient))
 
 
-def spread(layout: Layout, precision: str) -> dict[str, Any]:
+def spread(layout: Layout, precision: str, *, adapters: bool) -> dict[str, Any]:
     """Arguments of ``from_pretrained`` by which each rank reads its shard of the weights only, and no other."""
-    if layout.sharding != "fsdp":
+    if not layout.shards(adapters=adapters):
         return {}
     from transformers.distributed import DistributedConfig
 
@@ -62,8 +62,10 @@ def spread(layout: Layout, precision: str) -> dict[str, Any]:
     return {"distributed_config": DistributedConfig(fsdp_size=layout.world, fsdp_mixed_precision=half)}
 
 
-def gathered(model: Any, *, kept: bool) -> dict[str, torch.Tensor] | None:
-    """All weights of a model in shards, on the CPU where they are ``kept``; every rank has to ask. None for others.
+def gathered(model: Any, *, full: bool, kept: bool) -> dict[str, torch.Tensor] | None:
+    """The weights that training leaves of a model in shards: all, or adapters. None of a model that each rank has.
+
+    On the CPU where they are ``kept``; every rank has to ask.
 
     Of weights that are tied there is the one that the others are made from, as in any saved model.
     """
@@ -71,9 +73,9 @@ def gathered(model: Any, *, kept: bool) -> dict[str, torch.Tensor] | None:
         return None
     state = {}
     for name, value in model.named_parameters():
-        if name not in model.all_tied_weights_keys:
-            full = whole(value.detach())
-            state[name] = full.cpu() if kept else full.new_empty(0)
+        if name not in model.all_tied_weights_keys and (full or value.requires_grad):
+            one = whole(value.detach())
+            state[name] = one.cpu() if kept else one.new_empty(0)
     # Saving would gather them again, and the layout is no property of the model.
     model.config.distributed_config = None
     model._is_distributed_loading_by_transformers = False
