@@ -19,7 +19,7 @@ from ft_resources.worker_context import Preempted
 GONE = RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:8082")
 
 
-def end(folder: Path, *problems: BaseException | None | str) -> None:
+def end(folder: Path, *problems: BaseException | str | None) -> None:
     """Ranks that end so, one after the other; "killed" leaves nothing behind."""
     for rank, problem in enumerate(problems):
         write_begun(folder, rank)
