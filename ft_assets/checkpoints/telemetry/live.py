@@ -27,7 +27,8 @@ class Telemetry:
     def __init__(self, context: WorkContext, pack: Pack, journal: Journal) -> None:
         self._context, self._pack, self._journal = context, pack, journal
         self._device: Device = Cpu()
-        self._yardstick: Yardstick
+        # There once training has begun, on the rank that reports.
+        self._yardstick: Yardstick | None = None
         self._alarms = Alarms()
         self._page: MetricsPage | None = None
 
@@ -36,9 +37,10 @@ class Telemetry:
         if not ranks.first:
             return
         self._device = device_of(device.type, device.index)
-        gpus = ranks.world if device.type == "cuda" else 0
-        self._yardstick = make_yardstick(self._context, self._device.hardware, gpus)
-        self._alarms = Alarms(self._yardstick.expected_tokens_per_s(self._usual_work()))
+        hardware = self._device.hardware
+        yardstick = make_yardstick(self._context, hardware, ranks.world if hardware else 0)
+        self._yardstick = yardstick
+        self._alarms = Alarms(yardstick.expected_tokens_per_s(self._usual_work()))
         for row in self._journal.rows:
             self._alarms.look(row)
         self._journal.alerts = [alert.as_json() for alert in self._alarms.alerts]
@@ -46,13 +48,13 @@ class Telemetry:
 
     def figures(self, read: "StepBatches", seconds: float) -> dict[str, Any]:
         """Columns for a step that has read so much in so many seconds."""
-        if not self._telling:
+        if self._yardstick is None:
             return {}
         return {"mfu": self._yardstick.mfu(_work_of(read), seconds), **self._device.figures()}
 
     def show(self, row: Mapping[str, Any]) -> None:
         """A row is booked: look for alerts in it, and put it onto the page."""
-        if not self._telling:
+        if self._yardstick is None:
             return
         for alert in self._alarms.look(row):
             self._journal.alerts.append(alert.as_json())
@@ -69,11 +71,6 @@ class Telemetry:
         self._device.close()
         if self._page is not None:
             self._page.close()
-
-    @property
-    def _telling(self) -> bool:
-        """Whether this is the rank that reports, and training has begun."""
-        return hasattr(self, "_yardstick")
 
     def _usual_work(self) -> Work:
         """An optimizer step's on average."""
