@@ -22,16 +22,21 @@ _LOG_EVERY_S = 5.0
 
 
 class DagsterObserver:
-    """Mirrors a worker's progress into the run's log: phase changes at once, counts every few seconds."""
+    """Mirrors a worker's progress into the run's log: alerts and phase changes at once, counts every few seconds."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
         self._phase, self._logged = "", 0.0
+        self._warned: set[str] = set()
 
     def attempt(self, attempt: Attempt, *, attached: bool) -> None:
         self._log.info(f"{'attached to' if attached else 'started'} attempt {attempt.number} at {attempt.address}")
 
     def progress(self, progress: dict[str, Any]) -> None:
+        for alert in progress.get("alerts", []):
+            if alert not in self._warned:
+                self._warned.add(alert)
+                self._log.warning(alert)
         phase = str(progress.get("phase", ""))
         if phase == self._phase and time.monotonic() - self._logged < _LOG_EVERY_S:
             return
@@ -56,6 +61,8 @@ def describe_progress(progress: dict[str, Any]) -> str:
         text += f", {progress['tokens_per_s']:,.0f} tokens/s"
     if progress.get("eta_s") is not None:
         text += f", {progress['eta_s']:.0f} s left"
+    if progress.get("alerts"):
+        text += f"; {len(progress['alerts'])} alert(s), the last: {progress['alerts'][-1]}"
     return text
 
 

@@ -6,6 +6,11 @@ which finds it or raises ``MissingInput`` with the asset to materialize. Nothing
 
 from typing import Any
 
+from ft_assets.checkpoints.configuration.combinations import require_possible
+from ft_assets.checkpoints.configuration.configure import Configuration, configure
+from ft_assets.checkpoints.configuration.known import known_pair
+from ft_assets.checkpoints.methods import METHODS
+from ft_assets.checkpoints.variants import VARIANTS
 from ft_assets.datasets.policy import policy_of
 from ft_assets.datasets.review import require_approved
 from ft_assets.datasets.screening.classifiers import get_classifier
@@ -19,7 +24,7 @@ from ft_resources.errors import MissingInput, UserError
 from ft_resources.work import WorkRequest
 
 # What each training method can learn from: the ``form`` of a dataset.
-LEARNS_FROM = {"sft": "chat"}
+LEARNS_FROM: dict[str, str] = {name: method.form for name, method in METHODS.items()}
 # Raise an asset's version when its code would give other bytes for the same inputs.
 CODE_VERSIONS: dict[str, str] = {
     "raw_dataset": "1",
@@ -151,9 +156,13 @@ def token_pack(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artif
 
 
 def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
-    """The base's log-probabilities of a pair's pack, in the arithmetic of the pair's training."""
+    """The base's log-probabilities of a pair's pack, in the arithmetic of the pair's training.
+
+    No asset of its own: ``checkpoint`` has it made where its method compares (``compares``).
+    """
     recipe = _pair(artifacts, dataset_key, recipe_key)
     precision = recipe.training.precision
+    assert precision != "auto"
     return WorkRequest(
         asset="reference_logps",
         tenant=DatasetKey.parse(dataset_key).tenant,
@@ -163,8 +172,7 @@ def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: 
             "reference": base_model(artifacts, recipe_key).ref,
         },
         params={
-            # Weights that train are held in fp32 whatever the arithmetic.
-            "weights": "fp32" if recipe.variant == "full" else precision,
+            "weights": VARIANTS[recipe.variant].weights(precision),
             "precision": precision,
             "device": recipe.hardware.device,
         },
@@ -172,30 +180,58 @@ def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: 
     )
 
 
+def compares(artifacts: Artifacts, recipe_key: str) -> bool:
+    """Whether a recipe's training needs ``reference_logps``."""
+    return METHODS[_recipe(artifacts, recipe_key).recipe.method].compares
+
+
 def reference_logps(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
-    return _require(artifacts, reference_logps_request(artifacts, dataset_key, recipe_key))
+    """Raises MissingInput for ``checkpoint``, by which it is made, where it is not there."""
+    request = reference_logps_request(artifacts, dataset_key, recipe_key)
+    found = artifacts.find(request.address)
+    if found is None:
+        raise MissingInput("checkpoint", request.label)
+    return found
 
 
 def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
-    recipe = _pair(artifacts, dataset_key, recipe_key)
-    training = recipe.training
+    configuration = pair_configuration(artifacts, dataset_key, recipe_key)
+    recipe, training = configuration.recipe, configuration.recipe.training
+    inputs = {
+        "pack": token_pack(artifacts, dataset_key, recipe_key).ref,
+        "base": base_model(artifacts, recipe_key).ref,
+    }
+    if METHODS[recipe.method].compares:
+        inputs["reference_logps"] = reference_logps(artifacts, dataset_key, recipe_key).ref
     return WorkRequest(
         asset="checkpoint",
         tenant=DatasetKey.parse(dataset_key).tenant,
         code_version=CODE_VERSIONS["checkpoint"],
-        inputs={
-            "pack": token_pack(artifacts, dataset_key, recipe_key).ref,
-            "base": base_model(artifacts, recipe_key).ref,
-        },
+        inputs=inputs,
         params=recipe.training_settings(),
         runtime={
             "checkpoint_every_steps": training.checkpoint_every_steps,
             "checkpoint_every_minutes": training.checkpoint_every_minutes,
             "micro_batch_divisor": 1,
             "device": recipe.hardware.device,
+            "recompute": training.recompute == "on",
+            "processes": max(1, recipe.hardware.gpus),
+            "sharding": recipe.hardware.sharding,
+            "origins": configuration.origins,
         },
         label=f"{dataset_key}|{recipe_key}",
     )
+
+
+def pair_configuration(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Configuration:
+    """A pair's recipe with nothing left open. Raises BadRecipe where it cannot work with this dataset and base."""
+    check_pair(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key))
+    pack, base = token_pack(artifacts, dataset_key, recipe_key), base_model(artifacts, recipe_key)
+    config = base.read("config.json") if "config.json" in base.manifest.files else None
+    known = known_pair(pack.facts, base.facts, config)
+    settled = configure(_recipe(artifacts, recipe_key).recipe, known)
+    require_possible(settled.recipe, known, f"pair {dataset_key}|{recipe_key}")
+    return settled
 
 
 def checkpoint(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
@@ -267,7 +303,7 @@ def _recipe(artifacts: Artifacts, recipe_key: str) -> StoredRecipe:
 
 
 def _pair(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Recipe:
-    """The recipe of a pair that makes sense, with every ``auto`` resolved. Raises UserError for one that does not."""
+    """The recipe of a pair that makes sense, settled as far as it settles itself. Raises UserError for others."""
     check_pair(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key))
     return _recipe(artifacts, recipe_key).recipe.resolved()[0]
 

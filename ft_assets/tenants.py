@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ft_assets.keys import RecipeKey, check_part
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
-from ft_assets.recipes.models import Settings
+from ft_assets.recipes.settings import Settings
 from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
 from ft_resources.errors import BadRecipe
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from ft_assets.checkpoints.distributed.layout import node_rank
 from ft_resources.artifacts import Address
 from ft_resources.errors import BadData, StoreUnavailable, UserError
 from ft_resources.outcomes import EXIT_CODES, Outcome
@@ -51,6 +52,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=keep) as scratch:
         context = WorkContext(spec, store, Path(scratch))
         context.install_signal_handler()
+        context.end_overdue(lambda: _end_overdue(store, spec))
         context.start_heartbeat(log)
         error: dict[str, str] | None = None
         try:
@@ -66,10 +68,12 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
                 facts=result.facts,
                 actor=spec.actor,
             )
+            context.settle()
             outcome = Outcome.DONE
             drop_saves(store, spec.address, [*spec.previous, spec.attempt])
             context.progress("done")
         except BaseException as problem:
+            context.settle()
             outcome = _classify(problem, store, spec, stopped=context.stop_requested)
             error = _explain(problem)
             if not isinstance(problem, Preempted):
@@ -83,12 +87,37 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
     return outcome
 
 
+def follow_spec(spec: WorkSpec) -> Outcome:
+    """Do a further node's part in the work of ``spec``: the first node's worker speaks for the attempt, this one is
+    silent. Raises nothing."""
+    store = Store(spec.store_url)
+    with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=os.environ.get("FT_SCRATCH")) as scratch:
+        context = WorkContext(spec, store, Path(scratch))
+        context.install_signal_handler()
+        try:
+            _load(spec.asset)(context)
+        except BaseException as problem:
+            if not isinstance(problem, Preempted):
+                traceback.print_exc()
+            return _classify(problem, store, spec, stopped=context.stop_requested)
+    return Outcome.DONE
+
+
 def drop_saves(store: Store, address: Address, attempts: Iterable[int]) -> None:
     """Remove what these attempts saved to go on from, once the artifact is there; what cannot be removed stays."""
     for attempt in attempts:
-        with suppress(StoreUnavailable):
-            for entry in list(store.entries(f"{attempt_path(address, attempt)}/saves")):
-                store.delete(entry.path)
+        for folder in ("saves", "books"):
+            with suppress(StoreUnavailable):
+                for entry in list(store.entries(f"{attempt_path(address, attempt)}/{folder}")):
+                    store.delete(entry.path)
+
+
+def _end_overdue(store: Store, spec: WorkSpec) -> None:
+    """End the process as stopped, whatever it is doing; nothing half-written is visible to anybody."""
+    outcome = _classify(Preempted(), store, spec, stopped=True)
+    with suppress(StoreUnavailable):
+        store.create_json(f"{spec.attempt_path}/outcome.json", {"outcome": outcome, "error": _explain(Preempted())})
+    os._exit(EXIT_CODES[outcome])
 
 
 def _load(asset: str) -> Callable[[WorkContext], WorkResult]:
@@ -135,7 +164,11 @@ def read_spec(location: str) -> WorkSpec:
 
 def main() -> None:
     """Entry point of the process; a log file named by FT_WORKER_LOG is shipped to the store as it grows."""
-    outcome = run_spec(read_spec(sys.argv[1]), Path(os.environ.get("FT_WORKER_LOG", "/nonexistent")))
+    spec = read_spec(sys.argv[1])
+    if spec.runtime.get("nodes", 1) > 1 and node_rank():
+        outcome = follow_spec(spec)
+    else:
+        outcome = run_spec(spec, Path(os.environ.get("FT_WORKER_LOG", "/nonexistent")))
     if folder := os.environ.get("FT_WORKER_FOLDER"):
         shutil.rmtree(folder, ignore_errors=True)
     # Libraries leave threads and atexit hooks behind that can hang or change the exit code.

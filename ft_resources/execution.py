@@ -14,7 +14,7 @@ from ft_resources import errors
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.launchers.base import Launcher, LaunchState
-from ft_resources.outcomes import POLICIES, Outcome, outcome_of_exit
+from ft_resources.outcomes import POLICIES, Outcome, grace_s, outcome_of_exit
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
 
@@ -22,7 +22,6 @@ POLL_S = 0.2
 REMOTE_POLL_S = 1.0
 # A worker that this machine cannot see is taken for dead when its heartbeat (one a second) is this old.
 LEASE_S = 30.0
-STOP_GRACE_S = 120.0
 
 
 class Observer(Protocol):
@@ -94,15 +93,18 @@ class Execution:
             observer.retrying(ending, policy.backoff_s)
             self.sleep(policy.backoff_s)
 
-    def cancel(self, address: Address, *, actor: str, grace_s: float = STOP_GRACE_S) -> bool:
-        """Stop the work at ``address`` on purpose. False where none was running."""
+    def cancel(self, address: Address, *, actor: str) -> bool:
+        """Stop the work at ``address`` on purpose. False where none was running.
+
+        It has as long as it says that it needs (``save_s`` of its progress) before it is killed.
+        """
         attempts = attempts_at(self.store, address)
         if not attempts or attempts[-1].ending() is not None:
             return False
         last = attempts[-1]
         last.request_stop(actor)
         # One that the launcher cannot reach (on another machine, or only just starting) sees the request itself.
-        self.launcher.stop(last, grace_s)
+        self.launcher.stop(last, grace_s(float(last.progress().get("save_s", 0.0))))
         last.record_ending(Outcome.CANCELLED, None)
         self.launcher.clean_up(last)
         return True

@@ -30,6 +30,14 @@ EXIT_CODES: dict[Outcome, int] = {
 }
 
 
+STOP_GRACE_S = 120.0
+
+
+def grace_s(save_s: float) -> float:
+    """How long a worker that is asked to stop is given, where a save of it is expected to take ``save_s`` seconds."""
+    return max(STOP_GRACE_S, 2 * save_s)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
     """What follows an ending: further attempts of the op, seconds before the next, and who pays."""

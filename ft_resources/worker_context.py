@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +19,13 @@ from typing import Any
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import chunk_path
 from ft_resources.errors import CorruptArtifact, StoreUnavailable
+from ft_resources.outcomes import STOP_GRACE_S
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec
 
 BEAT_S = 1.0
+_LAST_WORDS_S = 10.0
+"""A worker that has not ended by itself is ended so long before it would be killed."""
 
 
 class Preempted(BaseException):
@@ -41,6 +44,24 @@ class WorkResult:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+class StopRequest:
+    """Whether a stop was asked for, and when. Without a lock, as a signal may come while another is handled."""
+
+    def __init__(self) -> None:
+        self._asked_at: float | None = None
+
+    def set(self) -> None:
+        if self._asked_at is None:
+            self._asked_at = time.monotonic()
+
+    def is_set(self) -> bool:
+        return self._asked_at is not None
+
+    def since_s(self) -> float:
+        """Seconds since a stop was asked for, 0 where none was."""
+        return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
+
+
 class WorkContext:
     """Handed to every work function (``ft_assets.worker.WORK``) together with its spec."""
 
@@ -52,8 +73,9 @@ class WorkContext:
         self._steps: list[dict[str, Any]] = []
         self._step_chunk = self._log_chunk = 0
         self._log_offset = 0
-        self._stopping = threading.Event()
-        self._graceful = False
+        self._stopping = StopRequest()
+        self._graceful = self._settled = False
+        self.grace_s = STOP_GRACE_S
         self._ended = threading.Event()
 
     @property
@@ -96,6 +118,11 @@ class WorkContext:
         """Whether the worker was asked to stop; work inside ``graceful()`` looks at this and raises Preempted."""
         return self._stopping.is_set()
 
+    @property
+    def stopping_s(self) -> float:
+        """Seconds since a stop was asked for, 0 where none was; the worker may be killed after ``grace_s``."""
+        return self._stopping.since_s()
+
     @contextmanager
     def graceful(self) -> Iterator[None]:
         """While inside, a stop request only sets ``stop_requested``, so that the work can save before it ends."""
@@ -107,16 +134,54 @@ class WorkContext:
         if self.stop_requested:
             raise Preempted
 
+    @contextmanager
+    def abrupt(self) -> Iterator[None]:
+        """For a while inside ``graceful()``, a stop request ends the work at once again: there is nothing to save."""
+        graceful, self._graceful = self._graceful, False
+        try:
+            if self.stop_requested:
+                raise Preempted
+            yield
+        finally:
+            self._graceful = graceful
+
+    def settle(self) -> None:
+        """How the work ends is settled: from here on a stop request interrupts nothing."""
+        self._settled = True
+
     def install_signal_handler(self) -> None:
         """SIGTERM and SIGINT ask the work to stop: at once, or at its own next safe point inside ``graceful()``."""
 
         def handle(_signal: int, _frame: FrameType | None) -> None:
+            again = self.stop_requested
             self._stopping.set()
-            if not self._graceful:
+            # Raised once: what it hits may still have to clean up.
+            if not (self._graceful or self._settled or again):
                 raise Preempted
 
         signal.signal(signal.SIGTERM, handle)
         signal.signal(signal.SIGINT, handle)
+
+    def end_overdue(self, end: Callable[[], None]) -> None:
+        """Call ``end``, from a thread, should the work not have ended shortly before the end of the grace period.
+
+        Python handles signals between two of its own instructions, and a long call into a library (a large file on
+        its way to a bucket) has none: then nobody else would notice.
+        """
+        heard, tell = os.pipe()
+        os.set_blocking(tell, False)
+        signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+
+        def wait() -> None:
+            while os.read(heard, 1)[0] not in (signal.SIGTERM, signal.SIGINT):
+                pass
+            asked_at = time.monotonic()
+            while time.monotonic() - asked_at < self.grace_s - _LAST_WORDS_S:
+                time.sleep(BEAT_S)
+            if not self._settled:
+                end()
+
+        threading.Thread(target=wait, name="overdue", daemon=True).start()
 
     def start_heartbeat(self, log: Path) -> None:
         """Write progress, step chunks and the new text of ``log`` to the store once a second, from a thread."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ft_assets.evals.evidence import Evidence
+from ft_assets.evals.evidence import EXACT_MATCH, Evidence
 from ft_assets.evals.gates import Verdict
 from ft_assets.evals.judging import score_table, verdict_table
 from ft_resources.artifacts import InputRef
@@ -19,9 +19,7 @@ _CARD = """---
 
 {scores}
 
-Intervals are 95 %, from paired results on the same items, with the same template, tokenizer and seed. Always giving
-the commonest training answer would reach {majority:.1%} exact match; {never_seen:.1%} of the right answers stand in no
-training row.
+Intervals are 95 %, from paired results on the same items, with the same template, tokenizer and seed. {answers}
 
 ## Gates
 
@@ -50,6 +48,9 @@ training row.
 The tokenizer and the chat template in this folder are those of training: use them, and no others. No safety evaluation
 was made.
 """
+_ANSWERS = """Always giving
+the commonest training answer would reach {majority:.1%} exact match; {never_seen:.1%} of the right answers stand in no
+training row."""
 _LOAD_FOLDER = """from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -98,8 +99,9 @@ def model_card(
         dataset=params["dataset"],
         recipe=params["recipe"],
         scores=score_table(evidence),
-        majority=evidence.majority_rate,
-        never_seen=evidence.never_seen_rate,
+        answers=_ANSWERS.format(majority=evidence.majority_rate, never_seen=evidence.never_seen_rate)
+        if EXACT_MATCH in evidence.holdout
+        else "",
         verdicts=verdict_table(verdicts),
         settings="\n".join(f"| {name} | {value} |" for name, value in _settings(recipe)),
         inputs="\n".join(f"| {name} | `{ref.address}` | `{ref.digest}` |" for name, ref in sorted(inputs.items())),
@@ -127,6 +129,6 @@ def _load(base: Mapping[str, Any], is_adapter: bool) -> str:
 def _settings(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Method, variant and the sections' fields, flat."""
     rows = [("method", recipe["method"]), ("variant", recipe["variant"])]
-    for section in ("lora", "training"):
+    for section in ("lora", "preference", "training"):
         rows += sorted((recipe.get(section) or {}).items())
     return rows

@@ -5,6 +5,10 @@ import base64
 import dagster as dg
 
 from ft_assets import identity
+from ft_assets.checkpoints.configuration.configure import Configuration
+from ft_assets.checkpoints.configuration.shown import configuration_hash, made_for, settings_table, shown_settings
+from ft_assets.checkpoints.telemetry.alerts import Alert
+from ft_assets.checkpoints.telemetry.report import LOSS, THROUGHPUT
 from ft_assets.glue import common_metadata, pair_of, run_work
 from ft_assets.packs.checks import refuse_sick_pack
 from ft_assets.partitions import pair_partitions
@@ -30,20 +34,23 @@ def checkpoint(
     refuse_sick_pack(store.artifacts, context.partition_key)
     for warning in require_affordable(store.artifacts, *pair, max_gpu_hours_of(context.run.tags, store.store)):
         context.log.warning(warning)
+    if identity.compares(store.artifacts, pair[1]):
+        run_work(context, store, launcher, identity.reference_logps_request(store.artifacts, *pair))
     request = identity.checkpoint_request(store.artifacts, *pair)
     artifact = run_work(context, store, launcher, request)
+    told = _configuration(artifact, identity.pair_configuration(store.artifacts, *pair), context.partition_key)
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(artifact.digest), metadata={**common_metadata(artifact), **_metadata(artifact)}
+        data_version=dg.DataVersion(artifact.digest),
+        metadata={**common_metadata(artifact), **_metadata(artifact), **told},
     )
 
 
 def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
-    """The numbers and the picture that a person looks for after a training run."""
+    """The numbers and the pictures that a person looks for after a training run."""
     facts = artifact.facts
-    picture = base64.b64encode(artifact.read("report/loss.png")).decode()
     resumed = ", ".join(f"after step {save['step']} of attempt {save['attempt']}" for save in facts["resumed"])
     metadata: dict[str, dg.MetadataValue] = {
-        "loss_curve": dg.MetadataValue.md(f"![training and validation loss](data:image/png;base64,{picture})"),
+        "loss_curve": _picture(artifact, LOSS, "training and validation loss"),
         "steps": dg.MetadataValue.int(facts["steps"]),
         "train_loss": dg.MetadataValue.float(facts["train_loss"]),
         "tokens": dg.MetadataValue.int(facts["tokens"]),
@@ -53,4 +60,37 @@ def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     }
     if facts["validation_loss"]:
         metadata["validation_loss"] = dg.MetadataValue.float(facts["validation_loss"][-1][1])
+    return metadata | _telemetry(artifact)
+
+
+def _telemetry(artifact: Artifact) -> dict[str, dg.MetadataValue]:
+    """How fast it was, and what there was to complain of. Trainings from before this was measured have less to show."""
+    facts = artifact.facts
+    metadata: dict[str, dg.MetadataValue] = {}
+    if f"report/{THROUGHPUT}" in artifact.manifest.files:
+        metadata["throughput"] = _picture(artifact, THROUGHPUT, "tokens per second, and waiting for data")
+    if facts.get("validation_perplexity"):
+        metadata["validation_perplexity"] = dg.MetadataValue.float(facts["validation_perplexity"][-1][1])
+    if facts.get("mfu") is not None:
+        metadata["mfu"] = dg.MetadataValue.float(facts["mfu"])
+    if facts.get("alerts"):
+        metadata["alerts"] = dg.MetadataValue.md("\n".join(f"- {Alert(**alert)}" for alert in facts["alerts"]))
+    return metadata
+
+
+def _picture(artifact: Artifact, name: str, words: str) -> dg.MetadataValue:
+    data = base64.b64encode(artifact.read(f"report/{name}")).decode()
+    return dg.MetadataValue.md(f"![{words}](data:image/png;base64,{data})")
+
+
+def _configuration(artifact: Artifact, configuration: Configuration, pair: str) -> dict[str, dg.MetadataValue]:
+    """Every setting with where it came from; whose training this is, where another recipe meant the same before."""
+    recipe, first = configuration.recipe, made_for(artifact)
+    metadata: dict[str, dg.MetadataValue] = {
+        "resolved_configuration": dg.MetadataValue.md(settings_table(shown_settings(recipe, configuration.origins))),
+        "configuration_hash": dg.MetadataValue.text(configuration_hash(recipe.training_settings())),
+    }
+    if first not in ("", pair):
+        same = f"{first}: the same settings on the same tokens and base, so nothing was trained again"
+        metadata["duplicate_of"] = dg.MetadataValue.text(same)
     return metadata

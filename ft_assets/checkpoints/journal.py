@@ -15,7 +15,8 @@ class Cadence:
 
 @dataclass(kw_only=True)
 class Journal:
-    """What a run has to show so far; it travels with every save, but for ``isolation``, which each attempt proves."""
+    """What a run has to show so far; it travels with every save, but for ``isolation``, which each attempt proves, and
+    ``alerts``, which follow from ``rows``."""
 
     ledger: list[str] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -23,6 +24,7 @@ class Journal:
     position: int = 0
     seconds: float = 0.0
     isolation: dict[str, Any] = field(default_factory=dict)
+    alerts: list[dict[str, Any]] = field(default_factory=list)
 
     def validated(self, step: int) -> bool:
         return any(row["step"] == step and "validation_loss" in row for row in self.rows)

@@ -3,40 +3,53 @@
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.base_models.weights import require_every_weight
+from ft_assets.checkpoints.variants import Variant
+from ft_assets.checkpoints.variants.holding import holding
 from ft_assets.packs.isolation.architectures import require_packable_folder, require_packable_modules
 from ft_assets.packs.isolation.attention import ATTENTION, register
 from ft_assets.packs.isolation.guard import guard
 from ft_assets.recipes.models import LoraSettings, TrainingSettings
 
 
-def load_base(folder: Path, training: TrainingSettings, *, full: bool, max_length: int | None = None) -> Any:
+def load_base(
+    folder: Path,
+    training: TrainingSettings,
+    *,
+    full: bool,
+    four_bit: bool = False,
+    device: str = "cpu",
+    max_length: int | None = None,
+    spread: Mapping[str, Any] | None = None,
+) -> Any:
     """The causal language model in ``folder``, with attention that keeps documents apart, and guarded.
 
-    Weights that train stay in float32 also under bf16 arithmetic, as small updates vanish otherwise; a base that
-    stays frozen is held in bf16 then. ``max_length`` is that of the windows. Raises BadBase where weights are missing,
-    or where documents would leak through the architecture.
+    How its weights are held: see ``Variant.weights``. It is loaded on the CPU, one held in 4 bits on ``device``.
+    ``max_length`` is that of the windows, ``spread`` says how ranks share the weights. Raises BadBase where weights
+    are missing, or where documents would leak through the architecture.
     """
     register()
     disable_progress_bar()
     require_packable_folder(folder, max_length=max_length)
-    half = training.precision == "bf16" and not full
+    assert training.precision != "auto"
+    weights = Variant(adapters=not full, four_bit=four_bit).weights(training.precision)
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,
-        dtype=torch.bfloat16 if half else torch.float32,
         attn_implementation=ATTENTION,
         use_safetensors=True,
         trust_remote_code=False,
         local_files_only=True,
         output_loading_info=True,
+        **holding(weights, training.precision, device),
+        **(spread or {}),
     )
     model, loading = loaded
     require_every_weight(loading, str(folder))
@@ -52,6 +65,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 def lora_config(lora: LoraSettings) -> LoraConfig:
     """PEFT's form of the recipe's adapter settings."""
+    assert isinstance(lora.rank, int)
     assert isinstance(lora.alpha, int)
     targets = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
     return LoraConfig(
@@ -64,18 +78,19 @@ def lora_config(lora: LoraSettings) -> LoraConfig:
     )
 
 
-def save_final(model: Any, folder: Path, *, source: str, revision: str | None, full: bool) -> None:
+def save_final(model: Any, folder: Path, *, source: str, revision: str | None, full: bool, state: Any = None) -> None:
     """Write the PEFT folder or the full model. Equal weights give equal bytes: no local paths, no set orders.
 
     ``source`` and ``revision`` name the base as the recipe's lock does, so that a PEFT folder says what it belongs to.
+    ``state`` has the weights where ``model`` does not hold all of them.
     """
     if full:
         # The trainer switched it off, which is no property of the model.
         model.config.use_cache = True
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=state)
         return
     # "auto" would ask the hub whether the base's vocabulary was resized; ours never is.
-    model.save_pretrained(folder, save_embedding_layers=False)
+    model.save_pretrained(folder, save_embedding_layers=False, state_dict=state)
     (folder / "README.md").unlink(missing_ok=True)
     path = folder / "adapter_config.json"
     config = json.loads(path.read_bytes())

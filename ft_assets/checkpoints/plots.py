@@ -1,8 +1,14 @@
-"""The loss curve as a picture, for the checkpoint's page. No torch here: Dagster's processes may import this."""
+"""Loss and throughput as pictures, for the checkpoint's page. No torch here: Dagster's processes may import this."""
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ft_assets.checkpoints.telemetry.alerts import waiting_share
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _TREND_WEIGHT = 0.9
 
@@ -26,13 +32,48 @@ def loss_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
             f"{losses[-1]:.3f}", (steps[-1], losses[-1]), xytext=(-6, 8), textcoords="offset points", ha="right"
         )
     axes.set_xlabel("optimizer step")
-    axes.set_ylabel("loss (nats per learned token)")
+    axes.set_ylabel("loss (nats)")
     axes.set_title(title, fontsize=10)
     axes.grid(alpha=0.25)
     if train or validation:
         axes.legend(frameon=False)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    return _png(figure, axes)
+
+
+def throughput_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
+    """A PNG of tokens/s over optimizer steps, and below what share of each step went into waiting for data."""
+    from matplotlib.figure import Figure
+
+    timed = [row for row in rows if row.get("tokens_per_s")]
+    steps = [row["step"] for row in timed]
+    rates = [row["tokens_per_s"] for row in timed]
+    figure = Figure(figsize=(7.2, 4.0), dpi=110, layout="constrained")
+    speed, shares = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    if timed:
+        speed.plot(steps, rates, ".", color="#9bb7d4", markersize=4, label="each step")
+        speed.plot(steps, _trend(rates), "-", color="#1f5a99", linewidth=1.8, label="trend")
+        waiting = [100 * waiting_share(row) for row in timed]
+        shares.fill_between(steps, waiting, step="mid", color="#e3a07f", label="waiting for data")
+    busy = [(row["step"], 100 * row["gpu_utilisation"]) for row in timed if "gpu_utilisation" in row]
+    if busy:
+        shares.plot(*zip(*busy, strict=True), "-", color="#3d8b57", linewidth=1.4, label="GPU at work")
+    speed.set_ylim(bottom=0)
+    speed.set_ylabel("tokens/s")
+    speed.set_title(title, fontsize=10)
+    shares.set_ylim(0, 100)
+    shares.set_ylabel("% of the time")
+    shares.set_xlabel("optimizer step")
+    for axes in (speed, shares):
+        axes.grid(alpha=0.25)
+        if timed:
+            axes.legend(frameon=False)
+    return _png(figure, speed, shares)
+
+
+def _png(figure: "Figure", *panels: "Axes") -> bytes:
+    for axes in panels:
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()

@@ -1,9 +1,11 @@
 """Training checkpoints in the store: complete or absent, verified on read, and never trusted half.
 
 A save lies in ``<attempt>/saves/<step>/``: its files, then ``save.json``, create-only and last, which names each
-file with its size and sha256. A folder without ``save.json`` is no save.
+file with its size and sha256. A folder without ``save.json`` is no save. The lists that grow with the run, which saves
+share by turns, lie in ``<attempt>/books/`` (see ``books.py``); ``save.json`` names those files, too.
 """
 
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ft_assets.checkpoints.books import LANES, LEDGER, STEPS, Page, complete, kind_of
 from ft_resources.artifacts import Address, FileEntry
 from ft_resources.canonical import digest, sha256_file
 from ft_resources.errors import CorruptArtifact, UserError
@@ -18,13 +21,12 @@ from ft_resources.store import Store
 from ft_resources.work import attempt_path
 
 RECORD = "save.json"
-KEPT = 2
+KEPT = LANES
 
 MODEL, OPTIMIZER, OPTIMIZER_SETTINGS = "model.safetensors", "optimizer.safetensors", "optimizer.json"
 SCHEDULER, RANDOM, RANDOM_STATES = "scheduler.json", "random.json", "random.safetensors"
-LEDGER, STEPS = "ledger.jsonl", "steps.jsonl"
-FILES = (MODEL, OPTIMIZER, OPTIMIZER_SETTINGS, SCHEDULER, RANDOM, RANDOM_STATES, LEDGER, STEPS)
-"""What a save consists of; ``state.py`` writes and reads them."""
+FILES = (MODEL, OPTIMIZER, OPTIMIZER_SETTINGS, SCHEDULER, RANDOM, RANDOM_STATES)
+"""What a save consists of, beside its books; ``state.py`` writes and reads them."""
 
 
 class IncompleteSave(UserError):
@@ -47,6 +49,7 @@ class SaveRecord(BaseModel):
     threads: int
     software: dict[str, str]
     files: dict[str, FileEntry]
+    books: dict[str, FileEntry]
     seal: str = ""
 
     def expected_seal(self) -> str:
@@ -55,31 +58,77 @@ class SaveRecord(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Save:
-    """A verified save: its record and a local folder with its files, to be treated as read-only."""
+    """A verified save: its record and a local folder with its files, to be treated as read-only.
+
+    The books lie there as two whole files, ``LEDGER`` and ``STEPS``.
+    """
 
     attempt: int
     record: SaveRecord
     folder: Path
 
 
-def write_save(store: Store, attempt: str, folder: Path, record: dict[str, Any]) -> SaveRecord:
-    """Upload the files of ``folder`` as a save of the attempt at path ``attempt``, then drop what it replaces.
+class SaveWriter:
+    """Writes the saves of the attempt at path ``attempt``, one after the other."""
 
-    ``record`` holds SaveRecord's fields except ``files`` and ``seal``. Raises StoreUnavailable where the store refuses.
-    """
-    files = {
-        path.name: FileEntry(size=path.stat().st_size, sha256=sha256_file(path)) for path in sorted(folder.iterdir())
-    }
-    whole = SaveRecord(**record, files=files)
-    whole = whole.model_copy(update={"seal": whole.expected_seal()})
-    place = f"{attempt}/saves/{whole.step:06d}"
-    # A save of this step may be there already, and be damaged: it must not be valid while its files change.
-    store.delete(f"{place}/{RECORD}")
-    for name in files:
-        store.upload(folder / name, f"{place}/{name}")
-    store.create_json(f"{place}/{RECORD}", whole.model_dump(mode="json"))
-    _keep_newest(store, attempt)
-    return whole
+    def __init__(self, store: Store, attempt: str) -> None:
+        self._store, self._attempt = store, attempt
+        self._entries: dict[str, FileEntry] = {}
+        """The books' files that are stored."""
+
+    def write(self, folder: Path, record: dict[str, Any], page: Page) -> SaveRecord:
+        """Upload the files of ``folder`` and the new chunks of ``page`` as a save, then drop what it replaces.
+
+        ``record`` holds SaveRecord's fields except ``files``, ``books`` and ``seal``. Raises StoreUnavailable where the
+        store refuses.
+        """
+        store, files = self._store, {path.name: _entry(path) for path in sorted(folder.iterdir())}
+        for path in page.write(folder.with_name(f"{folder.name}-books")):
+            self._entries[path.name] = _entry(path)
+            store.upload(path, f"{self._attempt}/books/{path.name}")
+            path.unlink()
+        books = {chunk.name: self._entries[chunk.name] for chunk in page.chunks}
+        whole = SaveRecord(**record, files=files, books=books)
+        whole = whole.model_copy(update={"seal": whole.expected_seal()})
+        place = f"{self._attempt}/saves/{whole.step:06d}"
+        # A save of this step may be there already, and be damaged: it must not be valid while its files change.
+        store.delete(f"{place}/{RECORD}")
+        for name in files:
+            store.upload(folder / name, f"{place}/{name}")
+        store.create_json(f"{place}/{RECORD}", whole.model_dump(mode="json"))
+        self._keep_newest()
+        return whole
+
+    def _keep_newest(self) -> None:
+        """Remove all but the attempt's last saves, and those of earlier attempts once it has enough of its own.
+
+        Each goes with its record first, so that none is ever half there, and its books last.
+        """
+        store, files = self._store, dict[int, list[str]]()
+        for entry in store.entries(f"{self._attempt}/saves"):
+            files.setdefault(int(entry.path.rsplit("/", 2)[-2]), []).append(entry.path)
+        kept = sorted(files)[-KEPT:]
+        stale = [path for step in sorted(files)[:-KEPT] for path in files[step]]
+        unused = self._unused_books(kept)
+        attempts, _, number = self._attempt.rpartition("/")
+        if len(files) >= KEPT:
+            for earlier in range(1, int(number)):
+                stale += [entry.path for entry in store.entries(f"{attempts}/{earlier:04d}/saves")]
+                unused += [entry.path for entry in store.entries(f"{attempts}/{earlier:04d}/books")]
+        for path in [*sorted(stale, key=lambda path: not path.endswith(f"/{RECORD}")), *unused]:
+            store.delete(path)
+
+    def _unused_books(self, kept: list[int]) -> list[str]:
+        """Chunks that no kept save needs; none while one of these cannot be read, as what it needs is not known."""
+        needed: set[str] = set()
+        for step in kept:
+            try:
+                record = _read_record(self._store, f"{self._attempt}/saves/{step:06d}")
+            except CorruptArtifact:
+                return []
+            needed |= set(record.books) if record else set()
+        paths = [entry.path for entry in self._store.entries(f"{self._attempt}/books")]
+        return [path for path in paths if path.rsplit("/", 1)[-1] not in needed]
 
 
 def newest_save(store: Store, address: Address, attempts: Iterable[int], scratch: Path) -> Save | None:
@@ -101,7 +150,7 @@ def newest_save(store: Store, address: Address, attempts: Iterable[int], scratch
         except CorruptArtifact as error:
             print(f"skipping a damaged save: {error.where}: {error.what}", flush=True)
             continue
-        missing = sorted(set(FILES) - set(record.files))
+        missing = sorted(set(FILES) - set(record.files)) or ([] if complete(record.books) else [LEDGER])
         if missing:
             raise IncompleteSave(
                 f"the save has no {', '.join(missing)}",
@@ -129,28 +178,27 @@ def _fetch(store: Store, place: str, record: SaveRecord, scratch: Path) -> Path:
     """A local copy of the save's files. Raises CorruptArtifact for a missing or damaged one."""
     scratch.mkdir(parents=True, exist_ok=True)
     for name, entry in record.files.items():
-        target = scratch / name
-        try:
-            store.download(f"{place}/{name}", target)
-        except FileNotFoundError:
-            raise CorruptArtifact(f"{name} is missing", where=f"{place}/{name}") from None
-        if sha256_file(target) != entry.sha256:
-            raise CorruptArtifact(f"{name} does not match its sha256", where=f"{place}/{name}")
+        _fetch_file(store, f"{place}/{name}", scratch / name, entry)
+    attempt = place.rsplit("/", 2)[0]
+    chunk = scratch / "chunk"
+    with (scratch / LEDGER).open("wb") as ledger, (scratch / STEPS).open("wb") as steps:
+        for name, entry in sorted(record.books.items()):
+            _fetch_file(store, f"{attempt}/books/{name}", chunk, entry)
+            with chunk.open("rb") as file:
+                shutil.copyfileobj(file, ledger if kind_of(name) == LEDGER else steps)
+    chunk.unlink(missing_ok=True)
     return scratch
 
 
-def _keep_newest(store: Store, attempt: str) -> None:
-    """Remove all but the attempt's last saves, and those of earlier attempts once it has enough of its own.
+def _fetch_file(store: Store, place: str, target: Path, entry: FileEntry) -> None:
+    name = place.rsplit("/", 1)[-1]
+    try:
+        store.download(place, target)
+    except FileNotFoundError:
+        raise CorruptArtifact(f"{name} is missing", where=place) from None
+    if sha256_file(target) != entry.sha256:
+        raise CorruptArtifact(f"{name} does not match its sha256", where=place)
 
-    Each goes with its record first, so that none is ever half there.
-    """
-    files: dict[int, list[str]] = {}
-    for entry in store.entries(f"{attempt}/saves"):
-        files.setdefault(int(entry.path.rsplit("/", 2)[-2]), []).append(entry.path)
-    stale = [path for step in sorted(files)[:-KEPT] for path in files[step]]
-    attempts, _, number = attempt.rpartition("/")
-    if len(files) >= KEPT:
-        for earlier in range(1, int(number)):
-            stale += [entry.path for entry in store.entries(f"{attempts}/{earlier:04d}/saves")]
-    for path in sorted(stale, key=lambda path: not path.endswith(f"/{RECORD}")):
-        store.delete(path)
+
+def _entry(path: Path) -> FileEntry:
+    return FileEntry(size=path.stat().st_size, sha256=sha256_file(path))

@@ -4,26 +4,130 @@
 
 import json
 import random
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ft_assets.checkpoints import saves
+from ft_assets.checkpoints.distributed.model import as_held, put, whole
 from ft_assets.checkpoints.saves import IncompleteSave
 
 _REMEDY = "Delete this save's folder to go on from an older one, or all saves to start again."
 
 
-def write_state(folder: Path, model: Any, optimizer: Any, scheduler: Any) -> None:
-    """Write weights (those that train, in their dtype), optimizer, scheduler and random states into ``folder``."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RandomStates:
+    """All random number generators that a step may draw from."""
+
+    tensors: dict[str, torch.Tensor]
+    python: tuple[Any, ...]
+    numpy: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunState:
+    """A run's state, copied: training may go on while this is written.
+
+    ``weights`` are those that train, in their dtype; ``moments`` are the optimizer's tensors by ``<index>.<name>``.
+    """
+
+    weights: dict[str, torch.Tensor]
+    moments: dict[str, torch.Tensor]
+    optimizer: str
+    scheduler: str
+    random: RandomStates
+
+    @property
+    def size(self) -> int:
+        """Bytes, but for the little that is no tensor."""
+        return sum(value.nbytes for tensors in (self.weights, self.moments) for value in tensors.values())
+
+
+class HostCopies:
+    """Copies of a run's state in the host's memory. The next copy takes the place of the last, so no memory is asked
+    for again; from a GPU they are pinned and go over at full speed."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, torch.Tensor] = {}
+
+    def take(
+        self, model: Any, optimizer: Any, scheduler: Any, random_states: RandomStates, *, kept: bool = True
+    ) -> RunState:
+        """The state as it is now. What was taken before is overwritten.
+
+        Of a model in shards every rank has to ask for it, and those that have not ``kept`` it get no tensors.
+        """
+        state = optimizer.state_dict()
+        moments: dict[str, torch.Tensor] = {}
+        numbers: dict[str, dict[str, Any]] = {}
+        for index, values in state["state"].items():
+            for name, value in values.items():
+                if isinstance(value, torch.Tensor):
+                    moments[f"{index}.{name}"] = value
+                else:
+                    numbers.setdefault(str(index), {})[name] = value
+        settings = {"groups": state["param_groups"], "numbers": numbers, "covered": sorted(state["state"])}
+        copied = RunState(
+            weights=self._copied("weights", _trained(model), kept),
+            moments=self._copied("moments", moments, kept),
+            optimizer=_json(settings),
+            scheduler=_json(scheduler.state_dict()),
+            random=random_states,
+        )
+        if torch.cuda.is_initialized():
+            torch.cuda.current_stream().synchronize()
+        return copied
+
+    def _copied(self, kind: str, tensors: dict[str, torch.Tensor], kept: bool) -> dict[str, torch.Tensor]:
+        copies = {}
+        for name, value in tensors.items():
+            # One at a time: no rank has memory for all of them together.
+            gathered = whole(value.detach())
+            if kept:
+                copies[name] = self._copy(f"{kind}.{name}", gathered)
+        return copies
+
+    def _copy(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.shape != value.shape or buffer.dtype != value.dtype:
+            buffer = self._buffers[name] = _host_buffer(value)
+        return buffer.copy_(value, non_blocking=True)
+
+
+def random_states() -> RandomStates:
+    """The generators as they stand now."""
+    numpy_state: Any = np.random.get_state(legacy=False)
+    tensors = {"torch": torch.get_rng_state(), "numpy": torch.from_numpy(numpy_state["state"]["key"].astype(np.int64))}
+    for index in range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0):
+        tensors[f"cuda.{index}"] = torch.cuda.get_rng_state(index)
+    return RandomStates(
+        tensors=tensors,
+        python=random.getstate(),
+        numpy={
+            "pos": int(numpy_state["state"]["pos"]),
+            "has_gauss": int(numpy_state["has_gauss"]),
+            "gauss": float(numpy_state["gauss"]),
+        },
+    )
+
+
+def write_state(folder: Path, state: RunState) -> None:
+    """Write ``state`` into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(_on_cpu(_trained(model)), folder / saves.MODEL)
-    _write_optimizer(folder, optimizer.state_dict())
-    _write_json(folder / saves.SCHEDULER, scheduler.state_dict())
-    _write_random(folder)
+    save_file(state.weights, folder / saves.MODEL)
+    save_file(state.moments, folder / saves.OPTIMIZER)
+    (folder / saves.OPTIMIZER_SETTINGS).write_text(state.optimizer)
+    (folder / saves.SCHEDULER).write_text(state.scheduler)
+    save_file(state.random.tensors, folder / saves.RANDOM_STATES)
+    version, words, gauss = state.random.python
+    rest = {"python": [version, list(words), gauss], "numpy": state.random.numpy}
+    (folder / saves.RANDOM).write_text(_json(rest))
 
 
 def read_state(folder: Path, model: Any, optimizer: Any, scheduler: Any) -> None:
@@ -42,40 +146,26 @@ def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _read_weights(folder: Path, model: torch.nn.Module) -> None:
-    stored, current = load_file(folder / saves.MODEL), _trained(model)
-    fits = stored.keys() == current.keys() and all(
-        value.shape == current[name].shape and value.dtype == current[name].dtype for name, value in stored.items()
-    )
-    if not fits:
+    current = _trained(model)
+    names = set()
+    for name, value in _tensors(folder / saves.MODEL):
+        target = current.get(name)
+        if target is None or value.shape != target.shape or value.dtype != target.dtype:
+            break
+        put(target, value)
+        names.add(name)
+    if names != current.keys():
         raise IncompleteSave("the saved weights are not those of this model", where=saves.MODEL, remedy=_REMEDY)
-    with torch.no_grad():
-        for name, value in stored.items():
-            current[name].copy_(value)
-
-
-def _write_optimizer(folder: Path, state: dict[str, Any]) -> None:
-    """``state`` is ``{"state": {index: {name: tensor or number}}, "param_groups": [...]}``."""
-    tensors: dict[str, torch.Tensor] = {}
-    numbers: dict[str, dict[str, Any]] = {}
-    for index, values in state["state"].items():
-        for name, value in values.items():
-            if isinstance(value, torch.Tensor):
-                tensors[f"{index}.{name}"] = value
-            else:
-                numbers.setdefault(str(index), {})[name] = value
-    save_file(_on_cpu(tensors), folder / saves.OPTIMIZER)
-    covered = sorted(state["state"])
-    _write_json(
-        folder / saves.OPTIMIZER_SETTINGS, {"groups": state["param_groups"], "numbers": numbers, "covered": covered}
-    )
 
 
 def _read_optimizer(folder: Path, optimizer: Any) -> None:
     settings = json.loads((folder / saves.OPTIMIZER_SETTINGS).read_bytes())
     state: dict[int, dict[str, Any]] = {int(index): dict(values) for index, values in settings["numbers"].items()}
-    for name, value in load_file(folder / saves.OPTIMIZER).items():
+    trained = [each for group in optimizer.param_groups for each in group["params"]]
+    for name, value in _tensors(folder / saves.OPTIMIZER):
         index, key = name.split(".", 1)
-        state.setdefault(int(index), {})[key] = value
+        target = trained[int(index)] if int(index) < len(trained) else value
+        state.setdefault(int(index), {})[key] = as_held(target, value) if value.shape == target.shape else value
     wanted = {index for group in optimizer.state_dict()["param_groups"] for index in group["params"]}
     covered = set(settings["covered"])
     # PyTorch takes a state that lacks parameters without a word and starts those afresh.
@@ -85,23 +175,15 @@ def _read_optimizer(folder: Path, optimizer: Any) -> None:
             where=saves.OPTIMIZER,
             remedy=_REMEDY,
         )
-    groups = [{**group, "betas": tuple(group["betas"])} for group in settings["groups"]]
+    groups = [_group(group) for group in settings["groups"]]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def _write_random(folder: Path) -> None:
-    numpy_state: Any = np.random.get_state(legacy=False)
-    tensors = {"torch": torch.get_rng_state(), "numpy": torch.from_numpy(numpy_state["state"]["key"].astype(np.int64))}
-    for index in range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0):
-        tensors[f"cuda.{index}"] = torch.cuda.get_rng_state(index)
-    save_file(tensors, folder / saves.RANDOM_STATES)
-    version, words, gauss = random.getstate()
-    numpy_rest = {
-        "pos": int(numpy_state["state"]["pos"]),
-        "has_gauss": int(numpy_state["has_gauss"]),
-        "gauss": float(numpy_state["gauss"]),
+def _group(stored: dict[str, Any]) -> dict[str, Any]:
+    """A parameter group as the optimizer had it: JSON made lists of its tuples, such as AdamW's betas."""
+    return {
+        name: tuple(value) if isinstance(value, list) and name != "params" else value for name, value in stored.items()
     }
-    _write_json(folder / saves.RANDOM, {"python": [version, list(words), gauss], "numpy": numpy_rest})
 
 
 def _read_random(folder: Path) -> None:
@@ -123,9 +205,20 @@ def _read_random(folder: Path) -> None:
             torch.cuda.set_rng_state(tensors[f"cuda.{index}"], index)
 
 
-def _on_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: value.detach().to("cpu").contiguous() for name, value in tensors.items()}
+def _tensors(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in a file, one at a time, as ranks that hold shards have no memory for all of them."""
+    with safe_open(path, "pt") as file:
+        for name in file.keys():  # noqa: SIM118 -- it is no dict
+            yield name, file.get_tensor(name)
 
 
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, allow_nan=False))
+def _host_buffer(value: torch.Tensor) -> torch.Tensor:
+    """Memory for a copy of ``value``; ordinary memory where no more can be pinned."""
+    try:
+        return torch.empty(value.shape, dtype=value.dtype, device="cpu", pin_memory=value.is_cuda)
+    except RuntimeError:
+        return torch.empty(value.shape, dtype=value.dtype, device="cpu")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)

@@ -3,46 +3,59 @@
 import json
 import math
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ft_assets.checkpoints.journal import Cadence, Journal
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.checkpoints.configuration.shown import RECORD, configuration_record
+from ft_assets.checkpoints.distributed.launch import run_ranks
+from ft_assets.checkpoints.distributed.layout import layout_of
+from ft_assets.checkpoints.journal import Journal
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
-from ft_assets.checkpoints.plots import loss_curve
-from ft_assets.checkpoints.sampler import Order
+from ft_assets.checkpoints.memory import memory_explained
+from ft_assets.checkpoints.methods import make_objective
+from ft_assets.checkpoints.plan import Plan, make_plan
+from ft_assets.checkpoints.sampler import Step
+from ft_assets.checkpoints.telemetry.report import telemetry_facts, write_pictures
 from ft_assets.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
-from ft_assets.recipes.models import LoraSettings, TrainingSettings
-from ft_assets.worker import OutOfMemory
-from ft_resources.errors import BadData, UserError
+from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
+
+if TYPE_CHECKING:
+    from ft_assets.checkpoints.ranks import Ranks
 
 _RECENT = 10
 """The final training loss is the mean of so many last steps, as one step's is mostly noise."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """All that one attempt needs to know. ``micro_windows`` is the number of windows in a forward pass."""
-
-    training: TrainingSettings
-    lora: LoraSettings | None
-    order: Order
-    micro_windows: int
-    device: str
-    cadence: Cadence
-
-    @property
-    def full(self) -> bool:
-        return self.lora is None
 
 
 def train(context: WorkContext) -> WorkResult:
     """Train to the end, or raise Preempted after saving; see ``docs/plan.md`` for files and facts.
 
     Raises BadData for a pack without anything to learn, Leak where packed documents change each other, Diverged,
-    OutOfMemory, IncompleteSave.
+    OutOfMemory, IncompleteSave. On several processes this one starts them and trains nothing itself.
     """
+    layout = layout_of(context.runtime)
+    if layout.world == 1:
+        return _train(context)
+    context.progress("reading inputs")
+    # Once for all ranks of this node, and what is wrong with them is said before any is started.
+    files = CachedFiles(context.input("pack"), context.scratch / "packs")
+    make_plan(context.params, context.runtime, Pack.open(files, TRAIN))
+    context.input("base").folder(context.scratch)
+    return run_ranks(context, layout)
+
+
+def train_as_rank(context: WorkContext) -> WorkResult:
+    """The part in ``train`` of one process that torchrun started; rank 0's leaves the files and the facts."""
+    from ft_assets.checkpoints.distributed.join import join
+
+    return _train(context, join(context.runtime["device"]))
+
+
+def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
+    """The whole training, or a rank's part in it."""
     context.progress("reading inputs")
     base, files = context.input("base"), CachedFiles(context.input("pack"), context.scratch / "packs")
     pack, validation = Pack.open(files, TRAIN), Pack.open(files, VALIDATION)
@@ -50,24 +63,34 @@ def train(context: WorkContext) -> WorkResult:
     base_folder = base.folder(context.scratch)
     context.progress("loading libraries")
     keep_offline()
-    with absent(*UNUSED):
-        model, journal = _run(context, plan, pack, validation, base_folder)
+    with absent(*_unused(plan)), memory_explained(context.params, context.runtime, plan.micro_windows):
+        model, journal = _run(context, plan, pack, validation, base_folder, ranks)
+        from ft_assets.checkpoints.distributed.model import gathered
         from ft_assets.checkpoints.model import save_final
 
         context.progress("writing")
+        state = gathered(model, full=plan.full, kept=ranks is None or ranks.first)
+        if ranks is not None and not ranks.first:
+            return WorkResult(folder=context.output)
         final = context.output / "final"
-        save_final(model, final, source=base.facts["source"], revision=base.facts.get("revision"), full=plan.full)
+        origin = {"source": base.facts["source"], "revision": base.facts.get("revision")}
+        save_final(model, final, **origin, full=plan.full, state=state)
     return _result(context, journal, plan)
 
 
-def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_folder: Path) -> tuple[Any, Journal]:
+def _run(
+    context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_folder: Path, ranks: "Ranks | None"
+) -> tuple[Any, Journal]:
     """The trained model and the books of its run."""
     began = time.monotonic()
     import torch
 
     from ft_assets.checkpoints.conductor import Conductor
+    from ft_assets.checkpoints.distributed.model import spread
     from ft_assets.checkpoints.model import load_base, load_tokenizer, lora_config
-    from ft_assets.checkpoints.trainer import PackedTrainer, StepReader, trainer_config
+    from ft_assets.checkpoints.reader import StepReader
+    from ft_assets.checkpoints.stops import Polled
+    from ft_assets.checkpoints.trainer import PackedTrainer, trainer_config
 
     if plan.device == "cuda" and not torch.cuda.is_available():
         raise UserError(
@@ -77,12 +100,30 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     torch.use_deterministic_algorithms(plan.device == "cpu")
     # Comes with the above and costs time; nothing here reads memory that it has not written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    conductor = Conductor(context, pack, validation, plan.order, plan.cadence)
+    reference, reference_of_validation = _reference(context, plan, pack, validation)
+    objective = make_objective(context.params)
+    conductor = Conductor(context, pack, validation, plan.order, plan.cadence, reference_of_validation)
+
+    def before_update(step: Step, loss: float, grad_norm: float) -> None:
+        conductor.watch.require_sound(step, loss, grad_norm)
+        expected = objective.first_loss(rough=plan.rough)
+        if step.number == 1 and expected is not None:
+            expected.require(conductor.trainer.last_figures)
+
     trainer = PackedTrainer(
-        reader=StepReader(pack, plan.order, plan.micro_windows),
-        before_update=conductor.before_update,
-        model=load_base(base_folder, plan.training, full=plan.full, max_length=pack.max_length),
-        args=trainer_config(plan.training, plan.order, context.scratch, plan.device),
+        reader=StepReader(pack, plan.order, plan.micro_windows, ranks, reference),
+        objective=Polled(objective, conductor.between_micro_batches),
+        before_update=before_update,
+        model=load_base(
+            base_folder,
+            plan.training,
+            full=plan.full,
+            four_bit=plan.variant.four_bit,
+            device=plan.device,
+            max_length=pack.max_length,
+            spread=spread(layout_of(context.runtime), plan.training.precision, adapters=not plan.full),
+        ),
+        args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
         processing_class=load_tokenizer(base_folder),
         peft_config=lora_config(plan.lora) if plan.lora else None,
         callbacks=[conductor],
@@ -90,48 +131,22 @@ def _run(context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_fo
     conductor.trainer = trainer
     context.progress("training", done=0, total=plan.order.steps)
     print(f"libraries and model took {time.monotonic() - began:.1f} s", flush=True)
-    try:
-        with context.graceful():
-            trainer.train()
-    except (RuntimeError, MemoryError) as error:
-        if _out_of_memory(error):
-            raise _too_large(plan) from error
-        raise
+    with conductor.accountable(), context.graceful():
+        trainer.train()
     return trainer.model, conductor.journal
 
 
-def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack) -> Plan:
-    """What ``params`` and ``runtime`` mean for ``pack``. Raises BadData where there is nothing to learn."""
-    if not len(pack) or not pack.learned_tokens:
-        raise BadData(
-            "the token pack has no training tokens to learn from",
-            where="token_pack",
-            remedy="Check the dataset's report: every row was dropped, or no assistant turn carries text.",
-        )
-    training = TrainingSettings.model_validate(params["training"])
-    lora = LoraSettings.model_validate(params["lora"]) if params["variant"] == "lora" else None
-    order = Order(
-        windows=len(pack),
-        global_batch=training.global_batch_size,
-        epochs=training.epochs,
-        seed=training.seed,
-        max_steps=training.max_steps,
-        block=pack.block,
-    )
-    micro_windows = max(1, training.micro_batch_size // int(runtime["micro_batch_divisor"]))
-    cadence = Cadence(
-        save_steps=int(runtime["checkpoint_every_steps"]),
-        save_minutes=float(runtime["checkpoint_every_minutes"]),
-        validate_steps=training.validate_every_steps,
-    )
-    return Plan(
-        training=training,
-        lora=lora,
-        order=order,
-        micro_windows=micro_windows,
-        device=runtime["device"],
-        cadence=cadence,
-    )
+def _reference(
+    context: WorkContext, plan: Plan, pack: Pack, validation: Pack
+) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None]:
+    """The reference's log-probabilities of both splits, for the methods that compare with one."""
+    if not plan.method.compares:
+        return None, None
+    from ft_assets.packs.reference import read_reference
+
+    artifact, cache = context.input("reference_logps"), context.scratch / "reference"
+    train, other = (read_reference(artifact, cache, each.split, each) for each in (pack, validation))
+    return train, other
 
 
 def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
@@ -142,7 +157,9 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
     report = output / "report"
     report.mkdir()
     (report / "steps.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in journal.rows))
-    (report / "loss.png").write_bytes(loss_curve(journal.rows, context.spec.label))
+    write_pictures(report, journal, context.spec.label)
+    record = configuration_record(context.params, context.runtime, context.spec.label)
+    (output / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
     (report / "isolation.json").write_text(json.dumps(journal.isolation, indent=2, sort_keys=True) + "\n")
     losses = [row["loss"] for row in journal.rows if "loss" in row]
     tokens = sum(row.get("tokens", 0) for row in journal.rows)
@@ -155,18 +172,11 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
         "tokens_per_s": round(tokens / journal.seconds, 1),
         "resumed": journal.resumed,
         "isolation": journal.isolation,
+        **telemetry_facts(journal),
     }
     return WorkResult(folder=output, facts=facts)
 
 
-def _out_of_memory(error: BaseException) -> bool:
-    text = str(error).lower()
-    return type(error).__name__ == "OutOfMemoryError" or isinstance(error, MemoryError) or "allocate memory" in text
-
-
-def _too_large(plan: Plan) -> OutOfMemory:
-    return OutOfMemory(
-        f"training with {plan.micro_windows} window(s) in a forward pass does not fit into the {plan.device}'s memory",
-        where="training.micro_batch_size",
-        remedy="Lower training.micro_batch_size or packing.max_length in a new recipe version, or use larger hardware.",
-    )
+def _unused(plan: Plan) -> list[str]:
+    """Packages that are slow to import and not needed."""
+    return [name for name in UNUSED if not (plan.variant.four_bit and name == "bitsandbytes")]

@@ -1,51 +1,51 @@
 """TRL's SFTTrainer, reading packed windows in our order: one of its batches is one whole optimizer step.
 
-What stays TRL's and Transformers': adapters, optimizer, schedule, precision, clipping, devices. Ours are the order of
-the data, the isolation of documents, and a loss that makes the device wait once a step and not once a micro-batch.
+What stays TRL's and Transformers': adapters, optimizer, schedule, precision, clipping, devices, sharding. Ours are the
+order of the data, the isolation of documents, and a loss that makes the device wait once a step and not once a
+micro-batch.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
-from torch.nn.functional import cross_entropy
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
+from ft_assets.checkpoints.configuration.settled import SettledTraining
+from ft_assets.checkpoints.distributed.model import average_replicated, gradients_of, replicated, whole
+from ft_assets.checkpoints.loss_scale import LossScale, Pace
+from ft_assets.checkpoints.methods.objective import Objective
+from ft_assets.checkpoints.reader import StepBatches, StepReader
 from ft_assets.checkpoints.sampler import Order, Step
-from ft_assets.packs.format import Pack
-from ft_assets.packs.isolation.batches import MicroBatch, micro_batch, split_windows
 from ft_assets.packs.isolation.losses import learned_logits
-from ft_assets.recipes.models import TrainingSettings
-
-
-class StepReader:
-    """Yields ``{"step": Step, "batches": [MicroBatch]}``, from where ``position`` points when reading begins."""
-
-    def __init__(self, pack: Pack, order: Order, micro_windows: int) -> None:
-        self.pack, self.order, self.micro_windows = pack, order, micro_windows
-        self.position = 0
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for step in self.order.read(self.position):
-            pieces = split_windows(step.windows, self.micro_windows)
-            yield {"step": step, "batches": [micro_batch(self.pack, piece) for piece in pieces]}
 
 
 class PackedTrainer(SFTTrainer):
-    """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step."""
+    """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
-    def __init__(self, *, reader: StepReader, before_update: Callable[[Step, float, float], None], **kwargs: Any):
+    After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
+    rate and the objective's figures.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: StepReader,
+        objective: Objective,
+        before_update: Callable[[Step, float, float], None],
+        **kwargs: Any,
+    ):
         self.reader, self._before_update = reader, before_update
-        self.step: Step
-        self.step_loss: torch.Tensor
-        self.step_tokens = 0
-        self.last_loss = self.last_grad_norm = self.last_learning_rate = math.nan
+        self.objective: Objective = objective
+        self.last: StepBatches
+        self.last_figures: dict[str, float] = {}
+        self._parts: torch.Tensor
         rows = Dataset.from_dict({"window": range(len(reader.pack))})
         super().__init__(train_dataset=rows, data_collator=dict, **kwargs)
         self.remove_callback(PrinterCallback)
@@ -54,67 +54,62 @@ class PackedTrainer(SFTTrainer):
         return self.reader
 
     def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
-        """Forward and backward of one whole optimizer step.
-
-        The loss is the mean over the learned tokens of the whole global batch, so that neither the size of a
-        micro-batch nor how the learned tokens are spread over them changes its meaning.
-        """
-        batches: list[MicroBatch] = inputs["batches"]
-        learned = sum(batch.learned for batch in batches)
-        total = torch.zeros((), device=self.args.device)
-        for batch in batches:
-            # Nothing to learn is nothing to compute, and its gradient would be zero.
-            if batch.learned:
-                with self.compute_loss_context_manager():
-                    loss = summed_loss(model, batch.to(self.args.device)) / learned
-                self.accelerator.backward(loss)
-                total += loss.detach()
-        self.step, self.step_loss, self.step_tokens = inputs["step"], total, sum(batch.tokens for batch in batches)
-        return total
+        """Forward and backward of one whole optimizer step; see ``methods/objective.py`` for what is added up."""
+        read: StepBatches = inputs["read"]
+        ranks = self.reader.ranks
+        ranks.draw_afresh(self.args.seed, read.step.number)
+        parts = torch.zeros(1 + len(self.objective.figures), device=self.args.device)
+        for place, (batch, reference) in enumerate(zip(read.batches, read.references, strict=True), start=1):
+            with gradients_of(model, last=place == len(read.batches)), self.compute_loss_context_manager():
+                if batch.learned:
+                    part = self.objective.part(model, batch.to(self.args.device), read.whole, reference)
+                    # Gradients of ranks are averaged, and the step's is their sum.
+                    self.accelerator.backward(part.loss * ranks.world if ranks.world > 1 else part.loss)
+                    parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
+                elif not ranks.alone:
+                    # Nothing to learn is nothing to compute, were there no other ranks that wait for this one's part.
+                    self.accelerator.backward(learned_logits(model, batch.to(self.args.device)).sum())
+        average_replicated(model, ranks)
+        self.last, self._parts = read, parts
+        return parts[0]
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The one place between backward and update that knows the gradient's norm; here the host waits, once."""
-        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
-        self.last_loss, self.last_grad_norm = float(self.step_loss), float(norm)
+        norm = whole(super()._get_grad_norm(model, grad_norm=grad_norm))
         assert self.optimizer is not None
-        self.last_learning_rate = float(self.optimizer.param_groups[0]["lr"])
-        self._before_update(self.step, self.last_loss, self.last_grad_norm)
+        loss, *figures = self.reader.ranks.total(self._parts).tolist()
+        self.last_figures = {
+            "loss": loss,
+            "grad_norm": float(norm),
+            "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
+            **dict(zip(self.objective.figures, figures, strict=True)),
+        }
+        if LossScale(self.accelerator.scaler).leaves_out(self.last_figures["grad_norm"]) and math.isfinite(loss):
+            del self.last_figures["grad_norm"]
+        else:
+            self._before_update(self.last.step, loss, self.last_figures["grad_norm"])
         return norm
+
+    @property
+    def pace(self) -> Pace:
+        """What is saved of a run beside weights, optimizer and random states."""
+        return Pace(self.lr_scheduler, self.accelerator.scaler)
+
+    def _wrap_model(self, model: Any, training: bool = True, dataloader: Any = None) -> Any:
+        return replicated(self.accelerator, model) if training and not self.reader.ranks.alone else model
+
+    def _sync_replicated_trainable_parameters(self, model: Any) -> None:
+        """Transformers' way asks for an average that only NCCL has; ``average_replicated`` does it once a step."""
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted: Transformers would walk over all parameters in each step."""
         return 0
 
 
-def summed_loss(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """Cross-entropy summed over the learned tokens of ``batch``, in nats, float32."""
-    return cross_entropy(learned_logits(model, batch), batch.targets, reduction="sum")
-
-
-@torch.no_grad()
-def mean_loss(model: Any, pack: Pack, device: torch.device, windows: int, poll: Callable[[], None]) -> float:
-    """Mean cross-entropy over every learned token of ``pack``, in nats; ``poll`` is called between batches.
-
-    NaN where the pack has no learned token. The model is left in the mode it was in.
-    """
-    training = model.training
-    model.eval()
-    total, learned = 0.0, 0
-    try:
-        for start in range(0, len(pack), windows):
-            poll()
-            batch = micro_batch(pack, range(start, min(start + windows, len(pack)))).to(device)
-            if batch.learned:
-                total += float(summed_loss(model, batch))
-                learned += batch.learned
-    finally:
-        model.train(training)
-    return total / learned if learned else math.nan
-
-
-def trainer_config(training: TrainingSettings, order: Order, scratch: Path, device: str) -> SFTConfig:
+def trainer_config(
+    training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: bool = False
+) -> SFTConfig:
     """The recipe's settings in TRL's words; everything that would save, log, report or fetch is off."""
-    assert isinstance(training.learning_rate, float)
     names = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
     return SFTConfig(
         output_dir=str(scratch / "trl"),
@@ -126,11 +121,14 @@ def trainer_config(training: TrainingSettings, order: Order, scratch: Path, devi
         warmup_steps=math.ceil(training.warmup_ratio * order.steps),
         weight_decay=training.weight_decay,
         max_grad_norm=training.max_grad_norm,
-        optim="adamw_torch_fused",
+        # Adafactor as Transformers sets it up: with our rate, and without one that it would make up from the step.
+        optim={"adamw": "adamw_torch_fused", "adafactor": "adafactor"}[training.optimizer],
         seed=training.seed,
         bf16=training.precision == "bf16",
+        fp16=training.precision == "fp16",
         use_cpu=device == "cpu",
-        activation_checkpointing=False,
+        activation_checkpointing=recompute,
+        activation_checkpointing_kwargs={"use_reentrant": False} if recompute else None,
         save_strategy="no",
         logging_strategy="no",
         eval_strategy="no",

@@ -35,6 +35,10 @@ def estimate(
         print_json(asdict(found))
     else:
         print_table(("", "estimate", "stands on"), rows_of(found), empty="")
+        settled = [row for row in found.settings if row[2].startswith("auto")]
+        if settled:
+            print()
+            print_table(("auto setting", "becomes", "because"), [(n, v, why[6:]) for n, v, why in settled], empty="")
 
 
 def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:

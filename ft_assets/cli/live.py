@@ -37,6 +37,7 @@ LABELS = {
     "base_model": "mirror base model",
     "baseline_report": "score base model",
     "token_pack": "pack tokens",
+    "reference_logps": "score with the reference",
     "checkpoint": "train",
     "eval_report": "evaluate",
     "adapter": "export adapter",
@@ -51,7 +52,8 @@ class LiveView:
 
     def __init__(self, store: Store, submission: Submission) -> None:
         self._store, self._submission = store, submission
-        self._works: tuple[Work, ...] = tuple(Work(asset=asset) for asset in LABELS)
+        # Until the store was read for the first time; only some methods have a reference.
+        self._works: tuple[Work, ...] = tuple(Work(asset=asset) for asset in LABELS if asset != "reference_logps")
         self._spinner = Spinner("dots", style="cyan")
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="live-view", daemon=True)

@@ -11,6 +11,7 @@ from ft_assets.cli import (
     datasets,
     demo,
     estimate,
+    ledger,
     lineage,
     logs,
     rebuild,
@@ -63,5 +64,6 @@ app.command("status")(status.status)
 app.command("logs")(logs.logs)
 app.command("cancel")(cancel.cancel)
 app.command("lineage")(lineage.lineage)
+app.command("ledger")(ledger.ledger)
 app.command("verify")(lineage.verify)
 app.command("rebuild")(rebuild.rebuild)

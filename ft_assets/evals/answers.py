@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ft_assets.evals.holdout import target_of
+from ft_assets.evals.holdout_rows import target_of
 
 
 def exact_match(answer: str, target: str) -> float:
@@ -37,9 +37,11 @@ class TrainingAnswers:
 
     @classmethod
     def of(cls, records: Iterable[dict[str, Any]]) -> "TrainingAnswers":
-        """Count the answers of a training split (see ``holdout.read_records``)."""
+        """Count the answers of a training split (see ``holdout_rows.read_records``); none of plain texts."""
         answers = cls()
         for record in records:
+            if "messages" not in record:
+                continue
             answers.counts[record["kind"]][target_of(record["messages"])] += 1
         return answers
 

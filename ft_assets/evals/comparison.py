@@ -17,7 +17,8 @@ from ft_assets.evals.evidence import (
     SuiteEvidence,
     relative_gain,
 )
-from ft_assets.evals.holdout import HoldoutRow, HoldoutScore
+from ft_assets.evals.holdout import HoldoutScore
+from ft_assets.evals.holdout_rows import HoldoutRow
 from ft_assets.evals.statistics import (
     bootstrap,
     contingency,
@@ -41,9 +42,12 @@ class HoldoutComparison:
     candidate: Sequence[HoldoutScore]
 
     def metrics(self, *, seed: int) -> dict[str, MetricEvidence]:
-        """Perplexity, exact match and F1."""
+        """Perplexity and, where something was asked, exact match and F1."""
+        perplexity = {PERPLEXITY: _perplexity(self.base, self.candidate, seed)}
+        if not self.asked:
+            return perplexity
         return {
-            PERPLEXITY: _perplexity(self.base, self.candidate, seed),
+            **perplexity,
             EXACT_MATCH: _answers(self.matches(self.base), self.matches(self.candidate), seed),
             F1: _answers(
                 [f1(score.answer, row.target) for score, row in zip(self.base, self.rows, strict=True)],
@@ -52,16 +56,23 @@ class HoldoutComparison:
             ),
         }
 
+    @property
+    def asked(self) -> bool:
+        """Whether the rows ask for answers; plain texts do not."""
+        return any(row.prompt for row in self.rows)
+
     def matches(self, scores: Sequence[HoldoutScore]) -> list[float]:
         """Exact match of each row."""
         return [exact_match(score.answer, row.target) for score, row in zip(scores, self.rows, strict=True)]
 
     def majority_rate(self, training: TrainingAnswers) -> float:
-        """Exact match of always giving the commonest training answer to rows of that kind."""
+        """Exact match of always giving the commonest training answer to rows of that kind; 0 without answers."""
         return _share([training.commonest(row.kind) == row.target for row in self.rows])
 
     def never_seen(self, training: TrainingAnswers) -> tuple[float, NeverSeen | None]:
         """The share of rows whose answer is no training answer, and exact match on these."""
+        if not self.asked:
+            return 0.0, None
         unseen = [not training.seen(row.target) for row in self.rows]
         if not any(unseen):
             return 0.0, None

@@ -3,20 +3,26 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.evals.answers import TrainingAnswers
 from ft_assets.evals.comparison import HoldoutComparison, compare_suite
 from ft_assets.evals.evidence import REPORT, Evidence, SuiteEvidence
-from ft_assets.evals.holdout import HoldoutRow, HoldoutScore, HoldoutScorer, read_records
+from ft_assets.evals.holdout import HoldoutScore, HoldoutScorer
+from ft_assets.evals.holdout_rows import HoldoutRow, read_records
 from ft_assets.evals.model import LoadedModel, load_model, seeded
 from ft_assets.evals.page import Page, evaluation_page
 from ft_assets.evals.runner import SuiteScore, score_loaded
 from ft_assets.evals.samples import SCORE, read_suite_samples, write_suite_samples
-from ft_assets.recipes.models import EvaluationSettings
+from ft_assets.packs.format.layout import Form
+from ft_assets.recipes.acceptance import EvaluationSettings
+from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
+
+_OF_ANSWERS = frozenset({"target", "base_answer", "candidate_answer", "base_correct", "candidate_correct"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +50,8 @@ def evaluate(context: WorkContext) -> WorkResult:
         measured = _measure(context, settings)
     context.progress("comparing")
     comparison = HoldoutComparison(rows=measured.rows, base=measured.base, candidate=measured.candidate)
-    training = TrainingAnswers.of(read_records(context.input("dataset").path("train.parquet", context.scratch)))
+    dataset = context.input("dataset")
+    training = TrainingAnswers.of(read_records(dataset.path("train.parquet", context.scratch), _form(dataset)))
     never_seen_rate, never_seen = comparison.never_seen(training)
     evidence = Evidence(
         fingerprint=context.spec.address.fingerprint,
@@ -107,10 +114,14 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
     final = context.input("checkpoint").folder(context.scratch, "final/")
     full = context.params["variant"] == "full"
     model = load_model(base_folder, None if full else final)
+    dataset = context.input("dataset")
     scorer = HoldoutScorer(
-        base_folder, chat_template=context.params["chat_template"], context_length=model.context_length
+        base_folder,
+        chat_template=context.params["chat_template"],
+        context_length=model.context_length,
+        form=_form(dataset),
     )
-    holdout = context.input("dataset").path("holdout.parquet", context.scratch)
+    holdout = dataset.path("holdout.parquet", context.scratch)
     rows, too_long = scorer.read(holdout, max_samples=settings.holdout.max_samples, seed=settings.seed)
     lap("loading")
 
@@ -141,6 +152,11 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
     return Measured(suites=suites, rows=rows, too_long=too_long, base=base, candidate=candidate, seconds=seconds)
 
 
+def _form(dataset: Artifact) -> Form:
+    form: Form = dataset.facts.get("form", "chat")
+    return form
+
+
 def _compare_suites(context: WorkContext, scores: dict[str, SuiteScore], seed: int) -> dict[str, SuiteEvidence]:
     """Pair each suite's items with the baseline's, and keep both sides as samples."""
     baseline = context.input("baseline")
@@ -155,18 +171,19 @@ def _compare_suites(context: WorkContext, scores: dict[str, SuiteScore], seed: i
 
 
 def _write_holdout(path: Path, comparison: HoldoutComparison) -> None:
-    """One row for each holdout row; likelihoods are means in nats a token."""
+    """One row for each holdout row; likelihoods are means in nats a token. Answers only where some were asked for."""
     rows, base, candidate = comparison.rows, comparison.base, comparison.candidate
-    write_suite_samples(
-        path,
-        [row.id for row in rows],
-        kind=[row.kind for row in rows],
-        target=[row.target for row in rows],
-        tokens=[score.tokens for score in base],
-        base_nll=[score.nll_sum / score.tokens for score in base],
-        candidate_nll=[score.nll_sum / score.tokens for score in candidate],
-        base_answer=[score.answer for score in base],
-        candidate_answer=[score.answer for score in candidate],
-        base_correct=[bool(match) for match in comparison.matches(base)],
-        candidate_correct=[bool(match) for match in comparison.matches(candidate)],
-    )
+    columns: dict[str, list[Any]] = {
+        "kind": [row.kind for row in rows],
+        "target": [row.target for row in rows],
+        "tokens": [score.tokens for score in base],
+        "base_nll": [score.nll_sum / score.tokens for score in base],
+        "candidate_nll": [score.nll_sum / score.tokens for score in candidate],
+        "base_answer": [score.answer for score in base],
+        "candidate_answer": [score.answer for score in candidate],
+        "base_correct": [bool(match) for match in comparison.matches(base)],
+        "candidate_correct": [bool(match) for match in comparison.matches(candidate)],
+    }
+    if not comparison.asked:
+        columns = {name: column for name, column in columns.items() if name not in _OF_ANSWERS}
+    write_suite_samples(path, [row.id for row in rows], **columns)

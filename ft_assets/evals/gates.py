@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ft_assets.evals.evidence import Evidence, MetricEvidence, SuiteEvidence
 from ft_assets.evals.power import minimum_detectable, samples_to_decide
-from ft_assets.recipes.models import BenchmarkRegressionGate, GateSettings, TaskGainGate
+from ft_assets.recipes.acceptance import BenchmarkRegressionGate, GateSettings, TaskGainGate
 
 BENCHMARK_REGRESSION = "benchmark_regression"
 TASK_GAIN = "task_gain"

@@ -1,22 +1,18 @@
-"""The tenant's holdout: how well base and candidate predict its answers, and what they answer themselves.
+"""The tenant's holdout: how well base and candidate predict what is learned of it, and what they answer themselves.
 
-Rendering and encoding are the token pack's own (``ft_assets.packs``), so training and evaluation cannot differ.
-The answer asked for is a row's last assistant turn, given everything before it; the likelihood is over all
-assistant turns, as in training.
+The answer asked for is a row's last assistant turn, given everything before it; the likelihood is over all that a
+training learns (see ``holdout_rows.py``).
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.datasets.forms.turns import to_messages
+from ft_assets.evals.holdout_rows import ChatRows, HoldoutRow, TextRows, choose, read_records
 from ft_assets.evals.model import LoadedModel
-from ft_assets.packs.documents.labels import learned_spans
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import Messages, Rendering, Span
-from ft_assets.packs.templates.variants import load_template
+from ft_assets.packs.format.layout import Form
 from ft_resources.errors import BadData
 
 # Rows answered together, and tokens of them; logits of a batch take at most 256 MiB in float32.
@@ -25,27 +21,6 @@ MAX_TOKENS = 16_384
 MAX_LOGITS = 1 << 26
 
 Report = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HoldoutRow:
-    """One encoded row.
-
-    Args:
-        ids: token ids of the whole conversation.
-        learned: whether the assistant wrote the token, one for each id.
-        prompt: token ids up to and with the generation prompt of the last answer.
-        question: text of the message before the last answer, for the report page.
-        target: the last answer's text, trimmed.
-    """
-
-    id: str
-    kind: str
-    ids: list[int]
-    learned: list[bool]
-    prompt: list[int]
-    question: str
-    target: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,13 +39,17 @@ class HoldoutScorer:
         folder: the base's folder.
         chat_template: Jinja text of the recipe; None for the base's own template.
         context_length: most tokens of a sequence.
+        form: what the dataset's rows are.
     """
 
-    def __init__(self, folder: Path, *, chat_template: str | None, context_length: int) -> None:
+    def __init__(self, folder: Path, *, chat_template: str | None, context_length: int, form: Form = "chat") -> None:
         self._tokenizer = ChatTokenizer.load(folder)
-        self._template = load_template(folder, self._tokenizer, chat_template)
-        self._ends = self._template.end_of_turn()
-        self._context_length = context_length
+        self._form, self._context_length = form, context_length
+        self._rows: ChatRows | TextRows = (
+            TextRows(self._tokenizer, context_length)
+            if form == "text"
+            else ChatRows(folder, self._tokenizer, chat_template)
+        )
 
     def read(self, path: Path, *, max_samples: int, seed: int) -> tuple[list[HoldoutRow], int]:
         """At most ``max_samples`` rows of a split, and how many of the chosen were too long and left out.
@@ -80,8 +59,8 @@ class HoldoutScorer:
         """
         rows: list[HoldoutRow] = []
         too_long = 0
-        for record in choose(read_records(path), max_samples, seed):
-            row = self._encode(record)
+        for record in choose(read_records(path, self._form), max_samples, seed):
+            row = self._rows.encode(record)
             if len(row.ids) > self._context_length or len(row.prompt) >= self._context_length:
                 too_long += 1
             else:
@@ -97,112 +76,40 @@ class HoldoutScorer:
     def score(
         self, model: LoadedModel, rows: Sequence[HoldoutRow], *, max_new_tokens: int, report: Report
     ) -> list[HoldoutScore]:
-        """The model's likelihood and greedy answer for each row, in the rows' order.
+        """The model's likelihood and greedy answer for each row, in the rows' order; "" where nothing is asked.
 
         An answer ends at an end token of the model's generation settings or at what ends the template's turns.
         """
         likelihoods: dict[int, tuple[float, int]] = {}
         answers: dict[int, str] = {}
+        asked = [place for place, row in enumerate(rows) if row.prompt]
         ends = self._end_ids(model.model)
 
         def advance() -> None:
-            report(len(likelihoods) + len(answers), 2 * len(rows))
+            report(len(likelihoods) + len(answers), len(rows) + len(asked))
 
         for places in _batches([len(row.ids) for row in rows], model.model.config.get_text_config().vocab_size):
             likelihoods.update(zip(places, _likelihoods(model, [rows[place] for place in places]), strict=True))
             advance()
-        for places in _batches([len(row.prompt) + max_new_tokens for row in rows]):
+        for numbers in _batches([len(rows[place].prompt) + max_new_tokens for place in asked]):
+            places = [asked[number] for number in numbers]
             prompts = [rows[place].prompt for place in places]
             room = self._context_length - max(len(prompt) for prompt in prompts)
             for place, ids in zip(places, _generate(model, prompts, min(max_new_tokens, room), ends), strict=True):
                 answers[place] = self._tokenizer.tokenizer.decode(ids, skip_special_tokens=True).strip()
             advance()
         return [
-            HoldoutScore(nll_sum=likelihoods[place][0], tokens=likelihoods[place][1], answer=answers[place])
+            HoldoutScore(nll_sum=likelihoods[place][0], tokens=likelihoods[place][1], answer=answers.get(place, ""))
             for place in range(len(rows))
         ]
-
-    def _encode(self, record: dict[str, Any]) -> HoldoutRow:
-        messages: Messages = record["messages"]
-        where = f"row {record['row']} of the upload"
-        rendering = self._template.trace(messages, where=where)
-        spans = learned_spans(
-            rendering,
-            self._tokenizer.template_tokens(rendering),
-            learn="all_assistant",
-            end_of_turn=self._ends,
-            marked=self._template.marked,
-        )
-        last = answer_place(messages)
-        prompt = self._prompt(messages[:last], where)
-        no_spans: list[Span] = []
-        whole, before = self._tokenizer.encode([rendering, prompt], [spans, no_spans])
-        if not whole.learned[1:].any():
-            raise BadData(
-                "there is nothing to score in this row: the template shows no assistant text",
-                where=where,
-                remedy="Give the conversation an assistant message, or correct the recipe's chat_template.",
-            )
-        return HoldoutRow(
-            id=record["id"],
-            kind=record["kind"],
-            ids=whole.ids.tolist(),
-            learned=whole.learned.tolist(),
-            prompt=before.ids.tolist(),
-            question=str(messages[last - 1]["content"]) if last else "",
-            target=target_of(messages),
-        )
-
-    def _prompt(self, messages: Messages, where: str) -> Rendering:
-        """What a server shows the model before it answers."""
-        text = self._template.render(messages, where=where, add_generation_prompt=True)
-        if not self._template.control.search("".join(str(message["content"]) for message in messages)):
-            return Rendering(text=text, turns=[], quoted=[])
-        without = self._template.trace(messages, where=where)
-        if not text.startswith(without.text):
-            raise BadData(
-                "a message spells a control token, and the template's generation prompt moves it",
-                where=where,
-                remedy="Remove the control token's text from the row.",
-            )
-        return Rendering(text=text, turns=[], quoted=without.quoted)
 
     def _end_ids(self, model: Any) -> list[int]:
         named = getattr(model.generation_config, "eos_token_id", None)
         ids = set(named if isinstance(named, list) else [] if named is None else [named])
-        ids |= {number for text in self._ends if (number := self._tokenizer.tokenizer.token_to_id(text)) is not None}
+        ids |= {
+            number for text in self._rows.ends if (number := self._tokenizer.tokenizer.token_to_id(text)) is not None
+        }
         return sorted(ids)
-
-
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a dataset split: ``id``, ``messages``, ``kind`` and ``row``."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=512, columns=["id", "messages", "kind", "row"]):
-            yield from ({**row, "messages": to_messages(row["messages"])} for row in batch.to_pylist())
-
-
-def choose(records: Iterator[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:
-    """The ``count`` records whose seeded hash of the id is smallest, in that order."""
-
-    def rank(record: dict[str, Any]) -> str:
-        return hashlib.sha256(f"{seed}:{record['id']}".encode()).hexdigest()
-
-    return sorted(records, key=rank)[:count]
-
-
-def answer_place(messages: Messages) -> int:
-    """Index of the last assistant message. Raises BadData where there is none."""
-    for place in range(len(messages) - 1, -1, -1):
-        if messages[place]["role"] == "assistant":
-            return place
-    raise BadData("a row has no assistant message", where="holdout", remedy="Give each row an answer.")
-
-
-def target_of(messages: Messages) -> str:
-    """The text of the last answer, trimmed."""
-    return str(messages[answer_place(messages)]["content"]).strip()
 
 
 def _batches(lengths: Sequence[int], vocabulary: int = 1) -> Iterator[list[int]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ft_assets.evals.evidence import REPORT, Evidence, read_evidence
 from ft_assets.evals.gates import Verdict, judge, refuse
-from ft_assets.recipes.models import GateSettings
+from ft_assets.recipes.acceptance import GateSettings
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import StoreUnavailable, UserError

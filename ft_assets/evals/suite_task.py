@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict, model_validator
 
-from ft_assets.recipes.models import Settings
+from ft_assets.recipes.settings import Settings
 
 Files = str | Annotated[dict[str, str], Field(min_length=1)]
 

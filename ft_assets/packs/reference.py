@@ -28,6 +28,7 @@ from ft_resources.errors import BadBase, BadData, CorruptArtifact, UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
 _ADAPTER = "adapter_config.json"
+_HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _LOGITS = 1 << 28
 """Logits that a forward pass on a GPU may make, 1 GiB in float32. Another number changes the last bits of results."""
 
@@ -36,7 +37,8 @@ def reference_logps(context: WorkContext) -> WorkResult:
     """The work of ``reference_logps``: both splits of a pack, scored by the reference.
 
     Inputs: ``pack``; ``reference``, a model in the Hugging Face layout or a PEFT folder, and then its ``base``.
-    Params: ``weights`` (fp32, or bf16 for a base that stays frozen), ``precision`` of the arithmetic, ``device``.
+    Params: ``weights`` (how the policy's base is held, see ``checkpoints/variants``), ``precision`` of the arithmetic,
+    ``device``.
 
     Raises BadData, naming the example, where a log-probability is no number; BadBase for a reference that cannot be
     used; UserError where the device is not there.
@@ -52,14 +54,14 @@ def reference_logps(context: WorkContext) -> WorkResult:
     context.progress("loading model")
     torch.use_deterministic_algorithms(device == "cpu")
     keep_offline()
-    with absent(*UNUSED):
+    with absent(*(name for name in UNUSED if name != "bitsandbytes" or context.params["weights"] != "nf4")):
         model = _load(context, max(pack.max_length for pack in packs.values())).to(device)
     for split, pack in packs.items():
 
         def progress(done: int, total: int, split: str = split) -> None:
             context.progress(f"scoring {split}", done, total)
 
-        logps = score(model, pack, half=context.params["precision"] == "bf16", progress=progress)
+        logps = score(model, pack, half=_HALF.get(context.params["precision"]), progress=progress)
         np.save(context.output / _file(split), logps, allow_pickle=False)
     facts = {split: {"documents": pack.documents, "tokens": pack.tokens} for split, pack in packs.items()}
     return WorkResult(folder=context.output, facts=facts)
@@ -85,14 +87,18 @@ def read_reference(artifact: Artifact, cache: Path, split: str, pack: Pack) -> N
 
 @torch.no_grad()
 def score(
-    model: Any, pack: Pack, *, half: bool = False, progress: Callable[[int, int], None] = lambda done, total: None
+    model: Any,
+    pack: Pack,
+    *,
+    half: torch.dtype | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> NDArray[np.float32]:
     """The log-probability of what is learned of each document of ``pack``, float32 [documents], in nats.
 
-    ``model`` is on the device to use and is left in evaluation mode; ``half`` computes in bf16 whatever its weights.
-    On a CPU each window has a forward pass of its own, as sums inside of matrix products depend on how many rows they
-    have; on a GPU neighbouring windows share one that has at most ``_LOGITS`` logits. Equal packs and models give
-    equal bits on a CPU. Raises BadData for a log-probability that is no number.
+    ``model`` is on the device to use and is left in evaluation mode; ``half`` is the dtype to compute in where that is
+    not the weights'. On a CPU each window has a forward pass of its own, as sums inside of matrix products depend on
+    how many rows they have; on a GPU neighbouring windows share one that has at most ``_LOGITS`` logits. Equal packs
+    and models give equal bits on a CPU. Raises BadData for a log-probability that is no number.
     """
     model.eval()
     found = np.empty(pack.documents, np.float32)
@@ -100,7 +106,7 @@ def score(
     tokens = 0 if model.device.type == "cpu" else _LOGITS // model.config.get_text_config().vocab_size
     for first, last in passes(pack.window_lengths, tokens):
         batch = micro_batch(pack, range(first, last)).to(model.device)
-        with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=half):
+        with torch.autocast(model.device.type, dtype=half, enabled=half is not None):
             logps = document_logps(model, batch).cpu().numpy()
         if not np.isfinite(logps).all():
             raise _no_number(pack, range(first, last), logps)
@@ -135,14 +141,21 @@ def passes(window_lengths: NDArray[np.int64], tokens: int) -> Iterator[tuple[int
 
 
 def _load(context: WorkContext, max_length: int) -> Any:
-    """The reference, on the CPU, guarded against rows in which documents see each other."""
+    """The reference, guarded against rows in which documents see each other."""
     from ft_assets.checkpoints.model import load_base
 
     reference = context.input("reference")
     adapted = _ADAPTER in reference.manifest.files
     folder = (context.input("base") if adapted else reference).folder(context.scratch)
     precision, weights = context.params["precision"], context.params["weights"]
-    model = load_base(folder, TrainingSettings(precision=precision), full=weights == "fp32", max_length=max_length)
+    model = load_base(
+        folder,
+        TrainingSettings(precision=precision),
+        full=weights == "fp32",
+        four_bit=weights == "nf4",
+        device=context.params["device"],
+        max_length=max_length,
+    )
     if not adapted:
         return model
     from peft import PeftModel

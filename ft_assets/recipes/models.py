@@ -1,77 +1,31 @@
 """The recipe: every setting a user may write, what it means, and what it may be.
 
 The descriptions are the documentation; ``docs/recipe.schema.json`` is made from them. Fields that accept ``auto``
-are replaced by ``Recipe.resolved`` through rules that look at nothing but the recipe (see ``resolve.py``).
+are replaced by rules: ``Recipe.resolved`` knows the recipe only, ``checkpoints/configuration`` data and base too.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    Strict,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
-from ft_assets.keys import RecipeKey, check_suite_key
+from ft_assets.keys import RecipeKey
+from ft_assets.recipes.acceptance import EvaluationSettings, GateSettings
 from ft_assets.recipes.base_ref import BaseReference, parse_base
-from ft_resources.errors import UserError
+from ft_assets.recipes.settings import Auto, Names, Settings, text_check
 
 MAX_TEMPLATE_CHARACTERS = 64 * 1024
 
 
-def _text_check(check: Callable[[str], object]) -> AfterValidator:
-    """A validator that keeps the text and turns the check's UserError into the ValueError pydantic collects."""
-
-    def validate(text: str) -> str:
-        try:
-            check(text)
-        except UserError as error:
-            raise ValueError(f"{error.what}. {error.remedy}") from error
-        return text
-
-    return AfterValidator(validate)
-
-
-def _not_yet(*later: str) -> BeforeValidator:
-    """Name what is planned but not there, so that nobody takes it for a typing mistake."""
-
-    def validate(value: Any) -> Any:
-        if value in later:
-            raise ValueError(f"{value!r} is planned and not available yet")
-        return value
-
-    return BeforeValidator(validate)
-
-
-def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(values)) != len(values):
-        raise ValueError("lists something twice")
-    return values
-
-
-# Lists become tuples, so that a recipe is immutable and hashable; both may be given.
-Names = Annotated[
-    tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Strict(False), AfterValidator(_unique)
-]
-SuiteKeys = Annotated[tuple[Annotated[str, _text_check(check_suite_key)], ...], Strict(False), AfterValidator(_unique)]
-Auto = Literal["auto"]
-
-
-class Settings(BaseModel):
-    """What all recipe sections share: unknown keys, other types, NaN and infinities are errors; frozen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+# Training settings that change when something is done, or how, and never what comes out.
+WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute"}
 
 
 class LoraSettings(Settings):
     """Low-rank adapters (https://arxiv.org/abs/2106.09685); ignored by the full variant."""
 
-    rank: int = Field(16, ge=1, le=1024, description="Rank r of the two low-rank matrices.")
+    rank: Annotated[int, Field(ge=1, le=1024)] | Auto = Field(
+        "auto", description="Rank r of the two low-rank matrices. auto: 16, and 32 for bases of 30 billion and more."
+    )
     alpha: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
         "auto", description="Scale: updates are multiplied by alpha / rank. auto: twice the rank."
     )
@@ -83,21 +37,46 @@ class LoraSettings(Settings):
     )
 
 
+class PreferenceSettings(Settings):
+    """Learning from pairs: DPO (https://arxiv.org/abs/2305.18290) and ORPO (https://arxiv.org/abs/2403.07691)."""
+
+    beta: float = Field(
+        0.1,
+        gt=0.0,
+        le=100.0,
+        description="dpo: how strongly the policy is held to the reference; orpo: weight of the odds-ratio term.",
+    )
+    loss: Literal["sigmoid", "sigmoid_norm"] = Field(
+        "sigmoid",
+        description="dpo: sigmoid, or sigmoid_norm, which divides log-probabilities by the answers' lengths "
+        "(https://arxiv.org/abs/2411.15124) and wants a larger beta, such as 5.",
+    )
+
+
 class TrainingSettings(Settings):
     """The optimizer's run. A window is one packed row of at most ``packing.max_length`` tokens."""
 
     learning_rate: Annotated[float, Field(gt=0.0, le=1.0)] | Auto = Field(
-        "auto", description="Peak learning rate. auto: 2e-4 for lora, 2e-5 for full."
+        "auto",
+        description="Peak learning rate. auto: 2e-5 for full, ten times that for lora and qlora; dpo and orpo take "
+        "smaller steps (5e-7 and 5e-6 for full).",
     )
-    epochs: int = Field(1, ge=1, le=1000, description="Passes over the training windows.")
+    epochs: Annotated[int, Field(ge=1, le=1000)] | Auto = Field(
+        "auto",
+        description="Passes over the training windows. auto: 1 above 10,000 examples, and for cpt and dpo; else 3.",
+    )
     max_steps: int | None = Field(
         None, ge=1, description="Stop after this many optimizer steps; null: as many as the epochs have."
     )
-    global_batch_size: int = Field(
-        64, ge=1, le=65536, description="Packed windows per optimizer step, over all devices and accumulation."
+    global_batch_size: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
+        "auto",
+        description="Packed windows per optimizer step, over all devices and accumulation. auto: 64 to 256, by the "
+        "size of the data; fewer where an epoch would have fewer than ten steps.",
     )
-    micro_batch_size: int = Field(
-        8, ge=1, le=65536, description="Packed windows per forward pass; divides global_batch_size."
+    micro_batch_size: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
+        "auto",
+        description="Packed windows per forward pass; divides global_batch_size. auto: as many as keep the device busy "
+        "and fit its memory.",
     )
     schedule: Literal["cosine", "linear", "constant"] = Field(
         "cosine", description="Learning rate after the warm-up: falls to 0 as a cosine or a line, or stays."
@@ -108,10 +87,21 @@ class TrainingSettings(Settings):
     weight_decay: float = Field(0.0, ge=0.0, le=1.0, description="Decoupled weight decay of AdamW.")
     max_grad_norm: float = Field(1.0, gt=0.0, le=1e6, description="Gradients are scaled down to this L2 norm.")
     seed: int = Field(17, ge=0, lt=2**31, description="Seeds packing, sampling order, initialisation, dropout.")
-    precision: Literal["fp32", "bf16", "auto"] = Field(
-        "auto", description="Arithmetic of training. auto: bf16 on cuda, fp32 on cpu."
+    precision: Literal["fp32", "bf16", "fp16", "auto"] = Field(
+        "auto",
+        description="Arithmetic of training. auto: bf16 on cuda, fp16 with loss scaling on GPUs without bf16, fp32 on "
+        "cpu.",
     )
-    optimizer: Literal["adamw"] = Field("adamw", description="The optimizer: AdamW with betas 0.9 and 0.999.")
+    optimizer: Literal["adamw", "adafactor"] = Field(
+        "adamw",
+        description="The optimizer: AdamW with betas 0.9 and 0.999, or Adafactor, whose state takes hardly any memory "
+        "(https://arxiv.org/abs/1804.04235).",
+    )
+    recompute: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Compute activations again in the backward pass (gradient checkpointing): slower, and less "
+        "memory. auto: only where the memory model says that it is needed. Does not change the result.",
+    )
     checkpoint_every_steps: int = Field(
         500, ge=1, description="Save for resumption after this many optimizer steps. Does not change the result."
     )
@@ -124,6 +114,8 @@ class TrainingSettings(Settings):
 
     @model_validator(mode="after")
     def _micro_divides_global(self) -> "TrainingSettings":
+        if self.global_batch_size == "auto" or self.micro_batch_size == "auto":
+            return self
         if self.global_batch_size % self.micro_batch_size:
             raise ValueError(
                 f"micro_batch_size ({self.micro_batch_size}) should divide global_batch_size ({self.global_batch_size})"
@@ -138,11 +130,11 @@ class PackingSettings(Settings):
     learn: Literal["all_assistant", "last_assistant"] = Field(
         "all_assistant", description="Whose tokens carry loss: every assistant turn, or only the last one."
     )
-    overlong: Annotated[Literal["reject", "drop", "truncate"], _not_yet("split")] = Field(
+    overlong: Literal["reject", "drop", "truncate", "split"] = Field(
         "reject",
-        description="Examples longer than max_length: reject (an error that names them), drop (counted and named), or "
+        description="Examples longer than max_length: reject (an error that names them), drop (counted and named), "
         "truncate (the longest text that carries no loss loses its end; an answer is never cut: where it alone is too "
-        "long, the example is dropped).",
+        "long, the example is dropped), or, for cpt, split (pieces as long as a window; every token once).",
     )
 
 
@@ -152,9 +144,14 @@ class HardwareSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Device of the worker. auto: cuda where gpus is at least 1, else cpu."
     )
-    gpus: int = Field(0, ge=0, le=1, description="GPUs for one training: 0 or 1 (more are not supported yet).")
+    gpus: int = Field(0, ge=0, le=8, description="GPUs for one training, those of one machine: at most 8.")
     gpu_type: str | None = Field(
         None, min_length=1, max_length=100, description="Kind of GPU to ask a cluster for; null: any."
+    )
+    sharding: Literal["auto", "none", "zero1", "zero2", "zero3", "fsdp"] = Field(
+        "auto",
+        description="What several GPUs divide between them: nothing, optimizer states (zero1), gradients too (zero2), "
+        "weights too (zero3, fsdp). auto: as little as fits. Does not change the result.",
     )
     image: str | None = Field(
         None, min_length=1, max_length=500, description="Container image of cluster workers; null: the platform's."
@@ -172,64 +169,10 @@ class HardwareSettings(Settings):
         return self
 
 
-class HoldoutSettings(Settings):
-    """What is measured on the dataset's own holdout, beside perplexity, which always is."""
-
-    metrics: Annotated[
-        tuple[Literal["exact_match"], ...], Strict(False), AfterValidator(_unique), Field(max_length=10)
-    ] = Field(("exact_match",), description="Metrics of generated answers. exact_match: equal after trimming.")
-    max_samples: int = Field(400, ge=1, le=1_000_000, description="Most holdout rows to answer and score.")
-    max_new_tokens: int = Field(64, ge=1, le=32_768, description="Longest answer in tokens.")
-
-
-class EvaluationSettings(Settings):
-    """What candidate and base are scored on."""
-
-    suites: Annotated[SuiteKeys, Field(min_length=1)] = Field(
-        ("book-cloze.v1",), description="Registered general suites (name.vN) that must not get worse."
-    )
-    suite_limit: int | None = Field(
-        None, ge=1, description="Use only the first so many items of each suite; null: all of them."
-    )
-    holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
-    seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
-
-
-class BenchmarkRegressionGate(Settings):
-    """The candidate may not be clearly worse than its base on any suite."""
-
-    max_drop_points: float = Field(
-        2.0, ge=0.0, le=100.0, description="Largest drop of a suite's score that passes, in percentage points."
-    )
-    margin_points: float = Field(
-        1.0, ge=0.0, le=100.0, description="Uncertainty of the drop, in percentage points, that the gate tolerates."
-    )
-
-
-class TaskGainGate(Settings):
-    """The candidate must be better than its base on the dataset's holdout."""
-
-    metric: Literal["exact_match", "perplexity"] = Field(
-        "exact_match", description="What must improve: a metric of evaluation.holdout.metrics, or perplexity."
-    )
-    min_relative: float = Field(
-        0.05, ge=0.0, le=1000.0, description="Smallest gain over the base that passes, as a share of its score."
-    )
-
-
-class GateSettings(Settings):
-    """What a candidate must reach to become an adapter."""
-
-    benchmark_regression: BenchmarkRegressionGate = Field(
-        BenchmarkRegressionGate(), description="Limit on getting worse on the general suites."
-    )
-    task_gain: TaskGainGate = Field(TaskGainGate(), description="Required gain on the dataset's holdout.")
-
-
 class Recipe(Settings):
     """One immutable version of how to fine-tune."""
 
-    key: Annotated[str, _text_check(RecipeKey.parse)] = Field(
+    key: Annotated[str, text_check(RecipeKey.parse)] = Field(
         description="Name and version: name.vN (shared by all tenants) or tenant.name.vN."
     )
     description: str = Field("", max_length=2000, description="What the recipe is for, for humans.")
@@ -242,13 +185,18 @@ class Recipe(Settings):
         description="Path (relative to this file) of a Jinja chat template that replaces the base's own; its "
         "text is stored with the recipe. null: the base's.",
     )
-    method: Annotated[Literal["sft"], _not_yet("cpt", "dpo", "orpo")] = Field(
-        "sft", description="Training method. sft: supervised fine-tuning on conversations."
+    method: Literal["sft", "cpt", "dpo", "orpo"] = Field(
+        "sft",
+        description="Training method. sft: supervised fine-tuning on conversations; cpt: continued pre-training on "
+        "text; dpo and orpo: learning from pairs of a chosen and a rejected answer, with and without a reference.",
     )
-    variant: Annotated[Literal["lora", "full"], _not_yet("qlora")] = Field(
-        "lora", description="Which weights are trained: low-rank adapters, or all (full)."
+    variant: Literal["lora", "qlora", "full"] = Field(
+        "lora",
+        description="Which weights are trained: low-rank adapters (lora), the same over a base held in 4 bits (qlora), "
+        "or all (full).",
     )
-    lora: LoraSettings = Field(LoraSettings(), description="Adapter settings of the lora variant.")
+    lora: LoraSettings = Field(LoraSettings(), description="Adapter settings of the lora and qlora variants.")
+    preference: PreferenceSettings = Field(PreferenceSettings(), description="Settings of dpo and orpo.")
     training: TrainingSettings = Field(TrainingSettings(), description="The optimizer's run.")
     packing: PackingSettings = Field(PackingSettings(), description="How examples become token windows.")
     hardware: HardwareSettings = Field(HardwareSettings(), description="Where the training runs.")
@@ -274,9 +222,10 @@ class Recipe(Settings):
         return parse_base(self.base)
 
     def resolved(self) -> tuple["Recipe", dict[str, str]]:
-        """The recipe without any ``auto``, and where each setting came from.
+        """The recipe with every ``auto`` settled that it settles by itself, and where each setting came from.
 
-        Origins: dotted field path to ``recipe``, ``default`` or ``auto: <why this value>``.
+        What depends on data or base stays ``auto``. Origins: dotted field path to ``recipe``, ``default`` or
+        ``auto: <why this value>``.
         """
         from ft_assets.recipes.resolve import resolve
 
@@ -291,13 +240,16 @@ class Recipe(Settings):
         }
 
     def training_settings(self) -> dict[str, Any]:
-        """What decides the trained weights beside pack and base, resolved, as JSON; ``lora`` is null for full."""
+        """What decides the trained weights beside pack and base, as JSON; ``lora`` is null for full."""
         recipe, _ = self.resolved()
-        cadences = {"checkpoint_every_steps", "checkpoint_every_minutes"}
-        return {
+        settings = {
             "method": recipe.method,
             "variant": recipe.variant,
-            "lora": recipe.lora.model_dump(mode="json") if recipe.variant == "lora" else None,
-            "training": recipe.training.model_dump(mode="json", exclude=cadences),
+            "lora": recipe.lora.model_dump(mode="json") if recipe.variant != "full" else None,
+            "training": recipe.training.model_dump(mode="json", exclude=WITHOUT_EFFECT),
             "chat_template": recipe.chat_template,
         }
+        # Only where it counts, so that it never moves the address of a training without pairs.
+        if recipe.method in ("dpo", "orpo"):
+            settings["preference"] = recipe.preference.model_dump(mode="json")
+        return settings

@@ -7,6 +7,7 @@ from typing import Any
 
 from ft_assets.base_models.contents import own_template
 from ft_assets.base_models.lock import BaseLock, lock_folder, lock_hub
+from ft_assets.checkpoints.configuration.combinations import require_possible
 from ft_assets.evals.suites import list_suites
 from ft_assets.keys import SHARED, RecipeKey
 from ft_assets.recipes.base_ref import FolderDigest, FolderPath
@@ -64,6 +65,7 @@ def register_recipe(store: Store, path: Path, *, actor: str, hub: Hub | None = N
     if stored is not None:
         _require_same(recipe, stored, where)
         return RegisteredRecipe(key=recipe.key, digest=stored.digest, lock=stored.lock, created=False)
+    require_possible(recipe.resolved()[0], None, where)
     _require_suites(store, recipe, where)
     if isinstance(reference, FolderDigest):
         lock = _lock_stored(store, recipe, reference.digest, where)
@@ -143,9 +145,13 @@ def _find(store: Store, key: str) -> StoredRecipe | None:
 
 
 def _require_same(recipe: Recipe, stored: StoredRecipe, where: str) -> None:
-    """Raises BadRecipe with the differing fields where ``recipe`` says something else than what is stored."""
+    """Raises BadRecipe with the differing fields where ``recipe`` says something else than what is stored.
+
+    What neither says is the default of the day on which the recipe was registered, which may be another today.
+    """
     ours, theirs = _flat(recipe.model_dump(mode="json")), _flat(stored.recipe.model_dump(mode="json"))
-    differing = [path for path in ours if ours[path] != theirs.get(path)]
+    said = {*written_paths(recipe), *written_paths(stored.recipe)}
+    differing = [path for path in ours if path in said and ours[path] != theirs.get(path)]
     if not differing:
         return
     key = recipe.recipe_key

@@ -28,10 +28,7 @@ def require_affordable(
     What is there or under way already is not looked at again. Raises OverLimit, and MissingInput before the pack is
     there.
     """
-    request = identity.checkpoint_request(artifacts, dataset_key, recipe_key)
-    attempts = attempts_at(artifacts.store, request.address)
-    launched = bool(attempts) and attempts[-1].ending() is None
-    if launched or artifacts.find(request.address):
+    if _begun(artifacts, dataset_key, recipe_key):
         return []
     hardware = get_recipe(artifacts.store, recipe_key).recipe.hardware
     if hardware.gpus == 0:
@@ -42,6 +39,18 @@ def require_affordable(
     if maximum is not None:
         _require_hours(found, maximum, whose, where)
     return _require_memory(found, hardware.gpu_type or "", where)
+
+
+def _begun(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> bool:
+    """Whether the training is there or under way. Before its reference is scored, which asks here first, it is not."""
+    if identity.compares(artifacts, recipe_key):
+        scored = identity.reference_logps_request(artifacts, dataset_key, recipe_key)
+        if artifacts.find(scored.address) is None:
+            return False
+    request = identity.checkpoint_request(artifacts, dataset_key, recipe_key)
+    attempts = attempts_at(artifacts.store, request.address)
+    launched = bool(attempts) and attempts[-1].ending() is None
+    return launched or artifacts.find(request.address) is not None
 
 
 def refusal(artifacts: Artifacts, dataset_key: str, recipe_key: str, max_gpu_hours: float | None) -> str:

@@ -4,12 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from ft_assets import identity
+from ft_assets.checkpoints.configuration.combinations import require_possible
+from ft_assets.checkpoints.configuration.configure import configure
+from ft_assets.checkpoints.configuration.fitting import fit_of, memory_setup
+from ft_assets.checkpoints.configuration.known import Known
+from ft_assets.checkpoints.configuration.settled import SettledTraining
+from ft_assets.checkpoints.configuration.shown import shown_settings
 from ft_assets.checkpoints.sampler import Order
 from ft_assets.keys import DatasetKey, check_pair
 from ft_assets.packs.estimate.bounds import Bounds
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
-from ft_assets.packs.estimate.memory import Memory, Setup
+from ft_assets.packs.estimate.memory import Memory
 from ft_assets.packs.estimate.predict import Fits, predict
 from ft_assets.packs.estimate.time import Work
 from ft_assets.recipes.load import load_recipe
@@ -33,6 +38,7 @@ class Estimate:
         gpu_memory: bytes that the recipe's GPU has; None on a CPU and for an unknown type.
         fits: whether the peak fits it.
         gpu_hours: from the worker's start to its end, times the GPUs; 0 on a CPU, None where unknown.
+        settings: (path, value, origin) of each setting of the training, settled from what is known now.
         price: in ``currency``; None where GPU-hours or the type's price are unknown.
     """
 
@@ -54,28 +60,33 @@ class Estimate:
     price: Bounds | None
     currency: str
     price_from: str
+    settings: list[tuple[str, str, str]]
 
 
 def estimate_training(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Estimate:
     """The estimate for a pair. Raises UserError for keys that were never added, and for a senseless pair."""
-    recipe = get_recipe(artifacts.store, recipe_key).recipe.resolved()[0]
+    recipe = get_recipe(artifacts.store, recipe_key).recipe
     return _estimate(artifacts, dataset_key, recipe, base_of_recipe(artifacts, recipe_key), recipe_key)
 
 
 def estimate_file(artifacts: Artifacts, dataset_key: str, path: Path) -> Estimate:
     """The same for a recipe file that is not registered. Raises BadRecipe and BadBase for what is wrong with it."""
-    recipe = load_recipe(path).resolved()[0]
+    recipe = load_recipe(path)
     check_pair(DatasetKey.parse(dataset_key), recipe.recipe_key)
     return _estimate(artifacts, dataset_key, recipe, base_of_file(recipe, path), "")
 
 
 def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase, recipe_key: str) -> Estimate:
     sizes = token_sizes(artifacts, dataset_key, recipe, base, recipe_key)
+    known = _known(sizes, base)
+    settled = configure(recipe, known)
+    recipe = settled.recipe
+    require_possible(recipe, known, recipe.key)
     order = _order(recipe, sizes)
     tokens = round(sizes.tokens * order.steps / order.steps_per_epoch)
     hardware = find_hardware(recipe.hardware.gpu_type) if recipe.hardware.gpus and recipe.hardware.gpu_type else None
     past = past_rates(artifacts, dataset_key, recipe, base, sizes)
-    setup = training_setup(recipe, sizes)
+    setup = memory_setup(recipe, known, fit_of(recipe))
     every = recipe.training.validate_every_steps
     found = predict(
         base.architecture,
@@ -120,33 +131,23 @@ def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Know
         price=price,
         currency=currency,
         price_from=price_from,
+        settings=shown_settings(settled.recipe, settled.origins),
     )
 
 
-def training_setup(recipe: Recipe, sizes: Sizes) -> Setup:
-    """How the trainer would hold a resolved recipe's model in memory."""
-    training, lora = recipe.training, recipe.lora
-    assert training.precision != "auto"
-    # A preference example is two documents, each as long as a window.
-    documents = 2 if identity.LEARNS_FROM[recipe.method] == "preference" else 1
-    most = documents * training.micro_batch_size * recipe.packing.max_length
-    targets = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
-    return Setup(
-        variant=recipe.variant,
-        precision=training.precision,
-        optimizer=training.optimizer,
-        tokens=min(most, sizes.tokens) if sizes.counted else most,
+def _known(sizes: Sizes, base: KnownBase) -> Known:
+    return Known(
+        model=base.architecture,
+        examples=sizes.examples,
+        windows=sizes.windows,
+        tokens=sizes.tokens,
         learned=sizes.learned,
-        rank=lora.rank if recipe.variant != "full" else 0,
-        targets=targets,
-        dropout=lora.dropout > 0,
-        accumulates=training.global_batch_size > training.micro_batch_size * max(1, recipe.hardware.gpus),
-        gpus=recipe.hardware.gpus,
+        counted=sizes.counted,
     )
 
 
 def _order(recipe: Recipe, sizes: Sizes) -> Order:
-    training = recipe.training
+    training = SettledTraining.model_validate(recipe.training.model_dump())
     return Order(
         windows=sizes.windows,
         global_batch=training.global_batch_size,

@@ -48,7 +48,7 @@ class _Run:
 
 
 def past_rates(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase, sizes: Sizes) -> PastRates:
-    """The tenant's last trainings on the same base, method, variant, precision and hardware.
+    """The tenant's last trainings on the same base, method, variant, precision and hardware as the settled ``recipe``.
 
     Those of the same shape (length and number of windows in a forward pass, rank, adapted modules, share of learned
     tokens) as they were; where there are none, those of a like one, converted by the operations that a token takes.
@@ -82,6 +82,7 @@ def _compare(artifacts: Artifacts, run: Artifact, recipe: Recipe, model: Archite
     past_sizes = counted_sizes(pack.facts)
     max_length = int(pack.manifest.identity["params"]["packing"]["max_length"])
     forward = int(params["training"]["micro_batch_size"]) * max_length
+    assert isinstance(recipe.training.micro_batch_size, int)
     wanted = recipe.training.micro_batch_size * recipe.packing.max_length
     ratio = _operations(model, ours, sizes) / _operations(model, params, past_sizes) if model else None
     like = ratio is None or abs(ratio - 1) <= _LIKE

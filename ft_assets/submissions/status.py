@@ -173,10 +173,13 @@ def read_works(store: Store, submission: Submission) -> tuple[Work, ...]:
         "base_model": lambda: identity.base_model_request(artifacts, recipe),
         "baseline_report": lambda: identity.baseline_report_request(artifacts, recipe),
         "token_pack": lambda: identity.token_pack_request(artifacts, dataset, recipe),
+        "reference_logps": lambda: identity.reference_logps_request(artifacts, dataset, recipe),
         "checkpoint": lambda: identity.checkpoint_request(artifacts, dataset, recipe),
         "eval_report": lambda: identity.eval_report_request(artifacts, dataset, recipe),
         "adapter": lambda: identity.adapter_request(artifacts, dataset, recipe),
     }
+    if not identity.compares(artifacts, recipe):
+        del requests["reference_logps"]
     return tuple(_read_work(artifacts, asset, request) for asset, request in requests.items())
 
 

@@ -27,6 +27,7 @@ class Sizes:
     """Of one epoch.
 
     Args:
+        examples: rows to train on, 0 where nothing tells.
         learned: share of the tokens that is learned; its bounds are those of a single forward pass.
         document_length: of the document that a token stands in, on average.
         validation_tokens: of one measurement of the validation loss.
@@ -35,6 +36,7 @@ class Sizes:
     """
 
     tokens: int
+    examples: int
     windows: int
     learned: Bounds
     document_length: float
@@ -63,6 +65,7 @@ def counted_sizes(facts: dict[str, Any]) -> Sizes:
     share = min(1.0, facts.get("learned_tokens", tokens) / tokens)
     return Sizes(
         tokens=tokens,
+        examples=facts.get("examples", facts.get("documents", 0)),
         windows=max(1, facts["windows"]),
         # A window may hold little else than answers, and the largest forward pass decides.
         learned=Bounds(lower=share, expected=share, upper=1.0),
@@ -94,6 +97,7 @@ def _guessed(artifacts: Artifacts, raw: Artifact, dataset_key: str, recipe: Reci
     except (MissingInput, HeldForReview):
         curated = None
     each = _sampled_tokens(curated, base, max_length) if curated else None
+    share = 1.0
     if curated and each is not None:
         tokens = round(each * rows["train"])
         source = f"a guess: {_SAMPLED_ROWS} rows at most, read with the base's tokenizer"
@@ -111,6 +115,7 @@ def _guessed(artifacts: Artifacts, raw: Artifact, dataset_key: str, recipe: Reci
     one_a_window = identity.LEARNS_FROM[recipe.method] == "preference" and rows["train"]
     return Sizes(
         tokens=tokens,
+        examples=rows["train"] if curated else round(share * (raw.facts.get("rows") or 0)),
         windows=rows["train"] if one_a_window else -(-tokens // max_length),
         learned=_UNKNOWN_SHARE,
         document_length=length,

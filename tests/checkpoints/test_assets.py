@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.checkpoints.assets import _metadata
+from ft_assets.checkpoints.journal import Journal
 from ft_assets.checkpoints.plots import loss_curve
+from ft_assets.checkpoints.telemetry.report import write_pictures
+from ft_assets.glue import DagsterObserver, describe_progress
 from ft_resources.store import Store
 from tests.checkpoints.conftest import publish
 
@@ -30,6 +33,36 @@ def test_the_page_shows_the_curve_the_last_losses_and_what_was_resumed(tmp_path:
     assert shown["loss_curve"].startswith("![training and validation loss](data:image/png;base64,iVBOR")
     assert (shown["train_loss"], shown["validation_loss"], shown["steps"]) == (1.25, 1.5, 2)
     assert shown["resumed"] == "after step 1 of attempt 1"
+
+
+def test_the_page_shows_the_throughput_perplexity_utilisation_and_alerts(tmp_path: Path) -> None:
+    alert = {"kind": "slow", "step": 40, "what": "9 tokens/s are under half", "remedy": "Look for other work."}
+    facts = FACTS | {"validation_perplexity": [[1, 9.0], [2, 4.5]], "mfu": 0.41, "alerts": [alert]}
+    journal = Journal(rows=[{"step": 1, "loss": 2.0, "tokens": 5, "tokens_per_s": 5.0}])
+    folder = tmp_path / "result"
+    (folder / "report").mkdir(parents=True)
+    write_pictures(folder / "report", journal, "acme.books.v1")
+    artifact = publish(Store(str(tmp_path / "store")), folder, "checkpoint", "acme", facts)
+    shown = {name: entry.value for name, entry in _metadata(artifact).items()}
+    assert shown["throughput"].startswith("![tokens per second, and waiting for data](data:image/png;base64,iVBOR")
+    assert (shown["validation_perplexity"], shown["mfu"]) == (4.5, 0.41)
+    assert shown["alerts"] == "- 9 tokens/s are under half, up to step 40. Look for other work."
+
+
+def test_alerts_are_warned_of_once_and_stand_in_the_progress_line() -> None:
+    class Log:
+        def __init__(self) -> None:
+            self.warnings: list[str] = []
+            self.lines: list[str] = []
+            self.warning, self.info = self.warnings.append, self.lines.append
+
+    log = Log()
+    observer = DagsterObserver(log)
+    for done, alerts in enumerate([[], ["too slow"], ["too slow"], ["too slow", "starved"]]):
+        observer.progress({"phase": "training", "done": done, "total": 9, "eta_s": 30.0, "alerts": alerts})
+    assert log.warnings == ["too slow", "starved"]
+    told = {"phase": "training", "done": 4, "total": 9, "eta_s": 30.0, "alerts": ["too slow", "starved"]}
+    assert describe_progress(told) == "training 4/9, 30 s left; 2 alert(s), the last: starved"
 
 
 def test_declaring_the_asset_imports_no_torch() -> None:

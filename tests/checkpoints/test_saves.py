@@ -4,9 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ft_assets.checkpoints import saves
-from ft_assets.checkpoints.saves import FILES, IncompleteSave, newest_save, write_save
+from ft_assets.checkpoints.books import LANES, LEDGER, STEPS, Books, complete, kind_of
+from ft_assets.checkpoints.journal import Journal
+from ft_assets.checkpoints.saves import FILES, IncompleteSave, SaveWriter, newest_save
 from ft_resources.artifacts import Address
 from ft_resources.store import Store
 from ft_resources.work import attempt_path
@@ -23,11 +27,31 @@ def record(step: int) -> dict[str, Any]:
     return {"step": step, "position": step * 4, "seconds": 1.0, "threads": 1, "software": {"python": "3"}}
 
 
+class Saving:
+    """The saves of one attempt, whose books have a line for each step."""
+
+    def __init__(self, store: Store, folder: Path, attempt: int = 1) -> None:
+        self.folder, self.journal, self.books = folder / f"saving-{attempt}", Journal(), Books()
+        self.writer = SaveWriter(store, attempt_path(ADDRESS, attempt))
+
+    def save(self, step: int, names: tuple[str, ...] = FILES) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (self.folder / name).write_bytes(f"{name} of step {step} ".encode() * 50)
+        for done in range(len(self.journal.ledger) + 1, step + 1):
+            self.journal.ledger.append(f"line of step {done}")
+            self.journal.rows.append({"step": done})
+        self.writer.write(self.folder, record(step), self.books.turn(self.journal))
+
+
 def save(store: Store, folder: Path, step: int, attempt: int = 1, names: tuple[str, ...] = FILES) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        (folder / name).write_bytes(f"{name} of step {step} ".encode() * 50)
-    write_save(store, attempt_path(ADDRESS, attempt), folder, record(step))
+    Saving(store, folder, attempt).save(step, names)
+
+
+def saved_files(store: Store, attempt: int = 1) -> list[str]:
+    """Every stored file that belongs to a save."""
+    path = attempt_path(ADDRESS, attempt)
+    return sorted(entry.path for folder in ("saves", "books") for entry in store.entries(f"{path}/{folder}"))
 
 
 def newest_step(store: Store, scratch: Path, attempts: list[int]) -> int | None:
@@ -61,6 +85,64 @@ def test_one_flipped_byte_in_any_file_falls_back_to_the_older_save(store: Store,
     save(store, tmp_path / "a", 9)
     flip_a_byte(store, f"{attempt_path(ADDRESS, 1)}/saves/000009/{name}")
     assert newest_step(store, tmp_path / "s", [1]) == 5
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_flipped_bit_anywhere_in_a_save_or_its_books_costs_that_save_and_never_the_older(
+    store: Store, tmp_path: Path, data: st.DataObject
+) -> None:
+    saving = Saving(store, tmp_path)
+    for step in (2, 5, 9):
+        saving.save(step)
+    path = data.draw(st.sampled_from(saved_files(store)))
+    whole = store.get(path)
+    place = data.draw(st.integers(0, len(whole) - 1))
+    damaged = bytearray(whole)
+    damaged[place] ^= 1 << data.draw(st.integers(0, 7))
+    store.put(path, bytes(damaged))
+    found = newest_save(store, ADDRESS, [1], tmp_path / "s")
+    assert found is not None
+    step = found.record.step
+    assert (found.folder / LEDGER).read_text().splitlines() == [f"line of step {done + 1}" for done in range(step)]
+    assert len((found.folder / STEPS).read_text().splitlines()) == step
+    # What was damaged belongs to the other of the two.
+    own = {f"/{step:06d}/{name}" for name in [*found.record.files, saves.RECORD]} | set(found.record.books)
+    assert not path.endswith(tuple(own))
+    store.put(path, whole)
+
+
+@given(growth=st.lists(st.integers(1, 9), min_size=1, max_size=60))
+def test_books_are_whole_in_every_save_and_cost_little_however_many_there_are(growth: list[int]) -> None:
+    journal, books, stored, written = Journal(), Books(), dict[str, list[Any]](), 0
+    for more in growth:
+        for _ in range(more):
+            journal.ledger.append(str(len(journal.ledger)))
+            journal.rows.extend([{"step": len(journal.ledger)}] * (1 + len(journal.ledger) % 2))
+        page = books.turn(journal)
+        stored |= {chunk.name: list(items) for chunk, items in page.new}
+        written += sum(len(items) for _, items in page.new)
+        names = [chunk.name for chunk in page.chunks]
+        assert complete(names)
+        for kind, items in ((LEDGER, journal.ledger), (STEPS, journal.rows)):
+            assert [each for name in names if kind_of(name) == kind for each in stored[name]] == items
+        assert len(names) <= 2 * (2 + len(journal.rows).bit_length())
+    lines = len(journal.ledger) + len(journal.rows)
+    assert written <= LANES * lines * (1 + lines.bit_length())
+
+
+@pytest.mark.parametrize("lost", range(6))
+def test_books_with_a_gap_are_not_complete(lost: int) -> None:
+    journal, books = Journal(), Books()
+    for more in (8, 4, 2):
+        journal.ledger += ["x"] * more
+        journal.rows += [{}] * more
+        books.turn(journal)
+        page = books.turn(journal)
+    names = [chunk.name for chunk in page.chunks]
+    assert len(names) == 6
+    assert complete(names)
+    assert not complete(names[:lost] + names[lost + 1 :]) or names[lost].endswith("000000014.jsonl")
 
 
 def test_any_flipped_byte_of_the_record_falls_back_to_the_older_save(store: Store, tmp_path: Path) -> None:
@@ -105,8 +187,9 @@ def test_a_save_written_without_its_optimizer_is_an_error_and_not_a_fresh_start(
 
 
 def test_only_the_last_two_saves_of_an_attempt_are_kept(store: Store, tmp_path: Path) -> None:
+    saving = Saving(store, tmp_path)
     for step in (3, 6, 9, 12):
-        save(store, tmp_path / "a", step)
+        saving.save(step)
     kept = {entry.path.split("/")[-2] for entry in store.entries(f"{attempt_path(ADDRESS, 1)}/saves")}
     assert kept == {"000009", "000012"}
     assert newest_step(store, tmp_path / "s", [1]) == 12
@@ -114,12 +197,13 @@ def test_only_the_last_two_saves_of_an_attempt_are_kept(store: Store, tmp_path: 
 
 def test_a_resumed_attempt_replaces_the_saves_of_earlier_ones_once_it_has_enough(store: Store, tmp_path: Path) -> None:
     """Twenty preemptions of a large model would else leave forty saves of it."""
+    first, second = Saving(store, tmp_path, attempt=1), Saving(store, tmp_path, attempt=2)
     for step in (3, 6):
-        save(store, tmp_path / "a", step, attempt=1)
-    save(store, tmp_path / "b", 9, attempt=2)
+        first.save(step)
+    second.save(9)
     assert len(store.folders(f"{attempt_path(ADDRESS, 1)}/saves")) == 2
-    save(store, tmp_path / "b", 12, attempt=2)
-    assert list(store.entries(f"{attempt_path(ADDRESS, 1)}/saves")) == []
+    second.save(12)
+    assert saved_files(store, attempt=1) == []
     assert newest_step(store, tmp_path / "s", [1, 2]) == 12
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from safetensors.torch import load_file
 from ft_assets.checkpoints import saves
 from ft_assets.checkpoints.ledger import check_ledger
 from ft_assets.checkpoints.saves import IncompleteSave
+from ft_assets.checkpoints.state import RunState
 from ft_assets.checkpoints.train import train
-from ft_assets.worker import Diverged, OutOfMemory
+from ft_assets.worker import Diverged
 from ft_resources.errors import BadData
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 from tests.checkpoints.conftest import Bench, content, make_bench, publish, write_pack
@@ -127,33 +129,30 @@ def test_a_damaged_newest_save_costs_steps_and_not_the_result(tmp_path: Path) ->
 
 
 def test_a_save_without_optimizer_state_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ft_assets.checkpoints import conductor
+    from ft_assets.checkpoints import saver
 
-    whole = conductor.write_state
+    whole = saver.write_state
 
     def forgetful(folder: Path, *parts: Any) -> None:
         whole(folder, *parts)
         (folder / saves.OPTIMIZER).unlink()
 
-    monkeypatch.setattr(conductor, "write_state", forgetful)
+    monkeypatch.setattr(saver, "write_state", forgetful)
     run_killed_at(bench, 1, 5)
     with pytest.raises(IncompleteSave, match=saves.OPTIMIZER):
         train(bench.context(2))
 
 
 def test_optimizer_state_that_lacks_a_tensor_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ft_assets.checkpoints import state
+    from ft_assets.checkpoints import saver
 
-    whole = state._write_optimizer
+    whole = saver.write_state
 
-    def partial(folder: Path, values: dict[str, Any]) -> None:
-        whole(folder, values)
-        tensors = load_file(folder / saves.OPTIMIZER)
-        state.save_file(
-            {name: tensor for name, tensor in tensors.items() if not name.startswith("3.")}, folder / saves.OPTIMIZER
-        )
+    def partial(folder: Path, state: RunState) -> None:
+        kept = {name: tensor for name, tensor in state.moments.items() if not name.startswith("3.")}
+        whole(folder, replace(state, moments=kept))
 
-    monkeypatch.setattr(state, "_write_optimizer", partial)
+    monkeypatch.setattr(saver, "write_state", partial)
     run_killed_at(bench, 1, 5)
     with pytest.raises(IncompleteSave, match="optimizer"):
         train(bench.context(2))
@@ -188,16 +187,16 @@ def test_another_micro_batch_changes_neither_loss_nor_ledger(tmp_path: Path) -> 
 def test_the_whole_model_is_in_training_mode_also_below_the_adapters(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints import trainer
+    from ft_assets.checkpoints.methods import sft
 
     modes = set()
-    real = trainer.summed_loss
+    real = sft.summed_loss
 
     def watched(model: Any, batch: Any) -> torch.Tensor:
         modes.update((torch.is_grad_enabled(), module.training) for module in model.modules())
         return real(model, batch)
 
-    monkeypatch.setattr(trainer, "summed_loss", watched)
+    monkeypatch.setattr(sft, "summed_loss", watched)
     train(bench.context())
     assert modes == {(True, True), (False, False)}
 
@@ -217,17 +216,17 @@ def test_a_run_may_go_on_with_another_micro_batch(tmp_path: Path) -> None:
 def test_divergence_names_the_step_and_its_examples_before_the_weights_are_spoilt(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints import trainer
+    from ft_assets.checkpoints.methods import sft
 
     calls = 0
-    real = trainer.summed_loss
+    real = sft.summed_loss
 
     def spoilt(model: Any, batch: Any) -> torch.Tensor:
         nonlocal calls
         calls += 1
         return real(model, batch) * (float("nan") if calls == 7 else 1.0)
 
-    monkeypatch.setattr(trainer, "summed_loss", spoilt)
+    monkeypatch.setattr(sft, "summed_loss", spoilt)
     with pytest.raises(Diverged) as caught:
         train(bench.context())
     # Two micro-batches a step: the seventh belongs to step 4.
@@ -236,17 +235,6 @@ def test_divergence_names_the_step_and_its_examples_before_the_weights_are_spoil
     first = bench.pack.example_id(int(bench.pack.read(step.windows[:1]).examples[0]))
     assert first in caught.value.what
     assert "learning_rate" in caught.value.remedy
-
-
-def test_running_out_of_memory_is_told_apart(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ft_assets.checkpoints import trainer
-
-    def too_much(model: Any, batch: Any) -> torch.Tensor:
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory")
-
-    monkeypatch.setattr(trainer, "summed_loss", too_much)
-    with pytest.raises(OutOfMemory, match="micro_batch_size"):
-        train(bench.context())
 
 
 def test_a_pack_without_learned_tokens_is_bad_data(tmp_path: Path) -> None:
@@ -286,8 +274,8 @@ def test_steps_report_everything_a_person_follows(bench: Bench) -> None:
     lines = map(json.loads, (result.folder / "report" / "steps.jsonl").read_text().splitlines())
     *steps, last = lines
     assert [row["step"] for row in steps] == list(range(1, bench.order.steps + 1))
-    wanted = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "epoch"}
-    assert all(row.keys() == wanted for row in steps)
-    assert last.keys() == {"step", "validation_loss"}
+    wanted = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "data_wait_s", "epoch"}
+    assert all(row.keys() == wanted | {"mfu", "host_memory_gib"} for row in steps)
+    assert last.keys() == {"step", "validation_loss", "validation_perplexity"}
     assert result.facts["tokens"] == bench.pack.tokens * 2
     assert (result.folder / "report" / "loss.png").read_bytes().startswith(b"\x89PNG")

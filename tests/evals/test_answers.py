@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from ft_assets.evals.answers import TrainingAnswers, exact_match, f1
 from ft_assets.evals.comparison import HoldoutComparison, compare_suite
-from ft_assets.evals.holdout import HoldoutRow, HoldoutScore, choose
+from ft_assets.evals.holdout import HoldoutScore
+from ft_assets.evals.holdout_rows import HoldoutRow, choose
 from ft_assets.evals.page import MAX_EXAMPLES, Page, evaluation_page, flipped
 from ft_resources.errors import UserError
 from tests.evals.world import make_evidence, rows

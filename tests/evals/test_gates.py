@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ft_assets.evals.evidence import BadEvidence, Evidence, SuiteEvidence, read_evidence
 from ft_assets.evals.gates import GATES, Verdict, judge, passed, refuse
-from ft_assets.recipes.models import BenchmarkRegressionGate, GateSettings, TaskGainGate
+from ft_assets.recipes.acceptance import BenchmarkRegressionGate, GateSettings, TaskGainGate
 from ft_resources.canonical import canonical_json
 from tests.evals.world import SUITE, make_evidence, metric_evidence, suite_evidence
 

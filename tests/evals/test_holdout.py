@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.evals.holdout import HoldoutRow, HoldoutScorer
+from ft_assets.evals.holdout import HoldoutScorer
+from ft_assets.evals.holdout_rows import HoldoutRow
 from ft_assets.evals.model import LoadedModel, load_model
 from ft_resources.errors import BadData
 from tests.evals.world import parquet, rows
@@ -115,3 +116,36 @@ def test_an_answer_never_outgrows_the_context(base: Path, tmp_path: Path, model:
     (score,) = scorer.score(model, [row], max_new_tokens=10_000, report=lambda *call: None)
     _, new = naive(model, row, 60 - len(row.prompt))
     assert score.answer == model.tokenizer.decode(new, skip_special_tokens=True).strip()
+
+
+def test_of_a_preference_row_the_chosen_answer_is_scored_and_asked_for(base: Path, tmp_path: Path, model) -> None:
+    record = conversation("hi", "hello", "and now?", "the end")
+    pair = {**record, "messages": record["messages"][:3], "chosen": record["messages"][3:]}  # type: ignore[index]
+    path = tmp_path / "pairs.parquet"
+    path.write_bytes(parquet([pair]))
+    scorer = HoldoutScorer(base, chat_template=None, context_length=256, form="preference")
+    (row,), _ = scorer.read(path, max_samples=9, seed=1)
+    _, (chat,), _ = read(base, tmp_path, [record])
+    assert (row.ids, row.prompt, row.target, row.question) == (chat.ids, chat.prompt, "the end", "and now?")
+    learned = model.tokenizer.decode([token for token, mark in zip(row.ids, row.learned, strict=True) if mark])
+    assert learned == "the end<|end|>"
+
+
+def test_of_a_text_every_token_that_fits_the_context_is_scored_and_nothing_is_asked(
+    base: Path, tmp_path: Path, model
+) -> None:
+    path = tmp_path / "texts.parquet"
+    texts = ["the fox", "the other one " * 40]
+    path.write_bytes(
+        parquet([{"id": text, "text": text, "kind": "", "row": row} for row, text in enumerate(texts, start=1)])
+    )
+    scorer = HoldoutScorer(base, chat_template=None, context_length=32, form="text")
+    found, too_long = scorer.read(path, max_samples=9, seed=1)
+    short, long = sorted(found, key=lambda row: len(row.ids))
+    assert too_long == 0
+    assert model.tokenizer.decode(short.ids) == "the fox<|end|>"
+    assert len(long.ids) == 32
+    assert [row.learned for row in (short, long)] == [[False] + [True] * (len(row.ids) - 1) for row in (short, long)]
+    for row, score in zip(found, scorer.score(model, found, max_new_tokens=4, report=lambda *_: None), strict=True):
+        assert score.answer == ""
+        assert score.nll_sum == pytest.approx(naive(model, row, 0)[0], rel=1e-4)

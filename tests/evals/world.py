@@ -13,7 +13,7 @@ import yaml
 from safetensors.numpy import save
 
 from ft_assets.evals.evidence import Evidence, MetricEvidence, SuiteEvidence, relative_gain
-from ft_assets.recipes.models import EvaluationSettings, GateSettings, HoldoutSettings
+from ft_assets.recipes.acceptance import EvaluationSettings, GateSettings, HoldoutSettings
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.canonical import canonical_json, digest
 from ft_resources.store import Store

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,9 +8,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from ft_assets.evals.suite_task import SuiteTask
+from ft_assets.recipes.load import load_recipe
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.resolve import with_written, written_paths
 from ft_assets.recipes.strict import _models_in, parse_strict
+from ft_resources.canonical import digest
 from ft_resources.errors import BadRecipe
 
 DIGEST = "0" * 64
@@ -44,7 +47,6 @@ def test_every_public_field_is_described(root: type[BaseModel]) -> None:
 def test_a_recipe_needs_only_a_key_and_a_base() -> None:
     settled, _ = recipe().resolved()
     assert settled.training.learning_rate == 2e-4
-    assert settled.lora.alpha == 32
     assert settled.training.precision == "fp32"
     assert settled.hardware.device == "cpu"
 
@@ -64,13 +66,27 @@ def test_every_setting_has_an_origin() -> None:
     assert origins["training.epochs"] == "recipe"
     assert origins["training.learning_rate"] == "recipe"
     assert origins["training.seed"] == "default"
-    assert origins["lora.alpha"] == "auto: twice the rank of 16"
     assert set(origins) == set(flat(settled.model_dump()))
 
 
-def test_nothing_is_auto_once_resolved_and_resolving_again_changes_nothing() -> None:
+def test_a_recipe_settles_what_it_can_and_says_of_the_rest_what_it_waits_for() -> None:
+    settled, origins = recipe().resolved()
+    open_ = {path for path, value in flat(settled.model_dump()).items() if value == "auto"}
+    assert open_ == {
+        "lora.rank",
+        "lora.alpha",
+        "training.epochs",
+        "training.global_batch_size",
+        "training.micro_batch_size",
+        "training.recompute",
+        "hardware.sharding",
+    }
+    assert {origins[path] for path in open_} == {"auto: settled for each dataset, from its size, the base and the GPUs"}
+    assert recipe(lora={"rank": 8}).resolved()[1]["lora.alpha"] == "auto: twice the rank of 8"
+
+
+def test_resolving_again_changes_nothing() -> None:
     settled, _ = recipe().resolved()
-    assert "auto" not in flat(settled.model_dump()).values()
     assert settled.resolved()[0] == settled
 
 
@@ -116,9 +132,7 @@ def test_a_stored_recipe_means_and_explains_the_same_as_the_written_one(changes:
         ({"trainin": {}}, "trainin: unknown key; did you mean 'training'?"),
         ({"training": {"learning_rat": 1}}, "training.learning_rat: unknown key; did you mean 'learning_rate'?"),
         ({"gates": {"task_gain": {"min_relativ": 1}}}, "gates.task_gain.min_relativ: unknown key; did you mean 'min_r"),
-        ({"method": "dpo"}, "method: 'dpo' is planned and not available yet"),
         ({"method": "rlhf"}, "method: should be 'sft'"),
-        ({"variant": "qlora"}, "variant: 'qlora' is planned and not available yet"),
         ({"base": "artifact:acme/adapter/123"}, "not supported yet"),
         ({"base": "./base"}, "base: should be folder:PATH"),
         ({"base": "hub:org/name"}, "such as hub:org/name@main"),
@@ -129,7 +143,10 @@ def test_a_stored_recipe_means_and_explains_the_same_as_the_written_one(changes:
         ({"base": "folder:sha256:abc"}, "64 lower-case hexadecimal"),
         ({"key": "Tiny.v1"}, "key: 'Tiny' cannot be part of a recipe key"),
         ({"key": "tiny"}, "key: a recipe key has the form"),
-        ({"training": {"micro_batch_size": 7}}, "micro_batch_size (7) should divide global_batch_size (64)"),
+        (
+            {"training": {"micro_batch_size": 7, "global_batch_size": 64}},
+            "micro_batch_size (7) should divide global_batch_size (64)",
+        ),
         ({"training": {"epochs": 0}}, "training.epochs: should be greater than or equal to 1"),
         ({"training": {"epochs": 1.5}}, "training.epochs"),
         ({"training": {"learning_rate": 0}}, "training.learning_rate: should be greater than 0"),
@@ -181,8 +198,8 @@ def test_only_what_touches_tokens_decides_a_pack() -> None:
 def test_cadences_and_hardware_do_not_decide_a_checkpoint() -> None:
     first = recipe().training_settings()
     other = recipe(
-        training={"checkpoint_every_steps": 7, "checkpoint_every_minutes": 1.0},
-        hardware={"max_gpu_hours": 2.0},
+        training={"checkpoint_every_steps": 7, "checkpoint_every_minutes": 1.0, "recompute": "on"},
+        hardware={"max_gpu_hours": 2.0, "sharding": "zero2"},
         gates={"task_gain": {"min_relative": 0.5}},
     )
     assert other.training_settings() == first
@@ -190,8 +207,16 @@ def test_cadences_and_hardware_do_not_decide_a_checkpoint() -> None:
 
 
 def test_a_written_default_decides_the_same_as_an_absent_one() -> None:
-    written_out = recipe(lora={"alpha": 32}, training={"learning_rate": 2e-4, "precision": "fp32"})
-    assert written_out.training_settings() == recipe().training_settings()
+    written_out = recipe(lora={"rank": 4, "alpha": 8}, training={"learning_rate": 2e-4, "precision": "fp32"})
+    assert written_out.training_settings() == recipe(lora={"rank": 4}).training_settings()
+
+
+def test_a_new_setting_moves_no_checkpoint_that_was_trained_before_it() -> None:
+    """Equal settings, equal addresses: of the demo's recipe, which spells out what it relies on."""
+    demo = load_recipe(Path(__file__).parents[2] / "ft_assets" / "demo" / "recipe.yaml")
+    assert digest(demo.training_settings()).startswith("bca6f473d58edc58")
+    assert digest(demo.token_settings()).startswith("c13c5405e269c118")
+    assert "auto" not in flat(demo.training_settings()).values()
 
 
 def test_adapter_settings_do_not_decide_a_full_training() -> None:

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.recipes.register import StoredRecipe, get_recipe, list_recipes, register_recipe
+from ft_assets.base_models.lock import lock_folder
+from ft_assets.recipes.load import load_recipe
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.register import StoredRecipe, get_recipe, list_recipes, register_locked, register_recipe
+from ft_assets.recipes.resolve import with_written, written_paths
+from ft_assets.recipes.strict import parse_strict
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
@@ -60,7 +65,20 @@ def test_registering_the_same_again_changes_nothing(store: Store, write_recipe: 
 
 def test_what_is_written_out_as_its_default_is_the_same_recipe(store: Store, write_recipe: Write) -> None:
     register_recipe(store, write_recipe(), actor="ann")
-    assert not register_recipe(store, write_recipe(training={"epochs": 1}), actor="ann").created
+    assert not register_recipe(store, write_recipe(training={"epochs": "auto"}), actor="ann").created
+
+
+def test_a_default_that_changed_since_makes_no_other_recipe(store: Store, write_recipe: Write, base: Path) -> None:
+    """Rank was 16 by default once, and is auto today: who registers the same file again means the same recipe."""
+    path = write_recipe(training={"epochs": 3})
+    lock = lock_folder(base, "the base", template_given=False)
+    today = load_recipe(path).model_copy(update={"base": lock.source})
+    spelt = parse_strict(Recipe, {**today.model_dump(mode="json"), "lora": {"rank": 16}}, "an earlier default")
+    first = register_locked(store, with_written(spelt, written_paths(today)), lock, actor="ann")
+    again = register_recipe(store, path, actor="bob")
+    assert (again.created, again.digest) == (False, first.digest)
+    assert get_recipe(store, "tiny.v1").recipe.lora.rank == 16
+    assert "lora.rank" in refused(store, write_recipe(training={"epochs": 3}, lora={"rank": 4}))
 
 
 def test_a_key_reused_with_other_content_is_refused_with_the_fields(store: Store, write_recipe: Write) -> None:

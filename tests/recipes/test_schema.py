@@ -14,4 +14,4 @@ def test_editors_learn_ranges_and_refuse_unknown_keys() -> None:
     schema = json.loads(recipe_schema())
     assert schema["additionalProperties"] is False
     assert schema["required"] == ["key", "base"]
-    assert schema["$defs"]["LoraSettings"]["properties"]["rank"]["maximum"] == 1024
+    assert schema["$defs"]["LoraSettings"]["properties"]["rank"]["anyOf"][0]["maximum"] == 1024

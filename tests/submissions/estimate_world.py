@@ -58,6 +58,7 @@ class World:
                 "global_batch_size": 16,
                 "micro_batch_size": micro_batch_size,
                 "learning_rate": 1e-4,
+                "recompute": "off",
             },
             packing={"max_length": max_length},
             lora={"rank": rank},

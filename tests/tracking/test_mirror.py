@@ -103,6 +103,27 @@ def test_a_curve_that_is_sent_again_has_each_point_once(uri: str, store: Store, 
     assert run.info.status == "FINISHED"
 
 
+def test_every_number_of_a_step_is_a_curve_of_its_own_also_where_it_comes_late(
+    uri: str, store: Store, client: Any
+) -> None:
+    attempt, mirror = attempt_at(store, "ac"), Mirror(uri)
+    observer = MlflowObserver(mirror)
+    observer.attempt(attempt, attached=False)
+    # A CPU has no MFU; a GPU's utilisation is first known after a second.
+    first = {"step": 1, "loss": 3.0, "mfu": None, "data_wait_s": 0.1, "rewards/chosen": 0.25}
+    second = {"step": 2, "loss": 2.5, "mfu": 0.4, "data_wait_s": 0.2, "gpu_utilisation": 0.9}
+    validation = {"step": 2, "validation_loss": 2.0, "validation_perplexity": 7.389056}
+    observer.steps(attempt, 1, chunk(first, second, validation))
+    observer.steps(attempt, 2, chunk(second, validation))
+    assert mirror.flush(60) == ""
+    run = run_of(client, "ac")
+    assert points(client, run, "mfu") == [(2, 0.4)]
+    assert points(client, run, "gpu_utilisation") == [(2, 0.9)]
+    assert points(client, run, "data_wait_s") == [(1, 0.1), (2, 0.2)]
+    assert points(client, run, "rewards/chosen") == [(1, 0.25)]
+    assert points(client, run, "validation_perplexity") == [(2, 7.389056)]
+
+
 def test_a_run_shows_the_settled_parameters_and_what_it_was_made_of(uri: str, store: Store, client: Any) -> None:
     attempt = attempt_at(store, "bb")
     with mirrored(uri, logging.getLogger("test")) as observer:

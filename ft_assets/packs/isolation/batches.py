@@ -38,6 +38,10 @@ class MicroBatch:
     def learned(self) -> int:
         return self.targets.shape[0]
 
+    @property
+    def documents(self) -> int:
+        return self.boundaries.shape[0] - 1
+
     def to(self, device: torch.device) -> "MicroBatch":
         """The same on ``device``; copies overlap with work there."""
         if device.type == "cpu":

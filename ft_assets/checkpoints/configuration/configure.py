@@ -1,0 +1,103 @@
+"""Settling a recipe: every ``auto`` replaced, in a fixed order, and where each value came from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from ft_assets.checkpoints.configuration import rules
+from ft_assets.checkpoints.configuration.fitting import Fit, best_fit
+from ft_assets.checkpoints.configuration.known import Known
+from ft_assets.checkpoints.configuration.rules import Choice
+from ft_assets.recipes.models import HardwareSettings, LoraSettings, Recipe, TrainingSettings
+
+Rule = Callable[[Recipe, Known | None], Choice | None]
+
+RULES: tuple[tuple[str, Rule], ...] = (
+    ("hardware.device", rules.device),
+    ("training.precision", rules.precision),
+    ("training.learning_rate", rules.learning_rate),
+    ("lora.rank", rules.rank),
+    ("lora.alpha", rules.alpha),
+    ("training.epochs", rules.epochs),
+    ("training.global_batch_size", rules.global_batch_size),
+)
+"""In this order, as some look at what those before them settled. Three more are settled together: see ``best_fit``."""
+
+_PENDING = "auto: settled for each dataset, from its size, the base and the GPUs"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration:
+    """A recipe for one pair, and by dotted path where each of its settings came from.
+
+    Origins are ``recipe``, ``default`` or ``auto: <why this value>``.
+    """
+
+    recipe: Recipe
+    origins: dict[str, str]
+
+
+def configure(recipe: Recipe, known: Known | None) -> Configuration:
+    """``recipe`` with every ``auto`` settled; without a pair (``known`` is None) those stay that need one.
+
+    Deterministic, and settling again changes nothing.
+    """
+    origins = origins_of(recipe)
+    for path, rule in RULES:
+        if _get(recipe, path) == "auto":
+            recipe = _settle(recipe, origins, path, rule(recipe, known))
+    if known is not None:
+        fit = best_fit(recipe, known)
+        for path, choice in _fitted(recipe, known, fit):
+            if _get(recipe, path) == "auto":
+                recipe = _settle(recipe, origins, path, choice)
+    else:
+        for path in ("hardware.sharding", "training.recompute", "training.micro_batch_size"):
+            if _get(recipe, path) == "auto":
+                origins[path] = _PENDING
+    return Configuration(recipe=recipe, origins=origins)
+
+
+def origins_of(model: BaseModel, prefix: str = "") -> dict[str, str]:
+    """By dotted path: whether the author wrote a setting (``recipe``) or left it at its ``default``."""
+    found: dict[str, str] = {}
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            found |= origins_of(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = "recipe" if name in model.model_fields_set else "default"
+    return found
+
+
+def _fitted(recipe: Recipe, known: Known, fit: Fit) -> list[tuple[str, Choice]]:
+    gpus, takes = recipe.hardware.gpus, f": {fit.why}" if fit.why else ""
+    if gpus < 2:
+        sharding = Choice("none", "one GPU has nothing to divide" if gpus else "nothing to divide on a CPU")
+    else:
+        sharding = Choice(fit.sharding, f"{fit.sharding} over {gpus} GPUs{takes}")
+    if fit.why:
+        reason = "without it the training would not surely fit; with it it takes" if fit.recompute else "not needed:"
+        recompute = Choice("on" if fit.recompute else "off", f"{reason} {fit.why}")
+    else:
+        unknown = "the base is not known" if gpus else "memory is not reckoned with on a CPU"
+        recompute = Choice("on" if fit.recompute else "off", unknown)
+    tokens = fit.micro * recipe.packing.max_length
+    micro = Choice(fit.micro, f"{fit.micro} windows are up to {tokens:,} tokens a forward pass{takes}")
+    return [("hardware.sharding", sharding), ("training.recompute", recompute), ("training.micro_batch_size", micro)]
+
+
+def _settle(recipe: Recipe, origins: dict[str, str], path: str, choice: Choice | None) -> Recipe:
+    if choice is None:
+        origins[path] = _PENDING
+        return recipe
+    origins[path] = f"auto: {choice.why}"
+    section, name = path.split(".")
+    settings: LoraSettings | TrainingSettings | HardwareSettings = getattr(recipe, section)
+    return recipe.model_copy(update={section: settings.model_copy(update={name: choice.value})})
+
+
+def _get(recipe: Recipe, path: str) -> object:
+    section, name = path.split(".")
+    return getattr(getattr(recipe, section), name)

@@ -1,0 +1,121 @@
+"""The worker's side of a training on several processes: start the ranks, pass on what they say, end with them.
+
+The worker itself trains nothing and imports no torch. It stays the one that talks for the attempt: heartbeat, progress,
+steps, log, result, outcome. On further nodes it is silent.
+"""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from ft_assets.checkpoints.distributed import rank
+from ft_assets.checkpoints.distributed.endings import raise_ending
+from ft_assets.checkpoints.distributed.layout import Layout, node_rank
+from ft_resources.errors import UserError
+from ft_resources.outcomes import grace_s
+from ft_resources.worker_context import Preempted, WorkContext, WorkResult
+
+_LOOK_S = 0.1
+_END_S = 10.0
+"""torchrun has so long to end its ranks."""
+
+
+def run_ranks(context: WorkContext, layout: Layout) -> WorkResult:
+    """Train ``context.spec`` on this node's ranks, to the end.
+
+    Raises what the rank that failed first raised, Preempted where the ranks were asked to stop or one was killed,
+    RanksFailed for an error that is nobody's fault. A rank that dies ends all others within seconds.
+    """
+    folder = context.scratch / "ranks"
+    folder.mkdir(parents=True)
+    (folder / rank.SPEC).write_text(context.spec.model_dump_json())
+    (folder / rank.SCRATCH).write_text(json.dumps(str(context.scratch)))
+    with (folder / rank.ALIVE).open("wb") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        # A stop request must not end this process before it has ended the ranks.
+        with context.graceful():
+            _run(context, layout, folder)
+    raise_ending(folder)
+    if node_rank():
+        return WorkResult(folder=context.output)
+    return WorkResult(folder=context.output, facts=json.loads((folder / rank.RESULT).read_bytes()))
+
+
+def _run(context: WorkContext, layout: Layout, folder: Path) -> None:
+    """Start torchrun and return when it has ended."""
+    (folder / rank.EVENTS).touch()
+    with (folder / rank.EVENTS).open() as events:
+        process = subprocess.Popen(
+            _command(layout, folder), stdin=subprocess.DEVNULL, env=_environment(layout), start_new_session=True
+        )
+        pass_on = _passing_on(context, events)
+        try:
+            while process.poll() is None:
+                pass_on()
+                if context.stop_requested and not (folder / rank.STOP).exists():
+                    if not (folder / rank.GRACEFUL).exists():
+                        raise Preempted
+                    (folder / rank.STOP).touch()
+                time.sleep(_LOOK_S)
+        finally:
+            _end(process)
+        pass_on()
+
+
+def _command(layout: Layout, folder: Path) -> list[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(layout.processes)]
+    command += ["--nnodes", str(layout.nodes), "--max-restarts", "0", "--monitor-interval", "0.2"]
+    if layout.nodes == 1:
+        command += ["--standalone"]
+    else:
+        if "MASTER_ADDR" not in os.environ:
+            raise UserError(
+                f"{layout.nodes} nodes do not find each other: MASTER_ADDR is not set",
+                where="runtime.nodes",
+                remedy="Set MASTER_ADDR to the first node's host name on each node, and NODE_RANK to its number.",
+            )
+        command += ["--node-rank", str(node_rank()), "--master-addr", os.environ["MASTER_ADDR"]]
+        command += ["--master-port", os.environ.get("MASTER_PORT", "29500")]
+    return [*command, "-m", rank.__name__, str(folder)]
+
+
+def _environment(layout: Layout) -> dict[str, str]:
+    """Ours, with this machine's cores shared out: torchrun would give each rank one."""
+    threads = max(1, len(os.sched_getaffinity(0)) // layout.processes) if hasattr(os, "sched_getaffinity") else 1
+    return {"OMP_NUM_THREADS": str(threads), **os.environ}
+
+
+def _passing_on(context: WorkContext, events: IO[str]) -> Callable[[], None]:
+    """A function that tells the store what rank 0 has said since it was last called."""
+    rest = ""
+
+    def pass_on() -> None:
+        nonlocal rest
+        *lines, rest = (rest + events.read()).split("\n")
+        for line in lines:
+            event: dict[str, Any] = json.loads(line)
+            if "step" in event:
+                context.step(**event["step"])
+            else:
+                context.progress(**event["progress"])
+                if "save_s" in event["progress"]:
+                    context.grace_s = grace_s(event["progress"]["save_s"])
+
+    return pass_on
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Leave neither torchrun nor ranks behind: it ends its ranks when it is asked to end."""
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        # The ranks end when this process lets go of the lock.
+        process.kill()
+        process.wait()

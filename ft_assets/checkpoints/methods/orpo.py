@@ -1,0 +1,57 @@
+"""Odds-ratio preference optimization: learn the chosen answer, and make it likelier than the rejected one.
+
+Hong et al., "ORPO: Monolithic Preference Optimization without Reference Model", 2024
+(https://arxiv.org/abs/2403.07691), equations 3 to 7: the log-probability of an answer is the mean over its tokens,
+and the loss of a pair ``-log p(chosen) - beta * log sigmoid(log odds(chosen) - log odds(rejected))``.
+
+Where TRL's ``ORPOTrainer`` differs, this is the paper: TRL's first term is the mean over all tokens of a micro-batch,
+those of the prompts included, so it depends on the micro-batch and learns to write prompts. The second is the same.
+"""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import logsigmoid
+
+from ft_assets.checkpoints.methods.objective import FirstLoss, Part, Whole
+from ft_assets.checkpoints.methods.pairs import FIGURES, figures, read_pairs
+from ft_assets.packs.isolation.batches import MicroBatch
+from ft_assets.recipes.models import PreferenceSettings
+
+_SUREST = -(2.0**-24)
+"""A log-probability above this is that of certainty to float32, whose odds would be infinite."""
+
+
+class OddsRatio:
+    """The mean over pairs of the chosen answer's negative log-likelihood (nats a token) and the odds-ratio term."""
+
+    figures = (*FIGURES, "nll_loss")
+
+    def __init__(self, beta: float) -> None:
+        self._beta = beta
+
+    def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None = None) -> Part:
+        pairs = read_pairs(model, batch)
+        means = pairs.logps / pairs.lengths
+        likelihood = -means[:, 0].sum() / whole.examples
+        odds = log_odds(means)
+        ratio = -logsigmoid(odds[:, 0] - odds[:, 1]).sum() / whole.examples
+        reported = {**figures(self._beta * means, whole.examples), "nll_loss": likelihood.detach()}
+        return Part(loss=likelihood + self._beta * ratio, figures=reported)
+
+    def first_loss(self, *, rough: bool) -> FirstLoss | None:
+        return None
+
+
+def objective(params: Mapping[str, Any]) -> OddsRatio:
+    return OddsRatio(PreferenceSettings.model_validate(params["preference"]).beta)
+
+
+def log_odds(logps: torch.Tensor) -> torch.Tensor:
+    """``log(p / (1 - p))`` of log-probabilities, finite and with finite gradients also where p rounds to 1."""
+    sure = logps.clamp(max=_SUREST)
+    return sure - torch.log(-torch.expm1(sure))

@@ -1,0 +1,129 @@
+"""What an optimizer step reads, made ready for the device."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.checkpoints.methods.objective import Whole
+from ft_assets.checkpoints.ranks import Ranks
+from ft_assets.checkpoints.sampler import Order, Step
+from ft_assets.packs.format import Pack
+from ft_assets.packs.format.layout import offsets_of
+from ft_assets.packs.isolation.batches import MicroBatch, micro_batch, split_windows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepBatches:
+    """One optimizer step: this rank's micro-batches, and what all ranks read together.
+
+    ``tokens`` counts all ranks' tokens; ``waited_s`` is how long reading took.
+    """
+
+    step: Step
+    batches: list[MicroBatch]
+    references: list[NDArray[Any] | None]
+    whole: Whole
+    tokens: int
+    waited_s: float
+
+
+class StepReader:
+    """Yields ``{"read": StepBatches}`` from where ``position`` points when reading begins.
+
+    ``micro_windows`` is the number of windows in one forward pass of one rank; ``reference`` has a log-probability for
+    each document of the pack, float32 [documents].
+    """
+
+    def __init__(
+        self,
+        pack: Pack,
+        order: Order,
+        micro_windows: int,
+        ranks: Ranks | None = None,
+        reference: NDArray[Any] | None = None,
+    ) -> None:
+        self.pack, self.order, self.micro_windows = pack, order, micro_windows
+        self.ranks = ranks or Ranks()
+        self.reference = reference
+        self.position = 0
+        self._references = References(pack, reference)
+
+    def __iter__(self) -> Iterator[dict[str, StepBatches]]:
+        for step in self.order.read(self.position):
+            began = time.perf_counter()
+            yield {"read": self._read(step, began)}
+
+    def _read(self, step: Step, began: float) -> StepBatches:
+        shares = dealt(step.windows, self.micro_windows, self.ranks)
+        batches = [share.read(self.pack) for share in shares]
+        learned, tokens = self._counts(step, batches)
+        return StepBatches(
+            step=step,
+            batches=batches,
+            references=[self._references.of(share.windows) for share in shares],
+            whole=Whole(learned=learned, examples=len(step.windows)),
+            tokens=tokens,
+            waited_s=time.perf_counter() - began,
+        )
+
+    def _counts(self, step: Step, batches: Sequence[MicroBatch]) -> tuple[int, int]:
+        """Learned and all tokens of the step, over all ranks; others' windows are looked at, and nobody is asked."""
+        if self.ranks.alone:
+            return sum(batch.learned for batch in batches), sum(batch.tokens for batch in batches)
+        read = self.pack.read(step.windows)
+        # A document's first token is never learned (see ``as_row``).
+        firsts = offsets_of(read.document_lengths)[:-1]
+        learned = np.count_nonzero(read.learned) - np.count_nonzero(read.learned[firsts])
+        return int(learned), len(read.input_ids)
+
+
+class References:
+    """A log-probability for each document of ``pack``, float32 [documents]; or None, for methods that need none."""
+
+    def __init__(self, pack: Pack, values: NDArray[Any] | None) -> None:
+        self._pack, self._values = pack, values
+
+    def of(self, windows: Sequence[int]) -> NDArray[Any] | None:
+        """Those of the documents in ``windows``, in the order of reading."""
+        values = self._values
+        if values is None:
+            return None
+        edges = self._edges
+        return np.concatenate([np.empty(0, np.float32), *(values[edges[each] : edges[each + 1]] for each in windows)])
+
+    @cached_property
+    def _edges(self) -> NDArray[np.int64]:
+        """The number of each window's first document, and of all documents: int64 [windows + 1]."""
+        return offsets_of(np.concatenate([np.diff(shard.window_offsets) for shard in self._pack.shards()]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """The ``windows`` of a micro-batch that a rank reads; where it has none, it goes through ``stand_in`` idly."""
+
+    windows: Sequence[int]
+    stand_in: int
+
+    def read(self, pack: Pack) -> MicroBatch:
+        if len(self.windows):
+            return micro_batch(pack, self.windows)
+        row = micro_batch(pack, [self.stand_in])
+        return replace(row, sources=row.sources[:0], targets=row.targets[:0])
+
+
+def dealt(windows: NDArray[np.int64], micro_windows: int, ranks: Ranks) -> list[Share]:
+    """What this rank reads of ``windows``, micro-batch by micro-batch; every rank has as many.
+
+    Two ranks that read two windows each at a time::
+
+        windows      4 0 6 2 | 1
+        rank 0       4   6   | 1
+        rank 1         0   2 | (1, learning nothing of it)
+    """
+    pieces = split_windows(windows, micro_windows * ranks.world)
+    return [Share(windows=ranks.share(piece), stand_in=piece[0]) for piece in pieces]

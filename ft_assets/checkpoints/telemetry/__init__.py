@@ -1,0 +1,1 @@
+"""What a training reports of itself while it runs."""

@@ -1,0 +1,65 @@
+"""The newest figures of a training, for Prometheus to scrape: where ``FT_METRICS_PORT`` says so, and there only.
+
+Each column of the step metrics is a gauge ``ft_training_<column>``, labelled with whose training it is. Whatever goes
+wrong here is a warning: no training ends because nobody can watch it.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ft_resources.work import WorkSpec
+
+PORT = "FT_METRICS_PORT"
+_LABELS = ("tenant", "dataset", "recipe", "attempt")
+
+
+class MetricsPage:
+    """An HTTP server in a thread of this process, on all its addresses; ``port`` 0 takes any that is free."""
+
+    def __init__(self, spec: WorkSpec, port: int) -> None:
+        """Raises OSError and OverflowError for a port that cannot be had."""
+        from prometheus_client import CollectorRegistry, start_http_server
+
+        dataset, _, recipe = spec.label.partition("|")
+        self._values = (spec.address.tenant, dataset, recipe, str(spec.attempt))
+        # One of its own: the usual one is the process's, and tells of it, too.
+        self._registry, self._gauges = CollectorRegistry(), dict[str, Any]()
+        self._server, self._thread = start_http_server(port, registry=self._registry)
+        self.port: int = self._server.server_port
+
+    def show(self, figures: Mapping[str, Any]) -> None:
+        """Numbers replace those of the same name; what is no number is left out."""
+        for name, value in figures.items():
+            if isinstance(value, int | float):
+                self._gauge(name).set(value)
+
+    def _gauge(self, column: str) -> Any:
+        if column not in self._gauges:
+            from prometheus_client import Gauge
+
+            name = f"ft_training_{re.sub(r'[^a-z0-9_]', '_', column.lower())}"
+            words = f"{column} of the newest row of step metrics"
+            gauge = Gauge(name, words, _LABELS, registry=self._registry)
+            self._gauges[column] = gauge.labels(*self._values)
+        return self._gauges[column]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def open_page(spec: WorkSpec, environment: Mapping[str, str] = os.environ) -> MetricsPage | None:
+    """The page of this attempt, None where none was asked for or none can be had."""
+    wanted = environment.get(PORT, "")
+    if not wanted:
+        return None
+    try:
+        page = MetricsPage(spec, int(wanted))
+    except (ImportError, ValueError, OSError, OverflowError) as problem:
+        print(f"warning: no metrics on port {wanted!r} ({PORT}): {problem}", flush=True)
+        return None
+    print(f"metrics are served on port {page.port}", flush=True)
+    return page

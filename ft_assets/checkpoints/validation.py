@@ -1,0 +1,63 @@
+"""The loss on the validation split."""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ft_assets.checkpoints.methods.objective import Objective, Whole
+from ft_assets.checkpoints.ranks import Ranks
+from ft_assets.checkpoints.reader import References, dealt
+from ft_assets.packs.format import Pack
+from ft_assets.packs.isolation.losses import learned_logits
+
+
+@torch.no_grad()
+def validation_loss(
+    model: Any,
+    objective: Objective,
+    pack: Pack,
+    device: torch.device,
+    windows: int,
+    poll: Callable[[], None],
+    reference: NDArray[Any] | None = None,
+    ranks: Ranks | None = None,
+) -> float:
+    """The method's loss over all of ``pack``; ``poll`` is called between forward passes of ``windows`` windows.
+
+    ``reference`` has a log-probability for each document of the pack. Ranks share the work and get the same answer.
+    NaN where nothing is learned of the pack. The model is left in the mode it was in.
+    """
+    whole, ranks = whole_of(pack), ranks or Ranks()
+    if not whole.learned:
+        return math.nan
+    references = References(pack, reference)
+    training = model.training
+    model.eval()
+    total = 0.0
+    try:
+        for share in dealt(np.arange(len(pack)), windows, ranks):
+            poll()
+            batch = share.read(pack).to(device)
+            if batch.learned:
+                total += float(objective.part(model, batch, whole, references.of(share.windows)).loss)
+            elif not ranks.alone:
+                # A model in shards is put together for each forward pass by all ranks.
+                learned_logits(model, batch)
+    finally:
+        model.train(training)
+    return float(ranks.total(torch.tensor(total, dtype=torch.float64)))
+
+
+def whole_of(pack: Pack) -> Whole:
+    """What is learned of all of ``pack``; a document's first token never is, whatever its flag says."""
+    learned = 0
+    for shard in pack.shards():
+        firsts = shard.document_offsets[:-1]
+        learned += int(np.count_nonzero(shard.learned)) - int(np.count_nonzero(shard.learned[firsts]))
+    return Whole(learned=learned, examples=len(pack))

@@ -1,0 +1,94 @@
+"""Refusing updates that would spoil the weights: numbers that are none, and a loss that explodes.
+
+A loss explodes where
+
+* a mean over tokens is above twice ln(vocabulary): a model that knows nothing scores ln(vocabulary); or
+* ``STREAK`` steps in a row are *far above* the run's own median of the last ``REMEMBERED`` steps before them: above
+  twice that median, and by two nats. A single bad batch, as noisy data has them, is neither.
+
+Looked at before the optimizer steps, so the weights are those of the step before.
+"""
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Iterable
+
+from ft_assets.checkpoints.naming import name_examples
+from ft_assets.checkpoints.sampler import Step
+from ft_assets.packs.format import Pack
+from ft_assets.worker import Diverged
+
+STREAK, REMEMBERED = 8, 100
+_FEWEST = 20
+"""Steps behind a median that means something."""
+
+
+class Explosion:
+    """Tells an exploding loss from a noisy one, given the losses of all steps in their order."""
+
+    def __init__(self, vocabulary: int | None) -> None:
+        """``vocabulary`` is its size where the loss is a mean over tokens, in nats; None for other losses."""
+        self._ceiling = 2 * math.log(vocabulary) if vocabulary else math.inf
+        self._calm: deque[float] = deque(maxlen=REMEMBERED)
+        self._streak: list[float] = []
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the last step was far above the run's median, so that the weights may be spoilt already."""
+        return bool(self._streak)
+
+    def reason(self, loss: float) -> str | None:
+        """What is wrong with the next step's loss, as a clause; None where nothing is."""
+        if loss > self._ceiling:
+            return f"the loss is {loss:.4g}, above twice what a model that knows nothing has"
+        median = statistics.median(self._calm) if len(self._calm) >= _FEWEST else math.inf
+        if loss <= max(2 * median, median + 2):
+            # What turned out to be a bad batch or two is part of the run's noise.
+            self._calm.extend([*self._streak, loss])
+            self._streak = []
+            return None
+        self._streak.append(loss)
+        if len(self._streak) < STREAK:
+            return None
+        return f"the loss is {loss:.4g} and was far above the run's median of {median:.4g} for {STREAK} steps in a row"
+
+
+class Watch:
+    """Looks at each step's loss and gradient before the optimizer uses them."""
+
+    def __init__(self, pack: Pack, steps: int) -> None:
+        self._pack, self._steps = pack, steps
+        self._explosion = Explosion(None)
+
+    def begin(self, vocabulary: int | None, losses: Iterable[float]) -> None:
+        """Go on behind steps with these losses; ``vocabulary`` is its size where a loss is a mean over tokens."""
+        self._explosion = Explosion(vocabulary)
+        for loss in losses:
+            self._explosion.reason(loss)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the loss has been far too high of late: no time to replace good saves."""
+        return self._explosion.suspicious
+
+    def require_sound(self, step: Step, loss: float, grad_norm: float) -> None:
+        """Raises Diverged, which is never retried by itself, and names what the step has read."""
+        if not (finite(loss) and finite(grad_norm)):
+            reason: str | None = f"the loss is {loss} and the gradient's norm {grad_norm}"
+        else:
+            reason = self._explosion.reason(loss)
+        if reason is None:
+            return
+        examples = name_examples(self._pack, self._pack.examples_of(step.windows.tolist()))
+        raise Diverged(
+            f"{reason}, at step {step.number} of {self._steps}; the update was not made and the last good save is "
+            f"kept; the step read {examples}",
+            where=f"step {step.number}",
+            remedy="Lower training.learning_rate (a tenth is a good try) or raise training.warmup_ratio in a new "
+            "recipe version; if it fails at this step again, look at these examples.",
+        )
+
+
+def finite(value: float) -> bool:
+    return abs(value) < float("inf")

@@ -1,0 +1,64 @@
+"""What candidate and base are measured on, and what a candidate must reach."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, Strict
+
+from ft_assets.keys import check_suite_key
+from ft_assets.recipes.settings import Settings, text_check, unique
+
+SuiteKeys = Annotated[tuple[Annotated[str, text_check(check_suite_key)], ...], Strict(False), AfterValidator(unique)]
+
+
+class HoldoutSettings(Settings):
+    """What is measured on the dataset's own holdout, beside perplexity, which always is."""
+
+    metrics: Annotated[
+        tuple[Literal["exact_match"], ...], Strict(False), AfterValidator(unique), Field(max_length=10)
+    ] = Field(("exact_match",), description="Metrics of generated answers. exact_match: equal after trimming.")
+    max_samples: int = Field(400, ge=1, le=1_000_000, description="Most holdout rows to answer and score.")
+    max_new_tokens: int = Field(64, ge=1, le=32_768, description="Longest answer in tokens.")
+
+
+class EvaluationSettings(Settings):
+    """What candidate and base are scored on."""
+
+    suites: Annotated[SuiteKeys, Field(min_length=1)] = Field(
+        ("book-cloze.v1",), description="Registered general suites (name.vN) that must not get worse."
+    )
+    suite_limit: int | None = Field(
+        None, ge=1, description="Use only the first so many items of each suite; null: all of them."
+    )
+    holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
+    seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
+
+
+class BenchmarkRegressionGate(Settings):
+    """The candidate may not be clearly worse than its base on any suite."""
+
+    max_drop_points: float = Field(
+        2.0, ge=0.0, le=100.0, description="Largest drop of a suite's score that passes, in percentage points."
+    )
+    margin_points: float = Field(
+        1.0, ge=0.0, le=100.0, description="Uncertainty of the drop, in percentage points, that the gate tolerates."
+    )
+
+
+class TaskGainGate(Settings):
+    """The candidate must be better than its base on the dataset's holdout."""
+
+    metric: Literal["exact_match", "perplexity"] = Field(
+        "exact_match", description="What must improve: a metric of evaluation.holdout.metrics, or perplexity."
+    )
+    min_relative: float = Field(
+        0.05, ge=0.0, le=1000.0, description="Smallest gain over the base that passes, as a share of its score."
+    )
+
+
+class GateSettings(Settings):
+    """What a candidate must reach to become an adapter."""
+
+    benchmark_regression: BenchmarkRegressionGate = Field(
+        BenchmarkRegressionGate(), description="Limit on getting worse on the general suites."
+    )
+    task_gain: TaskGainGate = Field(TaskGainGate(), description="Required gain on the dataset's holdout.")

@@ -1,0 +1,92 @@
+"""Each combination that does not work is refused, with the reason and what to do instead."""
+
+from typing import Any
+
+import pytest
+
+from ft_assets.checkpoints.configuration.combinations import COMBINATIONS, require_possible
+from ft_assets.checkpoints.configuration.configure import configure
+from ft_assets.recipes.models import Recipe
+from ft_resources.errors import BadRecipe
+from tests.checkpoints.configuration.made import known, on_gpus, recipe
+
+ZERO_3 = {"hardware": {"sharding": "zero3"}}
+REFUSED: list[tuple[str, Recipe, str, str]] = [
+    ("hardware.sharding", on_gpus(2, variant="qlora", **ZERO_3), "4 or 8 bits", "zero2"),
+    ("hardware.sharding", on_gpus(2, variant="qlora", hardware={"sharding": "fsdp"}), "4 or 8 bits", "variant lora"),
+    ("training.optimizer", on_gpus(2, training={"optimizer": "adafactor"}, **ZERO_3), "rows and columns", "adamw"),
+    ("hardware.sharding", recipe(hardware={"gpus": 1, "sharding": "zero2"}), "a single one", "sharding none"),
+    ("hardware.sharding", recipe(hardware={"sharding": "zero1"}), "has none", "sharding none"),
+    ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "scales its gradients as a whole", "sharding none"),
+    ("training.precision", recipe(training={"precision": "fp16"}), "on a CPU", "fp32"),
+    (
+        "training.precision",
+        recipe(training={"precision": "bf16"}, hardware={"gpus": 1, "gpu_type": "T4"}),
+        "T4 does not compute in bf16",
+        "fp16",
+    ),
+    ("packing.overlong", recipe(packing={"overlong": "split"}), "lost its question", "method cpt"),
+    ("packing.learn", recipe(method="dpo", packing={"learn": "last_assistant"}), "whole answers", "out"),
+    ("packing.learn", recipe(method="cpt", packing={"learn": "last_assistant"}), "no turns", "out"),
+    ("packing.overlong", recipe(method="cpt", packing={"overlong": "truncate"}), "would drop it", "overlong split"),
+    ("gates.task_gain.metric", recipe(method="cpt"), "asks for no answers", "perplexity"),
+    ("preference.loss", recipe(method="orpo", preference={"loss": "sigmoid_norm"}), "one loss", "dpo"),
+    ("training.global_batch_size", on_gpus(4, training={"global_batch_size": 6}), "between 4 GPUs", "auto"),
+    (
+        "training.global_batch_size",
+        on_gpus(4, training={"global_batch_size": 12, "micro_batch_size": 2}),
+        "4 GPUs with 2 windows each",
+        "multiple",
+    ),
+]
+
+
+@pytest.mark.parametrize(("where", "made", "reason", "instead"), REFUSED)
+def test_a_recipe_that_cannot_work_is_refused_by_itself(where: str, made: Recipe, reason: str, instead: str) -> None:
+    with pytest.raises(BadRecipe) as caught:
+        require_possible(configure(made, None).recipe, None, "recipe.yaml")
+    assert caught.value.where == f"recipe.yaml, {where}"
+    assert reason in caught.value.what
+    assert instead in caught.value.remedy
+
+
+def test_a_module_that_the_base_lacks_is_named_with_the_nearest() -> None:
+    made = recipe(lora={"target_modules": ["q_prj", "v_proj"]})
+    require_possible(configure(made, None).recipe, None)
+    with pytest.raises(BadRecipe, match=r"llama has no module 'q_prj'; did you mean 'q_proj'\?"):
+        require_possible(configure(made, known()).recipe, known())
+
+
+@pytest.mark.parametrize(
+    "pair", [known(None), known(parameters=10**9)], ids=["nothing known", "architecture not known"]
+)
+def test_modules_of_a_base_that_is_not_understood_are_taken_on_trust(pair: Any) -> None:
+    made = recipe(lora={"target_modules": ["odd_proj"]})
+    require_possible(configure(made, pair).recipe, pair)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        recipe(),
+        recipe(method="cpt", packing={"overlong": "split"}, gates={"task_gain": {"metric": "perplexity"}}),
+        recipe(lora={"target_modules": ["q_proj", "lm_head", "model.layers.0.self_attn.k_proj"]}),
+        recipe(variant="full", lora={"target_modules": ["nothing"]}),
+        recipe(method="dpo", preference={"loss": "sigmoid_norm"}),
+        on_gpus(2, variant="qlora", hardware={"sharding": "zero2"}),
+        on_gpus(2, variant="full", **ZERO_3),
+        recipe(hardware={"gpus": 1, "gpu_type": "T4"}, training={"precision": "fp16"}),
+    ],
+)
+def test_what_works_is_let_through(made: Recipe) -> None:
+    require_possible(configure(made, known()).recipe, known())
+
+
+def test_every_combination_is_reached_by_a_test() -> None:
+    reached = set()
+    for _, made, _, _ in REFUSED:
+        settled = configure(made, None).recipe
+        reached |= {index for index, one in enumerate(COMBINATIONS) if one.found(settled, None)}
+    modules = len(COMBINATIONS) - 1
+    assert COMBINATIONS[modules].where == "lora.target_modules"
+    assert reached == set(range(modules))

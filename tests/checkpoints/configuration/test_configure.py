@@ -1,0 +1,190 @@
+"""What ``auto`` becomes, and that it says why."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_assets.checkpoints.configuration.combinations import require_possible
+from ft_assets.checkpoints.configuration.configure import configure
+from ft_assets.checkpoints.configuration.known import known_pair
+from ft_assets.checkpoints.configuration.settled import SettledLora, SettledTraining
+from tests.checkpoints.configuration.made import LLAMA_70B, known, on_gpus, recipe
+from tests.packs.estimate.made import LLAMA_3_8B
+
+
+def settled(pair: Any = None, made: Any = None, **changes: Any) -> Any:
+    return configure(made or recipe(**changes), pair or known()).recipe
+
+
+@pytest.mark.parametrize(
+    ("method", "full", "adapters"),
+    [("sft", 2e-5, 2e-4), ("cpt", 2e-5, 2e-4), ("dpo", 5e-7, 5e-6), ("orpo", 5e-6, 5e-5)],
+)
+def test_the_rate_follows_method_and_variant(method: str, full: float, adapters: float) -> None:
+    assert settled(method=method, variant="full").training.learning_rate == full
+    for variant in ("lora", "qlora"):
+        assert settled(method=method, variant=variant).training.learning_rate == adapters
+
+
+@pytest.mark.parametrize(("examples", "epochs"), [(1, 3), (10_000, 3), (10_001, 1), (10**7, 1), (0, 1)])
+def test_more_than_ten_thousand_examples_are_read_once(examples: int, epochs: int) -> None:
+    assert settled(known(examples=examples)).training.epochs == epochs
+
+
+@pytest.mark.parametrize("method", ["cpt", "dpo"])
+def test_text_and_preferences_are_read_once_however_few(method: str) -> None:
+    assert settled(known(examples=10), method=method).training.epochs == 1
+
+
+@pytest.mark.parametrize(
+    ("windows", "batch"),
+    [(1, 1), (39, 2), (640, 64), (20_000, 64), (128_000, 128), (10**6, 256), (10**9, 256)],
+)
+def test_the_batch_grows_with_the_data_and_leaves_an_epoch_ten_steps(windows: int, batch: int) -> None:
+    assert settled(known(windows=windows)).training.global_batch_size == batch
+
+
+def test_a_batch_is_a_multiple_of_what_one_pass_of_all_gpus_takes() -> None:
+    assert settled(made=on_gpus(6)).training.global_batch_size == 66
+    assert settled(training={"micro_batch_size": 7}).training.global_batch_size == 70
+
+
+@pytest.mark.parametrize(("parameters", "rank"), [(7 * 10**9, 16), (13 * 10**9, 16), (70 * 10**9, 32)])
+def test_large_bases_get_larger_ranks_and_alpha_is_twice_the_rank(parameters: int, rank: int) -> None:
+    lora = settled(known(parameters=parameters)).lora
+    assert (lora.rank, lora.alpha, lora.target_modules) == (rank, 2 * rank, "all-linear")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "precision"),
+    [
+        ({}, "fp32"),
+        ({"gpus": 1}, "bf16"),
+        ({"gpus": 1, "gpu_type": "H100"}, "bf16"),
+        ({"gpus": 1, "gpu_type": "V100-16"}, "fp16"),
+        ({"gpus": 1, "gpu_type": "Tesla T4"}, "fp16"),
+    ],
+)
+def test_the_precision_is_what_the_gpu_computes_in(hardware: dict[str, Any], precision: str) -> None:
+    assert settled(hardware=hardware).training.precision == precision
+
+
+def test_activations_are_computed_again_only_where_they_do_not_fit() -> None:
+    long = {"packing": {"max_length": 4096}}
+    roomy = configure(recipe(**long, hardware={"gpus": 1, "gpu_type": "H200"}), known())
+    tight = configure(recipe(**long, hardware={"gpus": 1, "gpu_type": "L40S"}), known())
+    assert roomy.recipe.training.recompute == "off"
+    assert roomy.origins["training.recompute"].startswith("auto: not needed: at most")
+    assert tight.recipe.training.recompute == "on"
+    assert tight.origins["training.recompute"].startswith("auto: without it the training would not surely fit")
+
+
+def test_a_cpu_computes_nothing_again() -> None:
+    assert settled().training.recompute == "off"
+
+
+@pytest.mark.parametrize(
+    ("config", "variant", "gpus", "sharding"),
+    [
+        (LLAMA_3_8B, "lora", 1, "none"),
+        (LLAMA_3_8B, "lora", 8, "none"),
+        (LLAMA_3_8B, "full", 8, "fsdp"),
+        (LLAMA_3_8B | {"num_hidden_layers": 6}, "full", 8, "none"),
+        (LLAMA_3_8B | {"num_hidden_layers": 12}, "full", 8, "zero1"),
+        (LLAMA_70B, "lora", 8, "fsdp"),
+        (LLAMA_70B, "qlora", 8, "none"),
+    ],
+)
+def test_as_little_is_divided_as_fits(config: dict[str, Any], variant: str, gpus: int, sharding: str) -> None:
+    made = on_gpus(gpus, variant=variant, packing={"max_length": 4096})
+    assert settled(known(config), made).hardware.sharding == sharding
+
+
+def test_micro_batches_shrink_with_the_room_and_divide_the_batch() -> None:
+    sizes = [
+        settled(hardware={"gpus": 1, "gpu_type": name}, packing={"max_length": 1024}).training.micro_batch_size
+        for name in ("H200", "A100-40", "L4")
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1]
+    assert settled(training={"global_batch_size": 6}).training.micro_batch_size == 3
+
+
+def test_unknown_gpus_are_taken_for_small_ones() -> None:
+    some = settled(hardware={"gpus": 1}, packing={"max_length": 4096})
+    small = settled(hardware={"gpus": 1, "gpu_type": "A10"}, packing={"max_length": 4096})
+    assert some.training == small.training
+
+
+def test_what_is_written_is_kept_and_said_to_be() -> None:
+    written = {"rank": 3, "alpha": 5, "dropout": 0.0, "target_modules": ["q_proj"]}
+    training = {"learning_rate": 1e-3, "epochs": 7, "global_batch_size": 12, "micro_batch_size": 4, "recompute": "on"}
+    found = configure(recipe(lora=written, training=training), known())
+    assert found.recipe.lora.model_dump() == {**written, "target_modules": ("q_proj",)}
+    for name, value in training.items():
+        assert getattr(found.recipe.training, name) == value
+        assert found.origins[f"training.{name}"] == "recipe"
+
+
+def test_a_guess_is_called_one() -> None:
+    assert "about 500 examples" in configure(recipe(), known(examples=500, counted=False)).origins["training.epochs"]
+    assert "auto: 500 examples" in configure(recipe(), known(examples=500)).origins["training.epochs"]
+
+
+def test_a_pair_is_known_by_its_pack_and_its_base() -> None:
+    facts = {"examples": 12, "tokens": 1000, "windows": 4, "learned_tokens": 250}
+    pair = known_pair(facts, {"parameters": 8_030_261_248}, None)
+    assert (pair.examples, pair.windows, pair.tokens, pair.learned.expected) == (12, 4, 1000, 0.25)
+    assert pair.model is not None
+    assert pair.model.rough
+    assert known_pair(facts, {}, b"[1]").model is None
+    assert known_pair(facts, {}, b"no json").model is None
+
+
+autos = st.fixed_dictionaries(
+    {"method": st.sampled_from(["sft", "cpt", "dpo", "orpo"]), "variant": st.sampled_from(["full", "lora", "qlora"])},
+    optional={
+        "packing": st.fixed_dictionaries({"max_length": st.sampled_from([16, 512, 4096, 131_072])}),
+        "training": st.fixed_dictionaries(
+            {},
+            optional={
+                "epochs": st.just("auto") | st.integers(1, 5),
+                "global_batch_size": st.just("auto") | st.integers(1, 300),
+                "optimizer": st.sampled_from(["adamw", "adafactor"]),
+                "recompute": st.sampled_from(["auto", "on", "off"]),
+            },
+        ),
+        "hardware": st.fixed_dictionaries(
+            {"gpus": st.just(1)}, optional={"gpu_type": st.sampled_from(["T4", "H100", "V100-32", "unheard-of"])}
+        ),
+    },
+)
+pairs = st.builds(
+    lambda parameters, windows, examples, counted: known(
+        None, parameters=parameters, windows=windows, examples=examples, tokens=windows * 50, counted=counted
+    ),
+    st.none() | st.integers(10**6, 10**12),
+    st.integers(1, 10**7),
+    st.integers(0, 10**8),
+    st.booleans(),
+)
+
+
+@given(autos, pairs)
+def test_whatever_the_pair_nothing_is_left_open_and_it_works(changes: dict[str, Any], pair: Any) -> None:
+    found = configure(recipe(**changes, gates={"task_gain": {"metric": "perplexity"}}), pair)
+    again = configure(found.recipe, pair)
+    assert again.recipe == found.recipe
+    SettledTraining.model_validate(found.recipe.training.model_dump())
+    SettledLora.model_validate(found.recipe.lora.model_dump())
+    batch, micro = found.recipe.training.global_batch_size, found.recipe.training.micro_batch_size
+    assert isinstance(batch, int)
+    assert isinstance(micro, int)
+    assert batch % micro == 0
+    values = [*found.recipe.training.model_dump().values(), *found.recipe.hardware.model_dump().values()]
+    assert "auto" not in values
+    for path, origin in found.origins.items():
+        assert origin in ("recipe", "default") or len(origin) > len("auto: ") + 5, path
+    require_possible(found.recipe, pair)

@@ -1,0 +1,115 @@
+"""Settled settings of a pair in a store: they name the checkpoint, and recipes that mean the same share it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ft_assets import identity
+from ft_assets.checkpoints.assets import _configuration
+from ft_assets.checkpoints.configuration.shown import RECORD, configuration_record
+from ft_assets.recipes.register import get_recipe, register_recipe
+from ft_assets.submissions.estimate import estimate_training
+from ft_resources.artifacts import Artifact
+from ft_resources.errors import BadRecipe, UserError
+from tests.submissions.estimate_world import DATASET, World, make_world, world_in
+
+OPEN: dict[str, Any] = {"lora": {}, "training": {}}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    make_world(tmp_path)
+    return world_in(tmp_path)
+
+
+def register(world: World, key: str, **changes: Any) -> str:
+    """A recipe for one L40S, with these settings and otherwise none of the project's."""
+    hardware = {"gpus": 1, "gpu_type": "L40S", **changes.pop("hardware", {})}
+    path = world.project.recipe(key)
+    file = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(file | OPEN | {"packing": {"max_length": 4096}, "hardware": hardware} | changes))
+    return register_recipe(world.store, path, actor="ann").key
+
+
+def spelt_out(world: World, recipe: str, key: str) -> str:
+    """A recipe ``key`` in which everything stands that ``recipe`` settles."""
+    params = identity.checkpoint_request(world.artifacts, DATASET, recipe).params
+    return register(world, key, lora=params["lora"], training=params["training"])
+
+
+def prepared(world: World, *recipes: str) -> None:
+    for key in recipes:
+        world.pack(key, examples=40_000)
+
+
+def trained(world: World, recipe: str) -> Artifact:
+    """A checkpoint that says what it was told, as the trainer leaves it."""
+    request = identity.checkpoint_request(world.artifacts, DATASET, recipe)
+    folder = world.folder / request.address.fingerprint
+    (folder / "report").mkdir(parents=True)
+    (folder / "recipe.json").write_text(json.dumps(request.params))
+    (folder / RECORD).write_text(json.dumps(configuration_record(request.params, request.runtime, request.label)))
+    return world.artifacts.publish(
+        request.address, folder, writer="w1", identity=request.identity, inputs=request.inputs, actor="ann"
+    )
+
+
+def test_recipes_that_come_to_the_same_share_a_checkpoint_and_say_whose_it_was(world: World) -> None:
+    open_ = register(world, "open.v1")
+    prepared(world, open_)
+    spelt = spelt_out(world, open_, "spelt.v1")
+    first, second = (identity.checkpoint_request(world.artifacts, DATASET, key) for key in (spelt, open_))
+    assert second.params == first.params
+    assert second.address == first.address
+    assert (first.runtime["recompute"], second.runtime["recompute"]) == (True, True)
+    assert "auto" not in json.dumps(second.params)
+    assert first.runtime["origins"]["training.epochs"] == "recipe"
+    assert second.runtime["origins"]["training.epochs"] == "auto: one epoch for 40,000 examples (above 10,000)"
+
+    artifact = trained(world, spelt)
+    shown = {
+        key: _configuration(artifact, identity.pair_configuration(world.artifacts, DATASET, key), f"{DATASET}|{key}")
+        for key in (spelt, open_)
+    }
+    assert "duplicate_of" not in shown[spelt]
+    assert str(shown[open_]["duplicate_of"].value).startswith(f"{DATASET}|{spelt}: the same settings")
+    assert shown[spelt]["configuration_hash"] == shown[open_]["configuration_hash"]
+    table = str(shown[open_]["resolved_configuration"].value)
+    assert "| `training.epochs` | 1 | auto: one epoch for 40,000 examples (above 10,000) |" in table
+    assert "| `training.schedule` | cosine | default |" in table
+
+
+def test_tokens_do_not_depend_on_what_a_pair_settles(world: World) -> None:
+    spelt, open_ = register(world, "spelt.v1", training={"epochs": 9, "precision": "fp32"}), register(world, "open.v1")
+    world.prepare(spelt)
+    world.prepare(open_)
+    packs = {identity.token_pack_request(world.artifacts, DATASET, key).address for key in (spelt, open_)}
+    assert len(packs) == 1
+
+
+def test_an_estimate_settles_from_what_is_known_and_says_what_is_a_guess(world: World) -> None:
+    key = register(world, "open.v1")
+    before = {name: (value, why) for name, value, why in estimate_training(world.artifacts, DATASET, key).settings}
+    assert before["lora.rank"][0] == "16"
+    assert "about" in before["training.global_batch_size"][1]
+    prepared(world, key)
+    after = {name: (value, why) for name, value, why in estimate_training(world.artifacts, DATASET, key).settings}
+    request = identity.checkpoint_request(world.artifacts, DATASET, key)
+    for name, value in request.params["training"].items():
+        assert after[f"training.{name}"][1] == request.runtime["origins"][f"training.{name}"]
+        if isinstance(value, int):
+            assert after[f"training.{name}"][0] == str(value)
+
+
+def test_what_the_recipe_alone_tells_is_refused_at_registration_and_the_rest_for_the_pair(world: World) -> None:
+    with pytest.raises(BadRecipe, match="divides a training between GPUs"):
+        register(world, "wrong.v1", hardware={"sharding": "zero3"})
+    with pytest.raises(UserError, match=r"no recipe 'wrong\.v1'"):
+        get_recipe(world.store, "wrong.v1")
+    key = register(world, "odd.v1", lora={"target_modules": ["query_proj"]})
+    prepared(world, key)
+    with pytest.raises(BadRecipe, match="llama has no module 'query_proj'"):
+        identity.checkpoint_request(world.artifacts, DATASET, key)

@@ -1,0 +1,106 @@
+"""Stands for torchrun where a test needs ranks quickly: forks them from a process that has imported the libraries.
+
+    python -m tests.checkpoints.rank_forks SOCKET                     the process that forks
+    python tests/checkpoints/rank_forks.py SOCKET WORLD FOLDER        in torchrun's place: ends as torchrun does
+
+Like torchrun it ends all ranks when one fails, or when it is ended itself.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_POLL_S = 0.02
+
+
+@contextlib.contextmanager
+def forking_ranks(path: Path) -> Iterator[Path]:
+    """While inside, a process forks ranks for whoever asks at the socket that is given."""
+    import subprocess
+
+    place = path / "forks"
+    process = subprocess.Popen([sys.executable, "-m", "tests.checkpoints.rank_forks", str(place)])
+    try:
+        yield place
+    finally:
+        process.kill()
+        process.wait()
+
+
+def ask(place: str, world: int, folder: str) -> int:
+    """Run ``world`` ranks in ``folder`` to their end; the exit code that torchrun would have."""
+    with socket.socket(socket.AF_UNIX) as line:
+        while line.connect_ex(place):
+            time.sleep(_POLL_S)
+        line.sendall(json.dumps({"world": world, "folder": folder}).encode() + b"\n")
+        return int(line.recv(16) or b"1")
+
+
+def _serve(place: str) -> None:
+    from importlib import import_module
+
+    from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+
+    keep_offline()
+    with absent(*UNUSED):
+        for module in ("conductor", "trainer", "model", "stops", "train", "methods.sft", "distributed.join"):
+            import_module(f"ft_assets.checkpoints.{module}")
+        import_module("transformers.models.llama.modeling_llama")
+        import_module("matplotlib.figure")
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(place)
+            door.listen()
+            while True:
+                _answer(door.accept()[0])
+
+
+def _answer(line: socket.socket) -> None:
+    wanted = json.loads(line.makefile().readline())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks = {_fork(rank, wanted, port): rank for rank in range(wanted["world"])}
+    line.setblocking(False)
+    code = 0
+    while ranks:
+        with contextlib.suppress(BlockingIOError):
+            if not line.recv(1):
+                code = 1
+        for rank in list(ranks):
+            ended, status = os.waitpid(rank, os.WNOHANG)
+            if ended:
+                del ranks[rank]
+                code = code or int(status != 0)
+        for rank in ranks if code else ():
+            os.kill(rank, signal.SIGTERM)
+        time.sleep(_POLL_S)
+    with contextlib.suppress(OSError):
+        line.sendall(str(code).encode())
+    line.close()
+
+
+def _fork(rank: int, wanted: dict[str, object], port: int) -> int:
+    if process := os.fork():
+        return process
+    from ft_assets.checkpoints.distributed.rank import main
+
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": wanted["world"], "LOCAL_WORLD_SIZE": wanted["world"]}
+    os.environ.update({name: str(value) for name, value in numbers.items()})
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    sys.argv = ["rank", str(wanted["folder"])]
+    try:
+        main()
+    finally:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        _serve(sys.argv[1])
+    sys.exit(ask(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

@@ -1,0 +1,77 @@
+"""Alerts come where a person has something to do, once, and nowhere else."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_assets.checkpoints.telemetry.alerts import STREAK, STREAK_S, Alarms, alerts_of, waiting_share
+
+
+def rows(*runs: tuple[int, float], seconds: float = 2.0, waiting: float = 0.0) -> list[dict[str, Any]]:
+    """So many steps at so many tokens/s each, one behind the other; every step takes ``seconds``."""
+    rates = [rate for count, rate in runs for _ in range(count)]
+    return [
+        {
+            "step": step,
+            "loss": 1.0,
+            "tokens": round(rate * seconds),
+            "tokens_per_s": rate,
+            "data_wait_s": waiting * seconds,
+        }
+        for step, rate in enumerate(rates, start=1)
+    ]
+
+
+def test_a_run_that_falls_to_under_half_of_its_first_steps_says_so_once_and_at_once() -> None:
+    (alert,) = alerts_of(rows((40, 1000.0), (60, 499.0)))
+    assert (alert.kind, alert.step) == ("slow", 40 + STREAK)
+    assert "499 tokens/s are under half of the 1,000 that its first steps made" in str(alert)
+    assert alerts_of(rows((40, 1000.0), (60, 501.0))) == []
+
+
+def test_the_first_step_which_warms_up_says_nothing_of_what_is_usual() -> None:
+    assert alerts_of(rows((1, 100_000.0), (60, 1000.0))) == []
+
+
+def test_a_run_that_never_reaches_half_of_the_estimate_says_so_from_its_first_steps() -> None:
+    (alert,) = alerts_of(rows((30, 400.0)), expected=1000.0)
+    assert (alert.kind, alert.step) == ("slow", STREAK)
+    assert "the estimate expects" in alert.what
+    assert alerts_of(rows((30, 600.0)), expected=1000.0) == []
+
+
+@given(st.lists(st.tuples(st.integers(1, STREAK - 1), st.integers(3, 20)), max_size=10))
+def test_hiccups_that_end_in_time_are_none_of_anybodys_business(hiccups: list[tuple[int, int]]) -> None:
+    runs = [(20, 1000.0), *(run for short, calm in hiccups for run in ((short, 100.0), (calm, 1000.0)))]
+    assert alerts_of(rows(*runs)) == []
+
+
+def test_steps_of_milliseconds_have_to_be_slow_for_longer() -> None:
+    short = rows((20, 1000.0), (200, 100.0), seconds=0.05)
+    assert alerts_of(short) == []
+    (alert,) = alerts_of(rows((20, 1000.0), (400, 100.0), seconds=0.05))
+    assert abs((alert.step - 20) * 0.05 - STREAK_S) < 0.1
+
+
+def test_steps_that_wait_for_data_say_what_to_do_about_it() -> None:
+    (alert,) = alerts_of(rows((30, 1000.0), waiting=0.4))
+    assert (alert.kind, alert.step) == ("starved", STREAK)
+    assert "40% of a step goes into waiting for data" in str(alert)
+    assert "FT_SCRATCH" in alert.remedy
+    assert alerts_of(rows((30, 1000.0), waiting=0.15)) == []
+
+
+@given(st.lists(st.sampled_from([100.0, 450.0, 1000.0]), max_size=80), st.integers(0, 80))
+def test_a_run_that_goes_on_behind_its_rows_tells_what_one_that_ran_through_does(rates: list[float], cut: int) -> None:
+    whole = rows(*((1, rate) for rate in rates), waiting=0.3)
+    resumed = Alarms()
+    before = [alert for row in whole[:cut] for alert in resumed.look(row)]
+    after = [alert for row in whole[cut:] for alert in resumed.look(row)]
+    assert before + after == resumed.alerts == alerts_of(whole)
+
+
+def test_rows_of_validations_and_of_older_saves_break_nothing() -> None:
+    old = {"step": 1, "loss": 2.0, "tokens": 10, "tokens_per_s": 5.0}
+    assert alerts_of([old, {"step": 1, "validation_loss": 2.0}] * 30) == []
+    assert waiting_share(old) == 0

@@ -1,0 +1,94 @@
+"""What a training tells while it runs and leaves behind, and that none of it changes the result."""
+
+import json
+import math
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_assets.checkpoints.conductor import Conductor
+from ft_assets.checkpoints.journal import Journal
+from ft_assets.checkpoints.telemetry import live
+from ft_assets.checkpoints.telemetry.gpu import Cpu
+from ft_assets.checkpoints.telemetry.report import telemetry_facts, validation_figures
+from ft_assets.checkpoints.train import train
+from ft_assets.packs.estimate.hardware import CATALOGUE, Hardware
+from ft_resources.worker_context import WorkContext
+from tests.checkpoints.conftest import content, make_bench
+
+
+class AsIfOnGpu(Cpu):
+    """A CPU that passes for an H200, so that there is an expected speed, far away."""
+
+    @property
+    def hardware(self) -> Hardware | None:
+        return CATALOGUE["H200"]
+
+
+def test_perplexity_belongs_to_losses_that_are_means_over_tokens() -> None:
+    assert validation_figures("sft", 2.0) == {"validation_loss": 2.0, "validation_perplexity": round(math.exp(2.0), 6)}
+    assert validation_figures("cpt", 2.0).keys() == {"validation_loss", "validation_perplexity"}
+    for method in ("dpo", "orpo"):
+        assert validation_figures(method, 0.69) == {"validation_loss": 0.69}
+    assert validation_figures("sft", 1e6) == {"validation_loss": 1e6}
+
+
+def test_facts_are_there_without_gpu_validation_and_alerts() -> None:
+    row = {"step": 1, "loss": 1.0, "data_wait_s": 0.25, "mfu": None}
+    journal = Journal(rows=[row, row])
+    assert telemetry_facts(journal) == {"validation_perplexity": [], "mfu": None, "data_wait_s": 0.5, "alerts": []}
+
+
+def test_a_watched_training_alerts_and_has_the_bytes_of_one_that_nobody_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: dict[str, Any] = {"max_steps": 4, "validate_every_steps": 2}
+    quiet = train(make_bench(tmp_path / "quiet", **settings).context())
+    assert "metrics are served" not in capsys.readouterr().out
+
+    monkeypatch.setenv("FT_METRICS_PORT", "0")
+    monkeypatch.setattr(live, "device_of", lambda kind, index: AsIfOnGpu())
+    monkeypatch.setattr("ft_assets.checkpoints.telemetry.alerts.STREAK", 2)
+    monkeypatch.setattr("ft_assets.checkpoints.telemetry.alerts.STREAK_S", 0.0)
+    context = make_bench(tmp_path / "watched", **settings).context()
+    pages, lines = _watched(context, monkeypatch)
+    watched = train(context)
+
+    assert content(watched) == content(quiet)
+    assert 'ft_training_step{attempt="1",dataset="acme.counting.v1",recipe="tiny.v1",tenant="acme"} 3.0' in pages[3]
+    assert "ft_training_loss{" in pages[3]
+    (alert,) = watched.facts["alerts"]
+    assert (alert["kind"], alert["step"]) == ("slow", 2)
+    assert alert["what"] in lines[-1]["alerts"][0]
+    assert capsys.readouterr().out.count("alert: ") == 1
+    rows = [json.loads(line) for line in (watched.folder / "report" / "steps.jsonl").read_text().splitlines()]
+    assert all(0 <= row["mfu"] < 0.01 for row in rows if "loss" in row)
+    losses, perplexities = watched.facts["validation_loss"], watched.facts["validation_perplexity"]
+    assert [step for step, _ in perplexities] == [step for step, _ in losses] == [2, 4]
+    assert [value for _, value in perplexities] == pytest.approx([math.exp(loss) for _, loss in losses])
+    assert (watched.folder / "report" / "throughput.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _watched(context: WorkContext, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[int, str], list[dict[str, Any]]]:
+    """The page as it is when each step has ended, and the progress of each step, of the training in ``context``."""
+    pages: dict[int, str] = {}
+    lines: list[dict[str, Any]] = []
+    after, report = Conductor._after_step, context.progress
+
+    def scrape(self: Conductor, step: int) -> None:
+        page = self.telemetry._page
+        assert page is not None
+        with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=10) as answer:
+            pages[step] = answer.read().decode()
+        after(self, step)
+
+    def progress(phase: str, *args: Any, **extra: Any) -> None:
+        report(phase, *args, **extra)
+        if "alerts" in extra:
+            lines.append({"phase": phase, **extra})
+
+    monkeypatch.setattr(Conductor, "_after_step", scrape)
+    context.progress = progress  # type: ignore[method-assign]
+    return pages, lines

@@ -1,0 +1,113 @@
+"""How runs end that cannot go on: each says what it was, and leaves its last good save."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ft_assets.checkpoints.state import RunState
+from ft_assets.checkpoints.train import train
+from ft_assets.worker import OutOfMemory
+from ft_resources.errors import BadData, StoreUnavailable
+from ft_resources.worker_context import Preempted
+from tests.checkpoints.conftest import Bench, make_bench, publish
+from tests.checkpoints.test_train import assert_same, at_step
+
+
+def test_running_out_of_memory_says_what_was_predicted_and_used_and_what_to_change(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ft_assets.checkpoints.methods import sft
+
+    def too_much(model: Any, batch: Any) -> torch.Tensor:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(sft, "summed_loss", too_much)
+    bench.runtime["predicted_memory_bytes"] = 3 << 30
+    with pytest.raises(OutOfMemory, match=r"3\.00 GiB were predicted") as caught:
+        train(bench.context())
+    peak = re.search(r"it had ([\d.]+) GiB of memory at its peak", caught.value.what)
+    assert peak is not None
+    assert float(peak[1]) > 0.1
+    for way in ("training.micro_batch_size (to 1 or less)", "packing.max_length", "qlora"):
+        assert way in caught.value.remedy
+
+
+def test_a_token_that_the_model_does_not_have_names_its_example_and_no_other(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path)
+    pack = bench.pack
+    window, document = int(list(bench.order.read())[4].windows[1]), 1
+    read = pack.read([window])
+    # The packs of tests are one shard in which windows and documents lie in order.
+    token = int(pack.window_lengths[:window].sum() + read.document_lengths[:document].sum()) + 2
+    damaged = tmp_path / "pack"
+    ids = np.load(damaged / "train" / "00000.input_ids.npy")
+    ids[token] = 10**6
+    np.save(damaged / "train" / "00000.input_ids.npy", ids)
+    bench.inputs["pack"] = publish(bench.store, damaged.rename(tmp_path / "damaged"), "token_pack", "acme")
+    with pytest.raises(BadData, match="step 5 of") as caught:
+        train(bench.context())
+    guilty = int(read.examples[document])
+    assert f"row {pack.example_row(guilty)} ({pack.example_id(guilty)})" in caught.value.what
+    others = set(read.examples.tolist()) - {guilty}
+    assert not any(pack.example_id(other) in str(caught.value) for other in others)
+
+
+def test_a_save_that_fails_ends_the_run_with_its_own_error_at_the_next_step(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ft_assets.checkpoints import saver
+
+    def full(folder: Path, state: RunState) -> None:
+        raise StoreUnavailable("the disk is full", where=str(folder))
+
+    monkeypatch.setattr(saver, "write_state", full)
+    with pytest.raises(StoreUnavailable, match="the disk is full"):
+        train(bench.context())
+    assert not list(bench.store.entries(f"{bench.spec().attempt_path}/saves"))
+
+
+def test_a_stop_in_the_middle_of_a_long_step_gives_it_up_and_saves_the_step_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ft_assets.checkpoints.stops import Stops
+
+    quiet = train(make_bench(tmp_path / "quiet").context())
+    bench = make_bench(tmp_path / "stopped")
+    context = bench.context(1)
+    monkeypatch.setattr(Stops, "rest_of_step_s", lambda self, done, of: 1e6)
+    calls = 0
+    asked = Stops.asked
+
+    def ask(self: Stops) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 12:
+            context._stopping.set()
+        return asked(self)
+
+    monkeypatch.setattr(Stops, "asked", ask)
+    with pytest.raises(Preempted):
+        train(context)
+    monkeypatch.undo()
+    (save,) = bench.store.folders(f"{bench.spec(1).attempt_path}/saves")[-1:]
+    resumed = train(bench.context(2))
+    assert resumed.facts["resumed"] == [{"attempt": 1, "step": int(save)}]
+    assert_same(quiet, resumed)
+
+
+def test_a_stop_that_no_save_fits_into_ends_on_the_last_periodic_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ft_assets.checkpoints.stops import Stops
+
+    bench = make_bench(tmp_path)
+    context = bench.context(1)
+    at_step(context, 5, context._stopping.set)
+    monkeypatch.setattr(Stops, "fits", lambda self, seconds: False)
+    with pytest.raises(Preempted):
+        train(context)
+    assert bench.store.folders(f"{bench.spec(1).attempt_path}/saves") == ["000003"]

@@ -1,0 +1,86 @@
+"""Killed once in every phase, with SIGTERM and with SIGKILL, a run ends with the bytes of a quiet one."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_assets.checkpoints.ledger import check_ledger
+from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact, Artifacts
+from ft_resources.outcomes import EXIT_CODES, Outcome
+from tests.checkpoints.conftest import Bench, make_bench
+from tests.checkpoints.forks import Blow, Forks
+
+pytestmark = pytest.mark.e2e
+
+SETTINGS: dict[str, Any] = {"validate_every_steps": 5}
+TIMEOUT_S = 120
+# Two micro-batches a step; a save every three steps; steps 1 to 8 or so.
+PHASES = {
+    "download": ("ft_resources.artifacts:Artifact.path", 3),
+    "loading the model": ("ft_assets.checkpoints.model:load_base", 1),
+    "making the trainer": ("ft_assets.checkpoints.trainer:trainer_config", 1),
+    "looking for saves": ("ft_assets.checkpoints.saver:Saver.find", 1),
+    "step": ("ft_assets.checkpoints.trainer:PackedTrainer._get_grad_norm", 5),
+    "accumulation": ("ft_assets.checkpoints.methods.sft:summed_loss", 10),
+    "validation": ("ft_assets.checkpoints.validation:dealt", 1),
+    "copying a save": ("ft_assets.checkpoints.state:HostCopies.take", 2),
+    "writing a save": ("ft_assets.checkpoints.saver:write_state", 2),
+    "uploading a save": ("ft_assets.checkpoints.saves:SaveWriter._keep_newest", 2),
+    "writing the result": ("ft_assets.checkpoints.model:save_final", 1),
+    "publishing": ("ft_resources.artifacts:content_digest", 1),
+}
+BEFORE_TRAINING = ("download", "loading the model", "making the trainer", "looking for saves")
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with Forks() as running:
+        yield running
+
+
+def end_of(forks: Forks, bench: Bench, folder: Path, attempt: int, blow: Blow | None = None) -> int:
+    """The exit code of a worker's attempt."""
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = folder / f"spec-{attempt}.json"
+    spec.write_text(bench.spec(attempt).model_dump_json())
+    return forks.start(spec, folder, blow).wait(TIMEOUT_S)
+
+
+def content(artifact: Artifact) -> dict[str, bytes]:
+    return {name: artifact.read(name) for name in artifact.manifest.files if not name.startswith(EXPLAINING_FOLDERS)}
+
+
+@pytest.fixture(scope="module")
+def quiet(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What an undisturbed run leaves."""
+    root = tmp_path_factory.mktemp("quiet")
+    bench = make_bench(root, **SETTINGS)
+    assert end_of(forks, bench, root / "work", 1) == 0
+    return content(Artifacts(bench.store).get(bench.spec().address))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_in_any_phase_a_run_ends_with_the_bytes_of_a_quiet_one(
+    forks: Forks, quiet: dict[str, bytes], tmp_path: Path, phase: str, number: int
+) -> None:
+    bench = make_bench(tmp_path, **SETTINGS)
+    place, call = PHASES[phase]
+    code = end_of(forks, bench, tmp_path / "work", 1, Blow(place=place, call=call, signal=number))
+    saved = bench.store.folders(f"{bench.spec(1).attempt_path}/saves")
+    if number == signal.SIGKILL:
+        assert code == -signal.SIGKILL
+        assert not bench.store.exists(f"{bench.spec(1).attempt_path}/outcome.json")
+    else:
+        assert code == EXIT_CODES[Outcome.PREEMPTED], (tmp_path / "work" / "spec-1.log").read_text()
+        assert bench.store.get_json(f"{bench.spec(1).attempt_path}/outcome.json")["outcome"] == "preempted"
+    assert bool(saved) == (phase not in BEFORE_TRAINING), "a save of the steps made, or none of none"
+    assert end_of(forks, bench, tmp_path / "work", 2) == 0, (tmp_path / "work" / "spec-2.log").read_text()
+    artifact = Artifacts(bench.store).get(bench.spec().address)
+    assert content(artifact) == quiet
+    assert check_ledger(quiet["ledger.jsonl"].decode().splitlines(), bench.pack, bench.order) == []
+    assert list(bench.store.entries(f"{bench.spec().address}/attempts/0001/saves")) == []
+    assert list(bench.store.entries(f"{bench.spec().address}/attempts/0002/books")) == []

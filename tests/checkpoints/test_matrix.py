@@ -1,0 +1,124 @@
+"""Every method with every variant, from a pack to weights that load, answer, and know more than their base."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+# PEFT looks once, when it is imported, for bitsandbytes, which a worker that needs none hides: so it comes first.
+from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from ft_assets.checkpoints.methods import METHODS
+from ft_assets.checkpoints.methods.objective import WrongReference
+from ft_assets.checkpoints.train import train
+from ft_assets.checkpoints.variants import VARIANTS
+from ft_assets.packs.reference import read_reference
+from ft_resources.worker_context import WorkResult
+from tests.checkpoints.conftest import Bench, content
+from tests.checkpoints.test_train import assert_same, at_step, kill, rows, run_killed_at
+from tests.checkpoints.variety import make_variety
+from tests.fake_base import make_fake_base
+
+FIGURES = {"rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins"}
+
+
+def steps_of(result: WorkResult) -> list[dict[str, Any]]:
+    lines = (result.folder / "report" / "steps.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if "loss" in row]
+
+
+def load(bench: Bench, result: WorkResult, folder: Path) -> Any:
+    """What the run left as anybody would load it: an adapter on the base as it was uploaded."""
+    final = result.folder / "final"
+    if not VARIANTS[bench.params["variant"]].adapters:
+        return AutoModelForCausalLM.from_pretrained(final, dtype=torch.float32)
+    base = AutoModelForCausalLM.from_pretrained(make_fake_base(folder), dtype=torch.float32)
+    return PeftModel.from_pretrained(base, str(final))
+
+
+def logits_of(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        return model(input_ids=torch.arange(40, 52)[None]).logits[0]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_and_variant_leaves_weights_that_load_and_answer_and_learned(
+    method: str, variant: str, tmp_path: Path
+) -> None:
+    bench = make_variety(tmp_path, method, variant)
+    result = train(bench.context())
+    steps = steps_of(result)
+    assert steps[-1]["loss"] < steps[0]["loss"] - 0.01
+    assert math.isfinite(result.facts["validation_loss"][-1][1])
+    if METHODS[method].form == "preference":
+        assert steps[0].keys() >= FIGURES
+        assert steps[-1]["rewards/margins"] > steps[0]["rewards/margins"]
+    if METHODS[method].compares:
+        assert steps[0]["loss"] == pytest.approx(math.log(2), abs=1e-4)
+    model = load(bench, result, tmp_path / "plain")
+    answer = model.generate(input_ids=torch.arange(40, 46)[None], max_new_tokens=4, do_sample=False)
+    assert answer.shape[1] > 6
+    plain = AutoModelForCausalLM.from_pretrained(make_fake_base(tmp_path / "other"), dtype=torch.float32)
+    assert torch.isfinite(logits_of(model)).all()
+    assert (logits_of(model) - logits_of(plain)).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_killed_qlora_run_goes_on_to_the_bytes_of_a_quiet_one(tmp_path: Path, precision: str) -> None:
+    quiet = train(make_variety(tmp_path / "quiet", "dpo", "qlora", precision=precision).context())
+    bench = make_variety(tmp_path / "killed", "dpo", "qlora", precision=precision)
+    run_killed_at(bench, 1, 3)
+    run_killed_at(bench, 2, 5)
+    resumed = train(bench.context(3))
+    assert resumed.facts["resumed"]
+    assert_same(quiet, resumed)
+    assert rows(quiet, "loss") == rows(resumed, "loss")
+    assert rows(quiet, "rewards/margins") == rows(resumed, "rewards/margins")
+    adapter = load_file(quiet.folder / "final" / "adapter_model.safetensors")
+    assert {tensor.dtype for tensor in adapter.values()} == {torch.bfloat16}
+
+
+def test_a_base_in_four_bits_is_another_model_than_the_base(tmp_path: Path) -> None:
+    columns = []
+    for variant in ("lora", "qlora"):
+        bench = make_variety(tmp_path / variant, "dpo", variant)
+        artifact = bench.inputs["reference_logps"]
+        columns.append(read_reference(artifact, tmp_path / f"cache-{variant}", "train", bench.pack))
+    difference = np.abs(columns[0] - columns[1])
+    assert (difference > 0).all()
+    assert difference.max() < 1.0
+
+
+def test_a_step_without_its_reference_is_not_taken(tmp_path: Path) -> None:
+    """The reference of another model: the loss says so before anything is learned."""
+    bench = make_variety(tmp_path / "one", "dpo", "lora")
+    other = make_variety(tmp_path / "other", "dpo", "lora")
+    base = make_fake_base(tmp_path / "stranger", seed=7)
+    from tests.checkpoints.conftest import publish
+
+    other.inputs["base"] = publish(other.store, base, "base_model", "shared", {"source": "hub:acme/tiny"})
+    from tests.checkpoints.variety import scored
+
+    stranger = scored(other)
+    bench.inputs["reference_logps"] = publish(
+        bench.store, stranger.folder(tmp_path / "fetched"), "reference_logps", "acme"
+    )
+    context = bench.context()
+    at_step(context, 1, kill)
+    with pytest.raises(WrongReference, match="before anything was learned"):
+        train(context)
+    assert "final" not in {name.split("/")[0] for name in content(WorkResult(folder=context.output, facts={}))}
+
+
+def test_length_normalised_dpo_trains(tmp_path: Path) -> None:
+    result = train(make_variety(tmp_path, "dpo", "full", loss="sigmoid_norm").context())
+    steps = steps_of(result)
+    assert steps[0]["loss"] == pytest.approx(math.log(2), abs=1e-4)
+    assert steps[-1]["loss"] < steps[0]["loss"]

@@ -1,0 +1,305 @@
+"""What each method minimises: the numbers of TRL's own code on the same tokens, whatever the micro-batches."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import pad
+from transformers import AutoModelForCausalLM
+from trl import DPOConfig, DPOTrainer
+from trl.experimental.orpo import ORPOTrainer
+
+from ft_assets import identity
+from ft_assets.checkpoints.methods import METHODS, make_objective
+from ft_assets.checkpoints.methods.objective import FirstLoss, Objective, Part, WrongReference
+from ft_assets.checkpoints.methods.orpo import log_odds
+from ft_assets.checkpoints.model import load_base
+from ft_assets.checkpoints.reader import References
+from ft_assets.checkpoints.validation import whole_of
+from ft_assets.packs.format import Pack, PackWriter
+from ft_assets.packs.isolation.batches import micro_batch
+from ft_assets.packs.packing import one_by_one
+from ft_assets.packs.reference import score
+from ft_assets.recipes.models import Recipe, TrainingSettings
+from tests.fake_base import VOCABULARY, make_fake_base
+from tests.packs.made import made_spool
+
+PAIRS, LONGEST = 7, 30
+ALL = range(PAIRS)
+
+
+def write_pairs(folder: Path, *, prompt: int | None = None) -> Pack:
+    """Pairs of random answers to a random prompt of so many tokens, of another length each."""
+    random = np.random.default_rng(3)
+    folder.mkdir(parents=True)
+    documents, learned = [], []
+    for _ in ALL:
+        shared = random.integers(6, VOCABULARY, prompt or random.integers(2, 9))
+        for length in random.integers(1, LONGEST - 9, 2):
+            documents.append(np.append(shared, random.integers(6, VOCABULARY, length)))
+            learned.append(np.arange(len(documents[-1])) >= len(shared))
+    lengths = np.array([len(document) for document in documents])
+    spool = made_spool(
+        folder / "spool",
+        lengths,
+        input_ids=np.concatenate(documents).astype(np.int32),
+        learned=np.concatenate(learned),
+        example=np.repeat(np.arange(PAIRS), 2),
+    )
+    layout = one_by_one(lengths.reshape(-1, 2), max_length=LONGEST, seed=1, bucket=4)
+    PackWriter(folder, "train", "preference", LONGEST).write(spool, layout)
+    return Pack.open(folder, "train")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_fake_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Pack:
+    return write_pairs(tmp_path_factory.mktemp("packs") / "pairs")
+
+
+@pytest.fixture(scope="module")
+def reference(folder: Path, pack: Pack) -> References:
+    return References(pack, score(load(folder), pack))
+
+
+@pytest.fixture
+def policy(folder: Path) -> Any:
+    """The base after some learning."""
+    return moved(load(folder))
+
+
+@pytest.fixture
+def plain(folder: Path) -> Any:
+    """The same without anything of ours."""
+    return moved(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32))
+
+
+def load(folder: Path) -> Any:
+    return load_base(folder, TrainingSettings(precision="fp32"), full=True)
+
+
+def moved(model: Any) -> Any:
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
+    return model
+
+
+def made(method: str, **preference: Any) -> Objective:
+    """The objective of a recipe with these settings."""
+    recipe = Recipe.model_validate(
+        {"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": method, "preference": preference}
+    )
+    return make_objective({"method": method, "preference": recipe.preference.model_dump(mode="json")})
+
+
+def summed(objective: Objective, model: Any, pack: Pack, sizes: list[int], reference: References) -> dict[str, float]:
+    """Loss and figures of one step over the whole pack, in micro-batches of these sizes."""
+    total: dict[str, float] = dict.fromkeys(("loss", *objective.figures), 0.0)
+    first = 0
+    for size in sizes:
+        windows = range(first, first + size)
+        found = objective.part(model, micro_batch(pack, windows), whole_of(pack), reference.of(windows))
+        assert tuple(found.figures) == objective.figures
+        total["loss"] += float(found.loss.detach())
+        for name, value in found.figures.items():
+            assert not value.requires_grad
+            total[name] += float(value)
+        first += size
+    return total
+
+
+def padded(pack: Pack, windows: Any) -> dict[str, torch.Tensor]:
+    """The pairs as TRL batches them: all chosen answers, then all rejected ones, padded on the right."""
+    rows = [pack.read([window]) for window in windows]
+    width = max(int(row.document_lengths.max()) for row in rows)
+    batch: dict[str, list[torch.Tensor]] = {"input_ids": [], "completion_mask": [], "attention_mask": []}
+    for place in (0, 1):
+        for row in rows:
+            start, end = np.concatenate([[0], np.cumsum(row.document_lengths)])[place : place + 2]
+            ids, learned = (torch.tensor(each[start:end].astype(np.int64)) for each in (row.input_ids, row.learned))
+            room = (0, width - len(ids))
+            batch["input_ids"].append(pad(ids, room))
+            batch["completion_mask"].append(pad(learned, room))
+            batch["attention_mask"].append(pad(torch.ones_like(ids), room))
+    return {name: torch.stack(tensors) for name, tensors in batch.items()}
+
+
+@pytest.fixture
+def trl_dpo(plain: Any, tmp_path: Path) -> Callable[..., tuple[float, dict[str, float]]]:
+    """``compute(loss_type, beta, batch)``: loss and metrics of TRL's own code, without its data handling."""
+
+    def compute(loss: str, beta: float, batch: dict[str, torch.Tensor]) -> tuple[float, dict[str, float]]:
+        trainer = DPOTrainer(
+            model=plain,
+            args=DPOConfig(
+                output_dir=str(tmp_path),
+                loss_type=loss,
+                beta=beta,
+                report_to="none",
+                use_cpu=True,
+                bf16=False,
+                max_length=None,
+                precompute_ref_log_probs=False,
+            ),
+            processing_class=tokenizer_of(plain),
+            train_dataset=Placeholder.rows(),
+        )
+        trainer.precompute_ref_logps = True
+        found = trainer._compute_loss(trainer.model, batch, return_outputs=False)
+        return float(found), {name: values[-1] for name, values in trainer._metrics["eval"].items()}
+
+    return compute
+
+
+class Placeholder:
+    """A data set that TRL insists on and that nothing is read of."""
+
+    @staticmethod
+    def rows() -> Any:
+        from datasets import Dataset
+
+        return Dataset.from_list([{"prompt": "a", "chosen": "b", "rejected": "c"}])
+
+
+def tokenizer_of(model: Any) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model.config._name_or_path)
+
+
+@pytest.mark.parametrize(("loss", "beta"), [("sigmoid", 0.1), ("sigmoid", 2.0), ("sigmoid_norm", 5.0)])
+def test_dpo_is_trls_loss_and_figures_on_the_same_tokens(
+    loss: str, beta: float, policy: Any, pack: Pack, reference: References, trl_dpo: Any
+) -> None:
+    ours = summed(made("dpo", beta=beta, loss=loss), policy, pack, [PAIRS], reference)
+    known = torch.tensor(reference.of(ALL)).view(-1, 2)
+    batch = {**padded(pack, ALL), "ref_chosen_logps": known[:, 0], "ref_rejected_logps": known[:, 1]}
+    theirs, metrics = trl_dpo(loss, beta, batch)
+    assert theirs != pytest.approx(math.log(2), abs=0.01)
+    assert ours["loss"] == pytest.approx(theirs, rel=1e-5)
+    for name in ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins"):
+        assert ours[name] == pytest.approx(metrics[name], rel=1e-4, abs=1e-5), name
+
+
+def test_orpos_odds_ratio_is_trls_and_its_likelihood_is_the_answers(policy: Any, plain: Any, pack: Pack) -> None:
+    beta = 0.3
+    ours = summed(made("orpo", beta=beta), policy, pack, [PAIRS], References(pack, None))
+    batch = padded(pack, ALL)
+    labels = batch["input_ids"].masked_fill(batch["completion_mask"] == 0, -100)
+    with torch.no_grad():
+        logits = plain(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+    means = ORPOTrainer.get_batch_logps(logits, labels, average_log_prob=True)
+    trainer: Any = SimpleNamespace(beta=beta, accelerator=SimpleNamespace(device="cpu"))
+    ratios, chosen, rejected, _, _ = ORPOTrainer.odds_ratio_loss(trainer, means[:PAIRS], means[PAIRS:])
+    likelihood = float(-means[:PAIRS].mean())
+    assert ours["loss"] == pytest.approx(likelihood - float(ratios.mean()), rel=1e-5)
+    assert ours["nll_loss"] == pytest.approx(likelihood, rel=1e-5)
+    assert ours["rewards/margins"] == pytest.approx(float((chosen - rejected).mean()), rel=1e-4, abs=1e-6)
+
+
+def test_orpo_is_all_of_trls_loss_where_a_prompt_is_one_token(tmp_path: Path, policy: Any, plain: Any) -> None:
+    """TRL's likelihood counts prompts, too: there is none to count where nothing of a prompt is predicted."""
+    pack = write_pairs(tmp_path / "pairs", prompt=1)
+    trainer: Any = SimpleNamespace(beta=0.1, accelerator=SimpleNamespace(device="cpu"), is_encoder_decoder=False)
+    trainer.aux_loss_enabled, trainer.padding_value = False, 0
+    trainer.get_batch_logps, trainer.concatenated_inputs = ORPOTrainer.get_batch_logps, lambda batch, **_: batch
+    objective = made("orpo", beta=0.1)
+    for window in ALL:
+        batch = padded(pack, [window])
+        labels = batch["input_ids"].masked_fill(batch["completion_mask"] == 0, -100)
+        theirs = {
+            "chosen_labels": labels[:1],
+            "concatenated_input_ids": batch["input_ids"],
+            "concatenated_attention_mask": batch["attention_mask"],
+            "concatenated_labels": labels,
+        }
+        with torch.no_grad():
+            chosen, rejected, _, _, likelihood = ORPOTrainer.concatenated_forward(trainer, plain, theirs)
+            ratio = ORPOTrainer.odds_ratio_loss(trainer, chosen, rejected)[0]
+            whole = whole_of(pack)
+            part: Part = objective.part(policy, micro_batch(pack, [window]), whole, None)
+        assert float(part.loss) * PAIRS == pytest.approx(float(likelihood - ratio.mean()), rel=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_micro_batches_change_neither_loss_nor_figures_nor_gradient(
+    method: str, policy: Any, pack: Pack, reference: References
+) -> None:
+    objective = made(method)
+    whole = summed(objective, policy, pack, [PAIRS], reference)
+    parts = summed(objective, policy, pack, [1, 3, 1, 2], reference)
+    assert parts == pytest.approx(whole, rel=1e-4, abs=1e-6)
+    gradients = []
+    for sizes in ([PAIRS], [4, 3]):
+        policy.zero_grad()
+        first = 0
+        for size in sizes:
+            windows = range(first, first + size)
+            batch = micro_batch(pack, windows)
+            objective.part(policy, batch, whole_of(pack), reference.of(windows)).loss.backward()
+            first += size
+        gradients.append(torch.cat([each.grad.flatten() for each in policy.parameters() if each.grad is not None]))
+    assert gradients[0].norm() > 0
+    assert torch.allclose(*gradients, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["sigmoid", "sigmoid_norm"])
+def test_the_first_loss_of_dpo_is_ln_2(loss: str, folder: Path, pack: Pack, reference: References) -> None:
+    objective = made("dpo", loss=loss, beta=5.0)
+    expected = objective.first_loss(rough=False)
+    assert expected is not None
+    model = load(folder)
+    alone = summed(objective, model, pack, [1] * PAIRS, reference)["loss"]
+    # Each pair by itself is the very forward pass that the reference made.
+    assert alone == pytest.approx(math.log(2), rel=1e-6)
+    expected.require(summed(objective, model, pack, [PAIRS], reference))
+
+
+@pytest.mark.parametrize(("loss", "beta"), [("sigmoid", 0.1), ("sigmoid_norm", 5.0)])
+@pytest.mark.parametrize("rough", [False, True])
+def test_another_reference_is_refused_before_anything_is_learned(
+    loss: str, beta: float, rough: bool, policy: Any, pack: Pack, reference: References
+) -> None:
+    objective = made("dpo", loss=loss, beta=beta)
+    expected = objective.first_loss(rough=rough)
+    assert expected is not None
+    with pytest.raises(WrongReference, match="before anything was learned"):
+        expected.require(summed(objective, policy, pack, [PAIRS], reference))
+
+
+def test_a_first_loss_that_is_another_or_no_number_is_refused() -> None:
+    for loss in (math.inf, math.nan, 0.7):
+        with pytest.raises(WrongReference, match=r"it is 0\.693147"):
+            FirstLoss(value=math.log(2), tolerance=1e-3).require({"loss": loss})
+
+
+@given(st.floats(-200, 0))
+def test_log_odds_are_finite_with_finite_gradients_also_where_the_probability_rounds_to_one(logp: float) -> None:
+    value = torch.tensor(logp, requires_grad=True)
+    found = log_odds(value)
+    found.backward()
+    assert torch.isfinite(found)
+    assert value.grad is not None
+    assert torch.isfinite(value.grad)
+    if logp < -1e-3:
+        assert float(found) == pytest.approx(logp - math.log(-math.expm1(logp)), rel=1e-4, abs=1e-4)
+
+
+def test_recipes_and_datasets_know_every_method() -> None:
+    assert set(METHODS) == set(get_args(Recipe.model_fields["method"].annotation))
+    assert identity.LEARNS_FROM == {"sft": "chat", "cpt": "text", "dpo": "preference", "orpo": "preference"}
+    assert json.dumps(identity.LEARNS_FROM)

@@ -1,0 +1,104 @@
+"""What ends one rank ends the attempt, as what it was."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ft_assets.checkpoints.distributed.endings import RanksFailed, raise_ending, write_begun, write_ending
+from ft_assets.checkpoints.distributed.layout import Layout, layout_of
+from ft_assets.checkpoints.ranks import Ranks
+from ft_assets.checkpoints.reader import dealt
+from ft_assets.worker import Diverged, OutOfMemory
+from ft_resources.errors import BadData, BadRecipe, UserError
+from ft_resources.worker_context import Preempted
+
+GONE = RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:8082")
+
+
+def end(folder: Path, *problems: BaseException | str | None) -> None:
+    """Ranks that end so, one after the other; "killed" leaves nothing behind."""
+    for rank, problem in enumerate(problems):
+        write_begun(folder, rank)
+        if not isinstance(problem, str):
+            write_ending(folder, rank, problem)
+
+
+@pytest.mark.parametrize("kind", [Diverged, OutOfMemory, BadData])
+def test_a_users_error_of_a_rank_comes_back_whole_whatever_became_of_the_others(
+    tmp_path: Path, kind: type[UserError]
+) -> None:
+    end(tmp_path, GONE, kind("the loss is nan", where="step 4", remedy="Lower it."), "killed")
+    with pytest.raises(kind) as caught:
+        raise_ending(tmp_path)
+    assert (caught.value.what, caught.value.where, caught.value.remedy) == ("the loss is nan", "step 4", "Lower it.")
+
+
+def test_a_killed_rank_is_a_preemption_though_the_others_fail_without_it(tmp_path: Path) -> None:
+    end(tmp_path, GONE, "killed")
+    with pytest.raises(Preempted):
+        raise_ending(tmp_path)
+
+
+def test_ranks_that_were_asked_to_stop_are_a_preemption(tmp_path: Path) -> None:
+    end(tmp_path, Preempted(), Preempted())
+    with pytest.raises(Preempted):
+        raise_ending(tmp_path)
+
+
+def test_an_error_of_ours_is_no_preemption_and_would_not_be_tried_for_ever(tmp_path: Path) -> None:
+    end(tmp_path, ValueError("a bug"), "killed")
+    with pytest.raises(RanksFailed, match="rank 0: ValueError: a bug"):
+        raise_ending(tmp_path)
+
+
+def test_ranks_that_never_came_up_are_no_preemption(tmp_path: Path) -> None:
+    with pytest.raises(RanksFailed):
+        raise_ending(tmp_path)
+
+
+def test_ranks_that_did_their_work_raise_nothing(tmp_path: Path) -> None:
+    end(tmp_path, None, None)
+    raise_ending(tmp_path)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 8])
+@pytest.mark.parametrize("windows", [1, 5, 16])
+def test_ranks_deal_every_window_out_once_and_have_as_many_passes(world: int, windows: int) -> None:
+    dealt_out = [dealt(np.arange(windows), 2, Ranks(rank=rank, world=world)) for rank in range(world)]
+    assert len({len(shares) for shares in dealt_out}) == 1
+    assert sorted(window for shares in dealt_out for share in shares for window in share.windows) == list(
+        range(windows)
+    )
+
+
+def test_one_process_has_nobody_to_share_with_and_what_means_nothing_is_refused() -> None:
+    assert layout_of({"processes": 1, "sharding": "auto"}) == Layout()
+    assert layout_of({"processes": 2, "nodes": 3}).world == 6
+    with pytest.raises(BadRecipe):
+        layout_of({"processes": 2, "sharding": "zero4"})
+
+
+def test_a_rank_ends_with_its_worker(tmp_path: Path) -> None:
+    code = (
+        "import fcntl, sys, time, pathlib\n"
+        "from ft_assets.checkpoints.distributed.rank import live_with_worker\n"
+        "live_with_worker(pathlib.Path(sys.argv[1])); print('up', flush=True); time.sleep(60)"
+    )
+    hold = (
+        "import fcntl, sys, time\n"
+        "file = open(sys.argv[1], 'wb'); fcntl.flock(file, fcntl.LOCK_EX); print('up', flush=True); time.sleep(60)"
+    )
+    worker = subprocess.Popen([sys.executable, "-c", hold, str(tmp_path / "alive")], stdout=subprocess.PIPE)
+    assert worker.stdout is not None
+    worker.stdout.readline()
+    rank = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+    assert rank.stdout is not None
+    rank.stdout.readline()
+    assert rank.poll() is None
+    worker.send_signal(signal.SIGKILL)
+    assert rank.wait(20) == 1
+    worker.wait()

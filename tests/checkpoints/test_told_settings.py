@@ -1,0 +1,100 @@
+"""The trainer does what the settled configuration says, beside what every other test of it sees."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers.models.llama.modeling_llama import LlamaMLP
+
+from ft_assets.checkpoints.loss_scale import LossScale, Pace
+from ft_assets.checkpoints.train import train
+from ft_resources.worker_context import Preempted
+from tests.checkpoints.conftest import content, make_bench
+from tests.checkpoints.test_train import at_step
+
+
+@pytest.mark.parametrize("variant", ["lora", "full"])
+def test_recomputation_happens_and_changes_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str
+) -> None:
+    """With dropout, whose draws have to be the same again."""
+    plain = make_bench(tmp_path / "plain", variant=variant, documents=20, epochs=1)
+    again = make_bench(tmp_path / "again", variant=variant, documents=20, epochs=1)
+    again.runtime["recompute"] = True
+    assert again.request.address == plain.request.address
+    quiet = content(train(plain.context()))
+    forwards = []
+    forward = LlamaMLP.forward
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        forwards.append(1)
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(LlamaMLP, "forward", counted)
+    assert content(train(again.context())) == quiet
+    recomputed = len(forwards)
+    forwards.clear()
+    train(make_bench(tmp_path / "plain-again", variant=variant, documents=20, epochs=1).context())
+    # The rest of both are the measurements of validation and isolation.
+    assert recomputed > len(forwards)
+
+
+@pytest.mark.parametrize("variant", ["lora", "full"])
+def test_adafactor_goes_on_from_a_save_to_the_same_bytes(tmp_path: Path, variant: str) -> None:
+    quiet = make_bench(tmp_path / "quiet", variant=variant, documents=40, optimizer="adafactor")
+    bench = make_bench(tmp_path / "stopped", variant=variant, documents=40, optimizer="adafactor")
+    context = bench.context(1)
+    at_step(context, 4, context._stopping.set)
+    with pytest.raises(Preempted):
+        train(context)
+    result = train(bench.context(2))
+    assert result.facts["resumed"] == [{"attempt": 1, "step": 4}]
+    assert content(result) == content(train(quiet.context()))
+
+
+def test_adafactor_is_another_optimizer_than_adamw(tmp_path: Path) -> None:
+    one, other = (
+        make_bench(tmp_path / name, documents=20, epochs=1, optimizer=name) for name in ("adamw", "adafactor")
+    )
+    assert one.request.address != other.request.address
+    assert content(train(one.context())) != content(train(other.context()))
+
+
+def scaler(scale: float) -> Any:
+    return torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=2)
+
+
+def test_an_overflow_of_the_scale_is_no_divergence_until_there_is_no_scale_left() -> None:
+    assert LossScale(scaler(65536.0)).leaves_out(float("inf"))
+    assert LossScale(scaler(65536.0)).leaves_out(float("nan"))
+    assert not LossScale(scaler(65536.0)).leaves_out(3.0)
+    assert not LossScale(scaler(1.0)).leaves_out(float("inf"))
+    assert not LossScale(None).leaves_out(float("inf"))
+
+
+def test_the_scale_is_halved_by_an_overflow_and_goes_on_from_a_save() -> None:
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
+    first = scaler(1024.0)
+
+    def step(value: float) -> None:
+        optimizer.zero_grad()
+        first.scale(weight * value).backward()
+        first.step(optimizer)
+        first.update()
+
+    step(float("inf"))
+    assert weight.item() == 1.0
+    step(1.0)
+    saved = Pace(schedule, first).state_dict()
+    again = scaler(1024.0)
+    Pace(schedule, again).load_state_dict(saved)
+    assert again.state_dict() == first.state_dict()
+    assert again.get_scale() == 512.0
+
+
+def test_without_a_scale_nothing_of_it_is_saved() -> None:
+    schedule = torch.optim.lr_scheduler.ConstantLR(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1))
+    assert Pace(schedule, None).state_dict() == schedule.state_dict()

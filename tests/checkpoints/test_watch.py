@@ -1,0 +1,88 @@
+"""An exploding loss ends a run before its weights are spoilt; a noisy one does not."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ft_assets.checkpoints.sampler import Step
+from ft_assets.checkpoints.watch import STREAK, Explosion, Watch
+from ft_assets.worker import Diverged
+from tests.checkpoints.conftest import Bench
+
+VOCABULARY = 32_000
+
+
+def first_alarm(losses: list[float], vocabulary: int | None = VOCABULARY) -> int | None:
+    """The number of the step (from 1) that an alarm is raised at."""
+    explosion = Explosion(vocabulary)
+    return next((number for number, loss in enumerate(losses, 1) if explosion.reason(loss)), None)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    start=st.floats(0.3, math.log(VOCABULARY)),
+    end=st.floats(0.01, 3.0),
+    noise=st.floats(0.0, 0.6),
+    spikes=st.floats(0.0, 0.05),
+    epochs=st.integers(1, 4),
+)
+@settings(deadline=None)
+def test_healthy_curves_however_noisy_raise_no_alarm(
+    seed: int, start: float, end: float, noise: float, spikes: float, epochs: int
+) -> None:
+    """Exponential decay, a drop with each epoch, log-normal noise, and a spike of up to twelve nats now and then."""
+    draws = np.random.default_rng(seed)
+    steps = np.arange(600)
+    curve = end + max(start - end, 0.0) * np.exp(-steps / 60)
+    curve *= 0.8 ** (steps * epochs // len(steps))
+    noisy = curve * np.exp(noise * draws.standard_normal(len(steps)))
+    noisy += (draws.random(len(steps)) < spikes) * draws.uniform(2, 12, len(steps))
+    assert first_alarm(np.minimum(noisy, 2 * math.log(VOCABULARY)).tolist()) is None
+
+
+@given(seed=st.integers(0, 2**32 - 1), before=st.integers(20, 300), level=st.floats(6.0, 11.0))
+@settings(deadline=None)
+def test_a_run_that_breaks_down_is_stopped_within_a_streak(seed: int, before: int, level: float) -> None:
+    draws = np.random.default_rng(seed)
+    healthy = 1.5 * np.exp(0.2 * draws.standard_normal(before))
+    broken = level * np.exp(0.05 * draws.standard_normal(50))
+    assert first_alarm([*healthy, *broken]) == before + STREAK
+    assert first_alarm([*healthy, *broken], vocabulary=None) == before + STREAK
+
+
+def test_more_than_twice_what_a_model_that_knows_nothing_has_is_an_alarm_at_once() -> None:
+    limit = 2 * math.log(VOCABULARY)
+    assert first_alarm([1.0, limit - 0.01, limit + 0.01]) == 3
+    assert first_alarm([1.0, limit + 0.01], vocabulary=None) is None
+
+
+def test_it_makes_no_difference_where_a_run_was_interrupted(bench: Bench) -> None:
+    losses = [1.5] * 40 + [9.0] * STREAK
+    for seen in range(len(losses)):
+        watch = Watch(bench.pack, 100)
+        watch.begin(VOCABULARY, losses[:seen])
+        for loss in losses[seen:-1]:
+            watch.require_sound(step(), loss, 1.0)
+        assert watch.suspicious
+        with pytest.raises(Diverged, match="8 steps in a row") as caught:
+            watch.require_sound(step(), losses[-1], 1.0)
+    pack = bench.pack
+    for index in pack.examples_of([0, 1]).tolist():
+        assert f"row {pack.example_row(index)} ({pack.example_id(index)})" in caught.value.what
+    assert "learning_rate" in caught.value.remedy
+
+
+def test_a_bad_batch_or_two_are_forgotten() -> None:
+    explosion = Explosion(VOCABULARY)
+    for loss in [1.5] * 30 + [9.0] * (STREAK - 1):
+        assert explosion.reason(loss) is None
+    assert explosion.suspicious
+    assert explosion.reason(1.5) is None
+    assert not explosion.suspicious
+
+
+def step() -> Step:
+    return Step(number=48, epoch=0, windows=np.array([0, 1]), end=2)
