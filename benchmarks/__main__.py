@@ -6,14 +6,16 @@ from importlib import import_module
 
 from benchmarks.table import Figure, print_table
 
-NAMES = ("demo", "datasets", "packs")
+NAMES = ("demo", "datasets", "packs", "trainer", "gpu")
+_WITH_OPTIONS = ("gpu",)
 
 
 def main() -> None:
-    if len(sys.argv) != 2 or sys.argv[1] not in NAMES:
-        sys.exit(f"usage: python -m benchmarks {{{'|'.join(NAMES)}}}")
-    figures: list[Figure] = import_module(f"benchmarks.{sys.argv[1]}").measure()
-    print_table(sys.argv[1], figures)
+    name, options = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if name not in NAMES or (options and name not in _WITH_OPTIONS):
+        sys.exit(f"usage: python -m benchmarks {{{'|'.join(NAMES)}}}; {', '.join(_WITH_OPTIONS)} has options: --help")
+    figures: list[Figure] = import_module(f"benchmarks.{name}").measure(*options)
+    print_table(name, figures)
     print(json.dumps({figure.key: figure.ours for figure in figures}))
 
 

@@ -63,10 +63,13 @@ def throughput_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
     shares.set_ylim(0, 100)
     shares.set_ylabel("% of the time")
     shares.set_xlabel("optimizer step")
+    speed.yaxis.set_major_formatter("{x:,.0f}")
     for axes in (speed, shares):
         axes.grid(alpha=0.25)
-        if timed:
-            axes.legend(frameon=False)
+    if timed:
+        speed.legend(frameon=False)
+        # Above, as both curves may be anywhere.
+        shares.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 0.95))
     return _png(figure, speed, shares)
 
 

@@ -15,7 +15,7 @@ from ft_assets.checkpoints.telemetry.gpu import Cpu
 from ft_assets.checkpoints.telemetry.report import telemetry_facts, validation_figures
 from ft_assets.checkpoints.train import train
 from ft_assets.packs.estimate.hardware import CATALOGUE, Hardware
-from ft_resources.worker_context import WorkContext
+from ft_resources.worker_context import Preempted, WorkContext
 from tests.checkpoints.conftest import content, make_bench
 
 
@@ -69,6 +69,37 @@ def test_a_watched_training_alerts_and_has_the_bytes_of_one_that_nobody_watches(
     assert [step for step, _ in perplexities] == [step for step, _ in losses] == [2, 4]
     assert [value for _, value in perplexities] == pytest.approx([math.exp(loss) for _, loss in losses])
     assert (watched.folder / "report" / "throughput.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_resumed_run_keeps_the_rows_of_its_first_attempt_and_tells_only_its_own_steps(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path, max_steps=6, validate_every_steps=2)
+    first, second = bench.context(1), bench.context(2)
+    told: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
+    for attempt, context in ((1, first), (2, second)):
+        _record(context, told[attempt], last=5 if attempt == 1 else None)
+    with pytest.raises(Preempted):
+        train(first)
+    resumed = train(second)
+    rows = [json.loads(line) for line in (resumed.folder / "report" / "steps.jsonl").read_text().splitlines()]
+    # A step's row comes first and may be followed by that of a validation.
+    at = resumed.facts["resumed"][0]["step"]
+    assert [row for row in rows if row["step"] <= at] == [row for row in told[1] if row["step"] <= at]
+    assert [row for row in rows if row["step"] > at] == told[2]
+    assert [row["step"] for row in rows if "loss" in row] == [1, 2, 3, 4, 5, 6]
+    assert [row["step"] for row in rows if "validation_perplexity" in row] == [2, 4, 6]
+
+
+def _record(context: WorkContext, rows: list[dict[str, Any]], last: int | None) -> None:
+    """Keep what ``context`` tells of its steps, and ask it to stop after step ``last``."""
+    report = context.step
+
+    def step(**metrics: Any) -> None:
+        report(**metrics)
+        rows.append(metrics)
+        if metrics["step"] == last:
+            context._stopping.set()
+
+    context.step = step  # type: ignore[method-assign]
 
 
 def _watched(context: WorkContext, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[int, str], list[dict[str, Any]]]:

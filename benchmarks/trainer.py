@@ -1,0 +1,12 @@
+"""The trainer's figures on a CPU: a step beside a plain loop and TRL, and runs that are killed at random moments."""
+
+import os
+
+from benchmarks import trainer_kills, trainer_step
+from benchmarks.table import Figure
+
+
+def measure() -> list[Figure]:
+    """Run everything; a quarter of an hour on two quiet cores, most of it for the kills."""
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    return trainer_step.figures(trainer_step.measure("lora")) + trainer_kills.figures(trainer_kills.measure())

@@ -1,0 +1,148 @@
+"""The GPU benchmark without a GPU: what it counts, what it tries, and that all of it runs at tiny size."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import gpu
+from benchmarks.gpu_cases import CASES, Case, changed, ladder, tiny
+from ft_assets.packs.estimate.hardware import CATALOGUE
+
+KEYS = ["full_8b_tok_s", "full_8b_mfu", "lora_8b_tok_s", "qlora_8b_tok_s", "full_1b_tok_s", "vs_trl"]
+BY_NAME = {case.name: case for case in CASES}
+
+
+def measured(tokens_s: float, document_length: float = 4096.0) -> dict[str, Any]:
+    return {"tokens_s": tokens_s, "peak_bytes": 2**30, "document_length": document_length}
+
+
+def test_the_shapes_have_the_sizes_of_their_models() -> None:
+    assert BY_NAME["full_8b"].architecture.parameters == 8_030_261_248
+    assert BY_NAME["full_1b"].architecture.parameters == 1_235_814_400
+
+
+def test_a_token_of_8b_costs_6_operations_a_parameter_but_for_the_embedding_and_half_the_attention() -> None:
+    matrices = 8_030_261_248 - 128_256 * 4096 - 65 * 4096
+    attention = 3 * 32 * 4 * 4096 * 4096 / 2
+    assert BY_NAME["full_8b"].flops(1, 4096) == 6 * matrices + attention
+    adapters = 16 * 32 * (2 * (4096 + 4096) + 2 * (4096 + 1024) + 3 * (4096 + 14336))
+    assert BY_NAME["lora_8b"].flops(1, 4096) == 4 * matrices + 6 * adapters + attention
+
+
+def test_the_goal_of_8b_is_about_60_percent_of_an_h200() -> None:
+    share = BY_NAME["full_8b"].mfu(12_500, 4096, CATALOGUE["H200"])
+    assert share == pytest.approx(0.61, abs=0.005)
+
+
+def test_memory_is_saved_by_recomputation_first_then_by_another_optimizer_then_by_smaller_batches() -> None:
+    case = replace(BY_NAME["full_8b"], micro=2, accumulate=4)
+    tried = [(each.optimizer, each.recompute, each.micro, each.accumulate) for each in ladder(case)]
+    assert tried == [
+        ("adamw", False, 2, 4),
+        ("adamw", True, 2, 4),
+        ("adafactor", False, 2, 4),
+        ("adafactor", True, 2, 4),
+        ("adafactor", True, 1, 8),
+    ]
+    assert {each.optimizer for each in ladder(BY_NAME["lora_8b"])} == {"adamw"}
+
+
+def test_a_case_without_memory_is_tried_with_less_and_is_null_only_where_none_fits(tmp_path: Path) -> None:
+    def recomputing(case: Case, base: Path) -> dict[str, Any]:
+        return measured(100.0) if case.recompute and case.by == "ours" else {"out_of_memory": True}
+
+    ours, peer = gpu.compare(BY_NAME["full_1b"], tmp_path, "NVIDIA H200", recomputing)
+    assert (ours.tokens_s, ours.case.recompute, ours.case.optimizer) == (100.0, True, "adamw")
+    assert (peer.tokens_s, peer.mfu) == (None, None)
+
+
+def test_a_case_that_fails_is_not_tried_again(tmp_path: Path) -> None:
+    tried = []
+
+    def failing(case: Case, base: Path) -> None:
+        tried.append(case)
+
+    (row,) = gpu.compare(BY_NAME["full_1b"], tmp_path, None, failing, peer=False)
+    assert row.tokens_s is None
+    assert len(tried) == 1
+
+
+def test_the_peer_is_beaten_by_the_least_of_all_configurations(tmp_path: Path) -> None:
+    speeds = {"full_8b": {"ours": 150.0, "trl": 100.0}, "full_1b": {"ours": 600.0, "trl": 500.0}}
+
+    def run(case: Case, base: Path) -> dict[str, Any]:
+        return measured(speeds[case.name][case.by])
+
+    rows = [row for name in ("full_8b", "full_1b") for row in gpu.compare(BY_NAME[name], tmp_path, "H200", run)]
+    found = {figure.key: figure.ours for figure in gpu.figures(rows, tiny=False)}
+    assert found["vs_trl"] == pytest.approx(1.2)
+    assert found["lora_8b_tok_s"] is None
+
+
+def test_without_a_gpu_every_figure_is_null_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu, "gpu_name", lambda: None)
+    found = gpu.measure()
+    assert [(figure.key, figure.ours, figure.met) for figure in found] == [(key, None, None) for key in KEYS]
+    assert "NOT MEASURED" in capsys.readouterr().out
+
+
+def test_settings_are_told_by_name_and_kept_in_their_kind() -> None:
+    case = changed(BY_NAME["lora_8b"], {"micro": "4", "compile": "on", "masked": "0.5"})
+    assert (case.micro, case.compile, case.masked) == (4, True, 0.5)
+    with pytest.raises(ValueError, match="no setting speed"):
+        changed(case, {"speed": "11"})
+    with pytest.raises(ValueError, match="fused"):
+        changed(case, {"attention": "fast"})
+
+
+@pytest.mark.parametrize("levers", [{}, {"head_chunk": 7, "documents": 16, "masked": 0.5, "recompute": True}])
+def test_ours_runs_at_tiny_size_in_this_process(tmp_path: Path, levers: dict[str, Any]) -> None:
+    from benchmarks.gpu_case import make_base, run
+
+    case = replace(tiny(BY_NAME["lora_8b"]), **levers)
+    make_base(case, tmp_path / "base")
+    found = run(case, tmp_path / "base", tmp_path / "run")
+    assert found.tokens_s > 0
+    assert found.trained == 16 * 2 * (2 * (64 + 64) + 2 * (64 + 32) + 3 * (64 + 128))
+    # Random weights know nothing: a uniform guess among 3,072 tokens.
+    assert found.loss == pytest.approx(8.03, abs=0.1)
+
+
+def test_the_head_in_pieces_gives_the_loss_and_gradients_of_the_whole(tmp_path: Path) -> None:
+    import torch
+
+    from benchmarks.gpu_case import documents_of, make_base
+    from benchmarks.gpu_levers import ChunkedLikelihood
+    from benchmarks.trainer_data import write_packs
+    from ft_assets.checkpoints.configuration.settled import SettledTraining
+    from ft_assets.checkpoints.methods.objective import Whole
+    from ft_assets.checkpoints.methods.sft import Likelihood
+    from ft_assets.checkpoints.model import load_base
+    from ft_assets.packs.isolation.batches import micro_batch
+
+    case = replace(tiny(BY_NAME["full_1b"]), documents=16, masked=0.5)
+    make_base(case, tmp_path / "base")
+    batch = micro_batch(write_packs(documents_of(case), tmp_path / "pack", case.window), [0, 1])
+    training = SettledTraining(learning_rate=1e-4, epochs=1, global_batch_size=1, micro_batch_size=1, precision="fp32")
+    losses, gradients = [], []
+    for objective in (Likelihood(), ChunkedLikelihood(7)):
+        model = load_base(tmp_path / "base", training, full=True)
+        loss = objective.part(model, batch, Whole(learned=batch.learned, examples=2)).loss
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_the_table_says_what_ran_with_which_settings(tmp_path: Path) -> None:
+    rows = gpu.compare(BY_NAME["full_8b"], tmp_path, "H200", lambda case, base: measured(12_500.0), peer=False)
+    table = gpu.markdown(rows, "NVIDIA H200")
+    assert "| full_8b | ours | 12,500 | 61.0% | 1.0 |" in table
+    assert "optimizer=adamw" in table
+    assert json.dumps([figure.ours for figure in gpu.figures(rows, tiny=True)]) == json.dumps([None] * 6)
