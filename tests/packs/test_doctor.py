@@ -148,6 +148,46 @@ def _learn_the_end_alone(learned: np.ndarray, ids: np.ndarray, patient: Patient)
     learned &= np.isin(ids, list(patient.tokenizer.control_ids))
 
 
+@pytest.mark.parametrize("quoted", [0, 1])
+def test_an_assistant_may_repeat_the_question_in_its_thoughts(
+    workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTemplate, tmp_path: Path, quoted: int
+) -> None:
+    question = "what is the private name of it?"
+    rows = [chat(question, f"<think>{question} hm.</think>so." if quoted else "so.")] * 2
+    healthy = _patient(workbench, tokenizer, workbench.dataset(rows, rows), tmp_path)
+    healthy = dataclasses.replace(healthy, reference=template)
+    assert not _failures(_written(healthy))
+    learned, offsets = _array(healthy, "learned"), _array(healthy, "document_offsets")
+    learned[offsets[0] + 1 : offsets[1]] = True
+    assert "did not write" in _failures(_written(healthy, learned=learned))["answers_are_learned"]
+
+
+def test_a_tool_may_be_called_with_what_the_user_said(workbench: Workbench) -> None:
+    said = "what is the name of the fox in the house?"
+    turn = {"content": "", "tool_calls": "", "tool_call_id": "", "name": ""}
+    call = [{"id": "", "type": "function", "function": {"name": "search", "arguments": {"for": [said]}}}]
+    tools = [{"type": "function", "function": {"name": "search", "description": "", "parameters": {"type": "object"}}}]
+    conversation = [
+        {**turn, "role": "user", "content": said},
+        {**turn, "role": "assistant", "tool_calls": json.dumps(call)},
+        {**turn, "role": "tool", "content": said, "name": "search"},
+        {**turn, "role": "assistant", "content": "it is so."},
+    ]
+    source = (
+        "{{ tools | tojson }}{% for m in messages %}"
+        "{% if m.role == 'assistant' %}<|assistant|>{% generation %}"
+        "{% for call in m.tool_calls or [] %}{{ call.function.arguments | tojson }}{% endfor %}{{ m.content }}<|end|>"
+        "{% endgeneration %}{% else %}<|user|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    edit_json(workbench.base_folder / "tokenizer_config.json", lambda settings: settings.update(chat_template=source))
+    rows = [{"messages": conversation, "tools": json.dumps(tools)}]
+    artifact = workbench.publish_folder(
+        "token_pack", workbench.build(workbench.dataset_of({"train": rows}), max_length=512).folder
+    )
+    assert [finding.detail for finding in verdicts(artifact, config=CONFIG) if not finding.passed] == []
+
+
 def _offsets(patient: Patient) -> np.ndarray:
     return _array(patient, "document_offsets")
 

@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,10 +120,33 @@ def _other_answer(second: Second, ids: list[int], row: Mapping[str, Any], piece:
         rest += learned[position:place] + " "
         position = place + len(content)
     rest += learned[position:]
-    others = [second.told(turn["content"]) for turn in [*prompt, *said] if turn["role"] != "assistant"]
-    if any(len(content) >= _TELLING and content in rest for content in others):
-        return "learns text that the assistant did not write"
+    # An assistant may say again what it was told: in its thoughts, or as what it calls a tool with.
+    own = " ".join(map(second.told, _said_beside(said)))
+    for turn in [*prompt, *said]:
+        content = second.told(turn["content"]) if turn["role"] != "assistant" else ""
+        if len(content) >= _TELLING and rest.count(content) > own.count(content):
+            return "learns text that the assistant did not write"
     return None
+
+
+def _said_beside(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the assistant wrote beside its answers: thoughts, and its calls' arguments, whole and one by one."""
+    for turn in turns:
+        if turn["role"] == "assistant":
+            yield turn["content"].rpartition("</think>")[0]
+            for call in json.loads(turn["tool_calls"] or "[]"):
+                arguments = call["function"]["arguments"]
+                yield json.dumps(arguments, ensure_ascii=False)
+                yield from _strings(arguments)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """The texts in a JSON value, keys aside."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
 
 
 def _plain(text: str) -> str:
