@@ -9,4 +9,5 @@ from benchmarks.table import Figure
 def measure() -> list[Figure]:
     """Run everything; a quarter of an hour on two quiet cores, most of it for the kills."""
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    return trainer_step.figures(trainer_step.measure("lora")) + trainer_kills.figures(trainer_kills.measure())
+    steps = trainer_step.figures(trainer_step.measure("lora"), trainer_step.measure("full"))
+    return steps + trainer_kills.figures(trainer_kills.measure())
