@@ -76,8 +76,8 @@ class SymbolicTemplate(ChatTemplate):
             raise NotProvable from None
         return self.atoms.spell(rendered)
 
-    def _find_turns(self, messages: Messages, tools: Tools, text: str, where: str) -> list[Span]:
-        return _SymbolicTurns(self, messages, tools, text, where).turns()
+    def _finder(self, messages: Messages, tools: Tools, text: str, where: str) -> TurnFinder:
+        return _SymbolicTurns(self, messages, tools, text, where)
 
 
 class _SymbolicTurns(TurnFinder):
@@ -89,6 +89,12 @@ class _SymbolicTurns(TurnFinder):
             if atom is not None and atom.index == index:
                 return place, place + 1
         return None
+
+    def _start_behind_previous(self, index: int, before: str) -> int:
+        raise NotProvable
+
+    def _end_of_rewritten(self, index: int, start: int, content: Span | None) -> int:
+        raise NotProvable
 
     def _end_of_content(self, content: Span) -> int:
         atom = self._template.atoms.at(self._text[content[0]])

@@ -76,9 +76,19 @@ class ChatTemplate:
         """The template's text for ``messages``. Raises BadData, naming ``where``, if the template refuses them."""
         return self._render(messages, tools, where, ("", ""), add_generation_prompt)
 
-    def trace(self, messages: Messages, *, where: str, tools: Tools = None, with_turns: bool = True) -> Rendering:
+    def trace(
+        self,
+        messages: Messages,
+        *,
+        where: str,
+        tools: Tools = None,
+        with_turns: bool = True,
+        first: int = 0,
+        last_only: bool = False,
+    ) -> Rendering:
         """``render`` with the quoted places and, unless ``with_turns`` is off, the assistant's turns.
 
+        Without marks, only turns of messages from the ``first`` on are looked for, or only the last of them.
         Raises BadData, naming ``where``, for a conversation the template refuses, and BadBase for a template from
         which the assistant's turns cannot be told.
         """
@@ -89,7 +99,7 @@ class ChatTemplate:
         if (self.marked and with_turns) or any(self.control.search(word) for word in words):
             turns, quoted = self._read_marks(messages, tools, text, "".join(words), where)
         if with_turns and not self.marked:
-            turns = self._find_turns(messages, tools, text, where)
+            turns = self._finder(messages, tools, text, where).turns(first=first, last_only=last_only)
         return Rendering(text=text, turns=list(_joined(turns)), quoted=quoted)
 
     def contents(self, messages: Messages, text: str, *, where: str, tools: Tools = None) -> list[Span]:
@@ -125,8 +135,8 @@ class ChatTemplate:
     def _environment(self) -> jinja2.Environment:
         return LimitedEnvironment()
 
-    def _find_turns(self, messages: Messages, tools: Tools, text: str, where: str) -> list[Span]:
-        return TurnFinder(self, messages, tools, text, where).turns()
+    def _finder(self, messages: Messages, tools: Tools, text: str, where: str) -> TurnFinder:
+        return TurnFinder(self, messages, tools, text, where)
 
     def _context(self, messages: Messages, tools: Tools, marks: tuple[str, str], prompt: bool) -> dict[str, Any]:
         return {

@@ -46,7 +46,9 @@ class Tracer:
         that comes about where a message meets something.
         """
         try:
-            rendering = self.template.trace(messages, where=where, tools=tools)
+            rendering = self.template.trace(
+                messages, where=where, tools=tools, first=prompt, last_only=self.learn == "last_assistant"
+            )
         except BadBase as error:
             rendering = self._by_variant(error, messages, where, tools)
         if prompt:
