@@ -2,9 +2,11 @@
 
 What the prompt is, renderings of prefixes of the conversation say; the ``<think>`` with which some prompts end counts
 as the turn's, as in TRL's marks, since many templates show it only before some answers. Where the whole conversation
-shows a turn otherwise than its prefix does, its visible text is the anchor (``rewritten.py``). Prefixes of a long conversation would together take
-squared time, so there the prefix of a turn is rendered without most of the messages before it, and what it adds is
-found again in the whole rendering; ever fewer turns are compared with their whole prefix.
+shows a turn otherwise than its prefix does, its visible text is the anchor (``rewritten.py``).
+
+Prefixes of a long conversation would together take squared time, so there the prefix of a turn is rendered without
+most of the messages before it, and what it adds is found again in the whole rendering; ever fewer turns are compared
+with their whole prefix.
 """
 
 import itertools
@@ -138,7 +140,8 @@ class TurnFinder:
     def _find_content(self, index: int, start: int) -> "Span | None":
         """Where the text first shows the visible content of a message behind ``start``: from its first letter on.
 
-        Up to its end; white space behind it may be missing. Found by marks around it, as a short content occurs in many places.
+        Up to its end; white space behind it may be missing. Found by marks around it, as a short content occurs in
+        many places.
         """
         content = visible(self._messages[index])
         inner = content.strip()

@@ -1,5 +1,6 @@
 """What is learned of real templates' renderings: the assistant's text and the end of its turn, and nothing else."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,20 +127,32 @@ def test_without_marks_the_answer_and_its_end_are_learned(name: str, tokenizer: 
         assert any(learned[0].rstrip().endswith(end) for end in ends) or name in ("phi3", "gemma3", "deepseekv3")
 
 
-def test_where_prefixes_do_not_tell_the_training_template_does(tokenizer: ChatTokenizer) -> None:
+# The generation prompt is not what the rendering shows.
+UNTOLD = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|pad|>{% endif %}"
+)
+MARKED = (
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|end|>"
+    "{% endgeneration %}{% else %}{{ m.content }}<|end|>{% endif %}{% endfor %}"
+)
+
+
+def test_where_prefixes_do_not_tell_a_training_template_does(tokenizer: ChatTokenizer) -> None:
+    tracer = _tracer(UNTOLD, tokenizer)
     with pytest.raises(BadBase, match="without its own generation prompt"):
-        _learned(_tracer(source("deepseekv3"), tokenizer, variant=False), chat("a", "b"))
-    (learned,) = _learned(_tracer(source("deepseekv3"), tokenizer), chat("a", "b"))
-    # TRL's marks of this template begin before its header.
-    assert learned == "<｜Assistant｜>b<｜end▁of▁sentence｜>"
+        _learned(tracer, chat("a", "b"))
+    assert _learned(replace(tracer, variant=compiled(MARKED, tokenizer)), chat("a", "b")) == ["b<|end|>"]
 
 
 def test_a_training_template_that_renders_otherwise_does_not_stand_in(tokenizer: ChatTokenizer) -> None:
-    # It keeps the reasoning block of earlier turns, which the original leaves out.
-    tracer = _tracer(source("qwen3_5_think"), tokenizer)
-    assert tracer.variant is not None
+    tracer = replace(_tracer(UNTOLD, tokenizer), variant=compiled(f"{MARKED}!", tokenizer))
     with pytest.raises(BadBase, match="without its own generation prompt"):
-        _learned(tracer, chat("a", "b", "c", "d"))
+        _learned(tracer, chat("a", "b"))
+
+
+def test_a_header_that_marks_of_trl_take_in_is_not_learned(tokenizer: ChatTokenizer) -> None:
+    assert _learned(_tracer(source("deepseekv3"), tokenizer), chat("a", "b")) == ["b<｜end▁of▁sentence｜>"]
 
 
 def test_training_variants_are_known_by_the_exact_text(tokenizer: ChatTokenizer) -> None:
