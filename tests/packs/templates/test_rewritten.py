@@ -1,0 +1,159 @@
+"""Templates that drop, empty or write anew the thoughts of answers: what they show of a turn is what is learned."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ft_assets.packs.documents.labels import Learn
+from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.packs.templates.template import Messages, Tools
+from ft_assets.packs.templates.tracing import Tracer
+from ft_assets.packs.templates.variants import training_variant
+from ft_resources.errors import BadBase
+from tests.packs.conftest import chat
+from tests.packs.templates.templates import NAMES, compiled, make_tokenizer, source
+
+QWEN = ["qwen3", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6"]
+UNMARKED = [name for name in NAMES if not name.endswith("_training")]
+THOUGHTS = "<think>\nmm\n</think>\n\n"
+EMPTY = "<think>\n\n</think>\n\n"
+CHATS = [
+    chat("ask", "first"),
+    chat("ask", f"{THOUGHTS}first"),
+    chat("ask", "first", "more", "second"),
+    chat("ask", f"{THOUGHTS}first", "more", f"{THOUGHTS}second"),
+    chat("ask", "first", "more", "<think>nn</think>second"),
+    chat("ask", f"{THOUGHTS}first", "more", "second", "third?", "<think>nn</think>last"),
+    chat("ask", "first", "more", "<think>nn</think>second", "third?", "last"),
+]
+TOOLS = [{"type": "function", "function": {"name": "look", "description": "up", "parameters": {"type": "object"}}}]
+CALL = {"type": "function", "function": {"name": "look", "arguments": {"key": "v"}}}
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
+    return make_tokenizer(tmp_path_factory.mktemp("rewritten"))
+
+
+def _tracer(text: str, tokenizer: ChatTokenizer, learn: Learn = "all_assistant") -> Tracer:
+    template = compiled(text, tokenizer)
+    return Tracer(
+        template=template,
+        variant=None,
+        controls=tokenizer.template_tokens,
+        learn=learn,
+        end_of_turn=template.end_of_turn(),
+    )
+
+
+def _learned(tracer: Tracer, messages: Messages, tools: Tools = None, prompt: int = 0) -> list[str]:
+    traced = tracer.trace(messages, where="row 1", tools=tools, prompt=prompt)
+    return [traced.rendering.text[start:end] for start, end in traced.learned]
+
+
+@pytest.mark.parametrize("messages", CHATS, ids=range(len(CHATS)))
+@pytest.mark.parametrize("name", QWEN)
+def test_earlier_thoughts_are_dropped_and_the_last_ones_learned(
+    name: str, messages: Messages, tokenizer: ChatTokenizer
+) -> None:
+    *earlier, last = [str(message["content"]).rpartition("</think>") for message in messages[1::2]]
+    inner = last[0].removeprefix("<think>").strip()
+    expected = [f"{each[2].strip()}<|im_end|>" for each in earlier]
+    expected.append(f"<think>\n{inner}\n</think>\n\n{last[2].strip()}<|im_end|>")
+    assert _learned(_tracer(source(name), tokenizer), messages) == expected
+    assert _learned(_tracer(source(name), tokenizer, "last_assistant"), messages) == expected[-1:]
+
+
+@pytest.mark.parametrize("messages", CHATS, ids=range(len(CHATS)))
+def test_thoughts_that_are_emptied_or_trimmed_are_learned_as_shown(
+    messages: Messages, tokenizer: ChatTokenizer
+) -> None:
+    *earlier, last = [str(message["content"]).rpartition("</think>") for message in messages[1::2]]
+    inner = last[0].removeprefix("<think>").strip()
+    expected = [f"\n<think></think>\n{each[2].strip()}" for each in earlier]
+    expected.append(f"\n<think>{inner}</think>\n{last[2].strip()}")
+    tracer = _tracer(source("glm4moe"), tokenizer)
+    assert _learned(tracer, messages) == expected
+    assert _learned(replace(tracer, learn="last_assistant"), messages) == expected[-1:]
+
+
+@pytest.mark.parametrize("messages", CHATS, ids=range(len(CHATS)))
+def test_a_prompt_that_opens_thoughts_which_the_rendering_lacks_ends_before_them(
+    messages: Messages, tokenizer: ChatTokenizer
+) -> None:
+    shown = [str(message["content"]).rpartition("</think>")[2] for message in messages[1::2]]
+    expected = [f"{each}<｜end▁of▁sentence｜>" for each in shown]
+    assert _learned(_tracer(source("deepseek_r1_distill"), tokenizer), messages) == expected
+
+
+@pytest.mark.parametrize("learn", ["all_assistant", "last_assistant"])
+@pytest.mark.parametrize("name", UNMARKED)
+def test_what_is_learned_is_what_trl_marks_but_for_headers_and_white_space(
+    name: str, learn: Learn, tokenizer: ChatTokenizer
+) -> None:
+    tracer = _tracer(source(name), tokenizer, learn)
+    variant = training_variant(tracer.template)
+    marks = replace(tracer, template=variant) if variant is not None else None
+    for messages in CHATS:
+        learned = _learned(tracer, messages)
+        assert len(learned) == (1 if learn == "last_assistant" else len(messages) // 2)
+        assert not any(message["content"] in "".join(learned) for message in messages[::2])
+        text = tracer.template.render(messages, where="")
+        if marks is None or marks.template.render(messages, where="") != text:
+            continue
+        for ours, theirs in zip(learned, _learned(marks, messages), strict=True):
+            # TRL takes the role headers of these in; gpt-oss ends earlier turns with what no model writes.
+            header, found, rest = theirs.partition(ours.strip())
+            assert found
+            assert header.strip() in ("", "<｜Assistant｜>", "<|start|>assistant")
+            assert rest.strip() in (("", "<|end|>") if name == "gptoss" else ("",))
+
+
+def _steps(thoughts: str, said: str) -> list[dict[str, Any]]:
+    return [
+        {"role": "user", "content": "ask"},
+        {"role": "assistant", "content": f"{thoughts}{said}", "tool_calls": [CALL]},
+        {"role": "tool", "content": "found", "name": "look"},
+        {"role": "assistant", "content": f"{thoughts}first"},
+        {"role": "user", "content": "more"},
+        {"role": "assistant", "content": f"{thoughts}second"},
+    ]
+
+
+@pytest.mark.parametrize("said", ["", "let me see"])
+@pytest.mark.parametrize("thoughts", ["", THOUGHTS])
+@pytest.mark.parametrize("name", QWEN)
+def test_calls_of_earlier_turns_are_learned_whole_and_results_never(
+    name: str, thoughts: str, said: str, tokenizer: ChatTokenizer
+) -> None:
+    call, answer, last = _learned(_tracer(source(name), tokenizer), _steps(thoughts, said), TOOLS)
+    assert call.startswith(said or "<tool_call>")
+    assert call.endswith("</tool_call><|im_end|>")
+    assert call.count("<tool_call>") == 1
+    assert (answer, last) == ("first<|im_end|>", f"{thoughts or EMPTY}second<|im_end|>")
+
+
+def test_a_turn_that_is_not_learned_need_not_be_found(tokenizer: ChatTokenizer) -> None:
+    # It writes of its own in front of an earlier answer.
+    text = (
+        "{% for m in messages %}<|{{ m.role }}|>{% if not loop.last and m.role == 'assistant' %}earlier: {% endif %}"
+        "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    tracer = _tracer(text, tokenizer)
+    messages = chat("a", "b", "c", "d")
+    with pytest.raises(BadBase, match="message 2 differently") as refused:
+        _learned(tracer, messages)
+    assert "last_assistant" in refused.value.remedy
+    assert _learned(replace(tracer, learn="last_assistant"), messages) == ["d<|end|>"]
+    assert _learned(tracer, messages, prompt=3) == ["d<|end|>"]
+
+
+def test_thoughts_that_are_not_the_messages_own_are_refused(tokenizer: ChatTokenizer) -> None:
+    text = (
+        "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' and not loop.last %}<think>other</think>"
+        "{{ m.content.split('</think>')[-1] }}{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    with pytest.raises(BadBase, match="message 2 differently"):
+        _learned(_tracer(text, tokenizer), chat("a", "<think>own</think>b", "c", "d"))
