@@ -31,7 +31,7 @@ CODE_VERSIONS: dict[str, str] = {
     "dataset": "2",
     "base_model": "1",
     "baseline_report": "1",
-    "token_pack": "2",
+    "token_pack": "3",
     "reference_logps": "1",
     "checkpoint": "1",
     "eval_report": "1",
