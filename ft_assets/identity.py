@@ -30,12 +30,12 @@ CODE_VERSIONS: dict[str, str] = {
     "raw_dataset": "1",
     "dataset": "2",
     "base_model": "1",
-    "baseline_report": "1",
+    "baseline_report": "2",
     "token_pack": "3",
     "reference_logps": "1",
     "checkpoint": "1",
-    "eval_report": "1",
-    "adapter": "1",
+    "eval_report": "2",
+    "adapter": "2",
 }
 # What decides a pack's tokens beside our code, as pinned in constraints.txt: an upgrade may encode or render otherwise.
 # Named here and not asked of the installation, as the code location has not all of them; the worker compares.
