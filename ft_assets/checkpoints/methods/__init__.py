@@ -1,6 +1,6 @@
 """What a training minimises: one small file a method, and a line in ``METHODS``.
 
-Without torch, as whoever asks which data a method learns from needs none.
+Without torch and numpy, as whoever asks which data a method learns from needs neither.
 """
 
 from collections.abc import Mapping
@@ -9,10 +9,9 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ft_assets.packs.format.layout import Form
-
 if TYPE_CHECKING:
     from ft_assets.checkpoints.methods.objective import Objective
+    from ft_assets.packs.format.layout import Form
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +24,7 @@ class Method:
         compares: whether it needs a reference's log-probabilities (``reference_logps``).
     """
 
-    form: Form
+    form: "Form"
     module: str
     compares: bool = False
 

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -85,12 +86,13 @@ def _shard_bytes(artifact: Artifact) -> int:
 
 
 def _whole_files(cache: Path) -> dict[str, int]:
-    root = cache / ADDRESS.fingerprint
-    return {
-        str(path.relative_to(root)): path.stat().st_size
-        for path in root.rglob("*")
-        if path.is_file() and not path.name.startswith(".")
-    }
+    root, found = cache / ADDRESS.fingerprint, {}
+    for path in root.rglob("[!.]*"):
+        # Another thread may just be making room.
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                found[str(path.relative_to(root))] = path.stat().st_size
+    return found
 
 
 def test_opening_fetches_the_index_alone(store: CountingStore, artifact: Artifact, cache: Path) -> None:
