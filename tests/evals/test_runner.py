@@ -62,14 +62,18 @@ def test_a_limit_scores_the_first_items_alike_and_a_second_run_the_same(base: Pa
     assert score(base, suite)[0] == whole
 
 
-@pytest.mark.parametrize("tuned", [False, True])
-def test_sharing_the_context_gives_the_likelihoods_of_stock_lm_eval(base: Path, adapter: Path, tuned: bool) -> None:
+@pytest.mark.parametrize(("tuned", "longest"), [(False, None), (True, None), (False, 40)])
+def test_sharing_the_context_gives_the_likelihoods_of_stock_lm_eval(
+    base: Path, adapter: Path, tuned: bool, longest: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
     from ft_assets.evals.shared_prefix import SharedPrefixLM
 
     choices = [" red", " a rather long green one", " blue", "  is", " x" * 70]
+    # As for a model whose layers see no further: what is longer is left to stock.
+    monkeypatch.setattr("ft_assets.evals.shared_prefix.longest_tree", lambda model: longest)
     # Empty contexts, trailing blanks, one too long for the model's context of 256, and many choices for one.
     contexts = ["the thing", "the other thing ", "", "where is it " * 90, "the thing", "x"]
     pairs = [(context, choice) for context in contexts for choice in choices]
