@@ -79,7 +79,7 @@ def run_work(
     """
     submission = _submission(context, store, request)
     execution = launcher.execution(store.store)
-    actor = context.run.tags.get(tags.ACTOR, "dagster")
+    actor = acting(context)
     # Around the cancel, so that MLflow learns of it, and so that stopping the work does not wait for MLflow.
     with mirrored(default_uri(), context.log, DagsterObserver(context.log)) as observer:
         try:
@@ -129,6 +129,11 @@ def asked_gates(
         return ()
     submission = find_submission(store.store, run_tags[tags.TENANT], run_tags[tags.SUBMISSION])
     return submission.gates if submission is not None else ()
+
+
+def acting(context: dg.AssetExecutionContext) -> str:
+    """Who asked for the run; Dagster itself where nobody is known."""
+    return str(context.run.tags.get(tags.ACTOR, "dagster"))
 
 
 def common_metadata(artifact: Artifact) -> dict[str, Any]:

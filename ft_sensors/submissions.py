@@ -7,8 +7,8 @@ import dagster as dg
 from ft_assets.submissions.jobs import prepare_dataset, prepare_recipe, train_pair, train_trial
 from ft_assets.submissions.plan import Launch, Present, RunState, Wanted, plan
 from ft_assets.submissions.present import present
-from ft_assets.submissions.record import Submission, finish, open_submissions
-from ft_assets.submissions.run import launch_tags, register_partitions
+from ft_assets.submissions.record import Submission, open_submissions
+from ft_assets.submissions.run import launch_tags, record_end, register_partitions
 from ft_assets.submissions.runs import as_dagster_shows, run_states
 from ft_assets.sweeps.retiring import retire_trials
 from ft_resources.dagster_resources import StoreResource
@@ -49,7 +49,7 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
         if isinstance(action, Launch):
             requests.append(_request(context.instance, action))
         else:
-            finish(store.store, action.submission, action.status, adapter=action.adapter, reason=action.reason)
+            record_end(store.store, action)
             finished += 1
     retired = _retire(context.instance, store, problems)
     for problem in problems:

@@ -9,9 +9,11 @@ from ft_assets.adapters.registry import register_new_adapter
 from ft_assets.evals.gates import passed
 from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
 from ft_assets.evals.verdict import Verdict
-from ft_assets.glue import asked_gates, common_metadata, pair_of, run_work
+from ft_assets.glue import acting, asked_gates, common_metadata, pair_of, run_work
 from ft_assets.identity import CODE_VERSIONS
 from ft_assets.partitions import pair_partitions
+from ft_assets.rejections.record import RejectionRecord, quarantine
+from ft_assets.rejections.shown import shown_suggestions
 from ft_resources.artifacts import Address
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.tracking import default_uri
@@ -32,7 +34,7 @@ def adapter(
     request = identity.adapter_request(store.artifacts, *pair_of(context.partition_key), asked_gates(context, store))
     verdicts = judge_candidate(store.artifacts, request.inputs, request.params)
     if not passed(verdicts):
-        raise rejection(verdicts, request.label)
+        raise rejection(verdicts, request.label, quarantine(store.artifacts, request, verdicts, actor=acting(context)))
     # The worker judges again, from bytes that it verifies itself.
     known = store.artifacts.find(request.address) is not None
     artifact = run_work(context, store, launcher, request)
@@ -52,12 +54,13 @@ def adapter(
     )
 
 
-def rejection(verdicts: list[Verdict], label: str) -> dg.Failure:
-    """A rejected candidate is a result: it is shown with its verdicts and never retried."""
+def rejection(verdicts: list[Verdict], label: str, record: RejectionRecord | None) -> dg.Failure:
+    """A rejected candidate is a result: it is shown with its verdicts and what to try, and never retried."""
     failed = [verdict.gate for verdict in verdicts if not verdict.lets_through]
+    first = f" Try first: {record.suggestions[0]}" if record and record.suggestions else ""
     return dg.Failure(
-        description=f"{label} was rejected by {', '.join(failed)}. The candidate stays stored and unserved.",
-        metadata={"gates": dg.MetadataValue.md(verdict_table(verdicts))},
+        description=f"{label} was rejected by {', '.join(failed)}. The candidate stays stored and unserved.{first}",
+        metadata={"gates": dg.MetadataValue.md(verdict_table(verdicts)), **shown_suggestions(record)},
         allow_retries=False,
     )
 

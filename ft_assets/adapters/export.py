@@ -87,7 +87,7 @@ def export_adapter(context: WorkContext) -> WorkResult:
 def rejection_reason(artifacts: Artifacts, adapter_request: WorkRequest) -> str:
     """Why the candidate of ``adapter_request`` does not pass, one line a verdict; "" where it passes."""
     verdicts = judge_candidate(artifacts, adapter_request.inputs, adapter_request.params)
-    return "" if passed(verdicts) else _reasons(verdicts)
+    return "" if passed(verdicts) else reasons(verdicts)
 
 
 def require_pass(verdicts: list[Verdict], label: str) -> None:
@@ -102,13 +102,14 @@ def require_pass(verdicts: list[Verdict], label: str) -> None:
     if WAIVABLE.intersection(unclear):
         hints.append("where there are no more to measure, a person may let it through: ft gate waive")
     raise GateRejected(
-        f"the candidate did not pass every gate\n{_reasons(verdicts)}",
+        f"the candidate did not pass every gate\n{reasons(verdicts)}",
         where=label,
         remedy="; ".join(hints) + "." if hints else "Materialize eval_report for this pair, then adapter again.",
     )
 
 
-def _reasons(verdicts: list[Verdict]) -> str:
+def reasons(verdicts: list[Verdict]) -> str:
+    """Why verdicts stand in the way of an adapter, one line each."""
     wanted = [verdict for verdict in verdicts if not verdict.lets_through]
     return "\n".join(f"{verdict.gate}: {verdict.outcome}, {in_words(verdict)}" for verdict in wanted) or "no verdict"
 

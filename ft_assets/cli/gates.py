@@ -20,16 +20,18 @@ Recipe = Annotated[str, typer.Argument(help="Recipe key, such as docs-qa.v1.")]
 def show(
     dataset: Dataset, recipe: Recipe, as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False
 ) -> None:
-    """Every gate's verdict on a pair, judged now from its per-sample results.
+    """Every gate's verdict on a pair, judged now from its per-sample results, and what to try where one says no.
 
     Exit code: 0 where all let it through, 3 where one does not.
     """
     from rich.console import Console
 
     from ft_assets import identity
-    from ft_assets.cli.output import print_json
+    from ft_assets.cli.output import print_json, print_suggestions
     from ft_assets.evals.gates import passed
     from ft_assets.evals.judging import judge_candidate
+    from ft_assets.rejections.candidate import suggestions_for
+    from ft_assets.rejections.record import sentences
     from ft_resources.artifacts import Artifacts
 
     artifacts = Artifacts(open_store())
@@ -41,6 +43,8 @@ def show(
         console = Console(highlight=False, soft_wrap=True)
         console.print(_verdicts(verdicts))
         console.print(_figures(verdicts))
+        if not passed(verdicts):
+            print_suggestions(sentences(suggestions_for(artifacts, request, verdicts)))
     raise typer.Exit(0 if passed(verdicts) else 3)
 
 

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from ft_assets import identity
 from ft_assets.cli.addresses import short
-from ft_assets.cli.output import print_error, print_table, seconds
+from ft_assets.cli.output import print_error, print_suggestions, print_table, seconds
 from ft_assets.evals.judging import judge_candidate
 from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
 from ft_assets.submissions.status import Work, read_works
@@ -181,6 +181,7 @@ def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutco
         console.print(Text(f"take it home: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
     elif outcome.status is SubmissionStatus.REJECTED:
         console.print(Text.assemble(("rejected  ", "bold yellow"), "the candidate stays stored, and is not served"))
+        print_suggestions(outcome.suggestions)
     else:
         style = "bold red" if outcome.status is SubmissionStatus.FAILED else "bold"
         console.print(Text.assemble((f"{outcome.status}  ", style), outcome.reason))

@@ -31,6 +31,13 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def print_suggestions(suggestions: Sequence[str]) -> None:
+    """What to try after a rejection, one a line; nothing where there is none."""
+    console = Console(soft_wrap=True, highlight=False)
+    for number, sentence in enumerate(suggestions):
+        console.print(Text.assemble(("try       " if number == 0 else "          ", "bold"), sentence))
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, empty: str) -> None:
     """A plain table; ``empty`` is said where it has no rows."""
     settled = list(rows)

@@ -31,7 +31,7 @@ def status(
     """How submissions stand: state, step, loss, tokens per second, time left."""
     from rich.text import Text
 
-    from ft_assets.cli.output import print_json, print_table
+    from ft_assets.cli.output import print_json, print_suggestions, print_table
     from ft_assets.submissions.status import get_submission, status_of, statuses
     from ft_assets.sweeps.progress import trial_progress
 
@@ -57,6 +57,8 @@ def status(
         ],
         empty="Nothing was asked for yet. Ask: ft run DATASET RECIPE",
     )
+    if one:
+        print_suggestions(found[0].suggestions)
     if trials:
         print()
         print_table(("trial", "values", "state", "step", "validation loss", ""), map(_trial_row, trials), empty="")

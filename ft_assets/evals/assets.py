@@ -4,9 +4,11 @@ import dagster as dg
 
 from ft_assets import identity
 from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
-from ft_assets.glue import asked_gates, common_metadata, pair_of, run_work
+from ft_assets.glue import acting, asked_gates, common_metadata, pair_of, run_work
 from ft_assets.identity import CODE_VERSIONS
 from ft_assets.partitions import pair_partitions
+from ft_assets.rejections.record import quarantine
+from ft_assets.rejections.shown import shown_suggestions
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 REPORT_PAGE = "report/report.html"
@@ -30,11 +32,14 @@ def eval_report(
     evidence = load_evidence(artifact)
     wanted = identity.adapter_request(store.artifacts, dataset_key, recipe_key, asked_gates(context, store))
     verdicts = judge_candidate(store.artifacts, wanted.inputs, wanted.params)
+    # Here, as a failed gate ends the run before ``adapter`` is asked.
+    rejected = quarantine(store.artifacts, wanted, verdicts, actor=acting(context))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
             "gates": dg.MetadataValue.md(verdict_table(verdicts)),
             "scores": dg.MetadataValue.md(score_table(evidence)),
+            **shown_suggestions(rejected),
             "holdout_rows": evidence.rows,
             "holdout_rows_too_long": evidence.too_long,
             "majority_rate": evidence.majority_rate,

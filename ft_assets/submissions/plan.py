@@ -28,7 +28,8 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Present:
-    """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection.
+    """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection with
+    ``suggestions`` of what to try.
 
     ``held`` says why a person must look at the dataset first; nothing is launched until somebody approves it.
     ``problem`` says what of it cannot be read, or may not be launched; nothing can be launched then.
@@ -38,6 +39,7 @@ class Present:
     done: frozenset[Stage]
     adapter: str = ""
     rejection: str = ""
+    suggestions: tuple[str, ...] = ()
     held: str = ""
     problem: str = ""
     trials: tuple[str, ...] = ()
@@ -75,6 +77,7 @@ class Finish:
     status: SubmissionStatus
     adapter: str = ""
     reason: str = ""
+    suggestions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +109,14 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
     if item.runs.get(Stage.TRAIN_PAIR) is RunState.ACTIVE:
         return []
     if present.rejection and item.runs.get(Stage.TRAIN_PAIR) in (RunState.FAILED, RunState.SUCCEEDED):
-        return [Finish(submission=submission, status=SubmissionStatus.REJECTED, reason=present.rejection)]
+        return [
+            Finish(
+                submission=submission,
+                status=SubmissionStatus.REJECTED,
+                reason=present.rejection,
+                suggestions=present.suggestions,
+            )
+        ]
     for stage in Stage:
         state = item.runs.get(stage, RunState.NONE)
         if state is RunState.CANCELLED:

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 
 from ft_assets import identity
-from ft_assets.adapters.export import rejection_reason
+from ft_assets.adapters.export import reasons
+from ft_assets.evals.gates import passed
+from ft_assets.evals.judging import judge_candidate
+from ft_assets.rejections.record import find_rejection
 from ft_assets.submissions.admission import refusal, sweep_refusal
 from ft_assets.submissions.plan import Present, Stage
 from ft_assets.submissions.record import Submission
@@ -55,7 +58,12 @@ def present(artifacts: Artifacts, submission: Submission) -> Present:
     adapter = artifacts.find(request.address)
     if adapter is not None:
         return Present(done=frozenset({*done, Stage.TRAIN_PAIR}), adapter=str(adapter.address))
-    return Present(done=frozenset(done), rejection=rejection_reason(artifacts, request))
+    verdicts = judge_candidate(artifacts, request.inputs, request.params)
+    if passed(verdicts):
+        return Present(done=frozenset(done))
+    record = find_rejection(artifacts.store, request, verdicts)
+    suggestions = record.suggestions if record else ()
+    return Present(done=frozenset(done), rejection=reasons(verdicts), suggestions=suggestions)
 
 
 def _exists(find: Callable[[], object]) -> bool:

@@ -84,6 +84,9 @@ class SubmissionOutcome(_Record):
     status: SubmissionStatus
     adapter: str = ""
     reason: str = ""
+    suggestions: tuple[str, ...] = Field(
+        default=(), description="Of a rejected candidate: what to try, from its curves and the tenant's past runs."
+    )
     at: str
 
 
@@ -224,10 +227,18 @@ def find_outcome(store: Store, submission: Submission) -> SubmissionOutcome | No
 
 
 def finish(
-    store: Store, submission: Submission, status: SubmissionStatus, *, adapter: str = "", reason: str = ""
+    store: Store,
+    submission: Submission,
+    status: SubmissionStatus,
+    *,
+    adapter: str = "",
+    reason: str = "",
+    suggestions: Sequence[str] = (),
 ) -> SubmissionOutcome:
     """Record the end of a submission; the first caller's word stands."""
-    outcome = SubmissionOutcome(status=status, adapter=adapter, reason=reason, at=_now())
+    outcome = SubmissionOutcome(
+        status=status, adapter=adapter, reason=reason, suggestions=tuple(suggestions), at=_now()
+    )
     path = f"{submission.tenant}/submissions/{submission.id}/outcome.json"
     if not store.create(path, canonical_json(outcome.model_dump(mode="json"))):
         outcome = SubmissionOutcome(**store.get_json(path))

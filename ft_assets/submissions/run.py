@@ -129,7 +129,7 @@ def drive(
         # One at a time: what it gives may say that the others are not wanted.
         action = actions[0]
         if isinstance(action, Finish):
-            finish(store, submission, action.status, adapter=action.adapter, reason=action.reason)
+            record_end(store, action)
         else:
             if on_launch:
                 on_launch(action)
@@ -140,6 +140,18 @@ def drive(
                 runs[action.stage] = state
     retire_trials(store, instance)
     return outcome
+
+
+def record_end(store: Store, action: Finish) -> SubmissionOutcome:
+    """Record how a submission ended, as the plan says."""
+    return finish(
+        store,
+        action.submission,
+        action.status,
+        adapter=action.adapter,
+        reason=action.reason,
+        suggestions=action.suggestions,
+    )
 
 
 def _present(artifacts: Artifacts, submission: Submission) -> Present:

@@ -86,7 +86,8 @@ class Status:
     """What a person wants to know of a submission; numbers are None where there are none (yet).
 
     ``step`` and ``steps`` count what the present phase counts (optimizer steps while training), ``eta_s`` is the
-    worker's own estimate of the seconds left of it, ``alerts`` are sentences of a running training.
+    worker's own estimate of the seconds left of it, ``alerts`` are sentences of a running training, ``suggestions`` of
+    what to try after a rejection.
     """
 
     submission: str
@@ -105,6 +106,7 @@ class Status:
     alerts: tuple[str, ...] = ()
     adapter: str = ""
     detail: str = ""
+    suggestions: tuple[str, ...] = ()
 
 
 def derive(
@@ -115,7 +117,8 @@ def derive(
     ``held`` says why a person must look at the dataset first, and how to go on.
     """
     if outcome is not None:
-        return _status(submission, State(outcome.status), adapter=outcome.adapter, detail=outcome.reason)
+        ended = _status(submission, State(outcome.status), adapter=outcome.adapter, detail=outcome.reason)
+        return replace(ended, suggestions=outcome.suggestions)
     if held:
         return _status(submission, State.HELD, detail=held)
     asked = datetime.fromisoformat(submission.created_at).timestamp()

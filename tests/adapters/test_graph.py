@@ -19,8 +19,12 @@ from ft_assets.evals.checks import eval_gates, partition_verdicts
 from ft_assets.evals.gates import GATES, passed
 from ft_assets.evals.suites import add_suite
 from ft_assets.recipes.register import register_recipe
+from ft_assets.rejections.record import RejectionRecord
+from ft_assets.submissions.plan import Finish, RunState, Stage, Wanted, plan
 from ft_assets.submissions.present import present
 from ft_assets.submissions.record import submit
+from ft_assets.submissions.run import record_end
+from ft_assets.submissions.status import State, status_of
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -171,6 +175,40 @@ def test_a_planted_regression_stops_the_run_and_a_separate_run_of_the_adapter_to
     assert "rejected by regression" in str(data.user_failure_data.description)
     assert "a drop of 5.2 points" in str(data.user_failure_data.metadata["gates"].value)
     assert adapter_of(project, BAD) is None
+
+
+def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_it(
+    project: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report(project, BAD, REGRESSION)
+    dataset, recipe = BAD.split("|")
+    asked, _ = submit(project.store, dataset=dataset, recipe=recipe, actor="ann", origin="cli")
+    assert not present(project.artifacts, asked).suggestions
+    result = run(project, BAD, monkeypatch, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"})
+    (shown,) = [
+        event.materialization.metadata["suggestions"].value for event in result.get_asset_materialization_events()
+    ]
+    assert "take smaller steps (training.learning_rate: 0.0001" in str(shown)
+    (entry,) = project.store.entries("acme/rejections")
+    record = RejectionRecord.model_validate(project.store.get_json(entry.path))
+    assert (record.actor, record.dataset, record.recipe) == ("ann", dataset, recipe)
+    assert present(project.artifacts, asked).suggestions == record.suggestions
+    wanted = Wanted(
+        submission=asked,
+        present=present(project.artifacts, asked),
+        runs={Stage.PREPARE_DATASET: RunState.SUCCEEDED, Stage.TRAIN_PAIR: RunState.FAILED},
+    )
+    (action,) = plan([wanted])
+    assert isinstance(action, Finish)
+    record_end(project.store, action)
+    status = status_of(project.store, asked)
+    assert (status.state, status.suggestions) == (State.REJECTED, record.suggestions)
+    alone = run(project, BAD, monkeypatch, "adapter")
+    (failure,) = [event for event in alone.all_node_events if event.is_step_failure]
+    told = failure.step_failure_data.user_failure_data
+    assert told is not None
+    assert f"Try first: {record.suggestions[0]}" in str(told.description)
+    assert len(list(project.store.entries("acme/rejections"))) == 1
 
 
 def test_what_a_submission_asks_for_beyond_the_recipe_is_judged_by_check_and_adapter(

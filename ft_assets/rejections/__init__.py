@@ -1,0 +1,1 @@
+"""Rejected candidates: why, what their curves say, and what passed before."""

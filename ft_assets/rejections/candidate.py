@@ -1,0 +1,112 @@
+"""From the store to suggestions: the curves, settings and answers of a rejected candidate. Below its tenant only."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ft_assets.base_bumps.carried import SOURCE
+from ft_assets.evals.judging import load_evidence
+from ft_assets.evals.verdict import Verdict
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.register import get_recipe
+from ft_assets.rejections.curves import Curves, read_curves
+from ft_assets.rejections.past import past_runs
+from ft_assets.rejections.suggest import Observed, Suggestion, suggest
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.canonical import canonical_json
+from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.work import WorkRequest
+
+_STEPS = "report/steps.jsonl"
+
+
+def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequence[Verdict]) -> list[Suggestion]:
+    """What to try instead of the candidate that ``request`` would make an adapter of.
+
+    Evidence that is missing or damaged gives fewer suggestions and no error: the verdicts say what is wrong with it.
+    Raises StoreUnavailable.
+    """
+    try:
+        checkpoint = artifacts.get(Address.parse(request.inputs["checkpoint"].address))
+        recipe = trained_settings(get_recipe(artifacts.store, str(request.params["recipe"])).recipe, checkpoint)
+    except StoreUnavailable:
+        raise
+    except (UserError, KeyError):
+        return []
+    carried = checkpoint.manifest.inputs.get(SOURCE)
+    past = [run for run in past_runs(artifacts, request.tenant) if run.adapter != str(request.address)]
+    return suggest(
+        curves_of(checkpoint),
+        recipe,
+        verdicts,
+        # Weights that were accepted before are no other example, such as under gates that nobody tightened.
+        [run for run in past if run.checkpoint != str(checkpoint.address)],
+        Observed(
+            line=str(request.params["line"]),
+            checkpoint_of=carried.address if carried else "",
+            **_pack_facts(artifacts, checkpoint),
+            **_report_facts(artifacts, request),
+        ),
+    )
+
+
+def trained_settings(recipe: Recipe, checkpoint: Artifact) -> Recipe:
+    """The recipe with the settings that the checkpoint was really trained with: of a sweep the winner's, and of
+    ``auto`` what it came to. The recipe itself where the checkpoint does not say. Raises CorruptArtifact."""
+    if "recipe.json" not in checkpoint.manifest.files:
+        return recipe
+    settings: dict[str, Any] = recipe.model_dump(mode="json")
+    try:
+        told = json.loads(checkpoint.read("recipe.json"))
+        for section in ("training", "lora"):
+            settings[section] = {**settings[section], **(told.get(section) or {})}
+        return Recipe.model_validate_json(canonical_json(settings))
+    except (ValueError, TypeError, AttributeError):
+        return recipe
+
+
+def curves_of(checkpoint: Artifact) -> Curves:
+    """The training's curves; empty ones where it left none that can be read."""
+    if _STEPS not in checkpoint.manifest.files:
+        return Curves()
+    try:
+        return read_curves(checkpoint.read(_STEPS).decode(errors="replace").splitlines())
+    except StoreUnavailable:
+        raise
+    except UserError:
+        return Curves()
+
+
+def _pack_facts(artifacts: Artifacts, checkpoint: Artifact) -> dict[str, Any]:
+    ref = checkpoint.manifest.inputs.get("pack")
+    facts = _facts(artifacts, ref.address) if ref else {}
+    tokens, learned = facts.get("tokens"), facts.get("learned_tokens")
+    examples, dropped = facts.get("examples"), facts.get("dropped")
+    return {
+        "learned": learned / tokens if tokens and learned is not None else None,
+        "left_out": dropped / (examples + dropped) if examples and dropped is not None else None,
+    }
+
+
+def _report_facts(artifacts: Artifacts, request: WorkRequest) -> dict[str, Any]:
+    """Rows that were scored, those that the dataset holds, and the share of answers that were cut off."""
+    try:
+        report = artifacts.get(Address.parse(request.inputs["eval_report"].address))
+        evidence = load_evidence(report)
+    except StoreUnavailable:
+        raise
+    except UserError:
+        return {}
+    ref = report.manifest.inputs.get("dataset")
+    rows = _facts(artifacts, ref.address).get("rows", {}) if ref else {}
+    return {"scored": evidence.rows, "held": rows.get("holdout")}
+
+
+def _facts(artifacts: Artifacts, address: str) -> dict[str, Any]:
+    try:
+        found = artifacts.find(Address.parse(address))
+    except StoreUnavailable:
+        raise
+    except UserError:
+        return {}
+    return dict(found.facts) if found else {}

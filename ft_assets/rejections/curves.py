@@ -1,0 +1,120 @@
+"""What a training's curves say: does it overfit, has it finished, does it jump. Pure, from rows of ``steps.jsonl``."""
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+Point = tuple[int, float]
+"""Optimizer step, from 1, and a number."""
+
+# The validation split is the same each time, so it hardly moves by chance: a rise of so many nats, or of this share.
+_RISE, _RISE_SHARE = 0.02, 0.02
+# Training loss still falls where its last tenth is lower than the tenth before by this share.
+_FALL_SHARE = 0.02
+_FEWEST = 10
+"""Steps below which nothing is said of a training curve."""
+# A spike is above so many times the median of the steps before it, and by so many nats.
+_SPIKE_TIMES, _SPIKE_NATS, _SPIKE_BEHIND = 1.5, 0.5, 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overfit:
+    """Validation loss was lowest, ``best`` nats, after ``step`` of ``steps``, and ended at ``last``."""
+
+    step: int
+    steps: int
+    best: float
+    last: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """Curves of one training, each in the order of its steps; losses in nats, gradient norms before clipping."""
+
+    training: tuple[Point, ...] = ()
+    validation: tuple[Point, ...] = ()
+    gradients: tuple[Point, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """The last optimizer step, 0 where nothing was booked."""
+        return self.training[-1][0] if self.training else 0
+
+    def overfit(self) -> Overfit | None:
+        """Where validation loss turned up for good, while training loss went on falling; None where it did not.
+
+        Two validations are the least; a training loss that rose too is no overfitting.
+        """
+        if len(self.validation) < 2:
+            return None
+        step, best = min(self.validation, key=lambda point: (point[1], point[0]))
+        last = self.validation[-1][1]
+        if last - best < max(_RISE, _RISE_SHARE * abs(best)) or self._mean_until(step) <= self._mean_until(self.steps):
+            return None
+        return Overfit(step=step, steps=self.steps, best=best, last=last)
+
+    def memorised(self) -> tuple[float, float] | None:
+        """Training and validation loss at the end, where the first is less than half of the second; the sign of a run
+        that was validated too seldom to see it turn."""
+        if not self.validation or len(self.training) < _FEWEST:
+            return None
+        trained, validated = self._mean_until(self.steps), self.validation[-1][1]
+        return (trained, validated) if trained < validated / 2 and validated - trained > 10 * _RISE else None
+
+    def still_falling(self) -> float | None:
+        """By which share the loss of the last tenth of the steps is below that of the tenth before, where that is worth
+        going on for and validation loss, if there is any, is still at its lowest."""
+        if len(self.training) < _FEWEST or self.overfit() or self.memorised():
+            return None
+        tenth = max(_FEWEST // 2, len(self.training) // 10)
+        losses = [loss for _, loss in self.training]
+        before, last = statistics.fmean(losses[-2 * tenth : -tenth]), statistics.fmean(losses[-tenth:])
+        share = (before - last) / before if before > 0 else 0.0
+        lowest = not self.validation or self.validation[-1][1] <= min(loss for _, loss in self.validation)
+        return share if share >= _FALL_SHARE and lowest else None
+
+    def spikes(self) -> tuple[int, ...]:
+        """Steps whose loss jumped far above the median of the twenty before."""
+        losses = [loss for _, loss in self.training]
+        found = []
+        for place in range(_SPIKE_BEHIND, len(losses)):
+            median = statistics.median(losses[place - _SPIKE_BEHIND : place])
+            if losses[place] > max(_SPIKE_TIMES * median, median + _SPIKE_NATS):
+                found.append(self.training[place][0])
+        return tuple(found)
+
+    def clipped(self, limit: float, *, after: int) -> float:
+        """The share of steps beyond ``after`` whose gradient was longer than ``limit``; 0 where none were booked."""
+        norms = [norm for step, norm in self.gradients if step > after]
+        return sum(norm > limit for norm in norms) / len(norms) if norms else 0.0
+
+    def _mean_until(self, step: int) -> float:
+        """Mean training loss of the tenth of the run that ends with ``step``; of one step the loss is mostly noise."""
+        width = max(1, self.steps // 10)
+        near = [loss for place, loss in self.training if step - width < place <= step]
+        return statistics.fmean(near) if near else math.nan
+
+
+def read_curves(lines: Iterable[str]) -> Curves:
+    """The curves in ``report/steps.jsonl``. A row that is none, and a number that is not finite, is left out."""
+    training: list[Point] = []
+    validation: list[Point] = []
+    gradients: list[Point] = []
+    for line in lines:
+        try:
+            row = json.loads(line)
+            step = int(row["step"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        for name, points in (("loss", training), ("validation_loss", validation), ("grad_norm", gradients)):
+            value = row.get(name)
+            if isinstance(value, int | float) and math.isfinite(value):
+                points.append((step, float(value)))
+    return Curves(training=_once(training), validation=_once(validation), gradients=_once(gradients))
+
+
+def _once(points: Sequence[Point]) -> tuple[Point, ...]:
+    """In order of steps; of a step that was done again after a resume, the later row."""
+    return tuple(sorted(dict(points).items()))

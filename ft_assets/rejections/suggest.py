@@ -1,0 +1,292 @@
+"""What to try after a rejection: a pure function from curves, recipe, verdicts and past runs to suggestions.
+
+Each rests on a number of this candidate or on a run of the same tenant that passed; without either, nothing is said.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ft_assets.evals.gate_gain import TASK_GAIN
+from ft_assets.evals.gate_rates import JUDGE, SAFETY, SCORES
+from ft_assets.evals.gate_regression import REGRESSION
+from ft_assets.evals.verdict import Verdict
+from ft_assets.recipes.models import Recipe
+from ft_assets.rejections.curves import Curves
+from ft_assets.rejections.past import PastRun, nearest
+
+# Gates of what the candidate can do, for which it learned too little, too much or the wrong thing.
+_SKILL = frozenset({TASK_GAIN, SCORES, JUDGE})
+# So many answers cut, tokens learned or rows left out are worth a word, as shares.
+_CUT, _LEARNED, _LEFT_OUT = 0.05, 0.1, 0.05
+# So many steps clipped, or spikes among them.
+_CLIPPED, _SPIKES = 0.5, 0.02
+_FEWEST_SPIKES = 3
+_MOST_EPOCHS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """One thing to try: in words, the numbers behind it, and new values by recipe path; none where the recipe is not
+    what to change."""
+
+    what: str
+    why: str
+    change: Mapping[str, Any] = field(default_factory=dict)
+
+    def sentence(self) -> str:
+        """In one line, as records, notices and terminals show it."""
+        changed = ", ".join(f"{path}: {_shown(value)}" for path, value in self.change.items())
+        return f"{self.what}{f' ({changed})' if changed else ''}: {self.why}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """What else is known of the candidate; None where it is not.
+
+    Args:
+        line: the candidate's.
+        checkpoint_of: whose weights were carried to this base, "" where they were trained on it.
+        cut: share of answers that ended at ``max_new_tokens`` and not by themselves.
+        learned: share of the pack's tokens that carry loss.
+        left_out: share of the training rows that gave no example, such as too long ones.
+        scored: holdout rows that were scored; ``held`` are all that the dataset has.
+    """
+
+    line: str = ""
+    checkpoint_of: str = ""
+    cut: float | None = None
+    learned: float | None = None
+    left_out: float | None = None
+    scored: int | None = None
+    held: int | None = None
+
+
+def suggest(
+    curves: Curves,
+    recipe: Recipe,
+    verdicts: Sequence[Verdict],
+    past: Sequence[PastRun] = (),
+    observed: Observed | None = None,
+) -> list[Suggestion]:
+    """What to try, the best supported first.
+
+    Args:
+        recipe: as it was trained, with every ``auto`` settled that a change is reckoned from.
+        past: accepted runs of the same tenant, newest first.
+
+    Nothing where no gate was measured: then there is a report to make, and nothing to try.
+    """
+    seen = observed or Observed()
+    blocking = {verdict.gate: verdict for verdict in verdicts if not verdict.lets_through}
+    if not any(verdict.numbers for verdict in blocking.values()):
+        return []
+    failed = {gate for gate, verdict in blocking.items() if verdict.outcome == "fail" and verdict.numbers}
+    found = [
+        *_trained_again(seen),
+        *(_of_curves(curves, recipe, failed | ({TASK_GAIN} & blocking.keys())) if not seen.checkpoint_of else ()),
+        *_of_answers(recipe, blocking, seen),
+        *_of_gates(recipe, blocking, failed),
+        *_of_samples(recipe, blocking, seen),
+        *_of_past(recipe, past, seen),
+    ]
+    return _distinct(found)
+
+
+def _trained_again(seen: Observed) -> Iterator[Suggestion]:
+    if seen.checkpoint_of:
+        yield Suggestion(
+            what="train the pair on its new base",
+            why=f"its weights were carried from {seen.checkpoint_of}, and not trained",
+        )
+
+
+def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Suggestion]:
+    overfit, memorised = curves.overfit(), curves.memorised()
+    if overfit:
+        fell = f"validation loss was lowest, {overfit.best:.3f}, after step {overfit.step} of {overfit.steps}"
+        why = f"it overfits from step {overfit.step}: {fell}, and ended at {overfit.last:.3f}"
+        yield Suggestion(what=f"stop at step {overfit.step}", why=why, change={"training.max_steps": overfit.step})
+        if milder := _milder(recipe):
+            yield Suggestion(what="or let it learn less by heart", why=why, change=milder)
+    elif memorised:
+        trained, validated = memorised
+        yield Suggestion(
+            what="train for fewer epochs, and validate often enough to see when to stop",
+            why=f"training loss ended at {trained:.3f} and validation loss at {validated:.3f}: it learned by heart",
+            change={
+                "training.validate_every_steps": max(1, curves.steps // 10),
+                **_epochs(recipe, 0.5),
+            },
+        )
+    yield from _of_jumps(curves, recipe)
+    falling = curves.still_falling()
+    if falling is not None and failed & _SKILL:
+        yield Suggestion(
+            what="train longer",
+            why=f"training loss was still falling: by {falling:.1%} in the last tenth of its {curves.steps} steps",
+            change=_longer(recipe, curves.steps),
+        )
+
+
+def _of_jumps(curves: Curves, recipe: Recipe) -> Iterator[Suggestion]:
+    spikes = curves.spikes()
+    warm = math.ceil(recipe.training.warmup_ratio * curves.steps)
+    clipped = curves.clipped(recipe.training.max_grad_norm, after=warm)
+    slower = _slower(recipe)
+    warmer = {"training.warmup_ratio": 0.1} if recipe.training.warmup_ratio < 0.1 else {}
+    if len(spikes) >= max(_FEWEST_SPIKES, _SPIKES * curves.steps):
+        yield Suggestion(
+            what="lower the learning rate and warm up longer",
+            why=f"the loss jumped {len(spikes)} times in {curves.steps} steps, first at step {spikes[0]}",
+            change=slower | warmer,
+        )
+    elif clipped > _CLIPPED:
+        yield Suggestion(
+            what="lower the learning rate",
+            why=f"after the warm-up {clipped:.0%} of the gradients were longer than {recipe.training.max_grad_norm:g} "
+            "and were cut",
+            change=slower,
+        )
+
+
+def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed) -> Iterator[Suggestion]:
+    if not _SKILL & blocking.keys():
+        return
+    if seen.cut is not None and seen.cut > _CUT:
+        tokens = recipe.evaluation.holdout.max_new_tokens
+        yield Suggestion(
+            what="let answers be longer, or check that training teaches the end of a turn",
+            why=f"{seen.cut:.0%} of the candidate's answers on the holdout were cut off at {tokens} tokens",
+            change={"evaluation.holdout.max_new_tokens": min(32_768, 2 * tokens)},
+        )
+    if seen.learned is not None and seen.learned < _LEARNED:
+        last = recipe.packing.learn == "last_assistant"
+        yield Suggestion(
+            what="learn every answer of a conversation" if last else "shorten prompts, or give longer answers",
+            why=f"only {seen.learned:.1%} of the tokens it read carry loss",
+            change={"packing.learn": "all_assistant"} if last else {},
+        )
+    if seen.left_out is not None and seen.left_out > _LEFT_OUT:
+        yield Suggestion(
+            what="raise packing.max_length, or split long rows",
+            why=f"{seen.left_out:.1%} of the training rows were left out, mostly as too long for a window",
+            change={"packing.max_length": min(1_048_576, 2 * recipe.packing.max_length)},
+        )
+
+
+def _of_gates(recipe: Recipe, blocking: Mapping[str, Verdict], failed: set[str]) -> Iterator[Suggestion]:
+    if REGRESSION in failed:
+        why = f"it forgot: {_first(blocking[REGRESSION])}"
+        yield Suggestion(what="take smaller steps", why=why, change=_slower(recipe) | _smaller(recipe))
+        yield Suggestion(
+            what="mix 10 to 20 % of general rows into the dataset (mix, purpose: general, in dataset.yaml)", why=why
+        )
+    if SAFETY in failed:
+        why = f"its refusals changed: {_first(blocking[SAFETY])}"
+        yield Suggestion(
+            what="mix refusals of harmful requests, and answers to safe look-alikes, into the dataset (mix, purpose: "
+            "safety, in dataset.yaml)",
+            why=why,
+        )
+        yield Suggestion(what="take smaller steps, which forget less", why=why, change=_slower(recipe))
+
+
+def _of_samples(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed) -> Iterator[Suggestion]:
+    unclear = {gate: verdict for gate, verdict in blocking.items() if verdict.outcome == "inconclusive"}
+    for gate in (TASK_GAIN, SCORES):
+        if gate in unclear:
+            most = recipe.evaluation.holdout.max_samples
+            all_scored = seen.held is None or seen.held <= most
+            yield Suggestion(
+                what="give the dataset more holdout rows (split.holdout in dataset.yaml)"
+                if all_scored
+                else "score more of the holdout",
+                why=unclear[gate].reason,
+                change={} if all_scored else {"evaluation.holdout.max_samples": seen.held},
+            )
+    if REGRESSION in unclear:
+        limit = recipe.evaluation.suite_limit
+        yield Suggestion(
+            what="score all items of the suites" if limit else "use suites with more items",
+            why=unclear[REGRESSION].reason,
+            change={"evaluation.suite_limit": None} if limit else {},
+        )
+    if SAFETY in unclear:
+        yield Suggestion(what="use a safety suite with more prompts", why=unclear[SAFETY].reason)
+
+
+def _of_past(recipe: Recipe, past: Sequence[PastRun], seen: Observed) -> Iterator[Suggestion]:
+    run = nearest(past, recipe, seen.line)
+    if run is None:
+        return
+    change = run.differences(recipe)
+    whose = "of this line" if run.line == seen.line else f"of your line {run.line}"
+    if change:
+        what, why = "try the settings that passed before", f"{run.recipe} {whose} passed with {run.dataset}"
+    else:
+        what = "look at what changed in the data (ft dataset diff)"
+        why = f"{run.recipe} {whose} passed with {run.dataset} and the same settings"
+    yield Suggestion(what=what, why=why, change=change)
+
+
+def _slower(recipe: Recipe) -> dict[str, Any]:
+    """Half the learning rate."""
+    rate = recipe.training.learning_rate
+    return {} if rate == "auto" else {"training.learning_rate": float(f"{rate / 2:.3g}")}
+
+
+def _smaller(recipe: Recipe) -> dict[str, Any]:
+    """Half the rank, and half of alpha with it, as updates are scaled by alpha / rank."""
+    rank, alpha = recipe.lora.rank, recipe.lora.alpha
+    if recipe.variant == "full" or rank == "auto" or rank < 2:
+        return {}
+    return {"lora.rank": rank // 2, **({} if alpha == "auto" else {"lora.alpha": max(1, alpha // 2)})}
+
+
+def _milder(recipe: Recipe) -> dict[str, Any]:
+    """What makes learning by heart harder."""
+    if recipe.variant == "full":
+        decay = recipe.training.weight_decay
+        return {**_slower(recipe), **({"training.weight_decay": 0.1} if decay < 0.1 else {})}
+    dropout = {"lora.dropout": 0.1} if recipe.lora.dropout < 0.1 else {}
+    return {**_slower(recipe), **_smaller(recipe), **dropout}
+
+
+def _longer(recipe: Recipe, steps: int) -> dict[str, Any]:
+    """Twice the training; where steps are limited, the limit too."""
+    most = recipe.training.max_steps
+    limited = {"training.max_steps": 2 * steps} if most is not None and most <= steps else {}
+    return {**limited, **_epochs(recipe, 2)}
+
+
+def _epochs(recipe: Recipe, times: float) -> dict[str, Any]:
+    epochs = recipe.training.epochs
+    if epochs == "auto":
+        return {}
+    changed = min(_MOST_EPOCHS, max(1, int(epochs * times)))
+    return {"training.epochs": changed} if changed != epochs else {}
+
+
+def _first(verdict: Verdict) -> str:
+    """What the gate found worst."""
+    return verdict.reason.split("; ")[0]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value)
+
+
+def _distinct(found: Sequence[Suggestion]) -> list[Suggestion]:
+    """Without those that change what an earlier one changes to the same values, and without repetitions."""
+    kept: list[Suggestion] = []
+    for each in found:
+        known = [dict(other.change) for other in kept]
+        if each not in kept and not (each.change and dict(each.change) in known):
+            kept.append(each)
+    return kept

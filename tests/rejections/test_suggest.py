@@ -1,0 +1,222 @@
+"""Suggestions rest on numbers, are valid recipes, and are only about what stood in the way."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_assets.evals.evidence import RateEvidence
+from ft_assets.evals.gate_gain import judge_gain
+from ft_assets.evals.gate_rates import judge_safety
+from ft_assets.evals.gate_regression import judge_suites
+from ft_assets.evals.gates import refuse
+from ft_assets.evals.verdict import Verdict
+from ft_assets.recipes.acceptance import BenchmarkRegressionGate, SafetyGate, TaskGainGate
+from ft_assets.recipes.models import Recipe
+from ft_assets.rejections.curves import Curves
+from ft_assets.rejections.past import PastRun
+from ft_assets.rejections.suggest import Observed, Suggestion, suggest
+from tests.evals.world import SUITE, metric_evidence, suite_evidence
+from tests.rejections.test_curves import falling, validated
+
+OVERFIT = Curves(training=tuple(falling(60)), validation=validated(2.0, 1.6, 1.4, 1.5, 1.7, 2.1))
+UNFINISHED = Curves(training=tuple(falling(100)))
+
+
+def settled(**changes: dict[str, Any]) -> Recipe:
+    """A recipe as it was trained: nothing is ``auto``."""
+    training = {"learning_rate": 2e-3, "epochs": 6, "global_batch_size": 8, "micro_batch_size": 8}
+    sections: dict[str, Any] = {"training": training, "lora": {"rank": 16, "alpha": 32}}
+    for name, values in changes.items():
+        sections[name] = {**sections.get(name, {}), **values} if isinstance(values, dict) else values
+    return Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", **sections})
+
+
+def applied(recipe: Recipe, suggestion: Suggestion) -> Recipe:
+    """The recipe with the suggestion's changes, validated as any other."""
+    raw = recipe.model_dump(mode="json")
+    for path, value in suggestion.change.items():
+        *parents, name = path.split(".")
+        section = raw
+        for parent in parents:
+            section = section[parent]
+        assert name in section, path
+        section[name] = value
+    return Recipe.model_validate(raw)
+
+
+def no_gain() -> Verdict:
+    found = judge_gain(metric_evidence(0.2, 0.19, half=0.01), TaskGainGate())
+    assert found.outcome == "fail"
+    return found
+
+
+def too_few() -> Verdict:
+    found = judge_gain(metric_evidence(0.2, 0.3, half=0.2, n=40), TaskGainGate())
+    assert found.outcome == "inconclusive"
+    return found
+
+
+def forgot(outcome: str = "fail") -> Verdict:
+    half = 1.0 if outcome == "fail" else 8.0
+    found = judge_suites({SUITE: suite_evidence(0.5, 0.45, half=half)}, BenchmarkRegressionGate(), [SUITE])
+    assert found.outcome == outcome
+    return found
+
+
+def unsafe() -> Verdict:
+    refused = RateEvidence(value=0.4, n=100, interval=(0.3, 0.5))
+    answered = RateEvidence(value=0.0, n=100, interval=(0.0, 0.04))
+    return judge_safety(refused, answered, SafetyGate())
+
+
+def past(line: str = "acme.things.tiny", recipe: str = "tiny.v3", **settings: Any) -> PastRun:
+    defaults = {"training.learning_rate": 2e-3, "training.epochs": 6, "lora.rank": 16, "lora.alpha": 32}
+    return PastRun(
+        adapter=f"acme/adapter/{recipe}",
+        checkpoint=f"acme/checkpoint/{recipe}",
+        line=line,
+        dataset="acme.things.v3",
+        recipe=recipe,
+        method="sft",
+        variant="lora",
+        settings={**defaults, **settings},
+    )
+
+
+def test_an_overfitted_candidate_is_told_from_which_step_and_where_to_stop() -> None:
+    first, second, *_ = suggest(OVERFIT, settled(), [no_gain()])
+    assert first.change == {"training.max_steps": 30}
+    assert "it overfits from step 30: validation loss was lowest, 1.400, after step 30 of 60" in first.sentence()
+    assert second.change == {
+        "training.learning_rate": 1e-3,
+        "lora.rank": 8,
+        "lora.alpha": 16,
+        "lora.dropout": 0.1,
+    }, "alpha goes with the rank, or updates would grow"
+    assert first.sentence().startswith("stop at step 30 (training.max_steps: 30): ")
+
+
+def test_a_candidate_that_stopped_too_early_is_told_to_go_on() -> None:
+    (first, *_) = suggest(UNFINISHED, settled(), [no_gain()])
+    assert first.what == "train longer"
+    assert first.change == {"training.epochs": 12}
+    limited = settled(training={"max_steps": 100})
+    (first, *_) = suggest(UNFINISHED, limited, [no_gain()])
+    assert first.change == {"training.epochs": 12, "training.max_steps": 200}
+    assert not [each for each in suggest(UNFINISHED, settled(), [unsafe()]) if each.what == "train longer"]
+
+
+def test_what_was_forgotten_asks_for_smaller_steps_and_general_rows() -> None:
+    found = suggest(Curves(), settled(), [forgot()])
+    assert found[0].change == {"training.learning_rate": 1e-3, "lora.rank": 8, "lora.alpha": 16}
+    assert "a drop of 5.0 points" in found[0].why
+    assert "mix" in found[1].what
+    full = suggest(Curves(), settled(variant="full"), [forgot()])  # type: ignore[arg-type]
+    assert full[0].change == {"training.learning_rate": 1e-3}
+
+
+def test_lost_refusals_ask_for_refusals_in_the_data_and_look_alikes() -> None:
+    found = suggest(Curves(), settled(), [unsafe()])
+    assert "refusals of harmful requests, and answers to safe look-alikes" in found[0].what
+    assert "refusals of harmful prompts 40.0%" in found[0].why
+
+
+def test_too_few_rows_ask_for_more_rows_and_how_many() -> None:
+    (only,) = suggest(Curves(), settled(), [too_few()])
+    assert "split.holdout" in only.what
+    assert "more rows would decide" in only.why
+    (score_more,) = suggest(Curves(), settled(), [too_few()], observed=Observed(scored=400, held=900))
+    assert score_more.change == {"evaluation.holdout.max_samples": 900}
+    (items,) = suggest(Curves(), settled(evaluation={"suite_limit": 100}), [forgot("inconclusive")])
+    assert items.change == {"evaluation.suite_limit": None}
+
+
+def test_answers_that_were_cut_and_tokens_that_teach_nothing_are_named() -> None:
+    seen = Observed(cut=0.6, learned=0.04, left_out=0.2)
+    recipe = settled(packing={"learn": "last_assistant"})
+    changes = [each.change for each in suggest(Curves(), recipe, [no_gain()], observed=seen)]
+    assert {"evaluation.holdout.max_new_tokens": 128} in changes
+    assert {"packing.learn": "all_assistant"} in changes
+    assert {"packing.max_length": 2048} in changes
+    few = Observed(cut=0.01, learned=0.5, left_out=0.0)
+    assert suggest(Curves(), recipe, [no_gain()], observed=few) == []
+
+
+def test_jumps_and_cut_gradients_ask_for_a_lower_rate() -> None:
+    points = dict(falling(100, noise=0.01))
+    points |= dict.fromkeys((40, 60, 80), 9.0)
+    (first, *_) = suggest(Curves(training=tuple(points.items())), settled(), [unsafe()])
+    assert first.change == {"training.learning_rate": 1e-3, "training.warmup_ratio": 0.1}
+    assert "jumped 3 times in 100 steps, first at step 40" in first.why
+    clipped = Curves(training=tuple(falling(100)), gradients=tuple((step, 7.0) for step in range(1, 101)))
+    (first, *_) = suggest(clipped, settled(), [unsafe()])
+    assert "100% of the gradients were longer than 1" in first.why
+
+
+def test_the_nearest_run_that_passed_is_of_the_same_line_and_says_what_differs() -> None:
+    runs = [
+        past("acme.others.tiny", "tiny.v9"),
+        past(recipe="tiny.v3", **{"training.learning_rate": 2e-4, "training.epochs": 2}),
+        past(recipe="tiny.v2", **{"training.learning_rate": 2e-4, "training.epochs": 2, "lora.rank": 4}),
+    ]
+    (only,) = suggest(Curves(), settled(), [no_gain()], runs, Observed(line="acme.things.tiny"))
+    assert only.change == {"training.learning_rate": 2e-4, "training.epochs": 2}
+    assert only.why == "tiny.v3 of this line passed with acme.things.v3"
+    (other,) = suggest(Curves(), settled(), [no_gain()], runs[:1], Observed(line="acme.things.tiny"))
+    assert other.change == {}
+    assert "the same settings" in other.why
+    assert suggest(Curves(), settled(variant="full"), [no_gain()], runs) == []  # type: ignore[arg-type]
+
+
+def test_weights_that_were_carried_are_trained_again_before_anything_else() -> None:
+    found = suggest(OVERFIT, settled(), [no_gain()], observed=Observed(checkpoint_of="acme/checkpoint/ab"))
+    assert found[0].what == "train the pair on its new base"
+    assert not any("overfits" in each.why for each in found), "the curve is that of a training on another base"
+
+
+def test_evidence_that_cannot_be_used_says_nothing_about_the_training() -> None:
+    assert suggest(OVERFIT, settled(), refuse("the report is damaged"), [past()]) == []
+
+
+def test_who_passed_is_told_nothing() -> None:
+    assert suggest(OVERFIT, settled(), [judge_gain(metric_evidence(), TaskGainGate())], [past()]) == []
+
+
+@pytest.mark.parametrize(
+    "curves", [OVERFIT, UNFINISHED, Curves(training=tuple(falling(40, end=0.05)), validation=((40, 2.2),))]
+)
+@given(
+    rate=st.floats(1e-7, 1.0),
+    epochs=st.integers(1, 1000),
+    rank=st.integers(1, 1024),
+    alpha=st.integers(1, 65536),
+    variant=st.sampled_from(["lora", "qlora", "full"]),
+    max_steps=st.none() | st.integers(1, 200),
+    dropout=st.floats(0.0, 0.9),
+    auto=st.booleans(),
+)
+def test_every_change_gives_a_recipe_that_registers_and_differs(
+    curves: Curves,
+    rate: float,
+    epochs: int,
+    rank: int,
+    alpha: int,
+    variant: str,
+    max_steps: int | None,
+    dropout: float,
+    auto: bool,
+) -> None:
+    training: dict[str, Any] = {"learning_rate": rate, "epochs": epochs, "max_steps": max_steps}
+    lora: dict[str, Any] = {"rank": rank, "alpha": alpha, "dropout": dropout}
+    if auto:
+        training |= {"learning_rate": "auto", "epochs": "auto"}
+        lora |= {"rank": "auto", "alpha": "auto"}
+    recipe = settled(training=training, lora=lora, variant=variant)  # type: ignore[arg-type]
+    seen = Observed(cut=0.5, learned=0.01, left_out=0.5, scored=400, held=500)
+    for each in suggest(curves, recipe, [no_gain(), forgot(), unsafe()], [past()], seen):
+        changed = applied(recipe, each)
+        assert not each.change or changed != recipe, each
+        assert each.why
+        assert "None" not in each.sentence()
