@@ -139,6 +139,7 @@ def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkReques
             }
         },
         label=recipe_key,
+        resources=recipe.hardware.resources(1),
     )
 
 
@@ -190,6 +191,7 @@ def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: 
             "device": recipe.hardware.device,
         },
         label=f"{dataset_key}|{recipe_key}",
+        resources=recipe.hardware.resources(1),
     )
 
 
@@ -243,6 +245,7 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
             **_tracked(artifacts, recipe_key),
         },
         label=f"{dataset_key}|{recipe_key}",
+        resources=recipe.hardware.resources(recipe.hardware.gpus),
     )
 
 
@@ -367,6 +370,7 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             **_refusal_rule(suites),
         },
         label=f"{dataset_key}|{recipe_key}",
+        resources=recipe.hardware.resources(1),
     )
 
 

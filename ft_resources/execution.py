@@ -171,6 +171,7 @@ class Execution:
             runtime=runtime,
             label=request.label,
             actor=actor,
+            resources=request.resources,
         )
 
     def _lives(self, attempt: Attempt) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,9 +10,33 @@ from ft_resources.artifacts import Address, InputRef
 from ft_resources.canonical import digest
 
 
+class Resources(BaseModel):
+    """What a worker asks of the place it runs in; no part of an artifact's identity. None: as the place has it.
+
+    Args:
+        gpus: on each node.
+        gpu_type: as recipes name it.
+        memory_gib: host memory of each node, in GiB.
+        spot: whether a machine will do that may be taken away.
+        image: container image, by digest.
+        priority: ``production``, ``batch`` or ``interactive``.
+        timeout_s: longest time that one attempt may run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    gpus: int = 0
+    gpu_type: str | None = None
+    memory_gib: float | None = None
+    spot: bool | None = None
+    image: str | None = None
+    priority: Literal["production", "batch", "interactive"] | None = None
+    timeout_s: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkRequest:
-    """A wanted artifact. Everything but ``label`` and ``runtime`` decides its fingerprint.
+    """A wanted artifact. Everything but ``label``, ``runtime`` and ``resources`` decides its fingerprint.
 
     Args:
         asset: name of the asset, which is also the kind of work (see ``ft_assets.worker.WORK``).
@@ -22,6 +46,7 @@ class WorkRequest:
         params: every resolved setting that matters to the result (JSON values).
         runtime: settings that do not change the result, such as cadences and limits (JSON values).
         label: for humans, usually the partition key.
+        resources: what its worker asks of the place it runs in.
     """
 
     asset: str
@@ -31,6 +56,7 @@ class WorkRequest:
     params: dict[str, Any]
     label: str
     runtime: dict[str, Any] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -66,6 +92,7 @@ class WorkSpec(BaseModel):
     runtime: dict[str, Any]
     label: str
     actor: str
+    resources: Resources = Resources()
 
     @property
     def attempt_path(self) -> str:

@@ -15,6 +15,7 @@ from ft_assets.recipes.promotion import PromotionSettings
 from ft_assets.recipes.settings import Auto, Names, NewTokens, Settings, text_check
 from ft_assets.sweeps.paths import path_problems
 from ft_assets.sweeps.settings import SweepSettings
+from ft_resources.work import Resources
 
 MAX_TEMPLATE_CHARACTERS = 64 * 1024
 
@@ -168,12 +169,37 @@ class HardwareSettings(Settings):
         description="What several GPUs divide between them: nothing, optimizer states (zero1), gradients too (zero2), "
         "weights too (zero3, fsdp). auto: as little as fits. Does not change the result.",
     )
+    memory_gib: float | None = Field(
+        None,
+        gt=0.0,
+        exclude_if=lambda memory: memory is None,
+        description="Host memory to ask a cluster for on each node, in GiB; null: the cluster's usual share.",
+    )
+    spot: bool | None = Field(
+        None,
+        exclude_if=lambda spot: spot is None,
+        description="Whether to ask a cluster for machines that it may take away, which cost less; null: as the "
+        "cluster's settings say. Does not change the result.",
+    )
     image: str | None = Field(
-        None, min_length=1, max_length=500, description="Container image of cluster workers; null: the platform's."
+        None,
+        min_length=1,
+        max_length=500,
+        description="Container image of cluster workers, by digest (NAME@sha256:…); null: the platform's.",
     )
     max_gpu_hours: float | None = Field(
         None, gt=0.0, description="Most GPU-hours one training may take; null: the submission's or tenant's limit."
     )
+
+    def resources(self, gpus: int) -> Resources:
+        """What a worker with ``gpus`` of these GPUs (none where there are none) asks of the place it runs in."""
+        return Resources(
+            gpus=min(gpus, self.gpus),
+            gpu_type=self.gpu_type,
+            memory_gib=self.memory_gib,
+            spot=self.spot,
+            image=self.image,
+        )
 
     @property
     def all_gpus(self) -> int:

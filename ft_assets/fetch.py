@@ -1,0 +1,50 @@
+"""``python -m ft_assets.fetch SPEC``: bring the models that a worker will load to this machine's cache, before its GPUs
+are taken up with waiting. The worker fetches what is missing, so a failure here that passes costs time and no more.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from ft_assets.worker import read_spec
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.errors import UserError
+from ft_resources.file_cache import FileCache
+from ft_resources.store import Store
+from ft_resources.work import WorkSpec
+
+LARGE = ("base_model", "checkpoint")
+"""Assets whose files are models."""
+
+
+def models_of(spec: WorkSpec) -> list[Artifact]:
+    """The inputs of ``spec`` that are models."""
+    artifacts = Artifacts(Store(spec.store_url))
+    addresses = sorted({ref.address for ref in spec.inputs.values()})
+    return [artifacts.get(Address.parse(address)) for address in addresses if Address.parse(address).asset in LARGE]
+
+
+def fetch(spec: WorkSpec, scratch: Path) -> int:
+    """Fetch them; how many there are. Raises UserError where one cannot be had."""
+    cache = FileCache.of_machine(scratch)
+    models = models_of(spec)
+    for number, model in enumerate(models):
+        cache.folder(model, scratch / f"view-{number}")
+    return len(models)
+
+
+def main() -> None:
+    """Says what it did and ends well, also where it could not do it: the worker has the words for that."""
+    for folder in ("HOME", "TMPDIR"):
+        if folder in os.environ:
+            Path(os.environ[folder]).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ft-fetch-", dir=os.environ.get("FT_SCRATCH")) as scratch:
+        try:
+            print(f"models in the cache: {fetch(read_spec(sys.argv[1]), Path(scratch))}")
+        except (UserError, OSError) as error:
+            print(f"not fetched, the worker will try: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Names and labels of a Job: made from the attempt alone, so that whoever knows the attempt finds its Job."""
+
+from ft_resources.artifacts import Address
+
+MANAGED_BY = "ft-platform"
+PREFIX = "ft.platform"
+TENANT = f"{PREFIX}/tenant"
+ASSET = f"{PREFIX}/asset"
+FINGERPRINT = f"{PREFIX}/fingerprint"
+ATTEMPT = f"{PREFIX}/attempt"
+JOB = f"{PREFIX}/job"
+ADDRESS = f"{PREFIX}/address"
+LABEL = f"{PREFIX}/label"
+CAPACITY = f"{PREFIX}/capacity"
+QUEUE = "kueue.x-k8s.io/queue-name"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+JOB_NAME = "batch.kubernetes.io/job-name"
+JOB_INDEX = "batch.kubernetes.io/job-completion-index"
+MANAGED = f"app.kubernetes.io/managed-by={MANAGED_BY}"
+"""Selects all Jobs of the platform."""
+
+_FINGERPRINT = 20
+_MAX_LABEL = 63
+
+
+def job_name(address: Address, attempt: int) -> str:
+    """The Job of an attempt, such as ``ft-eval-report-0123456789abcdef0123-0001``: DNS-1123, at most 50 characters.
+
+    A pod's host name has the index behind it, and also fits 63.
+    """
+    asset = address.asset.replace("_", "-")[:16].strip("-")
+    return f"ft-{asset}-{address.fingerprint[:_FINGERPRINT]}-{attempt:04d}"
+
+
+def job_labels(address: Address, attempt: int) -> dict[str, str]:
+    """What tells whose Job it is. Label values end at 63 characters, a fingerprint has 64."""
+    return {
+        "app.kubernetes.io/name": "ft-worker",
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+        TENANT: address.tenant,
+        ASSET: address.asset,
+        FINGERPRINT: address.fingerprint[:_MAX_LABEL],
+        ATTEMPT: str(attempt),
+        JOB: job_name(address, attempt),
+    }

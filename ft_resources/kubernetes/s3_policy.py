@@ -1,0 +1,123 @@
+"""Who may do what in an S3 bucket: policies as values.
+
+Two bounds hold together. The tenant's *role* is the wall: only that tenant's service account can take it, and it sees
+that tenant's prefix and ``shared``. The *session policy* narrows one attempt further, to its inputs and to its own
+folder (https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html: what a session may do
+is what both allow). A worker applies the latter to itself, so it guards against our mistakes; the former against
+workers that were taken over.
+"""
+
+import json
+from typing import Any
+from urllib.parse import urlparse
+
+from ft_resources.artifacts import Address
+from ft_resources.work import WorkSpec
+
+MAX_CHARACTERS = 2048
+"""Of an inline session policy."""
+_FINGERPRINT = 20
+"""Characters of a fingerprint that a policy names: 80 bits, as policies have to be short."""
+SHARED = "shared"
+_VERSION = "2012-10-17"
+
+
+def session_policy(spec: WorkSpec) -> str | None:
+    """What the attempt of ``spec`` may do in its bucket, as JSON of at most 2,048 characters; None elsewhere than S3.
+
+    Where many inputs do not fit, reading is allowed in the folders of their assets and then in the tenant's prefix.
+    """
+    if not spec.store_url.startswith("s3://"):
+        return None
+    root = _root(spec.store_url)
+    addresses = sorted({ref.address for ref in spec.inputs.values()})
+    exact = [_short(Address.parse(address)) for address in addresses if not address.startswith(f"{SHARED}/")]
+    by_asset = sorted({f"{Address.parse(address).tenant}/{Address.parse(address).asset}/*" for address in addresses})
+    for readable in (exact, by_asset, [f"{spec.address.tenant}/*"]):
+        policy = json.dumps(_session(root, spec, readable), separators=(",", ":"))
+        if len(policy) <= MAX_CHARACTERS:
+            return policy
+    raise AssertionError("a policy of one tenant's prefix is short")
+
+
+def role_policy(store_url: str, tenant: str) -> dict[str, Any]:
+    """What a tenant's role may do at most: its own prefix, and reading what is shared."""
+    root = _root(store_url)
+    bucket = root.partition("/")[0]
+    inside = root.partition("/")[2]
+    folders = [f"{inside}/{name}/*".lstrip("/") for name in (tenant, SHARED)]
+    return {
+        "Version": _VERSION,
+        "Statement": [
+            _allow(["s3:GetObject"], [f"{root}/{tenant}/*", f"{root}/{SHARED}/*"]),
+            _allow(
+                ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"],
+                [f"{root}/{tenant}/*"],
+            ),
+            _listing(bucket, folders),
+        ],
+    }
+
+
+def trust_policy(
+    *, provider_arn: str, issuer: str, audience: str, namespace: str, service_account: str
+) -> dict[str, Any]:
+    """Who may take a tenant's role: the tokens of one service account, for one audience.
+
+    Args:
+        provider_arn: the cluster's OIDC provider as IAM knows it.
+        issuer: its URL without the scheme.
+    """
+    subject = f"system:serviceaccount:{namespace}:{service_account}"
+    return {
+        "Version": _VERSION,
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Federated": provider_arn},
+                "Action": "sts:AssumeRoleWithWebIdentity",
+                "Condition": {"StringEquals": {f"{issuer}:sub": subject, f"{issuer}:aud": audience}},
+            }
+        ],
+    }
+
+
+def _session(root: str, spec: WorkSpec, readable: list[str]) -> dict[str, Any]:
+    bucket, _, inside = root.partition("/")
+    own = _short(spec.address).removesuffix("/*")
+    writer = f"w{spec.attempt:04d}-*"
+    # Curation keeps what it has prepared for the next version of the same dataset.
+    kept = [f"{spec.address.tenant}/cache/*"] if spec.asset == "dataset" else []
+    reads = [*readable, f"{SHARED}/*", f"{own}/*", *kept]
+    writes = [f"{spec.attempt_path}/*", f"{spec.address}/{writer}", f"{spec.address}/manifest.json", *kept]
+    # Once the artifact is there, what earlier attempts saved is no use to anybody.
+    drops = [f"{spec.address}/{writer}", f"{own}/attempts/*/saves/*", f"{own}/attempts/*/books/*"]
+    listed = [f"{inside}/{own}/*".lstrip("/")]
+    return {
+        "Version": _VERSION,
+        "Statement": [
+            _allow(["s3:GetObject"], [f"{root}/{path}" for path in reads]),
+            _allow(["s3:PutObject", "s3:AbortMultipartUpload"], [f"{root}/{path}" for path in writes]),
+            _allow(["s3:DeleteObject"], [f"{root}/{path}" for path in drops]),
+            _listing(bucket, listed),
+        ],
+    }
+
+
+def _short(address: Address) -> str:
+    return f"{address.tenant}/{address.asset}/{address.fingerprint[:_FINGERPRINT]}*/*"
+
+
+def _root(store_url: str) -> str:
+    """Bucket and prefix, such as ``bucket/prefix``."""
+    url = urlparse(store_url)
+    return f"{url.netloc}{url.path}".rstrip("/")
+
+
+def _allow(actions: list[str], paths: list[str]) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": actions, "Resource": [f"arn:aws:s3:::{path}" for path in paths]}
+
+
+def _listing(bucket: str, folders: list[str]) -> dict[str, Any]:
+    listing = _allow(["s3:ListBucket"], [bucket])
+    return {**listing, "Condition": {"StringLike": {"s3:prefix": folders}}}

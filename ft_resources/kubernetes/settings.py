@@ -1,0 +1,199 @@
+"""How the platform's administrators set up a cluster: one strict YAML file, named by ``FT_KUBERNETES``."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+
+from ft_resources.outcomes import STOP_GRACE_S
+
+DAY_S = 24 * 3600.0
+_DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_TENANT = "{tenant}"
+# Tenant names have at most 40 characters, names in the API 63.
+_MAX_TENANT, _MAX_NAME = 40, 63
+
+Priority = Literal["production", "batch", "interactive"]
+_CLASSES: dict[Priority, str] = {
+    "production": "ft-production",
+    "batch": "ft-batch",
+    "interactive": "ft-interactive",
+}
+
+
+class _Settings(BaseModel):
+    """Unknown keys, other types, NaN and infinities are errors; frozen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def pinned(image: str) -> bool:
+    """Whether an image is named by digest, so that what runs is what was meant."""
+    return _DIGEST.fullmatch(image) is not None
+
+
+def _pinned_image(image: str) -> str:
+    if not pinned(image):
+        raise ValueError("should name an image by digest, such as registry.example/ft@sha256:…, as tags move")
+    return image
+
+
+def _per_tenant(pattern: str) -> str:
+    if _TENANT not in pattern:
+        raise ValueError("should contain {tenant}, so that tenants are apart")
+    return pattern
+
+
+def _name_pattern(pattern: str) -> str:
+    filled = pattern.replace(_TENANT, "x" * _MAX_TENANT)
+    if not _LABEL.fullmatch(filled) or len(filled) > _MAX_NAME:
+        raise ValueError(
+            "should be lower-case letters, digits and '-', "
+            f"at most {_MAX_NAME} characters with a tenant of {_MAX_TENANT}"
+        )
+    return pattern
+
+
+Image = Annotated[str, AfterValidator(_pinned_image)]
+NamePattern = Annotated[str, AfterValidator(_name_pattern)]
+Seconds = Annotated[float, Field(gt=0.0)]
+Texts = Annotated[tuple[str, ...], Strict(False)]
+
+
+class Toleration(_Settings):
+    """A taint that workers may run beside."""
+
+    key: str = Field(min_length=1, description="The taint's key.")
+    value: str | None = Field(None, description="The taint's value; null: any.")
+    effect: Literal["NoSchedule", "NoExecute"] = Field("NoSchedule", description="The taint's effect.")
+
+
+Tolerations = Annotated[tuple[Toleration, ...], Strict(False)]
+
+
+class Place(_Settings):
+    """Which nodes do: labels that they have, and taints that do not matter."""
+
+    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels of the nodes.")
+    tolerations: Tolerations = Field((), description="Taints of the nodes.")
+
+
+class GpuType(Place):
+    """A kind of GPU that the cluster has."""
+
+    resource: str = Field("nvidia.com/gpu", min_length=1, description="Name of the extended resource.")
+
+
+class Cache(_Settings):
+    """The volume on local disk that inputs are fetched to."""
+
+    kind: Literal["empty-dir", "ephemeral", "host-path"] = Field(
+        "empty-dir",
+        description="empty-dir: of the node's disk, gone with the pod. ephemeral: a volume of a storage class, gone "
+        "with the pod. host-path: a folder of the node, which pods of one tenant share and which stays.",
+    )
+    size_gib: float = Field(100.0, gt=0.0, description="Room for files, in GiB; the volume has half as much again.")
+    storage_class: str | None = Field(None, min_length=1, description="Of an ephemeral volume; null: the default.")
+    path: str = Field(
+        "/var/lib/ft-cache",
+        pattern=r"/[A-Za-z0-9._/-]+",
+        description="Of a host-path: below it one folder for each tenant, made by an administrator, owned by run_as.",
+    )
+
+
+class WebIdentity(_Settings):
+    """Credentials of the store by the pod's own, refreshed token (AssumeRoleWithWebIdentity)."""
+
+    role_arn: Annotated[str, AfterValidator(_per_tenant)] = Field(
+        description="Role of a tenant's workers, such as arn:aws:iam::123456789012:role/ft-{tenant}."
+    )
+    audience: str = Field("sts.amazonaws.com", min_length=1, description="Who the token is for.")
+    token_s: int = Field(3600, ge=600, le=86400, description="Life of a token; the kubelet renews it before its end.")
+
+
+class Egress(_Settings):
+    """Addresses that workers may connect to beside DNS: the store, and who gives out its credentials."""
+
+    cidr: str = Field("0.0.0.0/0", min_length=1, description="Addresses.")
+    except_cidrs: Texts = Field(
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"),
+        description="Addresses of these that are not meant: the cluster's own network, its API and metadata services.",
+    )
+    port: int = Field(443, ge=1, le=65535, description="TCP port.")
+
+
+class KubernetesSettings(_Settings):
+    """The whole file. A tenant's namespace, service account and queue are made from patterns with ``{tenant}``."""
+
+    image: Image = Field(description="The platform's worker image, by digest.")
+    image_repositories: Texts = Field(
+        (), description="Further repositories, such as registry.example/ft, that a recipe's image may come from."
+    )
+    namespace: Annotated[NamePattern, AfterValidator(_per_tenant)] = Field(
+        "ft-{tenant}", description="Namespace of a tenant."
+    )
+    service_account: NamePattern = Field("ft-worker", description="Service account of a tenant's workers.")
+    queue: NamePattern | None = Field(
+        None,
+        description="Kueue LocalQueue in a tenant's namespace; null: the cluster has no Kueue, Jobs start at once.",
+    )
+    priority_classes: dict[Priority, str] = Field(
+        default_factory=lambda: dict(_CLASSES),
+        description="Kueue WorkloadPriorityClass of each priority.",
+    )
+    priority: Priority = Field("batch", description="Priority of work that asks for none.")
+    topology: str | None = Field(
+        None, min_length=1, description="Node label of the topology level that a Job's nodes should share."
+    )
+    gpu_types: dict[str, GpuType] = Field(
+        default_factory=dict, description="GPUs of the cluster, by type as recipes name it, such as H100."
+    )
+    on_demand: Place = Field(Place(), description="Nodes that stay.")
+    spot_nodes: Place = Field(Place(), description="Nodes that may be taken away.")
+    spot: bool = Field(False, description="Whether work that does not say runs on spot nodes.")
+    spot_losses: int = Field(2, ge=1, description="After so many lost spot nodes the next attempt is on demand.")
+    cpus: float = Field(4.0, gt=0.0, description="CPUs of a worker without GPUs.")
+    memory_gib: float = Field(16.0, gt=0.0, description="Memory of a worker without GPUs, in GiB.")
+    cpus_per_gpu: float = Field(8.0, gt=0.0, description="CPUs for each GPU.")
+    memory_gib_per_gpu: float = Field(96.0, gt=0.0, description="Host memory for each GPU, in GiB.")
+    scratch_gib: float = Field(100.0, gt=0.0, description="Scratch disk of a worker, in GiB.")
+    shared_memory_gib: float = Field(8.0, gt=0.0, description="/dev/shm of a worker, in GiB; part of its memory.")
+    cache: Cache = Field(Cache(), description="The volume that inputs are fetched to.")
+    identity: WebIdentity | None = Field(None, description="Web identity for the store; null: see secret.")
+    secret: str | None = Field(
+        None, min_length=1, description="Secret in each tenant's namespace with the store's credentials as variables."
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Further variables of workers, such as AWS_REGION; nothing secret."
+    )
+    store_egress: Annotated[tuple[Egress, ...], Strict(False)] = Field(
+        (Egress(),), description="Where the store and its credentials are."
+    )
+    dns_namespace: str = Field("kube-system", min_length=1, description="Namespace of the cluster's DNS.")
+    run_as: int = Field(10001, ge=1, description="User and group that workers run as.")
+    min_grace_s: Seconds = Field(STOP_GRACE_S, description="Least time to save and end in.")
+    max_grace_s: Seconds = Field(3600.0, description="Most time to save and end in.")
+    run_timeout_s: Seconds = Field(7 * DAY_S, description="Longest time an attempt may run that does not say.")
+    queue_timeout_s: Seconds = Field(7 * DAY_S, description="Longest time an attempt may wait for its pods to start.")
+    image_pull_timeout_s: Seconds = Field(300.0, description="How long an image may fail to come before that counts.")
+    node_loss_s: int = Field(60, ge=0, description="Seconds after which the pods of a lost node count as gone.")
+    keep_finished_s: int = Field(24 * 3600, ge=60, description="How long the cluster keeps a finished Job.")
+    context: str | None = Field(None, min_length=1, description="Context of the kubeconfig; null: the current one.")
+
+    @model_validator(mode="after")
+    def _one_way_to_the_store(self) -> "KubernetesSettings":
+        if self.identity and self.secret:
+            raise ValueError("identity and secret are two ways to the same; keep one")
+        if self.max_grace_s < self.min_grace_s:
+            raise ValueError("max_grace_s is less than min_grace_s")
+        return self
+
+    def namespace_of(self, tenant: str) -> str:
+        return self.namespace.replace(_TENANT, tenant)
+
+    def service_account_of(self, tenant: str) -> str:
+        return self.service_account.replace(_TENANT, tenant)
+
+    def queue_of(self, tenant: str) -> str | None:
+        return self.queue.replace(_TENANT, tenant) if self.queue else None

@@ -1,0 +1,89 @@
+"""Who may read and write what in the bucket, judged by an evaluator of IAM policies that is not ours."""
+
+import json
+
+import pytest
+from moto.iam.access_control import IAMPolicy, PermissionResult
+
+from ft_resources.kubernetes.s3_policy import MAX_CHARACTERS, role_policy, session_policy, trust_policy
+from tests.resources.kubernetes.specs import spec_of
+
+
+def may(policy: str, action: str, path: str) -> bool:
+    return IAMPolicy(policy).is_action_permitted(action, f"arn:aws:s3:::bucket/ft/{path}") is PermissionResult.PERMITTED
+
+
+SPEC = spec_of(attempt=2)
+OWN = str(SPEC.address)
+READ, WRITE, DELETE = "s3:GetObject", "s3:PutObject", "s3:DeleteObject"
+
+
+@pytest.mark.parametrize(
+    ("action", "path", "allowed"),
+    [
+        (READ, f"{SPEC.inputs['input0'].address}/manifest.json", True),
+        (READ, "shared/base_model/any/manifest.json", True),
+        (READ, f"{OWN}/attempts/0001/saves/000001/model.safetensors", True),
+        (READ, f"acme/dataset/{'0' * 64}/manifest.json", False),
+        (READ, f"globex/token_pack/{'0' * 64}/manifest.json", False),
+        (READ, "names/dataset/acme.x.v1.json", False),
+        (WRITE, f"{OWN}/attempts/0002/progress.json", True),
+        (WRITE, f"{OWN}/w0002-1234/adapter.safetensors", True),
+        (WRITE, f"{OWN}/manifest.json", True),
+        (WRITE, f"{OWN}/attempts/0001/outcome.json", False),
+        (WRITE, f"{OWN}/w0001-1234/adapter.safetensors", False),
+        (WRITE, f"{SPEC.inputs['input0'].address}/manifest.json", False),
+        (WRITE, "shared/base_model/x/manifest.json", False),
+        (WRITE, "globex/anything", False),
+        (DELETE, f"{OWN}/attempts/0001/saves/000001/model.safetensors", True),
+        (DELETE, f"{OWN}/manifest.json", False),
+        (DELETE, f"{OWN}/attempts/0001/outcome.json", False),
+    ],
+)
+def test_an_attempt_reads_its_inputs_and_shared_and_writes_only_itself(action: str, path: str, allowed: bool) -> None:
+    policy = session_policy(SPEC)
+    assert policy is not None
+    assert may(policy, action, path) is allowed
+
+
+@pytest.mark.parametrize("inputs", [0, 1, 5, 20, 200])
+def test_a_session_policy_is_never_longer_than_may_be_and_never_leaves_the_tenant(inputs: int) -> None:
+    spec = spec_of(inputs=inputs)
+    policy = session_policy(spec)
+    assert policy is not None
+    assert len(policy) <= MAX_CHARACTERS
+    assert all(may(policy, READ, f"{ref.address}/manifest.json") for ref in spec.inputs.values())
+    assert not may(policy, READ, "globex/token_pack/x/manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("action", "path", "allowed"),
+    [
+        (READ, "acme/dataset/x/manifest.json", True),
+        (READ, "shared/base_model/x/manifest.json", True),
+        (WRITE, "acme/checkpoint/x/manifest.json", True),
+        (WRITE, "shared/base_model/x/manifest.json", False),
+        (READ, "globex/dataset/x/manifest.json", False),
+        (READ, "acme-two/dataset/x/manifest.json", False),
+        (READ, "names/dataset/globex.x.v1.json", False),
+    ],
+)
+def test_a_tenants_role_is_a_wall_whatever_a_worker_asks_for(action: str, path: str, allowed: bool) -> None:
+    assert may(json.dumps(role_policy("s3://bucket/ft", "acme")), action, path) is allowed
+
+
+def test_a_role_can_be_taken_by_one_service_account_only() -> None:
+    policy = trust_policy(
+        provider_arn="arn:aws:iam::1:oidc-provider/oidc.example",
+        issuer="oidc.example",
+        audience="sts.amazonaws.com",
+        namespace="ft-acme",
+        service_account="ft-worker",
+    )
+    (statement,) = policy["Statement"]
+    assert statement["Condition"]["StringEquals"]["oidc.example:sub"] == "system:serviceaccount:ft-acme:ft-worker"
+
+
+def test_other_stores_have_no_session_policy() -> None:
+    assert session_policy(spec_of(store_url="gs://bucket/ft")) is None
+    assert session_policy(spec_of(store_url="file:///srv/ft")) is None
