@@ -16,7 +16,9 @@ from ft_assets.submissions.jobs import all_jobs
 from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource, default_store_url
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
+from ft_sensors.notices import notices_sensor
 from ft_sensors.retraining import retraining_sensor
+from ft_sensors.run_failures import run_failures_sensor
 from ft_sensors.submissions import submissions_sensor
 
 
@@ -35,7 +37,14 @@ def build_definitions(store_url: str) -> dg.Definitions:
         ],
         asset_checks=[dataset_review, pack_doctor, eval_gates],
         jobs=[*all_jobs, *line_jobs],
-        sensors=[submissions_sensor, retraining_sensor, base_revision_sensor, base_bump_sensor],
+        sensors=[
+            submissions_sensor,
+            retraining_sensor,
+            base_revision_sensor,
+            base_bump_sensor,
+            run_failures_sensor,
+            notices_sensor,
+        ],
         resources={"store": StoreResource(url=store_url), "launcher": LauncherResource(), "hub": HubResource()},
     )
 

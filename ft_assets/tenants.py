@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, Strict
 
 from ft_assets.keys import RecipeKey, check_part
+from ft_assets.notices.settings import Notify
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
 from ft_assets.recipes.settings import Settings, unique
 from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
@@ -53,6 +54,7 @@ class Tenant(Settings):
     served_bases: ServedBases | None = Field(
         default=None, description="Bases that this tenant's servers have; null: those of the platform."
     )
+    notify: Notify | None = Field(default=None, description="Whom to tell of what happens to this tenant's work.")
 
 
 class TenantsFile(Settings):
@@ -69,6 +71,9 @@ class TenantsFile(Settings):
     served_bases: ServedBases = Field(
         default=(),
         description="Bases that servers have, such as `hub:org/model@COMMIT`; on others nothing goes to production.",
+    )
+    notify: Notify | None = Field(
+        default=None, description="Whom to tell of what happens to anybody's work, and to the platform."
     )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="What the prices are in.")
 

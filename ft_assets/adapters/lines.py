@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ft_assets.keys import check_part
+from ft_assets.notices.due import mark_due
 from ft_resources.artifacts import InputRef
 from ft_resources.canonical import canonical_json, digest, sha256_bytes
 from ft_resources.errors import CorruptArtifact, UserError
@@ -189,6 +190,7 @@ def read_line(store: Store, line: str) -> LineState:
 
 def append(store: Store, record: PromotionRecord) -> PromotionRecord:
     """Put the record into its place in the log. Raises PromotionLost, which says who won, where it is taken."""
+    mark_due(store, "line", record.line.partition(".")[0], record.path)
     if store.create(record.path, record.data()):
         return record
     winner = _parse(store.get(record.path), record.line, record.seq)

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets.adapters.lines import POINTERS, read_line
 from ft_assets.base_models.release import predecessor
-from ft_assets.keys import DatasetKey, RecipeKey, line_of
+from ft_assets.keys import SHARED, DatasetKey, RecipeKey, line_of
+from ft_assets.notices.due import mark_due
 from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, find_submission
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import canonical_json
@@ -62,6 +63,7 @@ def record_bump(artifacts: Artifacts, recipe: str, *, actor: str, problems: list
     at = datetime.now(UTC).isoformat(timespec="seconds")
     dependents = tuple(find_dependents(artifacts, recipe, problems))
     bump = BaseBump(recipe=recipe, dependents=dependents, actor=actor, at=at)
+    mark_due(store, "base_bump", SHARED, f"{FOLDER}/{recipe}.json")
     if store.create(f"{FOLDER}/{recipe}.json", canonical_json(bump.model_dump(mode="json"))):
         return bump
     found = find_bump(store, recipe)

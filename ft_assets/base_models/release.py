@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ft_assets.keys import RecipeKey
+from ft_assets.keys import SHARED, RecipeKey
+from ft_assets.notices.due import mark_due
 from ft_assets.recipes.register import get_recipe
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
@@ -78,6 +79,7 @@ def release_base(store: Store, recipe_key: str, *, actor: str, reason: str) -> B
         reason=reason.strip(),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+    mark_due(store, "base_release", SHARED, _path(recipe_key))
     if store.create(_path(recipe_key), canonical_json(release.model_dump(mode="json"))):
         return release
     found = find_release(store, recipe_key)

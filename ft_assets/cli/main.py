@@ -18,6 +18,7 @@ from ft_assets.cli import (
     lineage,
     lines,
     logs,
+    notices,
     rebuild,
     recipes,
     run,
@@ -75,6 +76,7 @@ app.command("promote")(lines.promote)
 app.command("rollback")(lines.rollback)
 app.command("lines")(lines.lines)
 app.command("line")(lines.line)
+app.command("notices")(notices.notices)
 app.command("release")(lines.release)
 app.command("base-bump")(base_bump.base_bump)
 app.command("delete")(erasure.delete)

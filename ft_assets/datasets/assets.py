@@ -9,6 +9,7 @@ import dagster as dg
 from ft_assets import identity
 from ft_assets.datasets.reporting.pictures import length_histogram_png
 from ft_assets.datasets.reporting.reasons import reason_words
+from ft_assets.datasets.review import note_held
 from ft_assets.glue import common_metadata, run_work
 from ft_assets.partitions import dataset_partitions
 from ft_resources.artifacts import Artifact
@@ -56,6 +57,7 @@ def dataset(
     """Curated train, validation and holdout rows, and the validation report that the tenant reads."""
     request = identity.dataset_request(store.artifacts, context.partition_key)
     artifact = run_work(context, store, launcher, request)
+    note_held(store.artifacts, artifact, context.partition_key)
     for warning in artifact.facts["warnings"]:
         context.log.warning(warning)
     return dg.MaterializeResult(

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets.keys import DatasetKey
+from ft_assets.notices.due import mark_due
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.canonical import canonical_json, digest
 from ft_resources.errors import CorruptArtifact, HeldForReview, UserError
@@ -96,6 +97,12 @@ def require_approved(artifacts: Artifacts, artifact: Artifact, dataset_key: str)
     held = _held(artifact)
     if held and _find_record(artifacts, artifact, dataset_key) is None:
         raise HeldForReview(dataset_key, held)
+
+
+def note_held(artifacts: Artifacts, artifact: Artifact, dataset_key: str) -> None:
+    """Let whoever is to be told know that the curated version waits for a person; nothing where it does not."""
+    if _held(artifact) and _find_record(artifacts, artifact, dataset_key) is None:
+        mark_due(artifacts.store, "held", DatasetKey.parse(dataset_key).tenant, _path(artifact, dataset_key))
 
 
 def _held(artifact: Artifact) -> list[str]:

@@ -22,8 +22,13 @@ from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.store import Store
 
 # Folders at the store's root that belong to no tenant, and those of a tenant that say what happened: they stay.
-_ROOT = frozenset({"names", "open_submissions", "retrainings"})
-_RECORDS = frozenset({"lines", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "cache"})
+_ROOT = frozenset({"names", "open_submissions", "retrainings", "retiring", "notices_due"})
+_RECORDS = frozenset(
+    {
+        *("lines", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
+        *("run_failures", "cache"),
+    }
+)
 _CACHE = "cache"
 _SERVED: tuple[Pointer, ...] = ("staging", "production")
 _DATASETS = "names/dataset"

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ft_assets.base_bumps.carries import find_carry, note_training
 from ft_assets.evals.suites import safety_suites
 from ft_assets.keys import DatasetKey, RecipeKey, check_pair
+from ft_assets.notices.due import mark_due
 from ft_assets.recipes.register import get_recipe
 from ft_assets.recipes.tightening import tighten
 from ft_assets.sweeps.refuse import refuse_trial
@@ -240,6 +241,7 @@ def finish(
         status=status, adapter=adapter, reason=reason, suggestions=tuple(suggestions), at=_now()
     )
     path = f"{submission.tenant}/submissions/{submission.id}/outcome.json"
+    mark_due(store, "submission", submission.tenant, path)
     if not store.create(path, canonical_json(outcome.model_dump(mode="json"))):
         outcome = SubmissionOutcome(**store.get_json(path))
     store.delete(submission.marker)

@@ -1,0 +1,225 @@
+"""Events from the records that say what happened. None where a record is not there (yet), or is news no more."""
+
+from collections.abc import Callable
+
+from ft_assets.adapters.lines import PromotionRecord, read_line
+from ft_assets.base_bumps.bump import BaseBump, find_bump
+from ft_assets.base_bumps.progress import standings
+from ft_assets.base_bumps.report import summary
+from ft_assets.base_models.release import find_release
+from ft_assets.datasets.review import review_of
+from ft_assets.keys import SHARED, DatasetKey
+from ft_assets.notices.due import Due, Source
+from ft_assets.notices.event import Event, clean, one_line
+from ft_assets.notices.failures import Failure, of_ending
+from ft_assets.notices.runs import FailedRun
+from ft_assets.notices.settings import EventKind
+from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, find_submission
+from ft_assets.submissions.status import last_attempts
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import MissingInput, StoreUnavailable, UserError
+from ft_resources.outcomes import Outcome
+from ft_resources.records import find_record
+from ft_resources.store import Store
+
+# What Dagster knows of why a submission's run failed.
+FailureOf = Callable[[Submission], Failure | None]
+_KINDS = {
+    "deprecated": EventKind.DEPRECATED,
+    "archived": EventKind.ARCHIVED,
+    "rollback": EventKind.ROLLED_BACK,
+    "promotion": EventKind.PROMOTED,
+}
+
+
+def describe(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
+    """What happened. Raises UserError for records that cannot be read."""
+    makers: dict[Source, Callable[[], Event | None]] = {
+        "submission": lambda: _submission(store, due, failure_of),
+        "line": lambda: _line(store, due),
+        "base_bump": lambda: _base_bump(store, due),
+        "base_release": lambda: _base_release(store, due),
+        "held": lambda: _held(store, due),
+        "run": lambda: _run(store, due),
+    }
+    return makers[due.source]()
+
+
+def concerned(store: Store, due: Due) -> list[str]:
+    """The tenants that have a part in what happened to the platform: those who depend on a base."""
+    if due.tenant != SHARED or due.source not in ("base_bump", "base_release"):
+        return []
+    bump = find_bump(store, _name(due))
+    return sorted({DatasetKey.parse(each.dataset).tenant for each in bump.dependents}) if bump else []
+
+
+def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
+    submission = find_submission(store, due.tenant, due.path.split("/")[2])
+    outcome = find_outcome(store, submission) if submission else None
+    if submission is None or outcome is None:
+        return None
+    failure = _why(store, submission, failure_of) if outcome.status is SubmissionStatus.FAILED else None
+    facts = {"submission": submission.id, "dataset": submission.dataset, "recipe": submission.recipe}
+    facts |= {"asked by": submission.actor, "mode": submission.mode}
+    details = [clean(outcome.reason)] if outcome.reason else []
+    if outcome.adapter:
+        facts["adapter"] = outcome.adapter
+        details.append("It passed every gate, and is registered.")
+    if failure:
+        facts |= {"asset": failure.asset} if failure.asset else {}
+        details += [text for text in (failure.sentence, failure.where) if text]
+    return Event(
+        id=due.id,
+        kind=EventKind(outcome.status),
+        tenant=due.tenant,
+        subject=submission.id,
+        title=one_line(f"{submission.dataset} with {submission.recipe} was {outcome.status}"),
+        at=outcome.at,
+        facts={name: one_line(value) for name, value in facts.items()},
+        details=tuple(details),
+        cause=failure.cause if failure else "",
+        blame=failure.blame if failure else "",
+        remedy=failure.remedy if failure else "",
+        suggestions=tuple(one_line(str(text)) for text in getattr(outcome, "suggestions", ()) or ()),
+    )
+
+
+def _why(store: Store, submission: Submission, failure_of: FailureOf) -> Failure | None:
+    """The last worker's ending that was no success, else what Dagster knows."""
+    try:
+        endings = [(each.address.asset, each.ending()) for each in last_attempts(store, submission)]
+    except StoreUnavailable:
+        raise
+    except UserError:
+        # What cannot be read is why it failed, and its reason says so.
+        endings = []
+    for asset, ending in reversed(endings):
+        if ending is not None and ending.outcome is not Outcome.DONE:
+            return of_ending(asset, ending.outcome, ending.error)
+    return failure_of(submission)
+
+
+def _line(store: Store, due: Due) -> Event | None:
+    line, number = due.path.split("/")[2], int(due.path.rsplit("/", 1)[1].removesuffix(".json"))
+    records = read_line(store, line).records
+    if len(records) < number:
+        return None
+    record: PromotionRecord = records[number - 1]
+    kind = _KINDS.get(record.stage) or _KINDS[record.kind]
+    where = {EventKind.PROMOTED: f" to {record.stage}", EventKind.ROLLED_BACK: f" in {record.stage}"}.get(kind, "")
+    facts = {"line": line, "adapter": record.adapter.address, "dataset": record.dataset, "recipe": record.recipe}
+    facts |= {"by": record.actor, "replaces": record.replaces or "nothing", "record": record.path}
+    words = kind.value.replace("_", " ")
+    return Event(
+        id=due.id,
+        kind=kind,
+        tenant=due.tenant,
+        subject=line,
+        title=one_line(f"{line}: {words}{where}"),
+        at=record.at,
+        facts={name: one_line(value) for name, value in facts.items()},
+        details=(clean(record.reason), *(clean(each) for each in record.findings)),
+    )
+
+
+def _base_bump(store: Store, due: Due) -> Event | None:
+    bump = find_bump(store, _name(due))
+    if bump is None:
+        return None
+    mine = _part_of(bump, due.tenant)
+    lines = [f"{each.line}: {each.dataset}, {each.adapter.address}" for each in mine.dependents]
+    carried = (
+        "Each is carried to the new base and judged as it is; only what fails is trained again, within the budget."
+    )
+    return Event(
+        id=due.id,
+        kind=EventKind.BASE_MOVED,
+        tenant=due.tenant,
+        subject=bump.recipe,
+        title=one_line(f"a base moved: {bump.recipe} has the new one, {len(mine.dependents)} adapters depend on it"),
+        at=bump.at,
+        facts={"recipe": bump.recipe, "adapters": str(len(mine.dependents)), "by": bump.actor},
+        details=tuple([carried, *lines[:50]] if lines else ["Nothing depends on the old one."]),
+        remedy=f"See how they stand with: ft base-bump {bump.recipe}",
+    )
+
+
+def _base_release(store: Store, due: Due) -> Event | None:
+    recipe = _name(due)
+    release, bump = find_release(store, recipe), find_bump(store, recipe)
+    if release is None:
+        return None
+    how = summary(standings(store, _part_of(bump, due.tenant))) if bump else "nothing depended on it"
+    reason = [clean(release.reason)] if due.tenant == SHARED else []
+    return Event(
+        id=due.id,
+        kind=EventKind.BASE_RELEASED,
+        tenant=due.tenant,
+        subject=recipe,
+        title=one_line(f"the base of {recipe} is released: what stands on it may go to production"),
+        at=release.at,
+        facts={"recipe": recipe, "by": one_line(release.actor)},
+        details=(*reason, how),
+    )
+
+
+def _part_of(bump: BaseBump, tenant: str) -> BaseBump:
+    """What a tenant may know of a bump: its own dependents. The platform may know all."""
+    if tenant == SHARED:
+        return bump
+    mine = tuple(each for each in bump.dependents if DatasetKey.parse(each.dataset).tenant == tenant)
+    return bump.model_copy(update={"dependents": mine})
+
+
+def _held(store: Store, due: Due) -> Event | None:
+    dataset = due.path.split("/")[2]
+    try:
+        review = review_of(Artifacts(store), dataset)
+    except MissingInput:
+        return None
+    if review.state != "held":
+        return None
+    return Event(
+        id=due.id,
+        kind=EventKind.HELD,
+        tenant=due.tenant,
+        subject=dataset,
+        title=one_line(f"{dataset} is held until somebody has looked at it"),
+        at=due.at.isoformat(timespec="seconds"),
+        facts={"dataset": dataset},
+        details=tuple(clean(reason) for reason in review.reasons),
+        remedy=f"Look at it with `ft dataset report {dataset}`; then approve it with `ft dataset approve {dataset} "
+        '--note "why it may be used"`, or add a corrected version.',
+    )
+
+
+def _run(store: Store, due: Due) -> Event | None:
+    failed = find_record(store, due.path, FailedRun, "the record of a failed run")
+    if failed is None or failed.tenant != due.tenant:
+        return None
+    failure = failed.failure
+    facts = {
+        "run": failed.run,
+        "job": failed.job,
+        "partition": failed.partition,
+        "asset": failure.asset,
+    }
+    what = f"{failure.asset or failed.job}{f' of {failed.partition}' if failed.partition else ''}"
+    return Event(
+        id=due.id,
+        kind=EventKind.RUN_FAILED,
+        tenant=due.tenant,
+        subject=failed.run,
+        title=one_line(f"a run failed: {what}"),
+        at=failed.at,
+        facts={name: one_line(value) for name, value in facts.items() if value},
+        details=tuple(text for text in (failure.sentence, failure.where) if text),
+        cause=failure.cause,
+        blame=failure.blame,
+        remedy=failure.remedy,
+    )
+
+
+def _name(due: Due) -> str:
+    """The recipe key that a record of a base lies under."""
+    return due.path.rsplit("/", 1)[1].removesuffix(".json")

@@ -1,0 +1,74 @@
+"""An event as it is told: numbers, names and sentences; never a row's text, never a secret."""
+
+import re
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ft_assets.keys import SHARED
+from ft_assets.notices.settings import EventKind
+from ft_resources.notifier import Message
+
+Blame = Literal["", "user", "platform", "unclear"]
+_LONGEST = 1500
+# Everything that a terminal, a mail or a chat would obey; line breaks stay.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+class Event(BaseModel):
+    """One thing that happened."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    id: str = Field(description="The same for everybody who looks at the same record.")
+    kind: EventKind
+    tenant: str = Field(description="Whose it is; `shared` for the platform's own.")
+    subject: str = Field(description="Submission, line, dataset, recipe or run.")
+    title: str = Field(description="One line.")
+    at: str = Field(description="When it happened; UTC, ISO 8601.")
+    facts: dict[str, str] = Field(default_factory=dict, description="Names and addresses.")
+    details: tuple[str, ...] = Field(default=(), description="Sentences.")
+    cause: str = Field(default="", description="Of a failure: the kind of ending, in the words of the outcome table.")
+    blame: Blame = Field(default="", description="Of a failure: on whose side it lies.")
+    remedy: str = Field(default="", description="What to do.")
+    suggestions: tuple[str, ...] = Field(default=(), description="Of a rejection: what to try next.")
+
+    @property
+    def is_platforms(self) -> bool:
+        return self.tenant == SHARED
+
+    def message(self) -> Message:
+        """The event as it is sent."""
+        return Message(
+            id=self.id,
+            payload=self.model_dump(mode="json"),
+            subject=f"[{self.tenant}] {self.title}",
+            text=self.text(),
+        )
+
+    def text(self) -> str:
+        """The event for people."""
+        lines = [self.title, "", *self.details]
+        lines += [f"Cause: {self.cause} ({self.blame or 'unclear'})"] if self.cause else []
+        lines += [f"What to do: {self.remedy}"] if self.remedy else []
+        if self.suggestions:
+            lines += ["", "What to try:", *(f"- {each}" for each in self.suggestions)]
+        lines += [
+            "",
+            *(f"{name}: {value}" for name, value in self.facts.items()),
+            f"at: {self.at}",
+            f"event: {self.id}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def clean(text: str) -> str:
+    """``text`` without control characters, and no longer than a notice should be."""
+    settled = _CONTROL.sub(" ", text).strip()
+    return settled if len(settled) <= _LONGEST else f"{settled[: _LONGEST - 1]}…"
+
+
+def one_line(text: str) -> str:
+    """``clean`` without line breaks."""
+    return " ".join(clean(text).split())

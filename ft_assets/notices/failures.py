@@ -1,0 +1,90 @@
+"""Failures in the words of the outcome table: which asset, what kind of ending, on whose side it lies, what to do.
+
+What an unexpected error says may quote a row, and so may an error about data: of these only the kind is told, and the
+place. Everything is in the run's log, for those who may read it.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ft_assets.notices.event import Blame, clean
+from ft_resources import errors
+from ft_resources.outcomes import POLICIES, Outcome
+
+# On the platform's side, though they are told like errors of users.
+_OURS = ("StoreUnavailable", "CorruptArtifact", "HubUnavailable")
+# What these say may quote data.
+_QUIET = ("BadData", "WorkFailed")
+_BLAME: dict[str, Blame] = {"none": "user", "full": "platform", "flagged": "unclear"}
+_STEPS = "What to do: "
+_LOGS = "Read the run's log in the UI, or: ft logs"
+
+
+class Failure(BaseModel):
+    """Why something failed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    asset: str = Field(default="", description="The asset whose work failed; empty before any of it began.")
+    cause: str = Field(description="The kind of ending.")
+    blame: Blame
+    sentence: str = Field(default="", description="What was wrong, where that may be told.")
+    where: str = ""
+    remedy: str = ""
+
+
+def of_ending(asset: str, outcome: Outcome, error: dict[str, str] | None) -> Failure:
+    """The failure behind a worker's ending."""
+    policy, known = POLICIES[outcome], error or {}
+    says = known.get("type", "") not in _QUIET and _is_users(known.get("type", ""))
+    return Failure(
+        asset=asset,
+        cause=f"{outcome.value}: it {policy.message}",
+        blame="platform" if known.get("type") in _OURS else _BLAME[policy.refund],
+        sentence=clean(known.get("what", "")) if says else "",
+        where=clean(known.get("where", "")),
+        remedy=clean(known.get("remedy", "")) or _LOGS,
+    )
+
+
+def of_step(asset: str, chain: list[tuple[str, str]], description: str = "") -> Failure:
+    """The failure behind an op's error.
+
+    Args:
+        chain: class name and text of the error and of what it came from, outermost first.
+        description: what a ``dg.Failure`` says, which the platform's own code wrote.
+    """
+    if description:
+        return Failure(asset=asset, cause="the run ended on purpose", blame="user", sentence=clean(description))
+    name, text = next((each for each in reversed(chain) if _is_users(each[0])), chain[-1] if chain else ("", ""))
+    if not _is_users(name):
+        cause = f"an unexpected error ({name or 'unknown'})"
+        return Failure(asset=asset, cause=cause, blame="platform", remedy=_LOGS)
+    if name == "WorkFailed":
+        cause = "a worker ended without a result"
+        return Failure(asset=asset, cause=cause, blame="unclear", remedy=_LOGS)
+    what, _, remedy = text.partition(_STEPS)
+    return Failure(
+        asset=asset,
+        cause="the platform's store or a server is at fault" if name in _OURS else "a mistake in what was asked",
+        blame="platform" if name in _OURS else "user",
+        # Python puts the class before what it says.
+        sentence="" if name in _QUIET else clean(what.partition(f"{name}: ")[2] or what),
+        remedy=clean(remedy) or _LOGS,
+    )
+
+
+def of_lost_run() -> Failure:
+    """The failure of a run none of whose steps failed."""
+    return Failure(
+        cause="the run ended before any of its steps failed: its process was lost, or the code could not be loaded",
+        blame="platform",
+        remedy="Launch it again; if it ends so again, look at the code location in the UI, and at the daemon's log.",
+    )
+
+
+def _is_users(name: str) -> bool:
+    """Whether ``name`` is one of our own errors, which say what was wrong, where, and what to do."""
+    kind: Any = getattr(errors, name, None)
+    return name in _OURS or (isinstance(kind, type) and issubclass(kind, errors.UserError))

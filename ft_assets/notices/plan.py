@@ -1,0 +1,67 @@
+"""What is told next: a pure plan over the channels of an event and what became of each try."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+# Seconds to wait after the first failure, the second, and so on; after the last there is no further try.
+BACKOFF_S = (60, 300, 1_800, 7_200, 21_600, 43_200)
+MOST_TRIES = len(BACKOFF_S) + 1
+# A try that says nothing for as long was by a process that died; whether the other side got it, nobody knows.
+LEASE_S = 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Try:
+    """A try that was begun at ``at`` (UTC), and whether it is known to have failed."""
+
+    at: datetime
+    failed: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delivery:
+    """What is recorded of an event on a channel."""
+
+    tries: tuple[Try, ...] = ()
+    sent: bool = False
+    given_up: bool = False
+
+    @property
+    def settled(self) -> bool:
+        return self.sent or self.given_up
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """What to do now on each of an event's channels; ``send`` maps a channel to the number of its next try."""
+
+    send: Mapping[str, int]
+    give_up: Sequence[str]
+    waiting: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether everybody was told, or given up on."""
+        return not self.send and not self.waiting
+
+
+def plan(channels: Sequence[str], deliveries: Mapping[str, Delivery], now: datetime) -> Step:
+    """Pure. Nothing is sent on a channel that has it; a failed try is repeated with back-off, then given up."""
+    send: dict[str, int] = {}
+    give_up: list[str] = []
+    waiting = 0
+    for channel in channels:
+        delivery = deliveries.get(channel, Delivery())
+        if delivery.settled:
+            continue
+        tries = delivery.tries
+        if tries and not tries[-1].failed and now < tries[-1].at + timedelta(seconds=LEASE_S):
+            waiting += 1
+        elif len(tries) >= MOST_TRIES:
+            give_up.append(channel)
+        elif tries and now < tries[-1].at + timedelta(seconds=BACKOFF_S[len(tries) - 1]):
+            waiting += 1
+        else:
+            send[channel] = len(tries) + 1
+    return Step(send=send, give_up=give_up, waiting=waiting)
