@@ -80,7 +80,7 @@ def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
         cause=failure.cause if failure else "",
         blame=failure.blame if failure else "",
         remedy=failure.remedy if failure else "",
-        suggestions=tuple(one_line(str(text)) for text in getattr(outcome, "suggestions", ()) or ()),
+        suggestions=tuple(one_line(text) for text in outcome.suggestions),
     )
 
 

@@ -92,7 +92,9 @@ def ended(
         created_at="2026-01-01T00:00:00+00:00",
     )
     store.put(submission.path, canonical_json(submission.model_dump(mode="json")))
-    finish(store, submission, status, reason=reason, adapter="acme/adapter/a" if status == "accepted" else "")
+    adapter = "acme/adapter/a" if status == "accepted" else ""
+    tried = ["train for fewer epochs"] if status == "rejected" else []
+    finish(store, submission, status, reason=reason, adapter=adapter, suggestions=tried)
     return submission
 
 
@@ -248,6 +250,7 @@ def test_only_what_was_asked_for_is_told(store: Store, hooks: dict[str, Hook], t
         tell(store, load_tenants(path), send_for(), lambda _: None)
     assert kinds(hooks["acme"]) == ["rejected"]
     assert bodies(hooks["acme"])[0]["details"] == ["task_gain: fail, 0.1 where 0.2 is required"]
+    assert bodies(hooks["acme"])[0]["suggestions"] == ["train for fewer epochs"]
     assert markers(store) == []
 
 
