@@ -1,5 +1,7 @@
 """``python -m benchmarks gates``: how often the gates err, by simulation at named true effects and real suite sizes.
 
+How fast suites are scored is measured by ``eval_engine`` in the same run.
+
 Every simulated candidate goes through the gates' own code. A *false block* is a good candidate that fails, a *false
 pass* a bad one that passes. Where a size is too small, good candidates may end inconclusive; the share is shown.
 """
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks import eval_engine
 from benchmarks.table import Figure
 from ft_assets.evals.evidence import MetricEvidence, RateEvidence, SuiteEvidence, relative_gain
 from ft_assets.evals.gate_gain import SMALL_HOLDOUT, judge_gain
@@ -62,7 +65,7 @@ class Rates:
 
 
 def measure() -> list[Figure]:
-    """The error rates and, for each size, how many good candidates it leaves open."""
+    """The error rates and, for each size, how many good candidates it leaves open; scoring beside stock lm-eval."""
     found = [(case, rates_of(case)) for case in cases()]
     blocks = [rates.failed for case, rates in found if case.good]
     passes = [rates.passed for case, rates in found if not case.good]
@@ -73,7 +76,7 @@ def measure() -> list[Figure]:
     for case, rates in found:
         if case.good:
             figures.append(_open(case, rates))
-    return figures
+    return [*figures, *eval_engine.figures()]
 
 
 def cases() -> Iterator[Case]:
