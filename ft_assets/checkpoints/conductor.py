@@ -79,7 +79,7 @@ class Conductor(TrainerCallback):
             model.train()
             self._prove_isolation()
         clueless = clueless_loss(self.context.params, model.config.get_text_config().vocab_size)
-        self.watch.begin(clueless, (row["loss"] for row in self.journal.rows if "loss" in row))
+        self.watch.begin(clueless, self.journal.rows)
         self.telemetry.begin(args.device, ranks)
         self.saver.begin()
         self.meter.begin()

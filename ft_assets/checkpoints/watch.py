@@ -64,11 +64,15 @@ class Watch:
         self._pack, self._steps = pack, steps
         self._explosion = Explosion(None)
 
-    def begin(self, clueless: float | None, losses: Iterable[float]) -> None:
-        """Go on behind steps with these losses; ``clueless`` as in ``Explosion``."""
+    def begin(self, clueless: float | None, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Go on behind the steps booked in ``rows``; ``clueless`` as in ``Explosion``.
+
+        A step that fp16's loss scaling left out was not looked at, and has no gradient norm: it does not count here.
+        """
         self._explosion = Explosion(clueless)
-        for loss in losses:
-            self._explosion.reason(loss)
+        for row in rows:
+            if "loss" in row and "grad_norm" in row:
+                self._explosion.reason(row["loss"])
 
     @property
     def suspicious(self) -> bool:

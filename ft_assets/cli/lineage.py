@@ -58,9 +58,10 @@ def verify(
     """Recompute every hash of a line, or of an artifact, down to the raw bytes and the base. Exit code 1 where
     anything has changed."""
     from ft_assets.adapters.lines import list_lines
+    from ft_assets.adapters.verify import Verified, verify_line
     from ft_assets.adapters.verify import verify as verify_artifacts
-    from ft_assets.adapters.verify import verify_line
     from ft_assets.cli.output import note
+    from ft_assets.erasure.verify import tombstone_findings
     from ft_resources.artifacts import Artifacts
     from ft_resources.errors import UserError
 
@@ -71,6 +72,7 @@ def verify(
     if everything:
         results = [verify_artifacts(artifacts, *_addresses(store))]
         results += [verify_line(artifacts, line) for line in list_lines(store)]
+        results.append(Verified(looked_at=(), findings=tuple(tombstone_findings(store)), erased=()))
     elif "/" in target:
         results = [verify_artifacts(artifacts, _known(artifacts, find_address(store, target)))]
     else:

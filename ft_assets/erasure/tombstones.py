@@ -1,8 +1,11 @@
 """Tombstones: who deleted what, why, and until when it can be taken back.
 
 A subject (a dataset version, an adapter, a tenant) has a short log of create-only records,
-``<tenant>/tombstones/<subject>/<seq>.json``; the last one counts. From the moment of a deletion nothing new is made of
-the subject; its bytes go when the grace is over (``ft collect``), and what is left is this record and the manifests.
+``<tenant>/tombstones/<subject>/<seq>.json``; the last one counts. Each is sealed and names the digest of the one
+before it, so that one which was altered, taken out or put in between is an error and never a restoration.
+
+From the moment of a deletion nothing new is made of the subject; its bytes go when the grace is over (``ft collect``),
+and what is left is this record and the manifests.
 """
 
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ft_assets.keys import DatasetKey, check_part
 from ft_resources.artifacts import MANIFEST, Address, Artifact
-from ft_resources.canonical import canonical_json
+from ft_resources.canonical import canonical_json, digest, sha256_bytes
 from ft_resources.errors import CorruptArtifact, Deleted, UserError
 from ft_resources.store import Store
 
@@ -74,6 +77,19 @@ class Tombstone(BaseModel):
     reason: str = Field(min_length=1, description="Why.")
     at: str = Field(description="UTC, ISO 8601.")
     grace_days: int = Field(ge=0, description="Days until the bytes may go.")
+    previous: str = Field(default="", description="sha256 of the record before this one, empty for the first.")
+    seal: str = Field(default="", description="Digest of all other fields.")
+
+    @property
+    def expected_seal(self) -> str:
+        return digest(self.model_dump(mode="json", exclude={"seal"}))
+
+    def sealed(self) -> "Tombstone":
+        return self.model_copy(update={"seal": self.expected_seal})
+
+    def data(self) -> bytes:
+        """The bytes that are stored."""
+        return canonical_json(self.model_dump(mode="json"))
 
     @property
     def subject(self) -> Subject:
@@ -131,7 +147,7 @@ def all_tombstones(store: Store) -> Iterator[Tombstone]:
     for tenant in store.folders():
         for folder in store.folders(f"{tenant}/tombstones"):
             path = f"{tenant}/tombstones/{folder}"
-            last = _last_of(store, path, None)
+            last = read_log(store, path)
             if last is not None and last.action == "delete":
                 yield last
 
@@ -186,8 +202,9 @@ def _append(
         reason=reason.strip(),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         grace_days=grace_days,
-    )
-    if not store.create(record.path, canonical_json(record.model_dump(mode="json"))):
+        previous=sha256_bytes(last.data()) if last else "",
+    ).sealed()
+    if not store.create(record.path, record.data()):
         winner = _last(store, subject)
         assert winner is not None
         if winner != record:
@@ -200,23 +217,35 @@ def _append(
 
 
 def _last(store: Store, subject: Subject) -> Tombstone | None:
-    return _last_of(store, subject.folder, subject)
+    return read_log(store, subject.folder, subject)
 
 
-def _last_of(store: Store, folder: str, subject: Subject | None) -> Tombstone | None:
-    """The last record of a log. A damaged one is an error: what is deleted must not come back by a flipped byte."""
-    paths = sorted(entry.path for entry in store.entries(folder))
-    if not paths:
-        return None
-    path = paths[-1]
+def read_log(store: Store, folder: str, subject: Subject | None = None) -> Tombstone | None:
+    """The last record of the log in ``folder``, each checked; None where there is none. Raises CorruptArtifact for
+    a damaged or missing one: what is deleted must not come back by a flipped byte."""
+    last: Tombstone | None = None
+    for seq, path in enumerate(sorted(entry.path for entry in store.entries(folder)), start=1):
+        last = _read(store, path, seq, last, subject)
+    return last
+
+
+def _read(store: Store, path: str, seq: int, before: Tombstone | None, subject: Subject | None) -> Tombstone:
+    """The record at ``path``, which follows ``before``. Raises CorruptArtifact."""
     try:
-        record = Tombstone.model_validate(store.get_json(path))
+        data = store.get(path)
+        record = Tombstone.model_validate_json(data)
         if record.path != path or (subject is not None and record.subject != subject):
             raise ValueError("the record belongs to another place")
     except (ValidationError, ValueError) as error:
-        raise CorruptArtifact(
-            "the tombstone cannot be read, or belongs to something else",
-            where=path,
-            remedy="Restore the object from the bucket's versions or a backup.",
-        ) from error
+        raise _bad("the tombstone cannot be read, or belongs to something else", path) from error
+    if record.data() != data or record.seal != record.expected_seal:
+        raise _bad("the tombstone was altered: it does not match its seal", path)
+    if record.seq != seq:
+        raise _bad("a tombstone is missing before this one", path)
+    if record.previous != (sha256_bytes(before.data()) if before else ""):
+        raise _bad("the tombstone does not follow the one before it, which was altered or exchanged", path)
     return record
+
+
+def _bad(what: str, path: str) -> CorruptArtifact:
+    return CorruptArtifact(what, where=path, remedy="Restore the object from the bucket's versions or a backup.")

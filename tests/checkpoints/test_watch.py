@@ -76,7 +76,7 @@ def test_it_makes_no_difference_where_a_run_was_interrupted(bench: Bench) -> Non
     losses = [1.5] * 40 + [9.0] * STREAK
     for seen in range(len(losses)):
         watch = Watch(bench.pack, 100)
-        watch.begin(CLUELESS, losses[:seen])
+        watch.begin(CLUELESS, booked(losses[:seen]))
         for loss in losses[seen:-1]:
             watch.require_sound(step(), loss, 1.0)
         assert watch.suspicious
@@ -86,6 +86,21 @@ def test_it_makes_no_difference_where_a_run_was_interrupted(bench: Bench) -> Non
     for index in pack.examples_of([0, 1]).tolist():
         assert f"row {pack.example_row(index)} ({pack.example_id(index)})" in caught.value.what
     assert "learning_rate" in caught.value.remedy
+
+
+def test_a_step_that_loss_scaling_left_out_counts_no_more_after_a_resume_than_before_it(bench: Bench) -> None:
+    """Live, such a step is not looked at; its row has a loss, and no gradient norm."""
+    left_out = [{"step": number, "loss": 9.0} for number in range(41, 41 + STREAK - 1)]
+    watch = Watch(bench.pack, 100)
+    watch.begin(CLUELESS, [*booked([1.5] * 40), *left_out, {"step": 47, "validation_loss": 9.0}])
+    assert not watch.suspicious
+    watch.require_sound(step(), 9.0, 1.0)
+    assert watch.suspicious, "one of its own is the first of a streak"
+
+
+def booked(losses: list[float]) -> list[dict[str, float]]:
+    """The rows of steps with these losses."""
+    return [{"step": number, "loss": loss, "grad_norm": 1.0} for number, loss in enumerate(losses, start=1)]
 
 
 def test_a_bad_batch_or_two_are_forgotten() -> None:

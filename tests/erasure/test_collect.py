@@ -11,6 +11,7 @@ from ft_assets.adapters.promotion import promote
 from ft_assets.erasure.collect import collect, erase_tenant
 from ft_assets.erasure.erased import find_erased
 from ft_assets.erasure.tombstones import Subject, delete, find_tombstone, restore
+from ft_assets.erasure.verify import tombstone_findings
 from ft_assets.keys import DatasetKey
 from ft_resources.artifacts import Address
 from ft_resources.errors import CorruptArtifact, Deleted, UserError
@@ -152,3 +153,42 @@ def test_a_damaged_tombstone_deletes_nothing_and_hides_nothing(line: Promotable)
         identity.raw_dataset(line.world.artifacts, KEY)
     with pytest.raises(CorruptArtifact):
         collect(line.world.artifacts, LATER)
+
+
+def test_a_tombstone_that_was_altered_exchanged_or_taken_out_is_an_error_and_no_restoration(line: Promotable) -> None:
+    store = line.world.store
+    first, _ = delete(store, DATASET, actor="ann", reason="contract ended")
+    second = restore(store, DATASET, actor="bob", reason="a mistake")
+    third, _ = delete(store, DATASET, actor="ann", reason="they asked again")
+    whole = {each.path: store.get(each.path) for each in (first, second, third)}
+    assert find_tombstone(store, DATASET) == third
+    assert list(tombstone_findings(store)) == []
+    harms = {
+        "does not match its seal": {third.path: third.model_copy(update={"action": "restore"}).data()},
+        "does not follow the one before": {first.path: first.model_copy(update={"actor": "eve"}).sealed().data()},
+        "a tombstone is missing before this one": {second.path: b""},
+    }
+    for words, changes in harms.items():
+        for path, data in changes.items():
+            store.put(path, data) if data else store.delete(path)
+        with pytest.raises(CorruptArtifact, match=words):
+            identity.raw_dataset(line.world.artifacts, KEY)
+        with pytest.raises(CorruptArtifact, match=words):
+            collect(line.world.artifacts, LATER)
+        (finding,) = tombstone_findings(store)
+        assert words in finding
+        for path, data in whole.items():
+            store.put(path, data)
+    assert find_tombstone(store, DATASET) == third
+
+
+def test_a_tombstone_that_is_gone_after_bytes_went_for_it_is_found(line: Promotable) -> None:
+    store = line.world.store
+    line.adapter()
+    tombstone, _ = delete(store, DATASET, actor="ann", reason="contract ended", grace_days=0)
+    assert collect(line.world.artifacts, LATER).addresses
+    assert list(tombstone_findings(store)) == []
+    store.delete(tombstone.path)
+    findings = list(tombstone_findings(store))
+    assert findings
+    assert all(f"{tombstone.path}: the tombstone is missing for which acme/" in finding for finding in findings)

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from ft_assets.checkpoints.configuration.known import Known, gpu_of
 from ft_assets.checkpoints.methods import METHODS
+from ft_assets.packs.estimate.families import FAMILIES
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.strict import nearest
 from ft_resources.errors import BadRecipe
-
-# What adapters may stand beside, apart from the layers' matrices.
-_ENDS = ("lm_head", "embed_out", "embed_tokens", "embed_in", "wte")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +138,8 @@ def _unknown_modules(recipe: Recipe, known: Known | None) -> str:
     if recipe.variant == "full" or isinstance(targets, str) or model is None or model.rough:
         return ""
     able = [linear.name.rsplit(".", 1)[-1] for linear in model.linears if linear.adapter_ranks]
-    unknown = [name for name in targets if name.rsplit(".", 1)[-1] not in (*able, *_ENDS)]
+    able += FAMILIES[model.model_type].ends
+    unknown = [name for name in targets if name.rsplit(".", 1)[-1] not in able]
     if not unknown:
         return ""
     return f"{model.model_type} has no module {unknown[0]!r}; {nearest(unknown[0], sorted(set(able)))}"

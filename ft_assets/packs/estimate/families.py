@@ -16,6 +16,7 @@ class Family:
         adapted_experts: PEFT's all-linear reaches router and experts.
         grouped: several queries may share a key.
         active: experts that a token passes where config.json does not say; 0 for families without experts.
+        ends: the modules before and behind the layers that an adapter may stand beside: embeddings and output head.
         keys: names of Llama's settings in this family's config.json.
     """
 
@@ -31,6 +32,7 @@ class Family:
     adapted_experts: bool = True
     grouped: bool = True
     active: int = 0
+    ends: tuple[str, ...] = ("embed_tokens", "lm_head")
     keys: tuple[tuple[str, str], ...] = ()
 
 
@@ -55,7 +57,13 @@ FAMILIES: dict[str, Family] = {
     "gemma2": Family(tied=True, norms=4),
     "gemma3_text": Family(tied=True, norms=4, qk_norm="head"),
     "gpt2": Family(
-        tied=True, biases=True, fused="c_attn", names=("c_proj", "c_fc", "c_proj"), gated=False, keys=_GPT2_KEYS
+        tied=True,
+        biases=True,
+        fused="c_attn",
+        names=("c_proj", "c_fc", "c_proj"),
+        gated=False,
+        ends=("wte", "wpe", "lm_head"),
+        keys=_GPT2_KEYS,
     ),
     "gpt_neox": Family(
         biases=True,
@@ -63,5 +71,6 @@ FAMILIES: dict[str, Family] = {
         names=("dense", "dense_h_to_4h", "dense_4h_to_h"),
         gated=False,
         grouped=False,
+        ends=("embed_in", "embed_out"),
     ),
 }

@@ -78,6 +78,13 @@ def test_a_module_that_the_base_lacks_is_named_with_the_nearest() -> None:
         require_possible(configure(made, known()).recipe, known())
 
 
+@pytest.mark.parametrize("name", ["wte", "embed_out", "embed_in", "transformer.wpe"])
+def test_an_embedding_or_head_of_another_family_is_refused_too(name: str) -> None:
+    made = recipe(lora={"target_modules": ["q_proj", name]})
+    with pytest.raises(BadRecipe, match=f"llama has no module '{name}'"):
+        require_possible(configure(made, known()).recipe, known())
+
+
 @pytest.mark.parametrize(
     "pair", [known(None), known(parameters=10**9)], ids=["nothing known", "architecture not known"]
 )

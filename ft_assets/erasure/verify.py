@@ -1,0 +1,32 @@
+"""Whether the tombstones are all there, as they were written."""
+
+from collections.abc import Iterator
+
+from ft_assets.erasure.erased import FOLDER, find_erased
+from ft_assets.erasure.tombstones import read_log
+from ft_resources.errors import CorruptArtifact
+from ft_resources.store import Store
+
+
+def tombstone_findings(store: Store) -> Iterator[str]:
+    """Sentences about tombstones that were altered, or are gone though bytes went because of them.
+
+    A log that vanished as a whole before anything was erased leaves no trace: what it covered is simply there again.
+    """
+    for tenant in store.folders():
+        for folder in store.folders(f"{tenant}/tombstones"):
+            try:
+                read_log(store, f"{tenant}/tombstones/{folder}")
+            except CorruptArtifact as error:
+                yield f"{error.where}: {error.what}"
+        addresses = {
+            entry.path.split(f"/{FOLDER}/")[0] for entry in store.entries(tenant) if f"/{FOLDER}/" in entry.path
+        }
+        for address in sorted(addresses):
+            try:
+                erased = find_erased(store, address)
+            except CorruptArtifact as error:
+                yield f"{error.where}: {error.what}"
+                continue
+            if erased is not None and not store.exists(erased.tombstone):
+                yield f"{erased.tombstone}: the tombstone is missing for which {address} was erased"
