@@ -80,6 +80,7 @@ class Promotable:
         number: int = 1,
         *,
         dataset: str = "acme.things.v1",
+        recipe: str = RECIPE,
         raw: Artifact | None = None,
         right: Sequence[float] | None = None,
         verdicts: list[dict[str, object]] | None = None,
@@ -108,7 +109,7 @@ class Promotable:
             write_suite_samples(folder / "samples" / f"{name}.parquet", ids, **columns)
         report = world.publish("eval_report", folder, inputs=inputs)
         request = world.adapter_request(self.base, checkpoint, report)
-        request.params["dataset"] = dataset
+        request.params.update(dataset=dataset, recipe=recipe)
         return self._accept(request, report, number, verdicts)
 
     def _accept(

@@ -12,6 +12,7 @@ import yaml
 
 from ft_assets import identity, tags
 from ft_assets.adapters.assets import adapter
+from ft_assets.adapters.lines import read_line
 from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.versions import add_dataset_version
 from ft_assets.evals.assets import eval_report
@@ -156,6 +157,27 @@ def test_a_good_pair_shows_its_verdicts_and_becomes_an_adapter(project: World, m
     }
     assert "❌" not in str(materialized["eval_report"].metadata["gates"].value)
     assert "raw_dataset" in str(materialized["adapter"].metadata["lineage"].value)
+
+
+@pytest.mark.parametrize(("margin", "stage"), [(0.9, "staging"), (1.1, "")])
+def test_an_adapter_that_gains_more_than_its_recipes_margin_goes_to_staging_in_the_run_that_made_it(
+    project: World, monkeypatch: pytest.MonkeyPatch, margin: float, stage: str
+) -> None:
+    recipe = {"key": "eager.v1", "base": "folder:./base", "training": {"seed": 0}, "evaluation": {"suites": [SUITE]}}
+    recipe["promotion"] = {"staging_margin": margin}
+    (project.folder / "eager.yaml").write_text(yaml.safe_dump(recipe))
+    register_recipe(project.store, project.folder / "eager.yaml", actor="test")
+    pair = f"{DATASET}|eager.v1"
+    # Of exact match 0.2 → 0.4, a gain of 100 %.
+    report(project, pair, make_results())
+    for _ in range(2):
+        assert run(project, pair, monkeypatch).success
+    made = adapter_of(project, pair)
+    assert made is not None
+    state = read_line(project.store, "acme.things.eager")
+    assert state.stages_of(str(made.address)) == ((stage,) if stage else ())
+    # Materialized twice, promoted once, and never further.
+    assert [(record.actor, record.stage) for record in state.records] == ([("auto", "staging")] if stage else [])
 
 
 def test_a_planted_regression_stops_the_run_and_a_separate_run_of_the_adapter_too(

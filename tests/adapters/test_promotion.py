@@ -175,6 +175,22 @@ def test_the_base_of_a_successor_is_held_until_it_is_released(line: Promotable) 
     assert release_base(world.store, "tiny.v3", actor="bob", reason="me too").actor == "ann"
 
 
+def test_an_adapter_on_a_held_base_stands_in_staging_and_goes_to_production_only_once_the_base_is_released(
+    line: Promotable,
+) -> None:
+    store = line.world.store
+    add_recipe(line.world, "tiny.v2", description="its base moved")
+    store.create_json("names/successor/tiny.v1/abc.json", {"successor": "tiny.v2"})
+    adapter = line.adapter(recipe="tiny.v2")
+    go(line, adapter, "staging")
+    with pytest.raises(UserError, match=r"the base of tiny\.v2 is held") as caught:
+        go(line, adapter, "production")
+    assert caught.value.where == "names/base_release/tiny.v2.json"
+    assert read_line(store, LINE).at("production") is None
+    release_base(store, "tiny.v2", actor="ann", reason="all dependents passed")
+    assert go(line, adapter, "production").recipe == "tiny.v2"
+
+
 def test_a_candidate_worse_than_the_incumbent_stays_out_of_production(line: Promotable) -> None:
     good = [1.0] * 600 + [0.0] * 400
     first = line.adapter(1, right=good)
