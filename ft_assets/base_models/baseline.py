@@ -11,24 +11,30 @@ def score_baseline(context: WorkContext) -> WorkResult:
 
     Params: ``settings`` (``seed``, ``limit``, ``chat_template``). Inputs: ``base``, ``suite:<key>`` each and
     ``safety:<key>``. Leaves ``report.json`` (``scores``: suite to metric, value and n; of a safety suite ``safety``:
-    ``refusals`` and ``over_refusals`` to value and n), ``samples/<suite>.parquet`` (columns ``item_id``, ``score``) and
-    of a safety suite ``samples/refusals.parquet`` and ``samples/over_refusals.parquet`` (also ``answer``).
+    ``refusals`` and ``over_refusals`` to value and n), ``samples/<suite>.parquet`` (columns ``item_id``, ``score`` and
+    ``answer``), ``samples/<suite>-shown.parquet`` of prompts without a right answer (``item_id``, ``answer``) and of a
+    safety suite ``samples/refusals.parquet`` and ``samples/over_refusals.parquet`` (also ``answer``).
     """
     from ft_assets.checkpoints.libraries import keep_offline
+    from ft_assets.evals.kinds.asking import Chat
     from ft_assets.evals.model import load_model
     from ft_assets.evals.runner import score_loaded
-    from ft_assets.evals.samples import write_suite_samples
+    from ft_assets.evals.suite_comparison import write_base
 
     settings = context.params["settings"]
     keep_offline()
     context.progress("loading the base and the suites")
     model = load_model(context.folder("base"))
     suites = {key: suite.folder(context.scratch / "inputs") for key, suite in context.inputs("suite:").items()}
-    results = score_loaded(model, suites, seed=settings["seed"], limit=settings["limit"], progress=context.progress)
-    scores = {}
-    for key, result in results.items():
-        scores[key] = {"metric": result.metric, "value": result.value, "n": result.n}
-        write_suite_samples(context.output / "samples" / f"{key}.parquet", result.item_ids, score=result.correct)
+    results = score_loaded(
+        model,
+        suites,
+        seed=settings["seed"],
+        limit=settings["limit"],
+        progress=context.progress,
+        chat=Chat(folder=context.folder("base"), template=settings["chat_template"]),
+    )
+    scores = write_base(context.output, results)
     found = {"scores": scores, **_count_refusals(context, model)}
     (context.output / "report.json").write_text(json.dumps(found, indent=2, sort_keys=True))
     return WorkResult(folder=context.output, facts=found)

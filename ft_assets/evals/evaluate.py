@@ -7,16 +7,20 @@ from typing import Any
 
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.evals.answers import TrainingAnswers
-from ft_assets.evals.comparison import HoldoutComparison, compare_suite
-from ft_assets.evals.evidence import REPORT, Evidence, SuiteEvidence
+from ft_assets.evals.comparison import HoldoutComparison
+from ft_assets.evals.evidence import REPORT, Evidence
 from ft_assets.evals.holdout import HoldoutScore, HoldoutScorer
 from ft_assets.evals.holdout_rows import HoldoutRow, read_records
+from ft_assets.evals.kinds.asking import Chat
+from ft_assets.evals.kinds.registry import uses_chat
 from ft_assets.evals.model import LoadedModel, load_model, seeded
 from ft_assets.evals.page import Page, evaluation_page
-from ft_assets.evals.runner import SuiteScore, score_loaded
+from ft_assets.evals.runner import score_loaded
 from ft_assets.evals.safety import COUNTED, SAFETY_INPUT, Answers, answer_safety, compare_answers
 from ft_assets.evals.safety_suite import Kind
-from ft_assets.evals.samples import SCORE, read_suite_samples, write_suite_samples
+from ft_assets.evals.samples import write_suite_samples
+from ft_assets.evals.score import SuiteScore
+from ft_assets.evals.suite_comparison import compare_suites
 from ft_assets.packs.format.layout import Form
 from ft_assets.recipes.acceptance import EvaluationSettings
 from ft_resources.artifacts import Artifact
@@ -57,9 +61,10 @@ def evaluate(context: WorkContext) -> WorkResult:
     safety = compare_answers(context.input("baseline"), measured.refusals, context.scratch)
     training = TrainingAnswers.of(read_records(dataset.path("train.parquet", context.scratch), _form(dataset)))
     never_seen_rate, never_seen = comparison.never_seen(training)
+    suites = compare_suites(context.input("baseline"), measured.suites, context.scratch, seed=settings.seed)
     evidence = Evidence(
         fingerprint=context.spec.address.fingerprint,
-        suites=_compare_suites(context, measured.suites, settings.seed),
+        suites={suite.key: suite.evidence for suite in suites},
         holdout=comparison.metrics(seed=settings.seed),
         rows=len(measured.rows),
         too_long=measured.too_long,
@@ -68,13 +73,15 @@ def evaluate(context: WorkContext) -> WorkResult:
         never_seen=never_seen,
         safety={COUNTED[each.kind]: each.evidence() for each in safety},
     )
+    for suite in suites:
+        suite.write(context.output)
     for each in safety:
         each.write(context.output)
     _write_holdout(context.output / "samples" / "holdout.parquet", comparison)
     (context.output / REPORT).write_bytes(canonical_json(evidence.model_dump(mode="json")))
     report = context.output / "report"
     report.mkdir()
-    page = Page(label=context.spec.label, evidence=evidence, comparison=comparison, safety=safety)
+    page = Page(label=context.spec.label, evidence=evidence, comparison=comparison, safety=safety, suites=suites)
     (report / "report.html").write_text(evaluation_page(page), encoding="utf-8")
     (report / "timings.json").write_bytes(canonical_json(measured.seconds))
     return WorkResult(folder=context.output, facts={"summary": summary(evidence)})
@@ -99,10 +106,13 @@ def check_baseline(context: WorkContext) -> None:
     settings, evaluation = manifest.identity["params"]["settings"], context.params["evaluation"]
     if (settings["seed"], settings["limit"]) != (evaluation["seed"], evaluation["suite_limit"]):
         differing.append("seed or limit")
+    asks = any(uses_chat(suite.facts["kind"]) for suite in context.inputs("suite:").values() if "kind" in suite.facts)
+    if asks and settings["chat_template"] != context.params.get("chat_template"):
+        differing.append("chat_template")
     if any(name.startswith(SAFETY_INPUT) for name in ours):
         # Only answers depend on the template, and on how they are judged.
         for name, theirs in (("chat_template", settings["chat_template"]), ("refusals", settings.get("refusals"))):
-            if theirs != context.params.get(name):
+            if theirs != context.params.get(name) and name not in differing:
                 differing.append(name)
     if differing:
         raise UserError(
@@ -160,6 +170,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
         seed=settings.seed,
         limit=settings.suite_limit,
         progress=context.progress,
+        chat=Chat(folder=base_folder, template=context.params["chat_template"]),
     )
     lap("suites, candidate")
     template = context.params["chat_template"]
@@ -180,19 +191,6 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
 def _form(dataset: Artifact) -> Form:
     form: Form = dataset.facts.get("form", "chat")
     return form
-
-
-def _compare_suites(context: WorkContext, scores: dict[str, SuiteScore], seed: int) -> dict[str, SuiteEvidence]:
-    """Pair each suite's items with the baseline's, and keep both sides as samples."""
-    baseline = context.input("baseline")
-    evidence = {}
-    for key, score in scores.items():
-        name = f"samples/{key}.parquet"
-        ids, columns = read_suite_samples(baseline.path(name, context.scratch))
-        base = columns[SCORE]
-        evidence[key] = compare_suite(key, score.metric, (ids, base), (score.item_ids, score.correct), seed=seed)
-        write_suite_samples(context.output / name, score.item_ids, base=base, candidate=score.correct)
-    return evidence
 
 
 def _write_holdout(path: Path, comparison: HoldoutComparison) -> None:

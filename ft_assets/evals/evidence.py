@@ -30,8 +30,18 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class AlsoEvidence(_Record):
+    """A further figure of a suite for both, which no gate looks at."""
+
+    base: float | None
+    candidate: float
+
+
 class SuiteEvidence(_Record):
-    """One general suite: share of right answers of both, and the difference in percentage points with its interval."""
+    """One general suite: the mean score of both, and the difference in percentage points with its interval.
+
+    ``also`` are further figures by name, such as IFEval's loose accuracy.
+    """
 
     metric: str
     base: _Share
@@ -39,6 +49,7 @@ class SuiteEvidence(_Record):
     n: Annotated[int, Field(ge=1)]
     difference_points: float
     interval_points: tuple[float, float]
+    also: dict[str, AlsoEvidence] = Field(default={}, exclude_if=lambda found: not found)
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> "SuiteEvidence":

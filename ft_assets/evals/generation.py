@@ -1,6 +1,6 @@
 """Greedy answers of a model to many prompts, in batches of similar lengths."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ft_assets.evals.model import LoadedModel
@@ -35,11 +35,19 @@ def batches(lengths: Sequence[int], vocabulary: int = 1) -> Iterator[list[int]]:
 
 
 def generate(
-    loaded: LoadedModel, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int]
+    loaded: LoadedModel,
+    prompts: Sequence[list[int]],
+    max_new_tokens: int,
+    ends: list[int],
+    stop: Callable[[list[list[int]]], list[bool]] | None = None,
 ) -> list[list[int]]:
-    """Greedy continuations without their end tokens."""
+    """Greedy continuations without their end tokens.
+
+    ``stop`` is given all rows' new tokens after each and says which rows have ended otherwise; what a row holds after
+    that is padding.
+    """
     import torch
-    from transformers import GenerationConfig
+    from transformers import GenerationConfig, StoppingCriteriaList
 
     model = loaded.model
     width = max(len(prompt) for prompt in prompts)
@@ -52,9 +60,15 @@ def generate(
     settings = GenerationConfig(
         do_sample=False, max_new_tokens=max_new_tokens, eos_token_id=ends or None, pad_token_id=padding
     )
+    criteria = StoppingCriteriaList()
+    if stop is not None:
+        criteria.append(lambda seen, _, **__: torch.tensor(stop(seen[:, width:].tolist()), device=seen.device))
     with torch.inference_mode():
         out = model.generate(
-            input_ids=ids.to(model.device), attention_mask=mask.to(model.device), generation_config=settings
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            generation_config=settings,
+            stopping_criteria=criteria,
         )
     answers = []
     for new in out[:, width:].tolist():

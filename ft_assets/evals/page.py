@@ -15,6 +15,8 @@ from ft_assets.evals.evidence import Evidence, MetricEvidence
 from ft_assets.evals.power import minimum_detectable
 from ft_assets.evals.safety import Compared
 from ft_assets.evals.safety_suite import Kind
+from ft_assets.evals.score import Said
+from ft_assets.evals.suite_comparison import ComparedSuite
 
 MAX_EXAMPLES = 50
 _MAX_TEXT = 1200
@@ -29,17 +31,19 @@ class Page:
     evidence: Evidence
     comparison: HoldoutComparison
     safety: Sequence[Compared] = ()
+    suites: Sequence[ComparedSuite] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """A row that one model answers rightly and the other not; texts may be shortened."""
+    """A row that one model answers better than the other, or None for one without a right answer; texts may be
+    shortened."""
 
     question: str
     target: str
     base: str
     candidate: str
-    base_right: bool
+    base_right: bool | None
 
 
 def evaluation_page(page: Page) -> str:
@@ -58,12 +62,14 @@ def evaluation_page(page: Page) -> str:
             (_title("Rows only the candidate answers rightly", shown_won, won), shown_won),
             (_title("Rows only the base answers rightly", shown_lost, lost), shown_lost),
             *(shown for compared in page.safety for shown in flipped_prompts(compared)),
+            *(shown for suite in page.suites for shown in flipped_items(suite)),
         ],
         score=_score,
         percent=_percent,
         improvement=_improvement,
         p_value=_p_value,
         tone=_tone,
+        tones={True: ("right", "wrong"), False: ("wrong", "right"), None: ("", "")},
         whisker=whisker,
         detectable=_detectable,
     )
@@ -108,6 +114,29 @@ def flipped_prompts(compared: Compared) -> list[tuple[str, list[Example]]]:
             )
     shown = {who: flips[:MAX_EXAMPLES] for who, flips in found.items()}
     return [(_title(title.format(who), shown[who], flips), shown[who]) for who, flips in found.items()]
+
+
+def flipped_items(suite: ComparedSuite) -> list[tuple[str, list[Example]]]:
+    """Items of a suite on which the candidate scores lower than the base, those on which it scores higher, and prompts
+    without a right answer."""
+    worse: list[Example] = []
+    better: list[Example] = []
+    for said, answer, was, now in suite.items():
+        if was != now:
+            (worse if now < was else better).append(_example(said, answer, base_right=now < was))
+    others = [_example(said, suite.base_shown.get(name), base_right=None) for name, said in suite.score.shown.items()]
+    titles = (
+        (f"{suite.key}: items on which the candidate is worse", worse),
+        (f"{suite.key}: items on which the candidate is better", better),
+        (f"{suite.key}: answers side by side", others),
+    )
+    return [(_title(text, found[:MAX_EXAMPLES], found), found[:MAX_EXAMPLES]) for text, found in titles if found]
+
+
+def _example(said: Said, base: str | None, *, base_right: bool | None) -> Example:
+    texts = (said.question, said.target, base or "", said.answer)
+    question, target, before, after = (_short(text) for text in texts)
+    return Example(question=question, target=target, base=before, candidate=after, base_right=base_right)
 
 
 def whisker(interval: tuple[float, float], value: float, scale: float, unit: str) -> Markup:

@@ -1,41 +1,38 @@
-"""Score a model on general suites through lm-eval, from local task files and offline.
+"""Score a model on general suites, from local task files and offline: through lm-eval, or by the suite's kind.
 
-Prompts are the suite's plain text, as benchmarks publish them; the chat template is for the tenant's holdout.
+Prompts of lm-eval's tasks are the suite's plain text, as benchmarks publish them; kinds of our own mostly ask as a
+server does, through the chat template.
 """
 
 import logging
 import math
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ft_assets.checkpoints.libraries import keep_offline
+from ft_assets.evals.kinds.asking import Asking, Chat
+from ft_assets.evals.kinds.registry import kind_of, require_ready
 from ft_assets.evals.model import LoadedModel, seeded
+from ft_assets.evals.score import Said, SuiteScore, suite_score
 from ft_assets.evals.suite_items import check_task_items, unreadable
+from ft_assets.evals.suite_rows import csv_as_parquet
 from ft_assets.evals.suite_task import SuiteTask
-from ft_assets.evals.suites import TASK_FILE
-from ft_assets.recipes.strict import parse_strict, parse_yaml
-from ft_resources.errors import BadRecipe
+from ft_assets.evals.suites import TASK_FILE, read_task, suite_files
 
 Progress = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SuiteScore:
-    """A model's score on one suite: ``value`` is the mean of ``correct``, one number for each of ``item_ids``."""
-
-    metric: str
-    value: float
-    n: int
-    correct: tuple[float, ...]
-    item_ids: tuple[str, ...]
-
-
 def score_loaded(
-    loaded: LoadedModel, suites: dict[str, Path], *, seed: int, limit: int | None, progress: Progress
+    loaded: LoadedModel,
+    suites: dict[str, Path],
+    *,
+    seed: int,
+    limit: int | None,
+    progress: Progress,
+    chat: Chat | None = None,
 ) -> dict[str, SuiteScore]:
     """The score on each suite, by its key.
 
@@ -44,20 +41,50 @@ def score_loaded(
         seed: chooses few-shot examples. Every random generator is left as it was found.
         limit: score only the first so many items; None for all.
         progress: called with (suite key, continuations scored, continuations in all).
+        chat: how kinds that ask through a chat template do so.
 
-    Raises BadRecipe for a suite that cannot be scored or whose scores are not finite.
+    Raises BadRecipe for a suite that cannot be scored or whose scores are not finite, UserError where what a kind
+    needs, such as a sandbox, is not there; this before any suite is scored.
     """
     keep_offline()
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    require_ready(read_task(folder / TASK_FILE) for folder in suites.values())
     with tempfile.TemporaryDirectory(prefix="ft-suites-") as cache, seeded(seed, loaded.model):
         return {
-            key: _score(loaded, key, folder, seed, limit, Path(cache) / key, progress)
+            key: score_suite(loaded, key, folder, seed, limit, Path(cache) / key, progress, chat)
             for key, folder in sorted(suites.items())
         }
 
 
+def score_suite(
+    loaded: LoadedModel,
+    key: str,
+    folder: Path,
+    seed: int,
+    limit: int | None,
+    cache: Path,
+    progress: Progress,
+    chat: Chat | None,
+) -> SuiteScore:
+    """The score on one suite, whatever its kind; see ``score_loaded``. ``cache`` is a folder for lm-eval's tables."""
+    settings = read_task(folder / TASK_FILE)
+    if isinstance(settings, SuiteTask):
+        return _score(loaded, key, folder, settings, seed, limit, cache, progress)
+    kind = kind_of(settings)
+    where = f"suite {key}"
+    asking = Asking(loaded=loaded, chat=chat, where=where, report=lambda done, total: progress(key, done, total))
+    return kind.score(settings, kind.read(settings, suite_files(folder), where)[:limit], asking)
+
+
 def _score(
-    loaded: LoadedModel, key: str, folder: Path, seed: int, limit: int | None, cache: Path, progress: Progress
+    loaded: LoadedModel,
+    key: str,
+    folder: Path,
+    settings: SuiteTask,
+    seed: int,
+    limit: int | None,
+    cache: Path,
+    progress: Progress,
 ) -> SuiteScore:
     from jinja2 import TemplateError
     from lm_eval.evaluator import evaluate
@@ -66,8 +93,6 @@ def _score(
     from ft_assets.evals.shared_prefix import SharedPrefixLM
 
     where = f"suite {key}"
-    path = folder / TASK_FILE
-    settings = parse_strict(SuiteTask, parse_yaml(path.read_text(encoding="utf-8"), where), where)
     _sandbox_templates()
     # include_defaults would index lm-eval's own thousands of task files.
     try:
@@ -75,32 +100,80 @@ def _score(
     except (TemplateError, LookupError, TypeError, ValueError) as error:
         raise unreadable(error, where) from error  # lm-eval tries the settings on the first item.
     task = loaded_tasks["tasks"][settings.task]
-    check_task_items(task, islice(task.eval_docs, limit), key)
+    check_task_items(settings, task, islice(task.eval_docs, limit), key)
     task.set_fewshot_seed(seed=seed)
     model = SharedPrefixLM(loaded, lambda done, total: progress(key, done, total))
     # Our intervals are paired; lm-eval's standard errors are not wanted.
     results = evaluate(model, loaded_tasks, limit=limit, bootstrap_iters=0)
     metric = settings.metric_list[0].metric
     samples = sorted(results["samples"][settings.task], key=lambda sample: sample["doc_id"])
-    correct = tuple(float(sample[metric]) for sample in samples)
-    if not correct or not all(math.isfinite(score) for score in correct):
-        raise BadRecipe(
-            f"{metric} is not a finite number on every item",
-            where=where,
-            remedy="Look at the suite's items: each needs a question, at least two choices and a right one.",
-        )
-    ids = tuple(str(sample["doc"].get("id", sample["doc_id"])) for sample in samples)
-    if len(set(ids)) != len(ids):
-        raise BadRecipe("two items have one id", where=where, remedy="Give each item an id of its own, or none an id.")
-    return SuiteScore(
-        metric=metric, value=math.fsum(correct) / len(correct), n=len(correct), correct=correct, item_ids=ids
+    # Each filter gives a sample of an item; the first filter counts.
+    first = settings.filter_list[0].name if settings.filter_list else samples[0]["filter"]
+    samples = [sample for sample in samples if sample["filter"] == first]
+    return suite_score(
+        metric,
+        [str(sample["doc"].get("id", sample["doc_id"])) for sample in samples],
+        [true_mass(sample) if metric == "mc2" else float(sample[metric]) for sample in samples],
+        [_said(task, settings, sample) for sample in samples],
+        where=where,
     )
+
+
+def true_mass(sample: Mapping[str, Any]) -> float:
+    """The share of an item's probability that lies on its right choices, between 0 and 1.
+
+    TruthfulQA's MC2 (Lin et al. 2022, https://arxiv.org/abs/2109.07958, section 3): the likelihoods of all choices,
+    normalised to sum to 1, summed over the true ones. A softmax of log-likelihoods, as choices far less likely than
+    others would all be 0 as probabilities.
+    """
+    logs = [float(response[0]) for response in sample["filtered_resps"]]
+    highest = max(logs)
+    weights = [math.exp(each - highest) for each in logs]
+    return min(1.0, math.fsum(weights[place] for place in set(sample["target"])) / math.fsum(weights))
+
+
+def _said(task: Any, settings: SuiteTask, sample: Mapping[str, Any]) -> Said:
+    """The item's texts; of choices the likeliest one, or for acc_norm and acc_bytes for its length."""
+    doc, target = sample["doc"], sample["target"]
+    question = task.doc_to_text(doc)
+    if settings.output_type == "generate_until":
+        answer = str(sample["resps"][0][0]).strip()
+        return Said(question=str(question), target=_joined([str(each) for each in _list(target)]), answer=answer)
+    choices = task.doc_to_choice(doc)
+    if isinstance(question, int):
+        # As in Winogrande: what differs is the question.
+        question, target = "", question
+    lengths = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode())}.get(
+        settings.metric_list[0].metric, lambda text: 1
+    )
+    logs = [
+        float(response[0]) / lengths(choice) for response, choice in zip(sample["filtered_resps"], choices, strict=True)
+    ]
+    right = [choices[each] if isinstance(each, int) else str(each) for each in _list(target)]
+    return Said(question=str(question), target=_joined(right), answer=choices[logs.index(max(logs))])
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return " | ".join(text.strip() for text in texts)
 
 
 def _task_config(settings: SuiteTask, folder: Path, cache: Path) -> dict[str, Any]:
     """lm-eval's configuration, reading the suite's own folder and caching nowhere else than in ``cache``."""
     config = settings.model_dump(mode="json", exclude_none=True)
     files = {split: str((folder / name).resolve()) for split, name in settings.data_files.items()}
+    if settings.dataset_path == "csv":
+        for split, name in settings.data_files.items():
+            target = cache / f"{split}.parquet"
+            csv_as_parquet(folder / name, target)
+            files[split] = str(target)
+        config["dataset_path"] = "parquet"
+    for metric in config["metric_list"]:
+        # Ours, and computed from the same likelihoods.
+        metric["metric"] = "acc" if metric["metric"] == "mc2" else metric["metric"]
     return {**config, "dataset_kwargs": {"data_files": files, "cache_dir": str(cache)}}
 
 

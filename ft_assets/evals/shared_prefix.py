@@ -16,6 +16,7 @@ from lm_eval.models.huggingface import HFLM
 from ft_assets.evals.model import LoadedModel
 from ft_assets.evals.prefix_tree import Path
 from ft_assets.evals.tree_scoring import Answer, agrees, longest_tree, score_paths
+from ft_assets.evals.until import continue_requests
 from ft_resources.errors import BadRecipe, UserError
 
 # Rows of a batch where stock code computes.
@@ -29,7 +30,7 @@ class SharedPrefixLM(HFLM):
 
     def __init__(self, loaded: LoadedModel, report: Callable[[int, int], None]) -> None:
         super().__init__(pretrained=loaded.model, tokenizer=loaded.tokenizer, backend="causal", batch_size=STOCK_ROWS)
-        self._report = report
+        self._loaded, self._report = loaded, report
         self._encoded: dict[str, list[int]] = {}
         self._longest = (longest_tree(loaded.model) or self.max_length) if agrees(loaded.model) else 0
 
@@ -59,7 +60,8 @@ class SharedPrefixLM(HFLM):
         return answers
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
-        return super().generate_until(requests, disable_tqdm=True)
+        """As the stock method, in batches that end as soon as all their rows have."""
+        return continue_requests(self._loaded, (each.args for each in requests), self.tok_encode, self._report)
 
     def _loglikelihood_tokens(
         self, requests: list[Request], disable_tqdm: bool = True, override_bs: int | None = None

@@ -6,6 +6,7 @@ without usable answers would show 0 % for base and candidate alike, and so pass 
 
 import ast
 import re
+import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +38,14 @@ def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
         reader = _Reader(task, columns)
     except TemplateError as error:
         raise unreadable(error, rows[0][0]) from error
-    asks_for_the_question = False
+    if task.output_type == "generate_until":
+        for where, row in rows:
+            try:
+                require_text(task, reader.question(row), reader.target(row), where)
+            except (TemplateError, *_UNREADABLE) as error:
+                raise unreadable(error, where) from error
+        return
+    asks_for_the_question = several = False
     for number, (where, row) in enumerate(rows):
         try:
             if number == 0:
@@ -48,9 +56,18 @@ def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
         except (TemplateError, *_UNREADABLE) as error:
             raise unreadable(error, where) from error
         require_answer(choices, answer, where)
+        lists = isinstance(answer, list | tuple)
+        several = lists if number == 0 else several
+        if lists != several or (task.metric_list[0].metric == "mc2" and not lists):
+            # lm-eval takes the first item for all; a list would then equal no choice.
+            raise BadRecipe(
+                "some items have a list of right answers and others one",
+                where=where,
+                remedy="Let doc_to_target give a list for every item, as mc2 needs it, or for none.",
+            )
 
 
-def check_task_items(task: Any, documents: Iterator[Mapping[str, Any]], suite: str) -> None:
+def check_task_items(settings: SuiteTask, task: Any, documents: Iterator[Mapping[str, Any]], suite: str) -> None:
     """The same with an lm-eval task's own eyes, before a model is scored on ``documents``."""
     from jinja2 import TemplateError
 
@@ -58,6 +75,9 @@ def check_task_items(task: Any, documents: Iterator[Mapping[str, Any]], suite: s
         where = f"suite {suite}, item {number}"
         try:
             question = task.doc_to_text(document)
+            if settings.output_type == "generate_until":
+                require_text(settings, question, task.doc_to_target(document), where)
+                continue
             choices = task.doc_to_choice(document)
             answer = question if task.multiple_input else task.doc_to_target(document)
         except (TemplateError, *_UNREADABLE) as error:
@@ -81,6 +101,28 @@ def require_answer(choices: Any, answer: Any, where: str) -> None:
             where=where,
             remedy="Give its index (from 0) or its text in doc_to_target; an unlabelled split cannot be scored.",
         )
+
+
+def require_text(task: SuiteTask, question: Any, answer: Any, where: str) -> None:
+    """Raise BadRecipe unless there is a question and a right answer, of which the metric's settings leave something."""
+    answers = answer if isinstance(answer, list | tuple) and answer else [answer]
+    kept = [_compared(task, str(each)) for each in answers if isinstance(each, str | int | float) and str(each).strip()]
+    if not isinstance(question, str) or not question.strip() or len(kept) < len(answers) or not all(kept):
+        raise BadRecipe(
+            "this item has no question or no right answer, or what is ignored leaves nothing of it",
+            where=where,
+            remedy="Correct the item, or doc_to_text, doc_to_target and regexes_to_ignore.",
+        )
+
+
+def _compared(task: SuiteTask, text: str) -> str:
+    metric = task.metric_list[0]
+    for pattern in metric.regexes_to_ignore or ():
+        text = re.sub(pattern, "", text)
+    ignored = (string.punctuation if metric.ignore_punctuation else "") + (
+        string.digits if metric.ignore_numbers else ""
+    )
+    return text.translate(str.maketrans("", "", ignored)).strip()
 
 
 def unreadable(error: Exception, where: str) -> BadRecipe:
@@ -116,7 +158,8 @@ class _Reader:
 
     def question(self, row: Row) -> Any:
         """The question, or the index of the right one among the choices."""
-        return _as_index(self._field(self._task.doc_to_text, row), self._task.doc_to_text in self._templates)
+        rendered = self._task.doc_to_text in self._templates and self._task.doc_to_choice is not None
+        return _as_index(self._field(self._task.doc_to_text, row), rendered)
 
     def choices(self, row: Row) -> Any:
         """What there is to choose from."""
@@ -126,8 +169,14 @@ class _Reader:
     def target(self, row: Row) -> Any:
         """The right choice's index or text, or several indices."""
         rendered = self._task.doc_to_target in self._templates
-        found = _as_index(self._field(self._task.doc_to_target, row), rendered)
+        found = self._field(self._task.doc_to_target, row)
         several = rendered and isinstance(found, str) and found.startswith("[") and found.endswith("]")
+        if self._task.output_type == "generate_until":
+            try:
+                return ast.literal_eval(found) if several else found
+            except (SyntaxError, ValueError):
+                return found
+        found = _as_index(found, rendered)
         return ast.literal_eval(found) if several else found
 
     def _field(self, setting: Any, row: Row) -> Any:

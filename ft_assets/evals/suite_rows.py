@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,32 @@ Row = dict[str, Any]
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Where each row of a CSV or JSON lines file stands, and the row. Raises BadRecipe for a row that is neither."""
-    yield from _csv_rows(path) if path.suffix == ".csv" else _json_rows(path)
+    """Where each row of a CSV, Parquet or JSON lines file stands, and the row. Raises BadRecipe for what is none."""
+    read = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(path.suffix, _json_rows)
+    yield from read(path)
+
+
+def template_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """The same with columns that Jinja can name: of CSV, ``Best Answer`` is ``Best_Answer``."""
+    for where, row in read_rows(path):
+        if path.suffix != ".csv":
+            yield where, row
+            continue
+        named = {re.sub(r"\W", "_", name): value for name, value in row.items()}
+        if len(named) < len(row):
+            raise BadRecipe("two columns have one name", where=where, remedy="Rename them in the header.")
+        yield where, named
+
+
+def csv_as_parquet(path: Path, target: Path) -> None:
+    """Write the CSV file ``path`` as Parquet at ``target``, every value a text: nothing is guessed to be a number."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [row for _, row in template_rows(path)]
+    table = pa.table({name: pa.array([row[name] for row in rows], pa.string()) for name in rows[0]})
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, target)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -45,3 +70,19 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
             if not isinstance(row, dict):
                 raise BadRecipe("this line is not a JSON object", where=where, remedy="Write one JSON object a line.")
             yield where, row
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=512):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path}, row {number}", row
+    except (pa.ArrowException, OSError) as error:
+        remedy = "Save the table as Parquet again."
+        raise BadRecipe(f"this is not Parquet ({str(error)[:200]})", where=str(path), remedy=remedy) from error

@@ -1,10 +1,16 @@
-"""The part of an lm-eval task file that a suite may use: multiple choice over local data, and no code."""
+"""The part of an lm-eval task file that a suite may use: choices and answers over local data, and no code."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Strict, model_validator
+from pydantic import AfterValidator, Field, Strict, model_validator
 
+from ft_assets.evals.patterns import check_pattern
 from ft_assets.recipes.settings import Settings
+
+Pattern = Annotated[str, AfterValidator(check_pattern)]
+# What lm-eval knows each kind of answer by; mc2 is ours (``mass.py``), as lm-eval computes it by a function of its own.
+METRICS = {"multiple_choice": ("acc", "acc_norm", "acc_bytes", "mc2"), "generate_until": ("exact_match",)}
+DATA_ENDINGS = {"json": (".json", ".jsonl"), "csv": (".csv",), "parquet": (".parquet",)}
 
 Files = str | Annotated[dict[str, str], Field(min_length=1)]
 
@@ -18,9 +24,64 @@ class DataKwargs(Settings):
 class Metric(Settings):
     """One score of the suite."""
 
-    metric: Literal["acc", "acc_norm"] = Field(description="acc: likeliest choice; acc_norm: likeliest for its length.")
+    metric: Literal["acc", "acc_norm", "acc_bytes", "mc2", "exact_match"] = Field(
+        description="Of choices. acc: the likeliest is right; acc_norm: the likeliest for its length in characters; "
+        "acc_bytes: in bytes; mc2: share of probability on the right ones. Of answers. exact_match: equal to the "
+        "right answer."
+    )
     aggregation: Literal["mean"] = Field("mean", description="How items make one score.")
     higher_is_better: Literal[True] = Field(True, description="Scores are shares of right answers.")
+    ignore_case: bool | None = Field(None, description="exact_match: capitals do not count.")
+    ignore_punctuation: bool | None = Field(None, description="exact_match: punctuation does not count.")
+    ignore_numbers: bool | None = Field(None, description="exact_match: digits do not count.")
+    regexes_to_ignore: Annotated[tuple[Pattern, ...], Strict(False)] | None = Field(
+        None, description="exact_match: what these patterns match is removed from answer and right answer first."
+    )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether one of exact_match's own settings is given."""
+        return any(
+            each is not None
+            for each in (self.ignore_case, self.ignore_punctuation, self.ignore_numbers, self.regexes_to_ignore)
+        )
+
+
+class FilterStep(Settings):
+    """One step from what the model wrote to the answer that is compared."""
+
+    function: Literal["regex", "take_first", "remove_whitespace", "lowercase", "uppercase"] = Field(
+        description="regex: what a pattern matches; take_first: the (only) answer."
+    )
+    regex_pattern: Pattern | None = Field(None, description="regex: the pattern; its group is the answer.")
+    group_select: int | None = Field(None, description="regex: which match counts, 0 the first, -1 the last.")
+    fallback: str | None = Field(None, description="regex: the answer where nothing matches.")
+
+    @model_validator(mode="after")
+    def _a_pattern_is_of_regex(self) -> "FilterStep":
+        if (self.function == "regex") != (self.regex_pattern is not None):
+            raise ValueError("regex_pattern: function regex needs one, and no other function takes one")
+        if self.function != "regex" and (self.group_select is not None or self.fallback is not None):
+            raise ValueError("group_select: this and fallback belong to function regex")
+        return self
+
+
+class Filters(Settings):
+    """A named row of steps."""
+
+    name: str = Field(min_length=1, max_length=100, description="The filter's name.")
+    filter: Annotated[tuple[FilterStep, ...], Strict(False), Field(min_length=1)] = Field(description="Its steps.")
+
+
+class Generation(Settings):
+    """How answers are written: greedily, always."""
+
+    until: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Strict(False), Field(max_length=20)] = Field(
+        description="Texts that end an answer and are no part of it; so does the model's end token."
+    )
+    max_gen_toks: int = Field(256, ge=1, le=4096, description="Longest answer in tokens.")
+    do_sample: Literal[False] = Field(False, description="Answers are greedy, so that they can be had again.")
+    temperature: float | None = Field(None, ge=0.0, le=0.0, description="As do_sample; only 0.")
 
 
 class FewShot(Settings):
@@ -36,18 +97,24 @@ class SuiteTask(Settings):
 
     task: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$", description="The task's name inside lm-eval.")
     task_alias: str | None = Field(None, description="Name for display.")
-    dataset_path: Literal["json"] = Field(description="json: only local JSON lines are read.")
+    dataset_path: Literal["json", "csv", "parquet"] = Field(
+        description="What the suite's own data files are; CSV values are all texts."
+    )
     dataset_kwargs: DataKwargs = Field(description="How the data is loaded.")
-    output_type: Literal["multiple_choice"] = Field(description="multiple_choice: the likeliest choice is the answer.")
+    output_type: Literal["multiple_choice", "generate_until"] = Field(
+        description="multiple_choice: the likeliest choice is the answer; generate_until: the model writes it."
+    )
     training_split: str | None = Field(None, description="Split that few-shot examples may come from.")
     validation_split: str | None = Field(None, description="Split that is scored where there is no test split.")
     test_split: str | None = Field(None, description="Split that is scored.")
     fewshot_split: str | None = Field(None, description="Split that few-shot examples come from.")
     doc_to_text: str = Field(description="Column or Jinja text of the question.")
-    doc_to_choice: str | Annotated[tuple[str, ...], Strict(False)] = Field(
-        description="Column, Jinja text or the choices."
+    doc_to_choice: str | Annotated[tuple[str, ...], Strict(False)] | None = Field(
+        None, description="Column, Jinja text or the choices."
     )
-    doc_to_target: str | int = Field(description="Column or Jinja text of the right choice's index or text.")
+    doc_to_target: str | int = Field(
+        description="Column or Jinja text of the right choice's index or text (or a list of them), or the right answer."
+    )
     description: str = Field("", description="Text before every question.")
     target_delimiter: str = Field(" ", description="Text between question and choice.")
     fewshot_delimiter: str = Field("\n\n", description="Text between few-shot examples.")
@@ -56,6 +123,14 @@ class SuiteTask(Settings):
     metric_list: Annotated[tuple[Metric, ...], Strict(False), Field(min_length=1)] = Field(
         (Metric(metric="acc"),), description="Scores; the first one counts."
     )
+    generation_kwargs: Generation | None = Field(None, description="generate_until: how answers are written.")
+    filter_list: Annotated[tuple[Filters, ...], Strict(False), Field(min_length=1)] | None = Field(
+        None, description="generate_until: from what was written to the answer; the first one counts."
+    )
+    tag: str | Annotated[tuple[str, ...], Strict(False)] | None = Field(None, description="For humans.")
+    repeats: Literal[1] = Field(1, description="Answers a question; greedy ones are all the same.")
+    should_decontaminate: bool = Field(False, description="For lm-eval; training data are compared with every suite.")
+    doc_to_decontamination_query: str | None = Field(None, description="As should_decontaminate.")
     metadata: dict[str, Any] = Field({}, description="Anything for humans, such as a version.")
 
     @model_validator(mode="after")
@@ -66,6 +141,23 @@ class SuiteTask(Settings):
         for name in ("training_split", "validation_split", "fewshot_split"):
             if (other := getattr(self, name)) is not None and other not in files:
                 raise ValueError(f"{name}: dataset_kwargs.data_files has no file for {other!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _settings_are_of_its_output_type(self) -> "SuiteTask":
+        known = METRICS[self.output_type]
+        for place, each in enumerate(self.metric_list):
+            if each.metric not in known:
+                raise ValueError(f"metric_list[{place}].metric: {self.output_type} has {', '.join(known)}")
+            if each.is_exact and each.metric != "exact_match":
+                raise ValueError(f"metric_list[{place}]: {each.metric} compares no texts, so nothing can be ignored")
+        if self.output_type == "multiple_choice":
+            if self.doc_to_choice is None:
+                raise ValueError("doc_to_choice: multiple_choice needs the choices")
+            if self.generation_kwargs or self.filter_list:
+                raise ValueError("generation_kwargs: nothing is written in multiple_choice; leave filter_list out too")
+        elif self.generation_kwargs is None or self.doc_to_choice is not None:
+            raise ValueError("generation_kwargs: generate_until needs one with until, and has no doc_to_choice")
         return self
 
     @model_validator(mode="after")

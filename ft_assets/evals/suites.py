@@ -1,18 +1,20 @@
 """Evaluation suites: a task file and its data, named, immutable and addressed by content."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ft_assets.evals.kinds.registry import KINDS, kind_of
 from ft_assets.evals.safety_suite import SAFETY, Kind, Prompt, SafetyTask, read_prompts
 from ft_assets.evals.suite_items import check_items
-from ft_assets.evals.suite_rows import read_rows
-from ft_assets.evals.suite_task import SuiteTask
+from ft_assets.evals.suite_rows import template_rows
+from ft_assets.evals.suite_task import DATA_ENDINGS, SuiteTask
 from ft_assets.keys import check_suite_key
 from ft_assets.recipes.named import add_named, get_named, list_named
-from ft_assets.recipes.strict import MAX_BYTES, parse_strict, parse_yaml
+from ft_assets.recipes.settings import Settings
+from ft_assets.recipes.strict import MAX_BYTES, nearest, parse_strict, parse_yaml
 from ft_resources.artifacts import Address, InputRef
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
@@ -35,20 +37,23 @@ class RegisteredSuite:
 
 
 def add_suite(store: Store, folder: Path, key: str, actor: str) -> RegisteredSuite:
-    """Register ``folder`` (one task file ``*.yaml``, of lm-eval or of safety, and the local data it reads) as ``key``.
+    """Register ``folder`` (one task file ``*.yaml``, of lm-eval or with a ``kind``, and the local data it reads).
 
     Nothing is written when anything is wrong. Raises BadRecipe for a folder that is not a suite, or a key that is
     taken by other content; UserError for a malformed key.
     """
     check_suite_key(key)
     files = _list_files(folder)
-    task = _read_task(files[TASK_FILE])
+    task = read_task(files[TASK_FILE])
+    asset = "suite"
     if isinstance(task, SafetyTask):
         kind, asset = SAFETY, _SAFETY_ASSET
         items = sum(len(prompts) for prompts in read_prompts(task, files, str(folder)).values())
+    elif isinstance(task, SuiteTask):
+        kind, items = task.output_type, _check_data(task, files, str(folder))
     else:
-        kind, asset = task.output_type, "suite"
-        items = _check_data(task, files, str(folder))
+        checker = kind_of(task)
+        kind, items = checker.name, len(checker.read(task, files, str(folder)))
     facts = {"items": items, "kind": kind}
     ref, created = add_named(store, "suite", key, files, asset=asset, source=str(folder), facts=facts, actor=actor)
     return RegisteredSuite(key=key, ref=ref, items=items, created=created)
@@ -77,17 +82,24 @@ def safety_suites(store: Store, keys: Iterable[str]) -> list[str]:
 
 def safety_prompts(folder: Path) -> tuple[SafetyTask, dict[Kind, list[Prompt]]]:
     """The task and the prompts of the safety suite in ``folder``. Raises BadRecipe for what is none."""
-    task, where = _read_task(folder / TASK_FILE), str(folder)
+    task, where = read_task(folder / TASK_FILE), str(folder)
     if not isinstance(task, SafetyTask):
         raise BadRecipe("this is no safety suite", where=where, remedy="Write kind: safety, with harmful and benign.")
-    return task, read_prompts(task, {path.name: path for path in folder.iterdir()}, where)
+    return task, read_prompts(task, suite_files(folder), where)
+
+
+def suite_files(folder: Path) -> dict[str, Path]:
+    """The files of a stored suite by name."""
+    return {path.name: path for path in sorted(folder.iterdir())}
 
 
 def scored_texts(folder: Path) -> list[str]:
     """Every text of the items that the suite in ``folder`` scores: questions, choices, whatever their columns hold."""
-    task = _read_task(folder / TASK_FILE)
+    task = read_task(folder / TASK_FILE)
     if isinstance(task, SafetyTask):
         return [prompt.text for prompts in safety_prompts(folder)[1].values() for prompt in prompts]
+    if not isinstance(task, SuiteTask):
+        return [text for item in kind_of(task).read(task, suite_files(folder), str(folder)) for text in item.texts]
     rows = _read_rows(folder / task.data_files[task.scored_split])
     return [text for _, row in rows for text in _texts(row)]
 
@@ -120,12 +132,13 @@ def _list_files(folder: Path) -> dict[str, Path]:
             raise BadRecipe(f"{path.name} may not be part of a suite", where=where, remedy=remedy)
         files[name] = path
     if TASK_FILE not in files:
-        remedy = "Add lm-eval's task file, or one of kind: safety."
+        remedy = "Add lm-eval's task file, or one with a kind, such as kind: safety."
         raise BadRecipe("there is no task file (*.yaml)", where=where, remedy=remedy)
     return files
 
 
-def _read_task(path: Path) -> SuiteTask | SafetyTask:
+def read_task(path: Path) -> Settings:
+    """The task file at ``path``: a SuiteTask, a SafetyTask or that of a kind. Raises BadRecipe for anything else."""
     where = str(path)
     data = path.read_bytes()
     if len(data) > MAX_BYTES:
@@ -138,21 +151,28 @@ def _read_task(path: Path) -> SuiteTask | SafetyTask:
         remedy = "Prepare the data beforehand, so that columns and Jinja text suffice."
         raise BadRecipe("!function runs code; a suite may not", where=where, remedy=remedy)
     value = parse_yaml(text, where)
-    if isinstance(value, dict) and "kind" in value:
-        return parse_strict(SafetyTask, value, where)
-    return parse_strict(SuiteTask, value, where)
+    if not isinstance(value, dict) or "kind" not in value:
+        return parse_strict(SuiteTask, value, where)
+    tasks: dict[str, type[Settings]] = {SAFETY: SafetyTask, **{name: kind.task for name, kind in KINDS.items()}}
+    name = str(value["kind"])
+    if name not in tasks:
+        remedy = "Write a known kind, or none for a task file of lm-eval."
+        raise BadRecipe(f"there is no kind {name!r}; {nearest(name, sorted(tasks))}", where=where, remedy=remedy)
+    return parse_strict(tasks[name], value, where)
 
 
-def _check_data(task: SuiteTask, files: dict[str, Path], where: str) -> int:
-    """The number of scored items. Raises BadRecipe for data files that are elsewhere, missing or not JSON lines, and
+def _check_data(task: SuiteTask, files: Mapping[str, Path], where: str) -> int:
+    """The number of scored items. Raises BadRecipe for data files that are elsewhere, missing or of another format, and
     for items that cannot be scored."""
     rows = {}
+    endings = DATA_ENDINGS[task.dataset_path]
+    words = {"json": "JSON lines", "csv": "CSV", "parquet": "Parquet"}[task.dataset_path]
     for split, name in task.data_files.items():
-        if name not in files or not name.endswith((".json", ".jsonl")):
+        if name not in files or not name.endswith(endings):
             raise BadRecipe(
-                f"dataset_kwargs.data_files.{split}: {name!r} is not a JSON lines file of this folder",
+                f"dataset_kwargs.data_files.{split}: {name!r} is not a {words} file of this folder",
                 where=where,
-                remedy="Name a .jsonl or .json file that lies beside the task file.",
+                remedy=f"Name a {' or '.join(endings)} file that lies beside the task file.",
             )
         rows[split] = _read_rows(files[name])
     items = rows[task.scored_split]
@@ -163,9 +183,9 @@ def _check_data(task: SuiteTask, files: dict[str, Path], where: str) -> int:
 
 
 def _read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Where each row of a JSON lines file stands, and the row, a JSON object; ids, where rows have them, differ."""
+    """Where each row of a data file stands, and the row; ids, where rows have them, differ."""
     rows, ids = [], set()
-    for number, (where, row) in enumerate(read_rows(path), start=1):
+    for number, (where, row) in enumerate(template_rows(path), start=1):
         if "id" in row and str(row["id"]) in ids:
             remedy = "Give each item an id of its own, or none an id."
             raise BadRecipe("an earlier item has this id", where=where, remedy=remedy)

@@ -48,7 +48,7 @@ def test_a_safety_suite_is_stored_under_its_name_and_told_from_others_by_its_ref
 @pytest.mark.parametrize(
     ("task", "expected"),
     [
-        ({"kind": "saftey"}, "kind: should be 'safety'"),
+        ({"kind": "saftey"}, "there is no kind 'saftey'; did you mean 'safety'?"),
         ({"harmfull": {}}, "harmfull: unknown key; did you mean 'harmful'?"),
         ({"benign": None}, "benign"),
         ({"benign": {"file": "../benign.jsonl"}}, "'../benign.jsonl' is not a CSV or JSON lines file"),

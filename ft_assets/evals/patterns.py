@@ -1,0 +1,63 @@
+"""Regular expressions of suites: those that cannot run for ever on what a model wrote.
+
+Python's ``re`` backtracks: a repetition inside a repetition, such as ``(a+)+$``, takes time exponential in the text's
+length (Davis et al. 2018, "The Impact of Regular Expression Denial of Service in Practice",
+https://doi.org/10.1145/3236024.3236027). Such patterns are refused, and so are many repetitions side by side. What is
+left takes polynomial time, and answers are at most 4,096 tokens long.
+"""
+
+import re
+import re._constants as constants
+import re._parser as parser
+from collections.abc import Iterator
+from typing import Any
+
+MAX_CHARACTERS = 500
+# Side by side: each long one may raise the power of the text's length by one, each optional part doubles the time.
+MAX_REPEATS, MAX_OPTIONAL = 3, 8
+_REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT)
+_BACK = (constants.GROUPREF, constants.GROUPREF_EXISTS)
+
+
+def check_pattern(pattern: str) -> str:
+    """``pattern``. Raises ValueError for one that is none, is longer than 500 characters, or may take for ever."""
+    if len(pattern) > MAX_CHARACTERS:
+        raise ValueError(f"the pattern is longer than {MAX_CHARACTERS} characters")
+    try:
+        re.compile(pattern)
+        found = list(_walk(parser.parse(pattern), inside=False))
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"this is no regular expression ({error})") from error
+    varying = [(value, inside) for operator, value, inside in found if operator in _REPEATS and value[0] != value[1]]
+    if any(operator in _BACK for operator, _, _ in found):
+        raise ValueError("the pattern refers back to a group, which may take for ever; write the text out")
+    if any(inside for _, inside in varying) or any(
+        inside and operator is constants.BRANCH for operator, _, inside in found
+    ):
+        raise ValueError(
+            "the pattern repeats something that varies or chooses itself, which may take for ever; write it flat"
+        )
+    optional = sum(value[1] == 1 for value, _ in varying)
+    if optional > MAX_OPTIONAL or len(varying) - optional > MAX_REPEATS:
+        raise ValueError(
+            f"the pattern has more than {MAX_REPEATS} repetitions or {MAX_OPTIONAL} optional parts, which may take for "
+            "ever; shorten it"
+        )
+    return pattern
+
+
+def _walk(tree: Any, *, inside: bool) -> Iterator[tuple[Any, Any, bool]]:
+    """Every operator with its value, and whether it stands inside a repetition."""
+    for operator, value in tree:
+        yield operator, value, inside
+        deeper = inside or (operator in _REPEATS and value[1] != 1)
+        for part in _parts(value):
+            yield from _walk(part, inside=deeper)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, parser.SubPattern):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _parts(each)
