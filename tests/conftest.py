@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from tests.cluster.fixtures import cluster as cluster
+
 # The machine's cache holds what earlier runs fetched, and tests see what is fetched.
 os.environ.pop("FT_CACHE", None)
 

@@ -1,0 +1,160 @@
+"""What is done to an object on its way in: defaults, refusals, patches; and selectors, which choose on the way out."""
+
+import copy
+import re
+import uuid
+from typing import Any
+
+from tests.cluster.objects import JOBS, PODS, SERVICE_ACCOUNTS, ApiError, Kind, Match, Object, Objects, invalid
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+_BY = {"conditions": "type", "containers": "name", "initContainers": "name", "env": "name", "volumes": "name"}
+_TOLERATIONS = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in ("not-ready", "unreachable")
+]
+
+
+def admit(objects: Objects, kind: Kind, namespace: str, body: Object) -> Object:
+    """The object as it is stored. Raises ApiError for what a server refuses."""
+    item = copy.deepcopy(body)
+    meta = item.setdefault("metadata", {})
+    if meta.get("namespace", namespace) != namespace:
+        raise ApiError(400, "BadRequest", "the namespace of the provided object does not match the request")
+    if body.get("apiVersion", kind.api) != kind.api or body.get("kind", kind.name) != kind.name:
+        raise ApiError(
+            400, "BadRequest", f"{body.get('apiVersion')}, {body.get('kind')} is not {kind.api}, {kind.name}"
+        )
+    if not meta.get("name") and not meta.get("generateName"):
+        raise invalid(kind, "", "metadata.name: Required value: name or generateName is required")
+    if kind is JOBS:
+        _job(item)
+    if kind is PODS:
+        _pod(objects, namespace, item)
+    return item
+
+
+def _job(job: Object) -> None:
+    meta, spec = job["metadata"], job["spec"]
+    meta["uid"] = uid = str(uuid.uuid4())
+    names = {"controller-uid": uid, "job-name": meta["name"]}
+    labels = {f"batch.kubernetes.io/{name}": value for name, value in names.items()} | names
+    pod, policy = spec["template"]["spec"], spec.get("podFailurePolicy")
+    if pod.get("restartPolicy") != "Never":
+        raise invalid(JOBS, meta["name"], "spec.template.spec.restartPolicy: this cluster has Never alone")
+    _defaults(pod)
+    spec["template"].setdefault("metadata", {}).setdefault("labels", {}).update(labels)
+    meta["labels"] = meta.get("labels") or dict(spec["template"]["metadata"]["labels"])
+    spec.setdefault("parallelism", 1)
+    if spec.setdefault("completionMode", "NonIndexed") == "Indexed" and "completions" not in spec:
+        raise invalid(JOBS, meta["name"], "spec.completions: Required value: when completion mode is Indexed")
+    spec.setdefault("completions", 1)
+    for field, value in {"backoffLimit": 6, "manualSelector": False, "suspend": False}.items():
+        spec.setdefault(field, value)
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    replacement = spec.setdefault("podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
+    if policy and replacement != "Failed":
+        raise invalid(JOBS, meta["name"], "spec.podReplacementPolicy: must be Failed when podFailurePolicy is used")
+    job["status"] = {}
+
+
+def check_change(kind: Kind, old: Object, new: Object) -> None:
+    """Refuse what may not change. A Job's template may, in where its pods go, while it is suspended and not started."""
+    if kind is not JOBS:
+        return
+    before, after = copy.deepcopy(old["spec"]), copy.deepcopy(new["spec"])
+    for spec in (before, after):
+        for field in ("suspend", "parallelism", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
+            spec.pop(field, None)
+        if old["spec"]["suspend"] and "startTime" not in old["status"]:
+            for field in ("nodeSelector", "tolerations", "affinity", "schedulingGates"):
+                spec["template"]["spec"].pop(field, None)
+            for field in ("labels", "annotations"):
+                spec["template"]["metadata"].pop(field, None)
+    if before != after:
+        raise invalid(JOBS, old["metadata"]["name"], "spec.template: Invalid value: field is immutable")
+
+
+def _pod(objects: Objects, namespace: str, pod: Object) -> None:
+    spec = pod["spec"]
+    _defaults(spec)
+    account = spec.setdefault("serviceAccountName", "default")
+    if account != "default" and objects.find(SERVICE_ACCOUNTS, namespace, account) is None:
+        why = f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found'
+        raise ApiError(403, "Forbidden", f'pods "{pod["metadata"].get("name", "")}" is forbidden: {why}')
+    spec |= {"serviceAccount": account, "priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
+    spec.setdefault("enableServiceLinks", True)
+    spec["tolerations"] = [*spec.get("tolerations", []), *_TOLERATIONS]
+    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+        limits = container["resources"].get("limits")
+        if limits:
+            container["resources"]["requests"] = limits | container["resources"].get("requests", {})
+    some = any(container["resources"].get("requests") for container in spec["containers"])
+    pod["status"] = {"phase": "Pending", "qosClass": "Burstable" if some else "BestEffort"}
+
+
+def _defaults(spec: Object) -> None:
+    """Defaults of a pod spec, in place, as a Job's template has them as well."""
+    for name, value in {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+    }.items():
+        spec.setdefault(name, value)
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+        latest = not re.search(r"[:@][^/]+$", container["image"]) or container["image"].endswith(":latest")
+        container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+        container.setdefault("resources", {})
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
+
+
+def patched(item: Any, patch: Any, strategic: bool, field: str = "") -> Any:
+    """``item`` after a merge patch (RFC 7386), or a strategic one, which merges lists of named things by their name."""
+    if isinstance(patch, dict):
+        result = dict(item) if isinstance(item, dict) else {}
+        for name, value in patch.items():
+            result[name] = patched(result.get(name), value, strategic, name)
+        return {name: value for name, value in result.items() if value is not None}
+    if strategic and field in _BY and isinstance(item, list):
+        merged = {entry[_BY[field]]: entry for entry in item}
+        for entry in patch:
+            merged[entry[_BY[field]]] = patched(merged.get(entry[_BY[field]]), entry, True)
+        return list(merged.values())
+    return copy.deepcopy(patch)
+
+
+def selector(kind: Kind, labels: str, fields: str) -> Match:
+    """What ``labelSelector`` and ``fieldSelector`` choose; 400 for a field that the kind cannot be chosen by."""
+    tests: list[Match] = [_label(part) for part in re.split(r",(?![^(]*\))", labels) if part]
+    for part in filter(None, fields.split(",")):
+        path, equal, value = re.fullmatch(r"(.+?)(!=|==?)(.*)", part).groups()  # type: ignore[union-attr]
+        if path not in ("metadata.name", "metadata.namespace", *kind.fields):
+            raise ApiError(400, "BadRequest", f"field label not supported: {path}")
+        tests.append(lambda item, path=path, equal=equal, value=value: (_at(item, path) == value) == (equal != "!="))
+    return lambda item: all(test(item) for test in tests)
+
+
+def _at(item: Any, path: str) -> str:
+    for name in path.split("."):
+        item = item.get(name, "") if isinstance(item, dict) else ""
+    return str(item)
+
+
+def _label(part: str) -> Match:
+    def labels(item: Object) -> dict[str, str]:
+        return item["metadata"].get("labels") or {}
+
+    part = part.strip()
+    if among := re.fullmatch(r"(\S+) (in|notin) \((.*)\)", part):
+        key, verb, values = among[1], among[2], {value.strip() for value in among[3].split(",")}
+        return lambda item: (labels(item).get(key) in values) == (verb == "in")
+    if unequal := re.fullmatch(r"([^=!]+)!=(.*)", part):
+        return lambda item: labels(item).get(unequal[1]) != unequal[2]
+    if equal := re.fullmatch(r"([^=!]+)==?(.*)", part):
+        return lambda item: labels(item).get(equal[1]) == equal[2]
+    if part.startswith("!"):
+        return lambda item: part[1:] not in labels(item)
+    return lambda item: part in labels(item)

@@ -1,0 +1,178 @@
+"""A whole cluster in this process, and the faults that only who owns the machines can make."""
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.containers import IMAGE
+from tests.cluster.control import ControlPlane, GarbageCollector, Key
+from tests.cluster.jobs import JobController
+from tests.cluster.kueue import JobReconciler, QueueScheduler
+from tests.cluster.node import GPU, Kubelet, Scheduler
+from tests.cluster.objects import NAMESPACES, NODES, PODS, Change, Object, Objects, condition, has
+from tests.cluster.server import Fault, Server
+
+ADMIN = "admin-token"
+
+
+class NodeLifecycle:
+    """Taints a node that is not heard of, deletes its pods when tolerations are over, and collects those of no node.
+
+    ``eviction_s`` stands for the 300 s that every pod tolerates an unreachable node.
+    """
+
+    def __init__(self, objects: Objects, eviction_s: float) -> None:
+        self._objects, self._eviction_s = objects, eviction_s
+        self._since: dict[str, float] = {}
+
+    def key(self, change: Change) -> Key | None:
+        return ("nodes",) if change.kind is NODES else None
+
+    def sync(self, key: Key) -> float | None:
+        nodes = {node["metadata"]["name"]: node for node in self._objects.list(NODES)}
+        lost = {name for name, node in nodes.items() if has(node, "Ready", "Unknown")}
+        for name in lost:
+            since = self._since.setdefault(name, time.monotonic())
+            if time.monotonic() - since > self._eviction_s:
+                text = "Taint manager: deleting due to NoExecute taint"
+                for pod in self._on(name):
+                    if "deletionTimestamp" not in pod["metadata"]:
+                        self._disrupt(pod, "DeletionByTaintManager", text)
+                        self._objects.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
+        for name in {pod["spec"].get("nodeName", "") for pod in self._objects.list(PODS)} - {"", *nodes}:
+            for pod in self._on(name):
+                if pod["status"]["phase"] not in ("Succeeded", "Failed"):
+                    self._disrupt(pod, "DeletionByPodGC", "PodGC: node no longer exists", "Failed")
+                self._objects.delete(
+                    PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], {"gracePeriodSeconds": 0}
+                )
+        return 0.05 if lost else None
+
+    def _on(self, node: str) -> list[Object]:
+        return self._objects.list(PODS, "", lambda pod: pod["spec"].get("nodeName") == node)
+
+    def _disrupt(self, pod: Object, reason: str, message: str, phase: str = "") -> None:
+        def edit(draft: Object) -> None:
+            condition(draft["status"], "DisruptionTarget", "True", reason, message)
+            draft["status"]["phase"] = phase or draft["status"]["phase"]
+
+        self._objects.change(PODS, pod, edit, "status")
+
+
+class Cluster:
+    """``nodes`` is how many, each with ``gpus`` GPUs; ``image`` adds to what containers find as their environment."""
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        gpus: int = 8,
+        kueue: bool = True,
+        image: dict[str, str] | None = None,
+        eviction_s: float = 0.3,
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="ft-cluster-")
+        self.folder = Path(self._folder.name)
+        self.objects = Objects()
+        self._image = IMAGE | (image or {})
+        self.kubelets: dict[str, Kubelet] = {}
+        queues = [JobReconciler(self.objects), QueueScheduler(self.objects)] if kueue else []
+        workings = [JobController(self.objects), GarbageCollector(self.objects), Scheduler(self.objects)]
+        self.control = ControlPlane(self.objects, [*queues, *workings, NodeLifecycle(self.objects, eviction_s)])
+        self.objects.create(NAMESPACES, "", {"metadata": {"name": "default"}})
+        for at in range(nodes):
+            self.add_node(f"n{at + 1}", gpus)
+        self.server = Server(self.objects, self._logs)
+        self.server.tokens = {ADMIN: None}
+        self.port = self.server.server_address[1]
+
+    def add_node(self, name: str, gpus: int = 8, labels: dict[str, str] | None = None, **spec: Any) -> None:
+        room = {"cpu": "64", "memory": "512Gi", "pods": "110", GPU: str(gpus)}
+        status: Object = {"capacity": room, "allocatable": room}
+        condition(status, "Ready", "True", "KubeletReady", "kubelet is posting ready status")
+        node = {"metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": status}
+        self.kubelets[name] = Kubelet(self.objects, name, self.folder / name, self._image)
+        self.objects.create(NODES, "", node)
+
+    def kubeconfig(self, token: str = ADMIN, namespace: str = "default") -> Path:
+        """A file as kubectl reads it; JSON is YAML."""
+        path = self.folder / f"kubeconfig-{token}"
+        context = {"cluster": "test", "user": "test", "namespace": namespace}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": context}],
+        }
+        path.write_text(json.dumps(config))
+        return path
+
+    def close(self) -> None:
+        """Stop everything. Raises AssertionError where a controller met an error of its own."""
+        self.server.stop()
+        self.control.stop()
+        for kubelet in self.kubelets.values():
+            kubelet.end()
+        self._folder.cleanup()
+        assert not self.control.errors, "\n".join(self.control.errors)
+
+    def answer(self, code: int, where: str = "", times: int = 1, **headers: str) -> None:
+        """Fail the next ``times`` requests that match ``where``, a pattern on "METHOD path?query"."""
+        names = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+        self.server.faults.append(Fault(code, where, times, names))
+
+    def restart_api_server(self, down_s: float = 0.2) -> None:
+        """Cut every connection, refuse new ones for a while, come back with the same objects and no history."""
+        old = self.server
+        old.stop()
+        time.sleep(down_s)
+        self.objects.compact()
+        self.server = Server(self.objects, self._logs, self.port)
+        self.server.tokens, self.server.faults, self.server.requests = old.tokens, old.faults, old.requests
+
+    def lose_node(self, name: str, removed_after_s: float | None = None, processes_die: bool = True) -> None:
+        """A node is heard of no more. Its pods go on reading Running until it is removed, as in the real one."""
+        self.kubelets[name].lose(processes_die)
+
+        def unknown(node: Object) -> None:
+            text = "Kubelet stopped posting node status."
+            condition(node["status"], "Ready", "Unknown", "NodeStatusUnknown", text)
+            taint = {"key": "node.kubernetes.io/unreachable"}
+            node["spec"]["taints"] = [taint | {"effect": effect} for effect in ("NoSchedule", "NoExecute")]
+
+        node = self.objects.get(NODES, "", name)
+        self.objects.change(NODES, node, unknown, "status")
+        self.objects.change(NODES, self.objects.get(NODES, "", name), unknown)
+        for pod in self.objects.list(PODS, "", lambda pod: pod["spec"].get("nodeName") == name):
+            self.objects.change(PODS, pod, lambda draft: condition(draft["status"], "Ready", "False"), "status")
+        if removed_after_s is not None:
+            threading.Timer(removed_after_s, self.remove_node, [name]).start()
+
+    def remove_node(self, name: str) -> None:
+        """What a cloud does with a machine that is gone."""
+        self.objects.delete(NODES, "", name)
+
+    def preempt_spot(self, name: str, grace_s: float = 5) -> None:
+        """A spot node is taken back: its agent ends the pods, tells it, and the node disappears."""
+        runners = list(self.kubelets[name].pods.values())
+        cordon = self.objects.get(NODES, "", name)
+        self.objects.change(NODES, cordon, lambda draft: draft["spec"].update(unschedulable=True))
+        for runner in runners:
+            runner.shut_down(grace_s)
+        for runner in runners:
+            runner.join()
+        self.remove_node(name)
+
+    def kill_for_memory(self, namespace: str, pod: str) -> None:
+        """What the kernel does when the node runs out."""
+        found = self.objects.get(PODS, namespace, pod)
+        for container in self.kubelets[found["spec"]["nodeName"]].pods[found["metadata"]["uid"]].containers:
+            container.kill(out_of_memory=True)
+
+    def _logs(self, pod: Object, name: str | None, follow: bool, tail: int | None) -> Iterator[bytes]:
+        return self.kubelets[pod["spec"]["nodeName"]].logs(pod, name, follow, tail)

@@ -1,0 +1,273 @@
+"""Kueue in small: a Workload for each Job with a queue, quota by ClusterQueue and flavour, preemption by priority.
+
+Written from Kueue's API and messages (0.18, with the reasons that say why a workload waits), not from a recording.
+Cohorts share nothing here, and admission checks, partial admission and topology are not covered.
+"""
+
+import uuid
+
+from tests.cluster.containers import quantity
+from tests.cluster.control import Key
+from tests.cluster.node import requests, tolerates
+from tests.cluster.objects import (
+    CLUSTER_QUEUES,
+    FLAVORS,
+    JOBS,
+    LOCAL_QUEUES,
+    PRIORITIES,
+    WORKLOADS,
+    Change,
+    Object,
+    Objects,
+    condition,
+    has,
+    record,
+)
+
+QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+_BY = "batch/job-kueue-controller"
+
+
+class JobReconciler:
+    """Keeps a Job suspended until its Workload is admitted, and suspends it again when that is evicted."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def key(self, change: Change) -> Key | None:
+        meta = change.object["metadata"]
+        if change.kind is JOBS and QUEUE in meta.get("labels", {}):
+            return meta["namespace"], meta["name"]
+        return (meta["namespace"], meta["ownerReferences"][0]["name"]) if change.kind is WORKLOADS else None
+
+    def sync(self, key: Key) -> float | None:
+        job = self._objects.find(JOBS, *key)
+        if job is None or "deletionTimestamp" in job["metadata"]:
+            return None
+        name = f"job-{job['metadata']['name'][:50]}-{uuid.uuid5(uuid.NAMESPACE_OID, job['metadata']['uid']).hex[:5]}"
+        workload = self._objects.find(WORKLOADS, key[0], name)
+        ended = next((type_ for type_ in ("Complete", "Failed") if has(job, type_)), "")
+        if workload is None:
+            if not ended:
+                self._hold(job, None)
+                self._objects.create(WORKLOADS, key[0], self._workload(job, name))
+                record(self._objects, job, "CreatedWorkload", f"Created Workload: {key[0]}/{name}", _BY)
+        elif ended:
+            reason = "Succeeded" if ended == "Complete" else "Failed"
+            say(self._objects, workload, ("Finished", "True", reason, job["status"]["conditions"][-1]["message"]))
+        elif has(workload, "Admitted") and not has(workload, "Evicted"):
+            if job["spec"]["suspend"]:
+                admission = workload["status"]["admission"]
+                self._objects.change(JOBS, job, lambda draft: self._start(draft, admission))
+                record(self._objects, job, "Started", f"Admitted by clusterQueue {admission['clusterQueue']}", _BY)
+        elif not job["spec"]["suspend"]:
+            self._hold(job, workload)
+            record(self._objects, job, "Stopped", _message(workload, "Evicted") or "Not admitted by cluster queue", _BY)
+        elif has(workload, "Evicted") and has(workload, "Admitted") and not job["status"].get("active"):
+            why = _message(workload, "Evicted")
+            self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].pop("admission"), "status")
+            say(
+                self._objects,
+                workload,
+                ("QuotaReserved", "False", "PendingEvaluation", why),
+                ("Admitted", "False", "NoReservation", "The workload has no reservation"),
+                ("Requeued", "True", "Preempted", why),
+            )
+        elif workload["spec"]["queueName"] != job["metadata"]["labels"][QUEUE] or self._priority(job) != _priority(
+            workload
+        ):
+            self._objects.change(WORKLOADS, workload, lambda draft: draft["spec"].update(self._asked(job)))
+        return None
+
+    def _hold(self, job: Object, workload: Object | None) -> None:
+        def suspend(draft: Object) -> None:
+            draft["spec"]["suspend"] = True
+            pod = draft["spec"]["template"]["spec"]
+            for field in ("nodeSelector", "tolerations") if workload else ():
+                asked = workload["spec"]["podSets"][0]["template"]["spec"].get(field)
+                pod.pop(field, None)
+                pod.update({field: asked} if asked else {})
+
+        self._objects.change(JOBS, job, suspend)
+        self._objects.change(JOBS, job, lambda draft: draft["status"].pop("startTime", None), "status")
+
+    def _start(self, job: Object, admission: Object) -> None:
+        job["spec"]["suspend"] = False
+        pod = job["spec"]["template"]["spec"]
+        for name in set(admission["podSetAssignments"][0]["flavors"].values()):
+            flavor = self._objects.get(FLAVORS, "", name).get("spec", {})
+            if labels := flavor.get("nodeLabels"):
+                pod["nodeSelector"] = pod.get("nodeSelector", {}) | labels
+            if tolerations := flavor.get("tolerations"):
+                pod["tolerations"] = [*pod.get("tolerations", []), *tolerations]
+
+    def _workload(self, job: Object, name: str) -> Object:
+        meta = job["metadata"]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
+        pods = {"name": "main", "count": job["spec"]["parallelism"], "template": job["spec"]["template"]}
+        return {
+            "metadata": {
+                "name": name,
+                "labels": {"kueue.x-k8s.io/job-uid": meta["uid"]},
+                "ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": True}],
+            },
+            "spec": {"active": True, "podSets": [pods], **self._asked(job)},
+            "status": {},
+        }
+
+    def _asked(self, job: Object) -> Object:
+        class_ = job["metadata"]["labels"].get(PRIORITY, "")
+        asked = {"queueName": job["metadata"]["labels"][QUEUE], "priority": self._priority(job)}
+        source = {"priorityClassName": class_, "priorityClassSource": "kueue.x-k8s.io/workloadpriorityclass"}
+        return asked | (source if class_ else {})
+
+    def _priority(self, job: Object) -> int:
+        found = self._objects.find(PRIORITIES, "", job["metadata"]["labels"].get(PRIORITY, ""))
+        return int(found["value"]) if found else 0
+
+
+class QueueScheduler:
+    """Reserves quota for the pending Workloads, the highest priority first, and evicts lower ones to make room."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def key(self, change: Change) -> Key | None:
+        return ("queues",) if change.kind in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS) else None
+
+    def sync(self, key: Key) -> float | None:
+        everything = [one for one in self._objects.list(WORKLOADS) if not has(one, "Finished")]
+        pending = [one for one in everything if "admission" not in one["status"]]
+        for workload in sorted(pending, key=lambda one: (-_priority(one), int(one["metadata"]["resourceVersion"]))):
+            queue = self._objects.find(LOCAL_QUEUES, workload["metadata"]["namespace"], workload["spec"]["queueName"])
+            cluster_queue = queue and self._objects.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])
+            if not queue or not cluster_queue:
+                what = (
+                    f"ClusterQueue {queue['spec']['clusterQueue']}"
+                    if queue
+                    else f"LocalQueue {workload['spec']['queueName']}"
+                )
+                say(self._objects, workload, ("QuotaReserved", "False", "Misconfigured", f"{what} doesn't exist"))
+                continue
+            self._admit(workload, cluster_queue, [one for one in everything if "admission" in one["status"]])
+            everything = [one for one in self._objects.list(WORKLOADS) if not has(one, "Finished")]
+        return None
+
+    def _admit(self, workload: Object, queue: Object, admitted: list[Object]) -> None:
+        name, pods = queue["metadata"]["name"], workload["spec"]["podSets"][0]
+        wanted = {resource: one * pods["count"] for resource, one in requests(pods["template"]).items()}
+        flavors, why, reason = self._flavors(pods["template"], wanted, queue, admitted)
+        if flavors is None:
+            victims = self._victims(workload, wanted, queue, admitted)
+            for victim in victims:
+                self._evict(victim, workload)
+            evicting = victims or [one for one in admitted if has(one, "Evicted") and _queue(one) == name]
+            why += f". Pending the preemption of {len(victims)} workload(s)" if victims else ""
+            reason = "WaitingForPreemptedWorkloads" if evicting and reason == "WaitingForQuota" else reason
+            say(
+                self._objects,
+                workload,
+                ("QuotaReserved", "False", reason, f"couldn't assign flavors to pod set main: {why}"),
+            )
+            return
+        usage = {resource: f"{amount:g}" for resource, amount in wanted.items()}
+        assigned = {"name": "main", "flavors": flavors, "resourceUsage": usage, "count": pods["count"]}
+        admission = {"clusterQueue": name, "podSetAssignments": [assigned]}
+        self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].update(admission=admission), "status")
+        say(
+            self._objects,
+            workload,
+            ("QuotaReserved", "True", "QuotaReserved", f"Quota reserved in ClusterQueue {name}"),
+            ("Admitted", "True", "Admitted", "The workload is admitted"),
+            *([("Evicted", "False", "QuotaReserved", "Previously: preempted")] if has(workload, "Evicted") else []),
+            *([("Preempted", "False", "QuotaReserved", "Previously: preempted")] if has(workload, "Preempted") else []),
+        )
+
+    def _flavors(
+        self, template: Object, wanted: dict[str, float], queue: Object, admitted: list[Object]
+    ) -> tuple[dict[str, str] | None, str, str]:
+        """A flavour for every resource; or None, what is short, and the reason Kueue gives it."""
+        chosen: dict[str, str] = {}
+        for resource, amount in wanted.items():
+            groups = [one for one in queue["spec"]["resourceGroups"] if resource in one["coveredResources"]]
+            if not groups:
+                return None, f"resource {resource} unavailable in ClusterQueue", "NoMatchingFlavor"
+            short: list[tuple[str, str]] = []
+            for flavor in groups[0]["flavors"]:
+                nominal = next(quantity(one["nominalQuota"]) for one in flavor["resources"] if one["name"] == resource)
+                used = _usage(admitted, queue["metadata"]["name"], flavor["name"], resource)
+                where = f"for {resource} in flavor {flavor['name']}"
+                if not self._matches(template, flavor["name"]):
+                    short.append((f"flavor {flavor['name']} doesn't match node affinity", "NoMatchingFlavor"))
+                elif amount > nominal:
+                    text = f"insufficient quota {where}, request > maximum capacity ({amount:g} > {nominal:g})"
+                    short.append((text, "ExceedsMaxQuota"))
+                elif used + amount > nominal:
+                    text = f"insufficient unused quota {where}, {used + amount - nominal:g} more needed"
+                    short.append((text, "WaitingForQuota"))
+                else:
+                    chosen[resource] = flavor["name"]
+                    break
+            else:
+                waits = [one for one in short if one[1] == "WaitingForQuota"]
+                return None, ", ".join(text for text, _ in short), (waits or short)[0][1]
+        return chosen, "", ""
+
+    def _matches(self, template: Object, flavor: str) -> bool:
+        spec, pod = self._objects.get(FLAVORS, "", flavor).get("spec", {}), template["spec"]
+        tolerated = [*pod.get("tolerations", []), *spec.get("tolerations", [])]
+        labels = spec.get("nodeLabels", {})
+        fits = all(labels.get(name, value) == value for name, value in pod.get("nodeSelector", {}).items())
+        return fits and all(any(tolerates(one, taint) for one in tolerated) for taint in spec.get("nodeTaints", []))
+
+    def _victims(
+        self, workload: Object, wanted: dict[str, float], queue: Object, admitted: list[Object]
+    ) -> list[Object]:
+        """Whom to evict: of lower priority and this queue, the lowest first, and none where even all do not suffice."""
+        name = queue["metadata"]["name"]
+        if queue["spec"].get("preemption", {}).get("withinClusterQueue", "Never") == "Never":
+            return []
+        lower = [one for one in admitted if _queue(one) == name and _priority(one) < _priority(workload)]
+        if any(has(one, "Evicted") for one in lower):
+            return []
+        victims: list[Object] = []
+        for candidate in sorted(lower, key=lambda one: (_priority(one), -int(one["metadata"]["resourceVersion"]))):
+            victims.append(candidate)
+            rest = [one for one in admitted if one not in victims]
+            if self._flavors(workload["spec"]["podSets"][0]["template"], wanted, queue, rest)[0] is not None:
+                return victims
+        return []
+
+    def _evict(self, victim: Object, workload: Object) -> None:
+        uid, job = workload["metadata"]["uid"], workload["metadata"]["labels"]["kueue.x-k8s.io/job-uid"]
+        why = (
+            f"Preempted to accommodate a workload (UID: {uid}, JobUID: {job}) due to prioritization in the ClusterQueue"
+        )
+        say(self._objects, victim, ("Evicted", "True", "Preempted", why), ("Preempted", "True", "InClusterQueue", why))
+        record(self._objects, victim, "EvictedDueToPreempted", why, _BY)
+
+
+def say(objects: Objects, workload: Object, *conditions: tuple[str, str, str, str]) -> None:
+    def edit(draft: Object) -> None:
+        for type_, value, reason, message in conditions:
+            condition(draft["status"], type_, value, reason, message, {"observedGeneration": 1})
+
+    objects.change(WORKLOADS, workload, edit, "status")
+
+
+def _usage(admitted: list[Object], queue: str, flavor: str, resource: str) -> float:
+    assigned = [one["status"]["admission"]["podSetAssignments"][0] for one in admitted if _queue(one) == queue]
+    return sum(quantity(one["resourceUsage"][resource]) for one in assigned if one["flavors"].get(resource) == flavor)
+
+
+def _queue(workload: Object) -> str:
+    return str(workload["status"]["admission"]["clusterQueue"])
+
+
+def _priority(workload: Object) -> int:
+    return int(workload["spec"].get("priority", 0))
+
+
+def _message(workload: Object, type_: str) -> str:
+    found = [one["message"] for one in workload["status"].get("conditions", []) if one["type"] == type_]
+    return found[0] if found else ""
