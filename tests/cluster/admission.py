@@ -8,7 +8,6 @@ from typing import Any
 from tests.cluster.objects import JOBS, PODS, SERVICE_ACCOUNTS, ApiError, Kind, Match, Object, Objects, invalid
 
 TRACKING = "batch.kubernetes.io/job-tracking"
-_BY = {"conditions": "type", "containers": "name", "initContainers": "name", "env": "name", "volumes": "name"}
 _TOLERATIONS = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
@@ -46,9 +45,8 @@ def _job(job: Object) -> None:
     spec["template"].setdefault("metadata", {}).setdefault("labels", {}).update(labels)
     meta["labels"] = meta.get("labels") or dict(spec["template"]["metadata"]["labels"])
     spec.setdefault("parallelism", 1)
-    if spec.setdefault("completionMode", "NonIndexed") == "Indexed" and "completions" not in spec:
-        raise invalid(JOBS, meta["name"], "spec.completions: Required value: when completion mode is Indexed")
-    spec.setdefault("completions", 1)
+    if spec.get("completionMode") != "Indexed" or "completions" not in spec:
+        raise invalid(JOBS, meta["name"], "spec.completionMode: this cluster has Indexed alone, with completions")
     for field, value in {"backoffLimit": 6, "manualSelector": False, "suspend": False}.items():
         spec.setdefault(field, value)
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
@@ -111,24 +109,19 @@ def _defaults(spec: Object) -> None:
         container.setdefault("terminationMessagePolicy", "File")
 
 
-def patched(item: Any, patch: Any, strategic: bool, field: str = "") -> Any:
-    """``item`` after a merge patch (RFC 7386), or a strategic one, which merges lists of named things by their name."""
-    if isinstance(patch, dict):
-        result = dict(item) if isinstance(item, dict) else {}
-        for name, value in patch.items():
-            result[name] = patched(result.get(name), value, strategic, name)
-        return {name: value for name, value in result.items() if value is not None}
-    if strategic and field in _BY and isinstance(item, list):
-        merged = {entry[_BY[field]]: entry for entry in item}
-        for entry in patch:
-            merged[entry[_BY[field]]] = patched(merged.get(entry[_BY[field]]), entry, True)
-        return list(merged.values())
-    return copy.deepcopy(patch)
+def patched(item: Any, patch: Any) -> Any:
+    """``item`` after a merge patch (RFC 7386). Without lists, a strategic merge patch is the same."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    result = dict(item) if isinstance(item, dict) else {}
+    for name, value in patch.items():
+        result[name] = patched(result.get(name), value)
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def selector(kind: Kind, labels: str, fields: str) -> Match:
     """What ``labelSelector`` and ``fieldSelector`` choose; 400 for a field that the kind cannot be chosen by."""
-    tests: list[Match] = [_label(part) for part in re.split(r",(?![^(]*\))", labels) if part]
+    tests: list[Match] = [_label(part) for part in labels.split(",") if part]
     for part in filter(None, fields.split(",")):
         path, equal, value = re.fullmatch(r"(.+?)(!=|==?)(.*)", part).groups()  # type: ignore[union-attr]
         if path not in ("metadata.name", "metadata.namespace", *kind.fields):
@@ -147,14 +140,8 @@ def _label(part: str) -> Match:
     def labels(item: Object) -> dict[str, str]:
         return item["metadata"].get("labels") or {}
 
-    part = part.strip()
-    if among := re.fullmatch(r"(\S+) (in|notin) \((.*)\)", part):
-        key, verb, values = among[1], among[2], {value.strip() for value in among[3].split(",")}
-        return lambda item: (labels(item).get(key) in values) == (verb == "in")
     if unequal := re.fullmatch(r"([^=!]+)!=(.*)", part):
         return lambda item: labels(item).get(unequal[1]) != unequal[2]
     if equal := re.fullmatch(r"([^=!]+)==?(.*)", part):
         return lambda item: labels(item).get(equal[1]) == equal[2]
-    if part.startswith("!"):
-        return lambda item: part[1:] not in labels(item)
     return lambda item: part in labels(item)

@@ -20,9 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.objects import PLAIN, SERVICES, Kind, Object, Objects, now
+from tests.cluster.objects import SECRETS, SERVICES, Object, Objects, now
 
-SECRETS, CONFIG_MAPS = PLAIN[0], PLAIN[1]
 _PYTHON = str(Path(sys.executable).parent)
 IMAGE = {
     "PATH": f"{_PYTHON}:{os.environ['PATH']}",
@@ -62,9 +61,7 @@ class Container:
     def start(self) -> None:
         environment = {**self._image, "HOME": str(self._folder), "HOSTNAME": self._host()}
         for entry in self.spec.get("envFrom", []):
-            environment |= self._all_of(
-                SECRETS if "secretRef" in entry else CONFIG_MAPS, next(iter(entry.values()))["name"]
-            )
+            environment |= self._secret(entry["secretRef"]["name"])
         for entry in self.spec.get("env", []):
             value = self._source(entry["valueFrom"]) if "valueFrom" in entry else entry.get("value", "")
             environment[entry["name"]] = self._placed(_expand(value, environment))
@@ -175,21 +172,17 @@ class Container:
             for part in path.split("."):
                 item = item.get(part, "")
             return str(item)
-        kind = SECRETS if "secretKeyRef" in source else CONFIG_MAPS
-        reference = source.get("secretKeyRef") or source["configMapKeyRef"]
-        return self._all_of(kind, reference["name"])[reference["key"]]
+        return self._secret(source["secretKeyRef"]["name"])[source["secretKeyRef"]["key"]]
 
-    def _all_of(self, kind: Kind, name: str) -> dict[str, str]:
-        item = self._objects.get(kind, self._pod["metadata"]["namespace"], name)
-        data = item.get("data", {})
-        plain = {key: b64decode(value).decode() for key, value in data.items()} if kind is SECRETS else data
-        return plain | item.get("stringData", {})
+    def _secret(self, name: str) -> dict[str, str]:
+        item = self._objects.get(SECRETS, self._pod["metadata"]["namespace"], name)
+        return {key: b64decode(value).decode() for key, value in item.get("data", {}).items()}
 
     def _placed(self, text: str) -> str:
         """``text`` with mount paths as folders and siblings' names as addresses."""
         mounts = {mount["mountPath"].rstrip("/"): mount for mount in self.spec.get("volumeMounts", [])}
         for path in sorted(mounts, key=len, reverse=True):
-            folder = self._folder / "volumes" / mounts[path]["name"] / mounts[path].get("subPath", "")
+            folder = self._folder / "volumes" / mounts[path]["name"]
             folder.mkdir(parents=True, exist_ok=True)
             text = re.sub(rf"(?<![\w./-]){re.escape(path)}(?![\w.-])", str(folder.resolve()), text)
         namespace, subdomain = self._pod["metadata"]["namespace"], self._pod["spec"].get("subdomain", "")

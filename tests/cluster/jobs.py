@@ -3,7 +3,6 @@
 import copy
 import time
 from datetime import datetime
-from typing import Any
 
 from tests.cluster.admission import TRACKING, admit
 from tests.cluster.control import Key
@@ -44,9 +43,9 @@ class JobController:
 
     def _reconcile(self, job: Object, pods: list[Object]) -> float | None:
         spec, status = job["spec"], copy.deepcopy(job["status"])
-        suspended, indexed = spec["suspend"], spec["completionMode"] == "Indexed"
+        suspended = spec["suspend"]
         uncounted = status.setdefault("uncountedTerminatedPods", {})
-        succeeded = set(_indexes(status.get("completedIndexes", ""))) if indexed else set()
+        succeeded = set(_indexes(status.get("completedIndexes", "")))
         again: float | None = None
         if not suspended and "startTime" not in status:
             status["startTime"] = now()
@@ -54,14 +53,12 @@ class JobController:
         ended = [pod for pod in fresh if pod["status"]["phase"] == "Succeeded" or self._failed(job, pod)]
         counted = {uid for uids in uncounted.values() for uid in uids}
         for pod in ended:
-            if pod["status"]["phase"] == "Succeeded" and indexed:
-                succeeded.add(int(pod["metadata"]["annotations"][_INDEX]))
-            elif pod["metadata"]["uid"] not in counted and self._counts(job, pod):
-                part = "succeeded" if pod["status"]["phase"] == "Succeeded" else "failed"
-                uncounted.setdefault(part, []).append(pod["metadata"]["uid"])
+            if pod["status"]["phase"] == "Succeeded":
+                succeeded.add(_index(pod))
+            elif pod["metadata"]["uid"] not in counted and _rule(spec, pod)[0] != "Ignore":
+                uncounted.setdefault("failed", []).append(pod["metadata"]["uid"])
         failures = status.get("failed", 0) + len(uncounted.get("failed", []))
         active = [pod for pod in pods if pod["status"]["phase"] in ("Pending", "Running") and not _deleting(pod)]
-        done = len(succeeded) if indexed else status.get("succeeded", 0) + len(uncounted.get("succeeded", []))
 
         target = next((c for c in status.get("conditions", []) if c["type"] == "FailureTarget"), None)
         if not target and not has(job, "SuccessCriteriaMet"):
@@ -86,10 +83,10 @@ class JobController:
             if suspended:
                 self._delete(job, active, keep_finalizer=False)
                 active = []
-            elif done < spec["completions"]:
-                active, refused = self._create(job, pods, active, succeeded if indexed else done)
+            elif len(succeeded) < spec["completions"]:
+                active, refused = self._create(job, pods, active, succeeded)
                 again = 0.5 if refused else again
-            if done >= spec["completions"] and not active:
+            if len(succeeded) >= spec["completions"] and not active:
                 _condition(
                     status, "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
                 )
@@ -99,17 +96,14 @@ class JobController:
                 _condition(status, "Suspended", "JobResumed", "Job resumed", "False")
                 status["startTime"] = now()
                 record(self._objects, job, "Resumed", "Job resumed", "job-controller")
-        if indexed:
-            status |= {"succeeded": len(succeeded), "completedIndexes": _intervals(succeeded)}
+        status |= {"succeeded": len(succeeded), "completedIndexes": _intervals(succeeded)}
         status |= {"active": len(active), "terminating": sum(self._terminating(pod) for pod in pods)}
         status["ready"] = sum(has(pod, "Ready") for pod in active)
         job = self._write(job, status)
         self._release(ended)
 
         status = copy.deepcopy(job["status"])
-        for part, uids in status["uncountedTerminatedPods"].items():
-            status[part] = status.get(part, 0) + len(uids)
-        status["uncountedTerminatedPods"] = {}
+        status["failed"] = status.get("failed", 0) + len(status["uncountedTerminatedPods"].pop("failed", []))
         job = self._write(job, status)
         if not status["terminating"] and not active and (target or has(job, "SuccessCriteriaMet")):
             self._finish(job, status)
@@ -126,17 +120,15 @@ class JobController:
             record(self._objects, job, "Completed", "Job completed", "job-controller")
         self._write(job, status)
 
-    def _create(self, job: Object, pods: list[Object], active: list[Object], done: Any) -> tuple[list[Object], bool]:
+    def _create(
+        self, job: Object, pods: list[Object], active: list[Object], done: set[int]
+    ) -> tuple[list[Object], bool]:
         """Create what is missing. With replacement policy Failed a terminating pod still holds its place."""
         spec, waits = job["spec"], job["spec"]["podReplacementPolicy"] == "Failed"
         held = active + [pod for pod in pods if waits and self._terminating(pod)]
-        if spec["completionMode"] == "Indexed":
-            taken = {int(pod["metadata"]["annotations"][_INDEX]) for pod in held} | done
-            wanted: list[int | None] = [index for index in range(spec["completions"]) if index not in taken]
-            wanted = wanted[: max(spec["parallelism"] - len(held), 0)]
-        else:
-            wanted = [None] * max(min(spec["parallelism"], spec["completions"] - done) - len(held), 0)
-        for index in wanted:
+        taken = done | {_index(pod) for pod in held}
+        wanted = [index for index in range(spec["completions"]) if index not in taken]
+        for index in wanted[: max(spec["parallelism"] - len(held), 0)]:
             try:
                 pod = self._objects.create(PODS, job["metadata"]["namespace"], _pod(self._objects, job, index))
             except ApiError as error:
@@ -180,15 +172,16 @@ class JobController:
             return bool(pod["status"]["phase"] == "Failed")
         return pod["status"]["phase"] == "Failed" or (_deleting(pod) and pod["status"]["phase"] != "Succeeded")
 
-    def _counts(self, job: Object, pod: Object) -> bool:
-        return pod["status"]["phase"] == "Succeeded" or _rule(job["spec"], pod)[0] != "Ignore"
-
     def _terminating(self, pod: Object) -> bool:
         current = self._objects.find(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
         return current is not None and _deleting(current) and current["status"]["phase"] in ("Pending", "Running")
 
 
 _OMIT_EMPTY = ("active", "succeeded", "failed", "completedIndexes")
+
+
+def _index(pod: Object) -> int:
+    return int(pod["metadata"]["annotations"][_INDEX])
 
 
 def _deleting(pod: Object) -> bool:
@@ -236,21 +229,19 @@ def _rule(spec: Object, pod: Object) -> tuple[str, str]:
     return "", ""
 
 
-def _pod(objects: Objects, job: Object, index: int | None) -> Object:
+def _pod(objects: Objects, job: Object, index: int) -> Object:
     """The pod of one index as the controller asks for it."""
-    meta, template = job["metadata"], copy.deepcopy(job["spec"]["template"])
-    name = meta["name"] if index is None else f"{meta['name']}-{index}"
+    meta, pod = job["metadata"], copy.deepcopy(job["spec"]["template"])
+    name, value = f"{meta['name']}-{index}", {_INDEX: str(index)}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
-    pod: Object = {"metadata": template["metadata"], "spec": template["spec"]}
     pod["metadata"] |= {"generateName": f"{name}-", "name": f"{name}-{suffix()}", "finalizers": [TRACKING]}
     pod["metadata"]["ownerReferences"] = [owner | {"controller": True, "blockOwnerDeletion": True}]
-    if index is not None:
-        pod["metadata"]["labels"][_INDEX] = str(index)
-        pod["metadata"].setdefault("annotations", {})[_INDEX] = str(index)
-        pod["spec"]["hostname"] = name
-        source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{_INDEX}']"}}
-        for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]:
-            container.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "valueFrom": source})
+    pod["metadata"]["labels"] |= value
+    pod["metadata"]["annotations"] = pod["metadata"].get("annotations", {}) | value
+    pod["spec"]["hostname"] = name
+    source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{_INDEX}']"}}
+    for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]:
+        container.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "valueFrom": source})
     return admit(objects, PODS, meta["namespace"], pod)
 
 

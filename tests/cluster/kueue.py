@@ -8,7 +8,7 @@ import uuid
 
 from tests.cluster.containers import quantity
 from tests.cluster.control import Key
-from tests.cluster.node import requests, tolerates
+from tests.cluster.node import requests
 from tests.cluster.objects import (
     CLUSTER_QUEUES,
     FLAVORS,
@@ -73,33 +73,29 @@ class JobReconciler:
                 ("Admitted", "False", "NoReservation", "The workload has no reservation"),
                 ("Requeued", "True", "Preempted", why),
             )
-        elif workload["spec"]["queueName"] != job["metadata"]["labels"][QUEUE] or self._priority(job) != _priority(
-            workload
-        ):
+        elif any(workload["spec"].get(name) != value for name, value in self._asked(job).items()):
             self._objects.change(WORKLOADS, workload, lambda draft: draft["spec"].update(self._asked(job)))
         return None
 
     def _hold(self, job: Object, workload: Object | None) -> None:
+        template = workload["spec"]["podSets"][0]["template"] if workload else job["spec"]["template"]
+        asked = template["spec"].get("nodeSelector")
+
         def suspend(draft: Object) -> None:
             draft["spec"]["suspend"] = True
+            draft["status"].pop("startTime", None)
             pod = draft["spec"]["template"]["spec"]
-            for field in ("nodeSelector", "tolerations") if workload else ():
-                asked = workload["spec"]["podSets"][0]["template"]["spec"].get(field)
-                pod.pop(field, None)
-                pod.update({field: asked} if asked else {})
+            pod.pop("nodeSelector", None)
+            pod.update({"nodeSelector": asked} if asked else {})
 
-        self._objects.change(JOBS, job, suspend)
-        self._objects.change(JOBS, job, lambda draft: draft["status"].pop("startTime", None), "status")
+        self._objects.change(JOBS, job, suspend, "all")
 
     def _start(self, job: Object, admission: Object) -> None:
         job["spec"]["suspend"] = False
         pod = job["spec"]["template"]["spec"]
         for name in set(admission["podSetAssignments"][0]["flavors"].values()):
-            flavor = self._objects.get(FLAVORS, "", name).get("spec", {})
-            if labels := flavor.get("nodeLabels"):
+            if labels := self._objects.get(FLAVORS, "", name).get("spec", {}).get("nodeLabels"):
                 pod["nodeSelector"] = pod.get("nodeSelector", {}) | labels
-            if tolerations := flavor.get("tolerations"):
-                pod["tolerations"] = [*pod.get("tolerations", []), *tolerations]
 
     def _workload(self, job: Object, name: str) -> Object:
         meta = job["metadata"]
@@ -156,69 +152,63 @@ class QueueScheduler:
     def _admit(self, workload: Object, queue: Object, admitted: list[Object]) -> None:
         name, pods = queue["metadata"]["name"], workload["spec"]["podSets"][0]
         wanted = {resource: one * pods["count"] for resource, one in requests(pods["template"]).items()}
-        flavors, why, reason = self._flavors(pods["template"], wanted, queue, admitted)
-        if flavors is None:
+        flavors, reason, why = self._flavors(pods["template"], wanted, queue, admitted)
+        if reason:
             victims = self._victims(workload, wanted, queue, admitted)
             for victim in victims:
                 self._evict(victim, workload)
-            evicting = victims or [one for one in admitted if has(one, "Evicted") and _queue(one) == name]
-            why += f". Pending the preemption of {len(victims)} workload(s)" if victims else ""
-            reason = "WaitingForPreemptedWorkloads" if evicting and reason == "WaitingForQuota" else reason
-            say(
-                self._objects,
-                workload,
-                ("QuotaReserved", "False", reason, f"couldn't assign flavors to pod set main: {why}"),
-            )
-            return
+            if victims:
+                reason = "WaitingForPreemptedWorkloads"
+                why += f". Pending the preemption of {len(victims)} workload(s)"
+            text = f"couldn't assign flavors to pod set main: {why}"
+            return say(self._objects, workload, ("QuotaReserved", "False", reason, text))
         usage = {resource: f"{amount:g}" for resource, amount in wanted.items()}
         assigned = {"name": "main", "flavors": flavors, "resourceUsage": usage, "count": pods["count"]}
         admission = {"clusterQueue": name, "podSetAssignments": [assigned]}
         self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].update(admission=admission), "status")
+        before = [type_ for type_ in ("Evicted", "Preempted") if has(workload, type_)]
         say(
             self._objects,
             workload,
             ("QuotaReserved", "True", "QuotaReserved", f"Quota reserved in ClusterQueue {name}"),
             ("Admitted", "True", "Admitted", "The workload is admitted"),
-            *([("Evicted", "False", "QuotaReserved", "Previously: preempted")] if has(workload, "Evicted") else []),
-            *([("Preempted", "False", "QuotaReserved", "Previously: preempted")] if has(workload, "Preempted") else []),
+            *((type_, "False", "QuotaReserved", f"Previously: {_message(workload, type_)}") for type_ in before),
         )
 
     def _flavors(
         self, template: Object, wanted: dict[str, float], queue: Object, admitted: list[Object]
-    ) -> tuple[dict[str, str] | None, str, str]:
-        """A flavour for every resource; or None, what is short, and the reason Kueue gives it."""
+    ) -> tuple[dict[str, str], str, str]:
+        """The first flavour of each group of resources that has room; otherwise a reason and what is short."""
         chosen: dict[str, str] = {}
-        for resource, amount in wanted.items():
-            groups = [one for one in queue["spec"]["resourceGroups"] if resource in one["coveredResources"]]
-            if not groups:
-                return None, f"resource {resource} unavailable in ClusterQueue", "NoMatchingFlavor"
-            short: list[tuple[str, str]] = []
-            for flavor in groups[0]["flavors"]:
-                nominal = next(quantity(one["nominalQuota"]) for one in flavor["resources"] if one["name"] == resource)
-                used = _usage(admitted, queue["metadata"]["name"], flavor["name"], resource)
-                where = f"for {resource} in flavor {flavor['name']}"
-                if not self._matches(template, flavor["name"]):
-                    short.append((f"flavor {flavor['name']} doesn't match node affinity", "NoMatchingFlavor"))
-                elif amount > nominal:
-                    text = f"insufficient quota {where}, request > maximum capacity ({amount:g} > {nominal:g})"
-                    short.append((text, "ExceedsMaxQuota"))
-                elif used + amount > nominal:
-                    text = f"insufficient unused quota {where}, {used + amount - nominal:g} more needed"
-                    short.append((text, "WaitingForQuota"))
-                else:
-                    chosen[resource] = flavor["name"]
+        for group in queue["spec"]["resourceGroups"]:
+            here = {resource: amount for resource, amount in wanted.items() if resource in group["coveredResources"]}
+            refused: list[tuple[str, str]] = []
+            for flavor in group["flavors"]:
+                refusal = self._refusal(template, here, queue["metadata"]["name"], flavor, admitted)
+                if not refusal:
+                    chosen |= dict.fromkeys(here, flavor["name"])
                     break
+                refused.append(refusal)
             else:
-                waits = [one for one in short if one[1] == "WaitingForQuota"]
-                return None, ", ".join(text for text, _ in short), (waits or short)[0][1]
-        return chosen, "", ""
+                return {}, max(reason for reason, _ in refused), ", ".join(why for _, why in refused)
+        missing = ", ".join(sorted(set(wanted) - set(chosen)))
+        return chosen, "NoMatchingFlavor" if missing else "", f"resource {missing} unavailable in ClusterQueue"
 
-    def _matches(self, template: Object, flavor: str) -> bool:
-        spec, pod = self._objects.get(FLAVORS, "", flavor).get("spec", {}), template["spec"]
-        tolerated = [*pod.get("tolerations", []), *spec.get("tolerations", [])]
-        labels = spec.get("nodeLabels", {})
-        fits = all(labels.get(name, value) == value for name, value in pod.get("nodeSelector", {}).items())
-        return fits and all(any(tolerates(one, taint) for one in tolerated) for taint in spec.get("nodeTaints", []))
+    def _refusal(
+        self, template: Object, wanted: dict[str, float], queue: str, flavor: Object, admitted: list[Object]
+    ) -> tuple[str, str] | None:
+        labels = self._objects.get(FLAVORS, "", flavor["name"]).get("spec", {}).get("nodeLabels", {})
+        if any(labels.get(name, value) != value for name, value in template["spec"].get("nodeSelector", {}).items()):
+            return "NoMatchingFlavor", f"flavor {flavor['name']} doesn't match node affinity"
+        for resource, amount in wanted.items():
+            nominal = next(quantity(one["nominalQuota"]) for one in flavor["resources"] if one["name"] == resource)
+            used = _usage(admitted, queue, flavor["name"], resource)
+            where = f"quota for {resource} in flavor {flavor['name']}"
+            if amount > nominal:
+                return "ExceedsMaxQuota", f"insufficient {where}, request > maximum capacity ({amount:g} > {nominal:g})"
+            if used + amount > nominal:
+                return "WaitingForQuota", f"insufficient unused {where}, {used + amount - nominal:g} more needed"
+        return None
 
     def _victims(
         self, workload: Object, wanted: dict[str, float], queue: Object, admitted: list[Object]
@@ -234,7 +224,7 @@ class QueueScheduler:
         for candidate in sorted(lower, key=lambda one: (_priority(one), -int(one["metadata"]["resourceVersion"]))):
             victims.append(candidate)
             rest = [one for one in admitted if one not in victims]
-            if self._flavors(workload["spec"]["podSets"][0]["template"], wanted, queue, rest)[0] is not None:
+            if not self._flavors(workload["spec"]["podSets"][0]["template"], wanted, queue, rest)[1]:
                 return victims
         return []
 

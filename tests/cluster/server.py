@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
             text = f"the object provided is unrecognized: {type(error).__name__}: {error}"
             self._send(400, ApiError(400, "BadRequest", text).status)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+    do_GET = do_POST = do_PATCH = do_DELETE = answer
 
     def _fail_on_demand(self) -> None:
         for fault in self.server.faults:
@@ -151,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(200, done | {"details": details})
         with objects.lock:
             old = objects.get(kind, namespace, name)
-            new = body if method == "PUT" else self._patch(kind, old, body)
+            new = patched(old, body)
             if part == "":
                 check_change(kind, old, new)
             return self._send(200, objects.update(kind, new, part))
@@ -165,14 +165,6 @@ class Handler(BaseHTTPRequestHandler):
         if allowed is not None and namespace not in allowed:
             where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
             raise ApiError(403, "Forbidden", f"{kind.plural} is forbidden: this token cannot use it {where}")
-
-    def _patch(self, kind: Kind, old: Object, patch: Object) -> Object:
-        form = self.headers["Content-Type"].partition(";")[0]
-        strategic = form == "application/strategic-merge-patch+json"
-        if form != "application/merge-patch+json" and not (strategic and "." not in kind.api):
-            raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {form}")
-        new: Object = patched(old, patch, strategic)
-        return new
 
     def _evict(self, pod: Object, body: Object) -> None:
         def disrupted(item: Object) -> None:

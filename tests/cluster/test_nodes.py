@@ -1,5 +1,6 @@
 """Pods as processes: what they say, see and share, and every way in which one ends."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -158,7 +159,7 @@ def test_variables_come_from_fields_and_secrets_and_not_from_who_runs_the_cluste
 ) -> None:
     monkeypatch.setenv("OF_THE_TEST", "1")
     cluster.core.create_namespaced_secret(
-        cluster.namespace, {"metadata": {"name": "s"}, "stringData": {"KEY": "hidden"}}
+        cluster.namespace, {"metadata": {"name": "s"}, "data": {"KEY": b64encode(b"hidden").decode()}}
     )
     env = [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
     container = {"env": env, "envFrom": [{"secretRef": {"name": "s"}}]}
@@ -220,6 +221,7 @@ def test_a_spot_node_ends_its_pods_and_says_so(cluster: Access) -> None:
 def test_an_evicted_pod_names_who_evicted_it(cluster: Access) -> None:
     cluster.run("a", STUBBORN, podFailurePolicy={"rules": []}, pod={"terminationGracePeriodSeconds": 3})
     (pod,) = cluster.running("a")
+    until(lambda: "up" in cluster.log(pod.metadata.name))
     cluster.core.create_namespaced_pod_eviction(
         pod.metadata.name, cluster.namespace, {"metadata": {"name": pod.metadata.name}}
     )
