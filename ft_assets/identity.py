@@ -20,6 +20,9 @@ from ft_assets.datasets.policy import policy_of
 from ft_assets.datasets.review import require_approved
 from ft_assets.datasets.screening.classifiers import get_classifier
 from ft_assets.erasure.tombstones import Subject, require_dataset_alive, require_not_deleted, require_tenant_alive
+from ft_assets.evals.preferences.judge import JUDGE_INPUT
+from ft_assets.evals.preferences.models import local_model
+from ft_assets.evals.preferences.prompt import PROMPT
 from ft_assets.evals.refusals import RULE
 from ft_assets.evals.suites import get_suite, is_safety
 from ft_assets.keys import SHARED, DatasetKey, RecipeKey, check_pair, line_of
@@ -29,6 +32,7 @@ from ft_assets.recipes.tightening import tighten
 from ft_assets.sweeps.compared import trial_tags
 from ft_assets.sweeps.decision import SweepUndecided, decision_path, find_decision
 from ft_assets.sweeps.refuse import refuse_trial
+from ft_assets.tenants import load_tenants
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.canonical import digest
 from ft_resources.errors import BadRecipe, CorruptArtifact, Deleted, MissingInput, UserError
@@ -360,6 +364,7 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             "baseline": baseline_report(artifacts, recipe_key).ref,
             "dataset": _fitting_dataset(artifacts, dataset_key, recipe).ref,
             **suites,
+            **_local_judges(artifacts, recipe),
         },
         params={
             "evaluation": recipe.evaluation.model_dump(mode="json"),
@@ -368,7 +373,10 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             # Only of pairs, so that no other report moved when their answers began to be compared.
             **({"pairs": "mean_logp"} if LEARNS_FROM[recipe.method] == "preference" else {}),
             **_refusal_rule(suites),
+            # How a judge is asked; only where there is one.
+            **({"judge_prompt": PROMPT} if recipe.evaluation.judge else {}),
         },
+        runtime=_judge_hosts(dataset_key, recipe),
         label=f"{dataset_key}|{recipe_key}",
         resources=recipe.hardware.resources(1),
     )
@@ -476,6 +484,24 @@ def _suites(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
 def _refusal_rule(suites: dict[str, InputRef]) -> dict[str, str]:
     """How refusals are told; only where some are counted, so that no other report moves when the rule changes."""
     return {"refusals": RULE} if any(name.startswith("safety:") for name in suites) else {}
+
+
+def _local_judges(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
+    """The judges that the worker loads, as inputs by their place."""
+    owner = recipe.recipe_key.owner
+    return {
+        f"{JUDGE_INPUT}{place}": local_model(artifacts, model.model, owner, base_model).ref
+        for place, model in enumerate(recipe.evaluation.judge.models if recipe.evaluation.judge else ())
+        if model.is_local
+    }
+
+
+def _judge_hosts(dataset_key: str, recipe: Recipe) -> dict[str, Any]:
+    """The hosts that the worker may ask to judge, as the platform allows them today; it refuses all others."""
+    if not any(not model.is_local for model in (recipe.evaluation.judge.models if recipe.evaluation.judge else ())):
+        return {}
+    hosts = load_tenants().judge_hosts_of(DatasetKey.parse(dataset_key).tenant)
+    return {"judge_hosts": [host.model_dump(mode="json") for host in hosts]}
 
 
 def pair_requests() -> dict[str, Any]:

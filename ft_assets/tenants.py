@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, Strict
 
+from ft_assets.evals.preferences.hosts import JudgeHost, JudgeHosts
 from ft_assets.keys import RecipeKey, check_part
 from ft_assets.notices.settings import Notify
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
@@ -55,6 +56,9 @@ class Tenant(Settings):
         default=None, description="Bases that this tenant's servers have; null: those of the platform."
     )
     notify: Notify | None = Field(default=None, description="Whom to tell of what happens to this tenant's work.")
+    judge_hosts: JudgeHosts | None = Field(
+        default=None, description="Hosts of judges that may see this tenant's rows; null: those of the platform."
+    )
 
 
 class TenantsFile(Settings):
@@ -74,6 +78,9 @@ class TenantsFile(Settings):
     )
     notify: Notify | None = Field(
         default=None, description="Whom to tell of what happens to anybody's work, and to the platform."
+    judge_hosts: JudgeHosts = Field(
+        default=(),
+        description="Hosts of judges that evaluations may send rows to; without any, only local models judge.",
     )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="What the prices are in.")
 
@@ -86,6 +93,11 @@ class TenantsFile(Settings):
         """The bases that a tenant's servers have: its own list where it has one, else the platform's."""
         own = self.tenants[tenant].served_bases if tenant in self.tenants else None
         return self.served_bases if own is None else own
+
+    def judge_hosts_of(self, tenant: str) -> tuple[JudgeHost, ...]:
+        """The hosts that may see a tenant's rows: its own list where it has one, else the platform's."""
+        own = self.tenants[tenant].judge_hosts if tenant in self.tenants else None
+        return self.judge_hosts if own is None else own
 
     def price_of(self, hardware: Hardware) -> float | None:
         """The price of an hour of one such GPU; None where none is set."""

@@ -15,6 +15,8 @@ from ft_assets.evals.kinds.asking import Chat
 from ft_assets.evals.kinds.registry import uses_chat
 from ft_assets.evals.model import LoadedModel, load_model, seeded
 from ft_assets.evals.page import Page, evaluation_page
+from ft_assets.evals.preferences.comparison import SAMPLES, agreement_of
+from ft_assets.evals.preferences.judging import judge_holdout, open_judges
 from ft_assets.evals.runner import score_loaded
 from ft_assets.evals.safety import COUNTED, SAFETY_INPUT, Answers, answer_safety, compare_answers
 from ft_assets.evals.safety_suite import Kind
@@ -54,7 +56,9 @@ def evaluate(context: WorkContext) -> WorkResult:
     check_baseline(context)
     keep_offline()
     with absent(*UNUSED):
+        opened = open_judges(context, settings)
         measured = _measure(context, settings)
+        judges = judge_holdout(context, settings, opened, measured.rows, measured.base, measured.candidate)
     context.progress("comparing")
     comparison = HoldoutComparison(rows=measured.rows, base=measured.base, candidate=measured.candidate)
     dataset = context.input("dataset")
@@ -72,16 +76,27 @@ def evaluate(context: WorkContext) -> WorkResult:
         never_seen_rate=never_seen_rate,
         never_seen=never_seen,
         safety={COUNTED[each.kind]: each.evidence() for each in safety},
+        judges=tuple(each.evidence() for each in judges),
+        judges_agree=agreement_of(judges),
     )
     for suite in suites:
         suite.write(context.output)
     for each in safety:
         each.write(context.output)
+    for name, preferences in zip(SAMPLES, judges, strict=False):
+        preferences.write(context.output / "samples" / f"{name}.parquet")
     _write_holdout(context.output / "samples" / "holdout.parquet", comparison)
     (context.output / REPORT).write_bytes(canonical_json(evidence.model_dump(mode="json")))
     report = context.output / "report"
     report.mkdir()
-    page = Page(label=context.spec.label, evidence=evidence, comparison=comparison, safety=safety, suites=suites)
+    page = Page(
+        label=context.spec.label,
+        evidence=evidence,
+        comparison=comparison,
+        safety=safety,
+        suites=suites,
+        judges=judges,
+    )
     (report / "report.html").write_text(evaluation_page(page), encoding="utf-8")
     (report / "timings.json").write_bytes(canonical_json(measured.seconds))
     return WorkResult(folder=context.output, facts={"summary": summary(evidence)})

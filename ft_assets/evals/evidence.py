@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ft_assets.evals.agreement import Agreement
 from ft_resources.errors import UserError
 
 REPORT = "report.json"
@@ -104,10 +105,25 @@ class RateEvidence(_Record):
 
 
 class JudgeEvidence(RateEvidence):
-    """How often the judge prefers the candidate, ties and contradictions as halves; ``agreement`` is the share of
-    prompts on which it says the same with either answer shown first."""
+    """How often the judge prefers the candidate in the ``n`` prompts that have a verdict, ties and contradictions as
+    halves.
 
+    Args:
+        interval: also holds whatever the prompts without a verdict could have said.
+        agreement: share of prompts on which it says the same with either answer shown first, of those it was asked
+            about; 1 where it was asked about none.
+        alike: prompts to which both gave the same answer, ties that nobody was asked about.
+        problems: why there is no verdict, with the number of further prompts.
+    """
+
+    n: Annotated[int, Field(ge=0)]
     agreement: _Share
+    alike: Annotated[int, Field(ge=0)] = 0
+    problems: dict[str, Annotated[int, Field(ge=1)]] = {}
+
+    @property
+    def no_verdict(self) -> int:
+        return sum(self.problems.values())
 
 
 class ScoreEvidence(_Record):
@@ -136,6 +152,34 @@ class RefusalEvidence(_Record):
     too_long: Annotated[int, Field(ge=0)]
 
 
+class JudgedEvidence(_Record):
+    """What one judge said of ``n`` prompts: how many the candidate won, lost or tied, and on how many there is no
+    verdict, by ``problems``.
+
+    ``alike`` are ties as both answers are the same; on ``contradictions`` it said something else in each order.
+    """
+
+    judge: str
+    n: Annotated[int, Field(ge=1)]
+    wins: Annotated[int, Field(ge=0)]
+    ties: Annotated[int, Field(ge=0)]
+    losses: Annotated[int, Field(ge=0)]
+    alike: Annotated[int, Field(ge=0)]
+    contradictions: Annotated[int, Field(ge=0)]
+    problems: dict[str, Annotated[int, Field(ge=1)]]
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> "JudgedEvidence":
+        _require(self.n == self.wins + self.ties + self.losses + sum(self.problems.values()), "number of prompts")
+        return self
+
+    @property
+    def agreement(self) -> float | None:
+        """Share of prompts on which it said the same in both orders, None where it was asked about none."""
+        asked = self.wins + self.ties + self.losses - self.alike
+        return 1 - self.contradictions / asked if asked else None
+
+
 class NeverSeen(_Record):
     """Exact match on the holdout rows whose right answer is no training answer: here nothing was memorised."""
 
@@ -152,6 +196,8 @@ class Evidence(_Record):
         majority_rate: exact match of always giving the commonest training answer (of the row's kind).
         never_seen_rate: share of scored rows whose right answer is no training answer.
         safety: of a safety suite; absent where the recipe names none, as in reports of old.
+        judges: the judge that counts, and the second; absent where the recipe names none.
+        judges_agree: how far the two say the same.
     """
 
     version: Literal[1] = 1
@@ -164,6 +210,8 @@ class Evidence(_Record):
     never_seen_rate: _Share
     never_seen: NeverSeen | None
     safety: dict[RefusalName, RefusalEvidence] = Field(default={}, exclude_if=lambda found: not found)
+    judges: tuple[JudgedEvidence, ...] = Field(default=(), exclude_if=lambda found: not found)
+    judges_agree: Agreement | None = Field(default=None, exclude_if=lambda found: found is None)
 
 
 class Measured(_Record):

@@ -57,18 +57,28 @@ def judge_preference(measured: JudgeEvidence | None, gate: JudgeGate | None) -> 
         "win_rate": measured.value,
         "agreement": measured.agreement,
         "min_win_rate": gate.min_win_rate,
+        "no_verdict": measured.no_verdict,
         **interval_numbers(measured.n, measured.interval),
     }
     text = (
         f"the judge prefers the candidate in {measured.value:.1%} of {measured.n} prompts, ties as halves "
         f"({low:.1%} to {high:.1%}, 95 %), and says the same in both orders in {measured.agreement:.1%}"
     )
+    if measured.alike:
+        text += f"; {measured.alike} of them are ties as both answers are the same"
+    if measured.problems:
+        why = ", ".join(f"{reason} {count}" for reason, count in measured.problems.items())
+        text += f"; on {measured.no_verdict} more it gave no verdict ({why})"
     outcome, rest = _judge_wins(measured, gate)
     return Verdict(gate=JUDGE, outcome=outcome, reason=text + rest, numbers={"win rate": numbers})
 
 
 def _judge_wins(measured: JudgeEvidence, gate: JudgeGate) -> Finding:
     (low, high), n, wins = measured.interval, measured.n, measured.value
+    silent = measured.no_verdict / (n + measured.no_verdict) if measured.no_verdict else 0.0
+    if silent > gate.max_no_verdict + EPSILON:
+        decide = "more prompts would not help: see why, or choose another judge"
+        return "inconclusive", f", which is more than the {gate.max_no_verdict:.1%} tolerated; {decide}"
     if n < MIN_ROWS:
         return "inconclusive", f", too few to tell; {MIN_ROWS - n} more prompts are the least needed"
     if measured.agreement < gate.min_agreement:

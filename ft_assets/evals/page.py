@@ -13,6 +13,8 @@ from markupsafe import Markup
 from ft_assets.evals.comparison import HoldoutComparison
 from ft_assets.evals.evidence import Evidence, MetricEvidence
 from ft_assets.evals.power import minimum_detectable
+from ft_assets.evals.preferences.comparison import Preferences
+from ft_assets.evals.preferences.page import judges_section
 from ft_assets.evals.safety import Compared
 from ft_assets.evals.safety_suite import Kind
 from ft_assets.evals.score import Said
@@ -25,13 +27,16 @@ _WIDTH, _HEIGHT, _MARGIN = 240, 34, 12
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What the page shows. ``label`` names the pair; ``safety`` is of a safety suite, harmful prompts and safe ones."""
+    """What the page shows. ``label`` names the pair; ``safety`` is of a safety suite, harmful prompts and safe ones.
+
+    ``judges`` are what the judges said."""
 
     label: str
     evidence: Evidence
     comparison: HoldoutComparison
     safety: Sequence[Compared] = ()
     suites: Sequence[ComparedSuite] = ()
+    judges: Sequence[Preferences] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +69,7 @@ def evaluation_page(page: Page) -> str:
             *(shown for compared in page.safety for shown in flipped_prompts(compared)),
             *(shown for suite in page.suites for shown in flipped_items(suite)),
         ],
+        judges=judges_section(page.judges, page.evidence.judges_agree),
         score=_score,
         percent=_percent,
         improvement=_improvement,

@@ -2,8 +2,7 @@
 
 A report whose figures and samples differ is no evidence. Columns of ``samples/holdout.parquet`` are those of
 ``evaluate.py``; of ``samples/refusals.parquet`` and ``samples/over_refusals.parquet``, ``candidate`` (1 for a
-refusal); of ``samples/judge.parquet``, ``candidate_first`` and ``base_first`` (1 where the candidate was preferred
-with that answer shown first, 0.5 for a tie, 0 where the base was).
+refusal); of ``samples/judge.parquet`` see ``preferences/remeasured.py``.
 """
 
 import math
@@ -30,6 +29,8 @@ from ft_assets.evals.evidence import (
     ScoreEvidence,
     SuiteEvidence,
 )
+from ft_assets.evals.preferences.comparison import SAMPLES
+from ft_assets.evals.preferences.remeasured import judge_evidence, require_stated
 from ft_assets.evals.samples import ITEM_ID, parse_samples
 from ft_assets.evals.statistics import are_binary, studentized, wilson
 from ft_resources.artifacts import Artifact
@@ -70,7 +71,7 @@ def remeasure(report: Artifact, evidence: Evidence) -> Measured:
         scores=scores,
         refusals=_rate(report, "refusals"),
         over_refusals=_rate(report, "over_refusals"),
-        judge=_judge(report, seed),
+        judge=_judge(report, evidence, seed),
     )
 
 
@@ -153,22 +154,22 @@ def _refusals(columns: Columns, name: str, reported: RefusalEvidence) -> Refusal
     return reported.model_copy(update=shares)
 
 
-def _judge(report: Artifact, seed: int) -> JudgeEvidence | None:
-    """Preferences over both orders; a judge that contradicts itself on a prompt has said nothing: a tie."""
-    if not _has(report, "judge"):
-        return None
-    columns = _read(report, "judge")
-    orders = [_floats(columns, "judge", name) for name in ("candidate_first", "base_first")]
-    if not all(np.isin(order, (0, 0.5, 1)).all() for order in orders):
-        raise _bad("the judge's preferences are not all 0, 0.5 or 1")
-    wins = (orders[0] + orders[1]) / 2
-    interval = studentized(wins, np.ones(len(wins)), seed=seed)
-    return JudgeEvidence(
-        value=float(wins.mean()),
-        n=len(wins),
-        interval=(max(0.0, interval.low), min(1.0, interval.high)),
-        agreement=float((orders[0] == orders[1]).mean()),
-    )
+def _judge(report: Artifact, evidence: Evidence, seed: int) -> JudgeEvidence | None:
+    """The preferences of the judge that counts; those of the second are held against what the report says of it."""
+    found = None
+    for place, name in enumerate(SAMPLES):
+        stated = evidence.judges[place] if place < len(evidence.judges) else None
+        if stated is None and not _has(report, name):
+            continue
+        columns = _read(report, name)
+        try:
+            if stated is not None:
+                require_stated(columns, stated)
+            measured = judge_evidence(columns, seed=seed)
+        except ValueError as error:
+            raise _bad(f"the samples of {name}: {error}") from error
+        found = measured if place == 0 else found
+    return found
 
 
 def _has(report: Artifact, name: str) -> bool:

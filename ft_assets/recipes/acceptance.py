@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, Strict
 
 from ft_assets.keys import check_suite_key
+from ft_assets.recipes.judges import PairwiseJudge, RefusalClassifier
 from ft_assets.recipes.settings import Settings, text_check, unique
 
 SuiteKeys = Annotated[tuple[Annotated[str, text_check(check_suite_key)], ...], Strict(False), AfterValidator(unique)]
@@ -37,6 +38,17 @@ class EvaluationSettings(Settings):
     )
     holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
     seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
+    judge: PairwiseJudge | None = Field(
+        None,
+        # A recipe without one, and its reports, have the digests that they had before there were any.
+        exclude_if=lambda judge: judge is None,
+        description="A model that says whose answer is better, the candidate's or the base's; null: none.",
+    )
+    refusal_classifier: RefusalClassifier | None = Field(
+        None,
+        exclude_if=lambda classifier: classifier is None,
+        description="A model that tells refusals on the safety suite; null: by the documented rule.",
+    )
 
 
 class BenchmarkRegressionGate(Settings):
@@ -84,6 +96,9 @@ class JudgeGate(Settings):
     )
     min_agreement: float = Field(
         0.5, ge=0.0, le=1.0, description="Smallest share of prompts on which the judge says the same in both orders."
+    )
+    max_no_verdict: float = Field(
+        0.1, ge=0.0, lt=1.0, description="Largest share of prompts on which the judge may give no verdict."
     )
 
 

@@ -12,6 +12,7 @@ from ft_assets.evals.suites import list_suites, safety_suites
 from ft_assets.keys import SHARED, RecipeKey
 from ft_assets.recipes.base_ref import AcceptedAdapter, AdapterOfPair, FolderDigest, FolderPath, HubRevision
 from ft_assets.recipes.chain import lock_adapter, name_adapter
+from ft_assets.recipes.judging import require_judges
 from ft_assets.recipes.load import load_recipe
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.resolve import with_written, written_paths
@@ -86,6 +87,7 @@ def register_recipe(store: Store, path: Path, *, actor: str, hub: Hub | None = N
     _require_suites(store, recipe, where)
     if lock is None:
         lock = _lock(store, recipe, hub, where)
+    require_judges(store, recipe, lock, folder, where)
     require_new_tokens(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub(), where=where)
     if folder is not None:
         address = upload_address(recipe.recipe_key.owner, UPLOAD, lock.digest)

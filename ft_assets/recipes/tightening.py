@@ -23,6 +23,7 @@ THRESHOLDS: dict[str, str] = {
     "judge.min_win_rate": ">",
     "judge.margin": "<",
     "judge.min_agreement": ">",
+    "judge.max_no_verdict": "<",
 }
 _OPTIONAL: dict[str, type[Settings]] = {"safety": SafetyGate, "judge": JudgeGate}
 _WHERE = "gates of the submission"

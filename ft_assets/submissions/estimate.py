@@ -16,13 +16,14 @@ from ft_assets.checkpoints.configuration.settled import SettledTraining
 from ft_assets.checkpoints.configuration.shown import shown_settings
 from ft_assets.checkpoints.methods import METHODS
 from ft_assets.checkpoints.sampler import Order
-from ft_assets.identity import require_fitting
+from ft_assets.identity import raw_dataset, require_fitting
 from ft_assets.keys import DatasetKey, check_pair
 from ft_assets.packs.estimate.bounds import Bounds
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
 from ft_assets.packs.estimate.memory import Memory
 from ft_assets.packs.estimate.predict import Fits, predict
 from ft_assets.packs.estimate.time import Work
+from ft_assets.recipes.judging import require_judges_of_pair
 from ft_assets.recipes.load import load_recipe
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.register import get_recipe
@@ -112,6 +113,8 @@ def _sweep(estimate: Callable[[Trial], Estimate], trials: Iterable[Trial]) -> Es
 
 def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase, recipe_key: str) -> Estimate:
     require_fitting(artifacts, dataset_key, recipe)
+    if recipe.evaluation.judge is not None:
+        require_judges_of_pair(artifacts.store, recipe, raw_dataset(artifacts, dataset_key))
     sizes = token_sizes(artifacts, dataset_key, recipe, base, recipe_key)
     known = _known(sizes, base)
     settled = configure(recipe, known)

@@ -180,6 +180,12 @@ def check_gates(store: Store, recipe: str, gates: Sequence[str]) -> None:
             where="gates of the submission",
             remedy="Use a recipe with a suite of kind: safety in evaluation.suites, or ask for no safety.",
         )
+    if tightened.judge is not None and wanted.evaluation.judge is None:
+        raise UserError(
+            f"a judge's preference is asked for, and recipe {recipe} names no judge",
+            where="gates of the submission",
+            remedy="Use a recipe with evaluation.judge, or ask for no judge.",
+        )
 
 
 def submission_id(

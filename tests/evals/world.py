@@ -128,6 +128,7 @@ class World:
             facts={
                 "source": SOURCE,
                 "revision": REVISION,
+                "architecture": "LlamaForCausalLM",
                 "tokenizer_digest": "t",
                 "template_digest": "c",
             },

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 
 # The first that matches counts: distilled and merged models carry the names of both parents, teacher first.
 _FAMILIES = {
-    "GPT": r"gpt-?[345]|gpt-oss|chatgpt|davinci|\bo[134](-mini|-pro)?\b|openai",
+    "GPT": r"gpt-?[345]|gpt-?oss|chatgpt|davinci|\bo[134](-mini|-pro)?\b|openai",
     "Claude": r"claude|anthropic",
     "Gemini": r"gemini|gemma|\bpalm|bard",
     "DeepSeek": r"deepseek",
     "Llama": r"llama|vicuna|alpaca",
     "Qwen": r"qwen|qwq|tongyi",
     "Mistral": r"mi[sx]tral|ministral|codestral|magistral|zephyr",
-    "Phi": r"\bphi-?\d",
+    "Phi": r"\bphi-?\d|\bphi\d?forcausal|\bphi\d?moe",
     "Command": r"command-[ra]|cohere|\baya\b",
     "Grok": r"grok",
     "GLM": r"\bglm|chatglm",
@@ -20,13 +20,25 @@ _FAMILIES = {
     "Nova": r"amazon.*nova|\bnova-(micro|lite|pro|premier)",
     "OLMo": r"olmo|tulu",
     "Granite": r"granite",
+    "Falcon": r"falcon",
+    "InternLM": r"internlm",
+    "SmolLM": r"smollm",
+    "StableLM": r"stablelm",
+    "MiniMax": r"minimax",
+    "Nemotron": r"nemotron",
+    "Yi": r"01-ai|\byi-\d",
 }
 
 
 def family_of(model: str) -> str | None:
     """The family of the model called ``model`` ("meta-llama/Llama-3.1-8B" is Llama), None where the name says none."""
+    return next(iter(families_of(model)), None)
+
+
+def families_of(model: str) -> tuple[str, ...]:
+    """Every family that a model's name speaks of: "DeepSeek-R1-Distill-Llama-8B" has two parents, the teacher first."""
     name = model.lower()
-    return next((family for family, pattern in _FAMILIES.items() if re.search(pattern, name)), None)
+    return tuple(family for family, pattern in _FAMILIES.items() if re.search(pattern, name))
 
 
 def judge_family_warning(generated_by: str | None, judges: Iterable[str]) -> str | None:

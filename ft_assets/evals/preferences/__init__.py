@@ -1,0 +1,1 @@
+"""Which of two answers is better, as a judge model says."""

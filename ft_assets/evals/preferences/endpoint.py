@@ -1,0 +1,216 @@
+"""A judge behind an OpenAI-compatible API (``POST …/chat/completions``)."""
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ft_assets.evals.preferences.hosts import JudgeHost
+from ft_assets.evals.preferences.judge import (
+    CUT_SHORT,
+    DECLINED,
+    TIMED_OUT,
+    TOO_LONG,
+    UNAVAILABLE,
+    UNREADABLE,
+    Judgement,
+    JudgeUnavailable,
+    Keep,
+)
+from ft_assets.evals.preferences.network import NotAnswered, Refused, Reply, TimedOut, TooLarge, post_json
+from ft_assets.recipes.judges import JudgeModel
+from ft_resources.errors import UserError
+
+WHERE = "evaluation.judge"
+MAX_TEXT = 20_000
+"""Characters of a judgement; longer ones count as unreadable."""
+
+_TRIES = 5
+_TRIES_AFTER_TIMEOUT = 2
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+# So many failures one after the other, each after all tries: the endpoint is down, and not the prompt to blame.
+_GIVE_UP = 8
+_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+# What is wrong with the settings and not with a prompt.
+_MISTAKES = {
+    401: "it does not accept the key",
+    403: "it does not permit this",
+    404: "it knows no such model or path",
+    405: "it is no chat-completions API",
+}
+
+
+class EndpointJudge:
+    """Asks several judgements at once, and again where the endpoint is busy or fails.
+
+    Args:
+        host: what the platform says of the endpoint's host (``allowed_host``).
+        environment: has the key.
+        first_pause_s: seconds before a second try; each further pause is twice as long.
+    """
+
+    def __init__(
+        self,
+        settings: JudgeModel,
+        host: JudgeHost,
+        *,
+        seed: int,
+        environment: Mapping[str, str] = os.environ,
+        first_pause_s: float = _FIRST_PAUSE_S,
+    ) -> None:
+        self._settings, self._host, self._seed = settings, host, seed
+        self._headers = {"User-Agent": "ft-judge", "Accept": "application/json"}
+        if settings.key is not None:
+            self._headers["Authorization"] = f"Bearer {read_key(settings.key, environment)}"
+        self._first_pause_s = first_pause_s
+        self._stopped = threading.Event()
+        self._failures, self._counting = 0, threading.Lock()
+
+    def ask(self, messages: Sequence[str], keep: Keep) -> None:
+        pool = ThreadPoolExecutor(self._settings.concurrency, thread_name_prefix="judge")
+        try:
+            futures: dict[Future[Judgement], int] = {
+                pool.submit(self._judge, message): place for place, message in enumerate(messages)
+            }
+            for future in as_completed(futures):
+                keep(futures.pop(future), future.result())
+        except UserError:
+            # What others were paid for in the meantime.
+            for future in [future for future in futures if future.done() and not future.exception()]:
+                keep(futures[future], future.result())
+            raise
+        finally:
+            # Also when the worker is asked to stop: nobody waits for an answer that nobody wants.
+            self._stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _judge(self, message: str) -> Judgement:
+        judgement = self._try(message)
+        with self._counting:
+            self._failures = self._failures + 1 if judgement.problem in (TIMED_OUT, UNAVAILABLE) else 0
+            failures = self._failures
+        if failures >= _GIVE_UP:
+            raise JudgeUnavailable(
+                f"the judge at {self._settings.host} gave no answer {failures} times in a row "
+                f"(last: {judgement.problem})",
+                where=WHERE,
+                remedy="Look at the endpoint, then materialize eval_report again: what was judged is kept.",
+            )
+        return judgement
+
+    def _try(self, message: str) -> Judgement:
+        pause, timeouts = self._first_pause_s, 0
+        for number in range(1, _TRIES + 1):
+            if self._stopped.is_set():
+                break
+            wanted = 0.0
+            try:
+                reply = self._post(message)
+                if reply.status not in _AGAIN:
+                    return self._read(reply)
+                wanted = _retry_after(reply)
+            except TimedOut:
+                timeouts += 1
+                if timeouts == _TRIES_AFTER_TIMEOUT:
+                    return Judgement(problem=TIMED_OUT)
+            except TooLarge:
+                return Judgement(problem=UNREADABLE)
+            except NotAnswered:
+                pass
+            if number < _TRIES:
+                self._stopped.wait(min(max(pause, wanted), _LONGEST_PAUSE_S))
+                pause *= 2
+        return Judgement(problem=UNAVAILABLE)
+
+    def _post(self, message: str) -> Reply:
+        settings = self._settings
+        body: dict[str, Any] = {
+            "model": settings.model,
+            "messages": [{"role": "user", "content": message}],
+            "temperature": 0,
+            "max_tokens": settings.max_new_tokens,
+            "seed": self._seed,
+        }
+        try:
+            return post_json(
+                f"{settings.endpoint}/chat/completions",
+                json.dumps(body).encode(),
+                self._headers,
+                timeout_s=settings.timeout_s,
+                private=self._host.private,
+            )
+        except Refused as refused:
+            raise UserError(
+                f"the judge is not asked: {refused}",
+                where=WHERE,
+                remedy="If the host is of this network, the platform sets private: true in judge_hosts.",
+            ) from refused
+
+    def _read(self, reply: Reply) -> Judgement:
+        """Raises UserError where what the endpoint says will not change with the prompt."""
+        if reply.status in _MISTAKES:
+            self._mistake(f"answers {reply.status}: {_MISTAKES[reply.status]}")
+        if 300 <= reply.status < 400:
+            self._mistake(f"redirects ({reply.status}), which is not followed")
+        if reply.status == 413:
+            return Judgement(problem=TOO_LONG)
+        if reply.status != 200:
+            return Judgement(problem=DECLINED)
+        return read_completion(reply.body)
+
+    def _mistake(self, what: str) -> NoReturn:
+        # Its words may repeat the prompt, which belongs in no log.
+        raise UserError(
+            f"the judge at {self._settings.host} {what}",
+            where=WHERE,
+            remedy="Correct endpoint, model or key, then materialize eval_report again: what was judged is kept.",
+        )
+
+
+def read_completion(body: bytes) -> Judgement:
+    """The text of a chat completion, or why it is none."""
+    try:
+        value = json.loads(body, parse_constant=_no_number)
+        choice = value["choices"][0]
+        text, reason = choice["message"]["content"], choice.get("finish_reason")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        return Judgement(problem=UNREADABLE)
+    if reason == "length":
+        return Judgement(problem=CUT_SHORT)
+    if reason == "content_filter":
+        return Judgement(problem=DECLINED)
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        return Judgement(problem=UNREADABLE)
+    # Half of a surrogate pair has no place in a file.
+    return Judgement(text=text.encode(errors="replace").decode())
+
+
+def read_key(name: str, environment: Mapping[str, str]) -> str:
+    """The API key in the variable ``name``, or in the file that ``<name>_FILE`` names. Raises UserError without one."""
+    key, path = environment.get(name, ""), environment.get(f"{name}_FILE", "")
+    if not key and path:
+        try:
+            key = Path(path).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            key = ""
+    key = key.strip()
+    if not key or not key.isascii() or not key.isprintable():
+        raise UserError(
+            f"the worker has no key {name} that could be sent",
+            where=f"{WHERE}, key",
+            remedy=f"Give workers the environment variable {name}, or {name}_FILE with the path of a file that has it.",
+        )
+    return key
+
+
+def _retry_after(reply: Reply) -> float:
+    """Seconds that the endpoint asks to wait, 0 where it does not say (dates are not read)."""
+    said = reply.headers.get("retry-after", "")
+    return float(said) if said.isascii() and said.isdigit() and len(said) < 6 else 0.0
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

@@ -1,0 +1,113 @@
+"""A judge's preferences computed again from its samples, and from the very words that it said.
+
+Columns: ``candidate_first`` and ``base_first`` are 1 where the candidate was preferred with that answer shown first,
+0.5 for a tie, 0 where the base was, and null without a verdict. Where they are there: ``…_problem``, ``…_said`` (what
+the judge said), and ``alike`` (both answers are the same, and nobody was asked).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ft_assets.evals.evidence import JudgedEvidence, JudgeEvidence
+from ft_assets.evals.preferences.comparison import ORDERS, Order
+from ft_assets.evals.preferences.judge import PROSE
+from ft_assets.evals.preferences.prompt import preference
+from ft_assets.evals.statistics import studentized
+
+Columns = Mapping[str, tuple[Any, ...]]
+_ALLOWED = (None, 0, 0.5, 1)
+
+
+def judge_evidence(columns: Columns, *, seed: int) -> JudgeEvidence:
+    """What the gate judges. Raises ValueError, in words, for samples that contradict themselves.
+
+    The prompts without a verdict are left out of the win rate, and its interval also holds what they could have said:
+    its ends are those of the rates in which the base, or the candidate, has won them all (worst-case bounds, Horowitz
+    & Manski 2000, Journal of the American Statistical Association 95, 77-84).
+    """
+    wins, alike = _wins(columns), _alike(columns)
+    orders = [_order(columns, order) for order in ORDERS]
+    known = [win for win in wins if win is not None]
+    asked = [place for place, win in enumerate(wins) if win is not None and not alike[place]]
+    same = sum(orders[0][place] == orders[1][place] for place in asked)
+    ends = [
+        studentized(np.asarray([worst if win is None else win for win in wins]), np.ones(len(wins)), seed=seed)
+        for worst in (0.0, 1.0)
+    ]
+    value = float(np.mean(known)) if known else 0.5
+    return JudgeEvidence(
+        value=value,
+        n=len(known),
+        # Between 0 and 1, and never beside the rate.
+        interval=(min(value, max(0.0, ends[0].low)), max(value, min(1.0, ends[1].high))),
+        agreement=same / len(asked) if asked else float(bool(known)),
+        alike=sum(alike),
+        problems=_problems(columns, wins),
+    )
+
+
+def require_stated(columns: Columns, stated: JudgedEvidence) -> None:
+    """Raise ValueError where the samples, or the words in them, do not give what the report says."""
+    alike = _alike(columns)
+    for order, candidate in ORDERS.items():
+        said = _texts(columns, f"{order}_said")
+        for place, shown in enumerate(_order(columns, order)):
+            meant = 0.5 if alike[place] else preference(said[place], candidate)
+            if shown != meant:
+                raise ValueError(f"{order} is {shown} where the judge's own words give {meant}")
+    wins = _wins(columns)
+    orders = [_order(columns, order) for order in ORDERS]
+    found = {
+        "n": len(wins),
+        "wins": sum(win is not None and win > 0.5 for win in wins),
+        "ties": sum(win == 0.5 for win in wins),
+        "losses": sum(win is not None and win < 0.5 for win in wins),
+        "alike": sum(alike),
+        "contradictions": sum(
+            win is not None and first != second for win, first, second in zip(wins, *orders, strict=True)
+        ),
+        "problems": _problems(columns, wins),
+    }
+    for name, value in found.items():
+        if getattr(stated, name) != value:
+            raise ValueError(f"the report says {name} {getattr(stated, name)} of {stated.judge}, and they give {value}")
+
+
+def _order(columns: Columns, order: Order) -> tuple[float | None, ...]:
+    values = columns.get(order)
+    if values is None:
+        raise ValueError(f"there is no column {order!r}")
+    if not all(value in _ALLOWED for value in values):
+        raise ValueError(f"{order} is not all 0, 0.5, 1 or nothing")
+    return values
+
+
+def _wins(columns: Columns) -> list[float | None]:
+    pairs = zip(*(_order(columns, order) for order in ORDERS), strict=True)
+    return [None if first is None or second is None else (first + second) / 2 for first, second in pairs]
+
+
+def _alike(columns: Columns) -> Sequence[bool]:
+    if "alike" not in columns:
+        return [False] * len(next(iter(columns.values())))
+    if "base_answer" in columns and "candidate_answer" in columns:
+        same = [one == other for one, other in zip(columns["base_answer"], columns["candidate_answer"], strict=True)]
+        if same != list(columns["alike"]):
+            raise ValueError("alike contradicts the answers")
+    return [bool(value) for value in columns["alike"]]
+
+
+def _problems(columns: Columns, wins: Sequence[float | None]) -> dict[str, int]:
+    """Why there is no verdict, of the first order that has none."""
+    texts = [_texts(columns, f"{order}_problem", PROSE) for order in ORDERS]
+    found = Counter(
+        next(filter(None, (column[place] for column in texts)), PROSE) for place, win in enumerate(wins) if win is None
+    )
+    return dict(sorted(found.items()))
+
+
+def _texts(columns: Columns, name: str, default: str = "") -> Sequence[str]:
+    return columns[name] if name in columns else [default] * len(next(iter(columns.values())))

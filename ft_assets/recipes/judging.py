@@ -1,0 +1,89 @@
+"""Whether a recipe's judges can judge, as far as it can be told before anything is trained."""
+
+import json
+from pathlib import Path
+
+from ft_assets.base_models.lock import BaseLock
+from ft_assets.evals.preferences.hosts import allowed_host
+from ft_assets.evals.preferences.models import local_model, named_recipe
+from ft_assets.evals.preferences.neutrality import require_neutral
+from ft_assets.recipes.judges import JudgeModel
+from ft_assets.recipes.models import Recipe
+from ft_assets.tenants import load_tenants
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import BadRecipe, MissingInput, UserError
+from ft_resources.store import Store
+
+
+def require_judges(store: Store, recipe: Recipe, lock: BaseLock, folder: Path | None, where: str) -> None:
+    """Raise BadRecipe where the recipe asks for what its judges cannot give.
+
+    Args:
+        folder: the base's folder where it is on this machine. Of others the name tells the family, or nothing does
+            until the base is in the store.
+    """
+    judge = recipe.evaluation.judge
+    if recipe.gates.judge is not None and judge is None:
+        raise BadRecipe(
+            "gates.judge: a judge's preference is required, and evaluation.judge names no judge",
+            where=where,
+            remedy="Name one in evaluation.judge, or leave gates.judge out.",
+        )
+    if judge is not None and recipe.method == "cpt":
+        raise BadRecipe(
+            "evaluation.judge: texts ask for no answers, so there is nothing to judge",
+            where=where,
+            remedy="Leave evaluation.judge out of a recipe of method cpt.",
+        )
+    owner = recipe.recipe_key.owner
+    try:
+        for model in judge.models if judge else ():
+            names = _require_there(store, recipe, model, owner)
+            require_neutral(model, names, base=_names(lock, folder), written_by=(), certain=False)
+        classifier = recipe.evaluation.refusal_classifier
+        if classifier is not None and classifier.model is not None:
+            _require_local(store, classifier.model, owner)
+    except UserError as error:
+        raise BadRecipe(error.what, where=f"{where}, {error.where}", remedy=error.remedy) from error
+
+
+def require_judges_of_pair(store: Store, recipe: Recipe, raw: Artifact) -> None:
+    """Raise UserError where a judge may not see the rows of the upload ``raw``, or is of the family that wrote its
+    answers."""
+    hosts = None
+    for model in recipe.evaluation.judge.models if recipe.evaluation.judge else ():
+        if not model.is_local:
+            hosts = load_tenants().judge_hosts_of(raw.address.tenant) if hosts is None else hosts
+            allowed_host(model, hosts)
+        names = _require_local(store, model.model, recipe.recipe_key.owner) if model.is_local else []
+        writer = (raw.manifest.identity["params"].get("policy") or {}).get("generated_by")
+        require_neutral(model, names, base=(), written_by=[writer] if writer else [], certain=False)
+
+
+def _require_there(store: Store, recipe: Recipe, model: JudgeModel, owner: str) -> list[str]:
+    """What a judge is called beside its settings. Raises UserError where it cannot be asked."""
+    if model.is_local:
+        return _require_local(store, model.model, owner)
+    allowed_host(model, load_tenants().judge_hosts_of(owner))
+    return []
+
+
+def _require_local(store: Store, reference: str, owner: str) -> list[str]:
+    # Imported here: registering recipes asks this module.
+    from ft_assets.recipes.register import get_recipe
+
+    recipe = named_recipe(reference, owner)
+    if recipe is not None:
+        return [get_recipe(store, recipe).lock.source]
+    local_model(Artifacts(store), reference, owner, _no_base)
+    return []
+
+
+def _no_base(artifacts: Artifacts, recipe_key: str) -> Artifact:
+    raise MissingInput("base_model", recipe_key)
+
+
+def _names(lock: BaseLock, folder: Path | None) -> list[str]:
+    if folder is None:
+        return [lock.source]
+    return [lock.source, *json.loads((folder / "config.json").read_bytes()).get("architectures", [])]
