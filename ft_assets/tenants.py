@@ -78,6 +78,7 @@ class TenantsFile(Settings):
     )
     notify: Notify | None = Field(
         default=None, description="Whom to tell of what happens to anybody's work, and to the platform."
+    )
     judge_hosts: JudgeHosts = Field(
         default=(),
         description="Hosts of judges that evaluations may send rows to; without any, only local models judge.",

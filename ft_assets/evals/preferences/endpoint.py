@@ -78,9 +78,12 @@ class EndpointJudge:
             for future in as_completed(futures):
                 keep(futures.pop(future), future.result())
         except UserError:
-            # What others were paid for in the meantime.
-            for future in [future for future in futures if future.done() and not future.exception()]:
-                keep(futures[future], future.result())
+            # What is asked by now is paid for.
+            self._stopped.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            for future, place in futures.items():
+                if not future.cancelled() and not future.exception():
+                    keep(place, future.result())
             raise
         finally:
             # Also when the worker is asked to stop: nobody waits for an answer that nobody wants.
@@ -92,7 +95,7 @@ class EndpointJudge:
         with self._counting:
             self._failures = self._failures + 1 if judgement.problem in (TIMED_OUT, UNAVAILABLE) else 0
             failures = self._failures
-        if failures >= _GIVE_UP:
+        if failures >= _GIVE_UP and not self._stopped.is_set():
             raise JudgeUnavailable(
                 f"the judge at {self._settings.host} gave no answer {failures} times in a row "
                 f"(last: {judgement.problem})",

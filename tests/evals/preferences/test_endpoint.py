@@ -98,7 +98,7 @@ def _note(waited: list[float | None], real: Callable[..., bool]) -> Callable[...
 
 def test_an_endpoint_that_stays_down_ends_the_asking_and_not_after_every_prompt() -> None:
     with judge_server(lambda message: Answer(status=500)) as server:
-        with pytest.raises(JudgeUnavailable, match=r"127\.0\.0\.1 gave no answer 8 times in a row"):
+        with pytest.raises(JudgeUnavailable, match=r"127\.0\.0\.1 gave no answer \d+ times in a row"):
             ask(server, ["m"] * 200, concurrency=2)
         assert len(server.asked) < 60
 

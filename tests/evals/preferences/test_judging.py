@@ -191,7 +191,7 @@ def test_an_endpoint_that_is_down_leaves_no_report_and_says_so(
     monkeypatch.setattr("ft_assets.evals.preferences.endpoint._FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr("threading.Event.wait", lambda self, timeout=None: self.is_set())
     request = judging.request(endpoint(server))
-    with pytest.raises(JudgeUnavailable, match="gave no answer 8 times in a row"):
+    with pytest.raises(JudgeUnavailable, match=r"gave no answer \d+ times in a row"):
         evaluate(judging.context(request))
 
 
