@@ -143,7 +143,8 @@ def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkReques
             }
         },
         label=recipe_key,
-        resources=recipe.hardware.resources(1),
+        runtime={"processes": _suite_processes(recipe, suites)},
+        resources=recipe.hardware.resources(_suite_processes(recipe, suites)),
     )
 
 
@@ -376,9 +377,9 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             # How a judge is asked; only where there is one.
             **({"judge_prompt": PROMPT} if recipe.evaluation.judge else {}),
         },
-        runtime=_judge_hosts(dataset_key, recipe),
+        runtime={**_judge_hosts(dataset_key, recipe), "processes": _suite_processes(recipe, suites)},
         label=f"{dataset_key}|{recipe_key}",
-        resources=recipe.hardware.resources(1),
+        resources=recipe.hardware.resources(_suite_processes(recipe, suites)),
     )
 
 
@@ -479,6 +480,11 @@ def _suites(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
     """The recipe's suites as inputs: ``suite:<key>`` of general ones, ``safety:<key>`` of those that count refusals."""
     found = {key: get_suite(artifacts.store, key) for key in recipe.evaluation.suites}
     return {f"{'safety' if is_safety(ref) else 'suite'}:{key}": ref for key, ref in found.items()}
+
+
+def _suite_processes(recipe: Recipe, suites: dict[str, InputRef]) -> int:
+    """Processes, each with a GPU, that share general suites: no more than there are suites to take."""
+    return max(1, min(recipe.hardware.gpus, sum(name.startswith("suite:") for name in suites)))
 
 
 def _refusal_rule(suites: dict[str, InputRef]) -> dict[str, str]:

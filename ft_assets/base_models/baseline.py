@@ -16,24 +16,26 @@ def score_baseline(context: WorkContext) -> WorkResult:
     safety suite ``samples/refusals.parquet`` and ``samples/over_refusals.parquet`` (also ``answer``).
     """
     from ft_assets.checkpoints.libraries import keep_offline
-    from ft_assets.evals.kinds.asking import Chat
+    from ft_assets.evals.fan_out import SuiteJob, score_suites
     from ft_assets.evals.model import load_model
-    from ft_assets.evals.runner import score_loaded
     from ft_assets.evals.suite_comparison import write_base
 
     settings = context.params["settings"]
     keep_offline()
     context.progress("loading the base and the suites")
-    model = load_model(context.folder("base"))
-    suites = {key: suite.folder(context.scratch / "inputs") for key, suite in context.inputs("suite:").items()}
-    results = score_loaded(
-        model,
-        suites,
+    folder = context.folder("base")
+    model = load_model(folder)
+    job = SuiteJob(
+        spec=context.spec,
+        base=folder,
+        weights=None,
+        full=False,
+        suites={key: suite.folder(context.scratch / "inputs") for key, suite in context.inputs("suite:").items()},
         seed=settings["seed"],
         limit=settings["limit"],
-        progress=context.progress,
-        chat=Chat(folder=context.folder("base"), template=settings["chat_template"]),
+        template=settings["chat_template"],
     )
+    results = score_suites(context, model, job)
     scores = write_base(context.output, results)
     found = {"scores": scores, **_count_refusals(context, model)}
     (context.output / "report.json").write_text(json.dumps(found, indent=2, sort_keys=True))

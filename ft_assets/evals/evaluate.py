@@ -9,15 +9,14 @@ from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.evals.answers import TrainingAnswers
 from ft_assets.evals.comparison import HoldoutComparison
 from ft_assets.evals.evidence import REPORT, Evidence
+from ft_assets.evals.fan_out import SuiteJob, score_suites
 from ft_assets.evals.holdout import HoldoutScore, HoldoutScorer
 from ft_assets.evals.holdout_rows import HoldoutRow, read_records
-from ft_assets.evals.kinds.asking import Chat
 from ft_assets.evals.kinds.registry import uses_chat
 from ft_assets.evals.model import LoadedModel, load_model, seeded
 from ft_assets.evals.page import Page, evaluation_page
 from ft_assets.evals.preferences.comparison import SAMPLES, agreement_of
 from ft_assets.evals.preferences.judging import judge_holdout, open_judges
-from ft_assets.evals.runner import score_loaded
 from ft_assets.evals.safety import COUNTED, SAFETY_INPUT, Answers, answer_safety, compare_answers
 from ft_assets.evals.safety_suite import Kind
 from ft_assets.evals.samples import write_suite_samples
@@ -179,13 +178,19 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
     model = load_model(final, tokenizer_folder=base_folder) if full else model.merged()
     candidate = score(model, "holdout, candidate")
     lap("holdout, candidate")
-    suites = score_loaded(
+    suites = score_suites(
+        context,
         model,
-        {key: suite.folder(context.scratch) for key, suite in context.inputs("suite:").items()},
-        seed=settings.seed,
-        limit=settings.suite_limit,
-        progress=context.progress,
-        chat=Chat(folder=base_folder, template=context.params["chat_template"]),
+        SuiteJob(
+            spec=context.spec,
+            base=base_folder,
+            weights=final,
+            full=full,
+            suites={key: suite.folder(context.scratch) for key, suite in context.inputs("suite:").items()},
+            seed=settings.seed,
+            limit=settings.suite_limit,
+            template=context.params["chat_template"],
+        ),
     )
     lap("suites, candidate")
     template = context.params["chat_template"]

@@ -19,6 +19,7 @@ from ft_assets.evals.model import LoadedModel, seeded
 from ft_assets.evals.score import Said, SuiteScore, suite_score
 from ft_assets.evals.suite_items import check_task_items, unreadable
 from ft_assets.evals.suite_rows import csv_as_parquet
+from ft_assets.evals.suite_saves import SuiteSaves
 from ft_assets.evals.suite_task import SuiteTask
 from ft_assets.evals.suites import TASK_FILE, read_task, suite_files
 
@@ -33,8 +34,9 @@ def score_loaded(
     limit: int | None,
     progress: Progress,
     chat: Chat | None = None,
+    saves: SuiteSaves | None = None,
 ) -> dict[str, SuiteScore]:
-    """The score on each suite, by its key.
+    """The score on each suite, by its key, the largest suite first.
 
     Args:
         suites: suite key to a folder with ``task.yaml`` and its data.
@@ -42,6 +44,8 @@ def score_loaded(
         limit: score only the first so many items; None for all.
         progress: called with (suite key, continuations scored, continuations in all).
         chat: how kinds that ask through a chat template do so.
+        saves: where finished scores are kept. What is there is not scored again; what another process took is left
+            out.
 
     Raises BadRecipe for a suite that cannot be scored or whose scores are not finite, UserError where what a kind
     needs, such as a sandbox, is not there; this before any suite is scored.
@@ -49,11 +53,22 @@ def score_loaded(
     keep_offline()
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     require_ready(read_task(folder / TASK_FILE) for folder in suites.values())
-    with tempfile.TemporaryDirectory(prefix="ft-suites-") as cache, seeded(seed, loaded.model):
-        return {
-            key: score_suite(loaded, key, folder, seed, limit, Path(cache) / key, progress, chat)
-            for key, folder in sorted(suites.items())
-        }
+    scores: dict[str, SuiteScore] = {}
+    for key in sorted(suites, key=lambda key: (-_size(suites[key]), key)):
+        saved = saves.find(key) if saves else None
+        if saved is not None:
+            scores[key] = saved
+        elif saves is None or saves.claim(key):
+            # Seeded for each, so that a score does not depend on what was scored before.
+            with tempfile.TemporaryDirectory(prefix="ft-suites-") as cache, seeded(seed, loaded.model):
+                scores[key] = score_suite(loaded, key, suites[key], seed, limit, Path(cache) / key, progress, chat)
+            if saves:
+                saves.save(key, scores[key])
+    return scores
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def score_suite(

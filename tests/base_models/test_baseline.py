@@ -28,7 +28,7 @@ def test_every_suite_is_scored_once_and_each_item_is_kept(
 
     asked = {}
 
-    def score_loaded(folder, suites, *, seed, limit, progress, chat):
+    def score_loaded(folder, suites, *, seed, limit, progress, chat, saves):
         asked.update(seed=seed, limit=limit, config=(folder / "config.json").exists())
         assert (suites["tiny.v1"] / "task.yaml").read_text() == "task: tiny"
         progress("scoring", 1, 2)

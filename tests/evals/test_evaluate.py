@@ -10,6 +10,7 @@ from ft_assets.evals.evaluate import evaluate
 from ft_assets.evals.gates import passed
 from ft_assets.evals.judging import judge_candidate, load_evidence
 from ft_assets.evals.samples import read_suite_samples
+from ft_assets.worker import drop_saves
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
 from ft_resources.errors import UserError
 from ft_resources.work import WorkRequest
@@ -55,6 +56,7 @@ def test_a_candidate_is_compared_with_its_base_item_by_item_and_twice_the_same(w
         suite=suite,
     )
     result = evaluate(world.context(request))
+    drop_saves(world.store, request.address, [1])
     assert content(evaluate(world.context(request)).folder) == content(result.folder)
     report = world.publish_result(request, result)
     evidence = load_evidence(report)

@@ -88,14 +88,14 @@ class World:
             label=PAIR,
         )
 
-    def context(self, request: WorkRequest) -> WorkContext:
+    def context(self, request: WorkRequest, attempt: int = 1) -> WorkContext:
         """A fresh worker's context for ``request``."""
         self.contexts += 1
         spec = WorkSpec(
             asset=request.asset,
             store_url=self.store.url,
             address=request.address,
-            attempt=1,
+            attempt=attempt,
             identity=request.identity,
             inputs=request.inputs,
             params=request.params,
