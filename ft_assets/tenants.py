@@ -3,9 +3,9 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, Strict
+from pydantic import AfterValidator, Field, Strict, model_validator
 
 from ft_assets.evals.preferences.hosts import JudgeHost, JudgeHosts
 from ft_assets.keys import RecipeKey, check_part
@@ -36,8 +36,62 @@ class Subscription(Settings):
     recipe: str = Field(description="Recipe key; where its base moved, the successor is used.")
 
 
+METHODS = ("sft", "cpt", "dpo", "orpo")
+VARIANTS = ("full", "lora", "qlora")
+
+
+def _check_method(text: str) -> str:
+    parts = text.split("/")
+    both = len(parts) == 2 and parts[0] in METHODS and parts[1] in VARIANTS
+    if not both and text not in (*METHODS, *VARIANTS):
+        raise ValueError(f"should be one of {', '.join((*METHODS, *VARIANTS))}, or METHOD/VARIANT such as dpo/full")
+    return text
+
+
+# Methods as a platform names them: `dpo`, `full`, or `dpo/full` for the two together.
+NamedMethods = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_method)], ...], Strict(False), AfterValidator(unique)
+]
+Priority = Literal["production", "batch", "interactive"]
+
+
+class Quota(Settings):
+    """GPU-hours a tenant may use in a month (UTC), and how much at once."""
+
+    soft_gpu_hours: float | None = Field(
+        default=None, ge=0.0, description="GPU-hours a month at the usual price; what goes beyond is overage."
+    )
+    hard_gpu_hours: float | None = Field(
+        default=None, ge=0.0, description="GPU-hours a month beyond which nothing is accepted; null for no limit."
+    )
+    overage_factor: float = Field(default=1.0, ge=1.0, description="What an hour of overage costs, in usual hours.")
+    concurrent: int | None = Field(
+        default=None, ge=1, description="Trainings that run at once; others wait. null for no limit."
+    )
+
+    @model_validator(mode="after")
+    def _soft_comes_first(self) -> "Quota":
+        soft, hard = self.soft_gpu_hours, self.hard_gpu_hours
+        if soft is not None and hard is not None and soft > hard:
+            raise ValueError(f"soft_gpu_hours ({soft:g}) is above hard_gpu_hours ({hard:g})")
+        return self
+
+
 class Tier(Settings):
     """What tenants of a tier may ask for."""
+
+    priority: Priority = Field(
+        default="batch", description="Class in which a cluster queues its trainings; production comes first."
+    )
+    quota: Quota = Field(default=Quota(), description="GPU-hours a month, and trainings at once.")
+    price_factor: float = Field(default=1.0, ge=0.0, description="Multiplies the platform's prices.")
+    max_wait_minutes: float | None = Field(
+        default=None, gt=0.0, description="Longer waits in the queue are a breach and raise an alert; null: none are."
+    )
+    allowed_bases: ServedBases | None = Field(default=None, description="Bases that may be trained on; null: all.")
+    allowed_methods: NamedMethods | None = Field(
+        default=None, description="Methods that may be used, such as `sft`, `lora` or `dpo/full`; null: all."
+    )
 
     max_examples: int | None = Field(
         default=1_000_000, ge=1, description="Rows that one dataset version may have; null for no limit."
@@ -52,6 +106,7 @@ class Tenant(Settings):
 
     tier: str = Field(default=DEFAULT_TIER, description="A tier of this file; `default` needs not be in it.")
     subscriptions: tuple[Subscription, ...] = Field(default=(), description="Lines to retrain by themselves.")
+    quota: Quota | None = Field(default=None, description="In place of the tier's, as a whole; null: the tier's.")
     served_bases: ServedBases | None = Field(
         default=None, description="Bases that this tenant's servers have; null: those of the platform."
     )
@@ -83,12 +138,23 @@ class TenantsFile(Settings):
         default=(),
         description="Hosts of judges that evaluations may send rows to; without any, only local models judge.",
     )
+    deprecated_bases: ServedBases = Field(
+        default=(), description="Bases that nothing new is trained on; what is under way goes on."
+    )
+    deprecated_methods: NamedMethods = Field(
+        default=(), description="Methods that nothing new is trained with; what is under way goes on."
+    )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="What the prices are in.")
 
     def tier_of(self, tenant: str) -> Tier:
         """The tier of a tenant; the default one's where the file does not name the tenant."""
         name = self.tenants[tenant].tier if tenant in self.tenants else DEFAULT_TIER
         return self.tiers[name] if name in self.tiers else Tier()
+
+    def quota_of(self, tenant: str) -> Quota:
+        """The tenant's own quota where it has one, else its tier's."""
+        own = self.tenants[tenant].quota if tenant in self.tenants else None
+        return self.tier_of(tenant).quota if own is None else own
 
     def served_bases_of(self, tenant: str) -> tuple[str, ...]:
         """The bases that a tenant's servers have: its own list where it has one, else the platform's."""

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable
@@ -81,7 +82,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
                 traceback.print_exc()
         context.end_heartbeat(log)
         try:
-            store.create_json(f"{spec.attempt_path}/outcome.json", {"outcome": outcome, "error": error})
+            store.create_json(f"{spec.attempt_path}/outcome.json", _ending(outcome, error))
         except StoreUnavailable as problem:
             # The exit code still tells a full disk from a worker that was killed, which would be tried 20 times.
             print(f"the outcome {outcome} could not be recorded: {problem}", file=sys.stderr, flush=True)
@@ -117,8 +118,12 @@ def _end_overdue(store: Store, spec: WorkSpec) -> None:
     """End the process as stopped, whatever it is doing; nothing half-written is visible to anybody."""
     outcome = _classify(Preempted(), store, spec, stopped=True)
     with suppress(StoreUnavailable):
-        store.create_json(f"{spec.attempt_path}/outcome.json", {"outcome": outcome, "error": _explain(Preempted())})
+        store.create_json(f"{spec.attempt_path}/outcome.json", _ending(outcome, _explain(Preempted())))
     os._exit(EXIT_CODES[outcome])
+
+
+def _ending(outcome: Outcome, error: dict[str, str] | None) -> dict[str, object]:
+    return {"outcome": outcome, "error": error, "at": time.time()}
 
 
 def _load(asset: str) -> Callable[[WorkContext], WorkResult]:

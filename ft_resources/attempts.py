@@ -6,13 +6,18 @@ in the store, so an orchestrator that died is replaced by any other that can rea
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ft_resources.artifacts import Address
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec, attempt_path
+
+# Attempts whose usage nobody has counted yet, by tenant: written before the worker is started.
+OPEN_ATTEMPTS = "open_attempts"
+# A worker beats every second and writes its outcome after the last beat.
+_BEAT_MARGIN_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +26,15 @@ class Ending:
 
     outcome: Outcome
     error: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """From when to when an attempt occupied its machine (seconds since the epoch), and what says so."""
+
+    started_at: float
+    ended_at: float
+    evidence: dict[str, Any]
 
 
 class Attempt:
@@ -34,6 +48,16 @@ class Attempt:
         """True for the one caller who may launch this attempt."""
         return self.store.create_json(f"{self.path}/claim.json", {"actor": actor, "at": time.time()})
 
+    @property
+    def marker(self) -> str:
+        """Where it is listed until its usage is counted."""
+        address = self.address
+        return f"{OPEN_ATTEMPTS}/{address.tenant}/{address.asset}.{address.fingerprint}.{self.number:04d}.json"
+
+    def mark_open(self, label: str, actor: str) -> None:
+        """List the attempt among those whose usage is to be counted; ``label`` is the work's partition key."""
+        self.store.put_json(self.marker, {"label": label, "actor": actor})
+
     def claimed_at(self) -> float:
         """Seconds since the epoch at which the attempt was claimed."""
         return float(self.store.get_json(f"{self.path}/claim.json")["at"])
@@ -46,7 +70,8 @@ class Attempt:
         return self.store.find_json(f"{self.path}/launch.json")
 
     def write_launch(self, handle: dict[str, Any]) -> None:
-        self.store.put_json(f"{self.path}/launch.json", handle)
+        """Record where the worker runs, and that it was started now."""
+        self.store.put_json(f"{self.path}/launch.json", {"at": time.time(), **handle})
 
     def progress(self) -> dict[str, Any]:
         """Phase, done, total and extras of the last heartbeat; empty before the first."""
@@ -59,7 +84,28 @@ class Attempt:
 
     def record_ending(self, outcome: Outcome, error: dict[str, str] | None = None) -> None:
         """Say how it ended, unless somebody (the worker itself) said so first."""
-        self.store.create_json(f"{self.path}/outcome.json", {"outcome": outcome, "error": error})
+        self.store.create_json(f"{self.path}/outcome.json", {"outcome": outcome, "error": error, "at": time.time()})
+
+    def record_span(self, span: Span) -> None:
+        """What a cluster says of when the attempt's machine was occupied; the first word stands."""
+        self.store.create_json(f"{self.path}/span.json", asdict(span))
+
+    def span(self) -> Span | None:
+        """When the ended attempt occupied its machine; None while it has not ended, and where nothing was started.
+
+        Where no cluster said so: from the launch to the last sign of life, so that what a worker that died unseen
+        left its machine unused is nobody's cost.
+        """
+        if told := self.store.find_json(f"{self.path}/span.json"):
+            return Span(**told)
+        outcome, launch = self.store.find_json(f"{self.path}/outcome.json"), self.launch()
+        beat = self.progress().get("at")
+        if outcome is None or launch is None or beat is None:
+            return None
+        started = float(launch.get("at", self.claimed_at()))
+        ended = min(float(outcome.get("at", beat)), float(beat) + _BEAT_MARGIN_S)
+        evidence = {"launched_at": started, "last_beat_at": float(beat), "ended_at": outcome.get("at")}
+        return Span(started_at=started, ended_at=max(started, ended), evidence=evidence)
 
     def request_stop(self, actor: str) -> None:
         """Record that the work was cancelled on purpose, so that its end is not taken for a preemption."""

@@ -142,6 +142,7 @@ class Execution:
         """Start the worker. Where that fails, or may not be, the attempt has ended, so that nobody waits for it."""
         try:
             attempt.write_spec(spec)
+            attempt.mark_open(spec.label, spec.actor)
             self.launcher.launch(spec, attempt)
         except errors.StoreUnavailable:
             raise

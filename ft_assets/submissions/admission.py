@@ -4,19 +4,25 @@ This happens when the token pack is there and before any worker of the training 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 
 from ft_assets import identity
 from ft_assets.keys import DatasetKey
+from ft_assets.metering.quota import Standing, admit
 from ft_assets.packs.estimate.hardware import CATALOGUE, GIB
 from ft_assets.packs.estimate.predict import Fits
 from ft_assets.recipes.register import get_recipe
 from ft_assets.submissions.estimate import Estimate, estimate_training
+from ft_assets.submissions.record import Submission, find_outcome, find_submission
+from ft_assets.sweeps.decision import SweepUndecided
 from ft_assets.sweeps.totals import total
 from ft_assets.sweeps.trials import missing_trials
-from ft_assets.tenants import load_tenants
+from ft_assets.tenants import TenantsFile, load_tenants
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import MissingInput, UserError
+from ft_resources.store import Store
 
 
 class OverLimit(UserError):
@@ -46,6 +52,42 @@ def require_affordable(
     if maximum is not None:
         _require_hours(found, maximum, whose, where)
     return _require_memory(found, hardware.gpu_type or "", where)
+
+
+def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission) -> list[str]:
+    """Promise a submission the GPU-hours that it may take, as ``metering.quota.admit``."""
+    return admit(
+        store,
+        tenants,
+        submission.tenant,
+        submission.id,
+        hours=lambda: most_hours(Artifacts(store), submission),
+        standing=lambda other: standing_of(store, submission.tenant, other),
+        actor=submission.actor,
+        now=datetime.now(UTC),
+    )
+
+
+def most_hours(artifacts: Artifacts, submission: Submission) -> float | None:
+    """GPU-hours that a submission is expected to take at most: 0 on CPUs, and where its training is there or under
+    way already; None where nothing can be said."""
+    if get_recipe(artifacts.store, submission.recipe).recipe.hardware.gpus == 0:
+        return 0.0
+    with suppress(MissingInput, SweepUndecided):
+        if _begun(artifacts, submission.dataset, submission.recipe):
+            return 0.0
+    found = estimate_training(artifacts, submission.dataset, submission.recipe).gpu_hours
+    return None if found is None else found.upper
+
+
+def standing_of(store: Store, tenant: str, submission_id: str) -> Standing | None:
+    """How a submission stands; None where it was never recorded."""
+    found = find_submission(store, tenant, submission_id)
+    if found is None:
+        return None
+    trials = get_recipe(store, found.recipe).trials
+    labels = {found.pair, *(f"{found.dataset}|{trial.key}" for trial in trials)}
+    return Standing(ended=find_outcome(store, found) is not None, labels=frozenset(labels))
 
 
 def _begun(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> bool:

@@ -10,10 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ft_assets.base_bumps.carries import find_carry, note_training
 from ft_assets.evals.suites import safety_suites
 from ft_assets.keys import DatasetKey, RecipeKey, check_pair
+from ft_assets.metering.allowed import require_allowed, restricted
 from ft_assets.notices.due import mark_due
 from ft_assets.recipes.register import get_recipe
 from ft_assets.recipes.tightening import tighten
 from ft_assets.sweeps.refuse import refuse_trial
+from ft_assets.tenants import load_tenants
 from ft_resources.canonical import canonical_json, digest
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
@@ -59,6 +61,7 @@ class Submission(_Record):
         default=(), description="What it asks for beyond the recipe's gates, such as `exact_match > 0.6`."
     )
     created_at: str = Field(description="UTC, ISO 8601.")
+    warnings: tuple[str, ...] = Field(default=(), description="What admission said of it, such as hours of overage.")
 
     @property
     def tenant(self) -> str:
@@ -108,8 +111,8 @@ def submit(
     """Record a submission; the second value is False where an equal one was there already, with its own maximum.
 
     Asking for a training ends a carry of the pair. Raises UserError for keys that were never added, for pairs and
-    maxima that make no sense, for gates that would loosen the recipe's, and for a carry of a pair that is not carried;
-    nothing is written then.
+    maxima that make no sense, for gates that would loosen the recipe's, for a carry of a pair that is not carried, and
+    for what the tenant may not use or has no quota left for; nothing is written then.
     """
     check_wish(store, dataset, recipe)
     check_maximum(max_gpu_hours)
@@ -131,18 +134,32 @@ def submit(
     existing = find_submission(store, submission.tenant, submission.id)
     if existing is not None:
         return existing, False
-    if mode == "train":
-        note_training(store, dataset, recipe, submission=submission.id, actor=actor)
-    elif find_carry(store, dataset, recipe) is None:
+    if mode == "carry" and find_carry(store, dataset, recipe) is None:
         raise UserError(
             f"{submission.pair} is not carried from anything",
             where="mode",
             remedy="Ask for a training: only adapters whose base moved are carried, until the pair is trained.",
         )
+    admitted = admit_submission(store, submission)
+    submission = submission.model_copy(update={"warnings": tuple(admitted)})
+    if mode == "train":
+        note_training(store, dataset, recipe, submission=submission.id, actor=actor)
     # The marker first: a marker without a record is ignored, a record without a marker would never be run.
     store.put_json(submission.marker, {"created_at": submission.created_at})
     created = store.create(submission.path, canonical_json(submission.model_dump(mode="json")))
     return (submission, True) if created else (Submission(**store.get_json(submission.path)), False)
+
+
+def admit_submission(store: Store, submission: Submission) -> list[str]:
+    """Hold a submission against what its tenant may use; sentences of warning. Raises NotAllowed and OverQuota."""
+    # Estimates stand on the graph's walk, which knows of submissions.
+    from ft_assets.submissions.admission import admit_to_quota
+
+    tenants = load_tenants()
+    if restricted(tenants, submission.tenant):
+        require_allowed(tenants, submission.tenant, get_recipe(store, submission.recipe))
+    # Nothing is trained for a carry, whose evaluation is short and asked for by the platform.
+    return admit_to_quota(store, tenants, submission) if submission.mode == "train" else []
 
 
 def check_wish(store: Store, dataset: str, recipe: str) -> None:
