@@ -16,6 +16,7 @@ from ft_assets.submissions.jobs import all_jobs
 from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource, default_store_url
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
+from ft_sensors.metering import metering_sensor
 from ft_sensors.notices import notices_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
@@ -44,6 +45,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             base_bump_sensor,
             run_failures_sensor,
             notices_sensor,
+            metering_sensor,
         ],
         resources={"store": StoreResource(url=store_url), "launcher": LauncherResource(), "hub": HubResource()},
     )

@@ -60,7 +60,8 @@ POLICIES: dict[Outcome, Policy] = {
         refund="full",
         message="was stopped from outside; it resumes from its last save",
     ),
-    Outcome.OUT_OF_MEMORY: Policy(retries=1, halves=True, refund="none", message="ran out of memory"),
+    # The tenant chose the sizes, and the platform said that they fit.
+    Outcome.OUT_OF_MEMORY: Policy(retries=1, halves=True, refund="flagged", message="ran out of memory"),
     Outcome.DIVERGED: Policy(retries=0, refund="none", message="diverged; lower the learning rate"),
     Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found data that cannot be used"),
     Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found a mistake in what was asked"),

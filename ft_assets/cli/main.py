@@ -24,6 +24,7 @@ from ft_assets.cli import (
     run,
     status,
     suites,
+    usage,
 )
 from ft_assets.cli.environment import prepare_environment
 from ft_resources.errors import UserError
@@ -79,6 +80,8 @@ app.command("line")(lines.line)
 app.command("notices")(notices.notices)
 app.command("release")(lines.release)
 app.command("base-bump")(base_bump.base_bump)
+app.command("usage")(usage.usage)
+app.command("refund")(usage.refund)
 app.command("delete")(erasure.delete)
 app.command("restore")(erasure.restore)
 app.command("erase")(erasure.erase)

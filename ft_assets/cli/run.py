@@ -33,6 +33,10 @@ Gates = Annotated[
     list[str] | None,
     typer.Option("--gate", help="Ask for more than the recipe's gates, such as 'exact_match > 0.6'; repeatable."),
 ]
+Key = Annotated[
+    str,
+    typer.Option(help="Asking again with the same key is the same submission, also once it has ended; for scripts."),
+]
 
 
 def run(
@@ -42,6 +46,7 @@ def run(
     policy: Policy = None,
     max_gpu_hours: MaxGpuHours = None,
     gate: Gates = None,
+    key: Key = "",
 ) -> None:
     """Fine-tune and watch.
 
@@ -55,7 +60,7 @@ def run(
 
     store = open_store()
     submission = ask(
-        store, dataset, recipe, name, policy, driver="caller", max_gpu_hours=max_gpu_hours, gates=gate or ()
+        store, dataset, recipe, name, policy, driver="caller", max_gpu_hours=max_gpu_hours, gates=gate or (), key=key
     )
     instance = open_instance()
     try:
@@ -82,12 +87,21 @@ def submit(
     policy: Policy = None,
     max_gpu_hours: MaxGpuHours = None,
     gate: Gates = None,
+    key: Key = "",
 ) -> None:
     """Ask for an adapter and return at once; the submissions sensor of a running Dagster does the rest."""
     from ft_assets.cli.output import note
 
     submission = ask(
-        open_store(), dataset, recipe, name, policy, driver="sensor", max_gpu_hours=max_gpu_hours, gates=gate or ()
+        open_store(),
+        dataset,
+        recipe,
+        name,
+        policy,
+        driver="sensor",
+        max_gpu_hours=max_gpu_hours,
+        gates=gate or (),
+        key=key,
     )
     print(submission.id)
     note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
@@ -105,8 +119,9 @@ def ask(
     driver: str,
     max_gpu_hours: float | None = None,
     gates: Sequence[str] = (),
+    key: str = "",
 ) -> "Submission":
-    """The submission for a pair given by keys or files; the open one, if somebody asked before.
+    """The submission for a pair given by keys or files; the open one, if somebody asked before, or that of ``key``.
 
     Says what the training is estimated to take.
     """
@@ -134,10 +149,12 @@ def ask(
         actor=actor(),
         origin="cli",
         driver="caller" if driver == "caller" else "sensor",
-        idempotency_key=resubmit_key(store, dataset_key, recipe_key, gates),
+        idempotency_key=key or resubmit_key(store, dataset_key, recipe_key, gates),
         max_gpu_hours=max_gpu_hours,
         gates=gates,
     )
+    for warning in submission.warnings:
+        note(warning)
     if submission.max_gpu_hours != max_gpu_hours:
         held = (
             "no maximum" if submission.max_gpu_hours is None else f"a maximum of {submission.max_gpu_hours:g} GPU-hours"

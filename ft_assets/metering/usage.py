@@ -27,6 +27,9 @@ Refund = Literal["none", "full", "flagged"]
 # What runs on the recipe's GPUs, and whether on those of all its nodes; everything else needs none.
 _ON_GPUS = {"checkpoint": True, "reference_logps": False, "baseline_report": False, "eval_report": False}
 
+# What lies beside the tenants in the store.
+_NOT_TENANTS = frozenset({"names", "open_attempts", "open_submissions", "retrainings"})
+
 
 class UsageRecord(BaseModel):
     """What one attempt used."""
@@ -145,8 +148,8 @@ def read_usage(store: Store, tenant: str, month: str) -> list[UsageRecord]:
 
 
 def usage_tenants(store: Store) -> list[str]:
-    """Everybody who may have usage: the folders of the store, and ``shared`` for what belongs to nobody."""
-    return [name for name in store.folders() if any(True for _ in store.folders(f"{name}/usage"))]
+    """Everybody who may have usage, sorted; ``shared`` is the platform itself."""
+    return [name for name in store.folders() if name not in _NOT_TENANTS]
 
 
 def _read(store: Store, path: str) -> Iterator[UsageRecord]:

@@ -1,0 +1,243 @@
+"""The metering ledger: usage and how submissions ended, in SQL for reports and invoices.
+
+PostgreSQL in production, SQLite embedded (``FT_METERING_DB``, an SQLAlchemy URL). It is a view: the store's create-only
+records are the truth, rows are keyed as they are, and inserting one again changes nothing, so it may be filled at least
+once, by several, and from nothing.
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from ft_assets.metering.refunds import RefundDecision
+from ft_assets.metering.usage import UsageRecord
+from ft_assets.submissions.record import Submission, SubmissionOutcome
+from ft_resources.errors import UserError
+
+# Alembic keeps the context of a migration in module globals.
+_MIGRATING = threading.Lock()
+_MIGRATIONS = Path(__file__).parent / "migrations"
+metadata = sa.MetaData()
+
+usage = sa.Table(
+    "usage",
+    metadata,
+    sa.Column("key", sa.String(200), primary_key=True),
+    sa.Column("tenant", sa.String(40), nullable=False),
+    sa.Column("month", sa.String(7), nullable=False),
+    sa.Column("asset", sa.String(40), nullable=False),
+    sa.Column("label", sa.String(300), nullable=False),
+    sa.Column("actor", sa.String(200), nullable=False),
+    sa.Column("started_at", sa.Float, nullable=False),
+    sa.Column("ended_at", sa.Float, nullable=False),
+    sa.Column("gpus", sa.Integer, nullable=False),
+    sa.Column("gpu_type", sa.String(100), nullable=False),
+    sa.Column("outcome", sa.String(40), nullable=False),
+    sa.Column("refund", sa.String(10), nullable=False),
+    sa.Column("gpu_hours", sa.Float, nullable=False),
+    sa.Column("price", sa.Float, nullable=False),
+    sa.Column("currency", sa.String(10), nullable=False),
+    sa.Column("evidence", sa.JSON, nullable=False),
+    sa.Index("usage_by_month", "month", "tenant"),
+)
+refunds = sa.Table(
+    "refunds",
+    metadata,
+    sa.Column("key", sa.String(200), primary_key=True),
+    sa.Column("decision", sa.String(10), nullable=False),
+    sa.Column("actor", sa.String(200), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
+)
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("submission", sa.String(16), primary_key=True),
+    sa.Column("tenant", sa.String(40), nullable=False),
+    sa.Column("month", sa.String(7), nullable=False),
+    sa.Column("pair", sa.String(300), nullable=False),
+    sa.Column("actor", sa.String(200), nullable=False),
+    sa.Column("origin", sa.String(20), nullable=False),
+    sa.Column("status", sa.String(20), nullable=False),
+    sa.Column("asked_at", sa.String(40), nullable=False),
+    sa.Column("ended_at", sa.String(40), nullable=False),
+    sa.Index("jobs_by_month", "month", "tenant"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageRow:
+    """What a report needs of an attempt; ``decision`` is what somebody said of a flagged one, "" before."""
+
+    key: str
+    asset: str
+    outcome: str
+    refund: str
+    gpu_hours: float
+    price: float
+    currency: str
+    ended_at: float
+    decision: str
+
+    @property
+    def billed_hours(self) -> float:
+        return 0.0 if self.refund == "full" or self.decision == "refund" else self.gpu_hours
+
+    @property
+    def flagged(self) -> bool:
+        """Whether somebody still has to look at it."""
+        return self.refund == "flagged" and not self.decision
+
+
+class Ledger:
+    """The metering tables at ``url``; their schema is brought up to date when it is opened."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._engine = sa.create_engine(_driven(url), pool_pre_ping=True)
+        except (sa.exc.ArgumentError, ImportError) as error:
+            raise UserError(
+                f"the metering database cannot be used ({error})",
+                where="FT_METERING_DB",
+                remedy="Give an SQLAlchemy URL: postgresql://USER@HOST/NAME or sqlite:////absolute/path.db",
+            ) from error
+        if self._engine.dialect.name == "sqlite" and (name := self._engine.url.database):
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+        with _explained(), _MIGRATING:
+            _migrate(self._engine)
+
+    def add_usage(self, records: Iterable[UsageRecord]) -> None:
+        """Insert records that are not there yet."""
+        self._insert(
+            usage,
+            [
+                {
+                    **record.model_dump(mode="json", exclude={"version"}),
+                    "month": record.month,
+                    "gpu_hours": record.gpu_hours,
+                }
+                for record in records
+            ],
+        )
+
+    def add_refunds(self, decisions: Iterable[RefundDecision]) -> None:
+        """Insert decisions that are not there yet."""
+        self._insert(refunds, [decision.model_dump(mode="json", exclude={"version"}) for decision in decisions])
+
+    def add_jobs(self, ended: Iterable[tuple[Submission, SubmissionOutcome]]) -> None:
+        """Insert submissions that have ended and are not there yet."""
+        self._insert(
+            jobs,
+            [
+                {
+                    "submission": submission.id,
+                    "tenant": submission.tenant,
+                    "month": outcome.at[:7],
+                    "pair": submission.pair,
+                    "actor": submission.actor,
+                    "origin": submission.origin,
+                    "status": outcome.status,
+                    "asked_at": submission.created_at,
+                    "ended_at": outcome.at,
+                }
+                for submission, outcome in ended
+            ],
+        )
+
+    def usage_rows(self, tenant: str, month: str) -> list[UsageRow]:
+        """A tenant's attempts of a month, in the order in which they ended."""
+        query = (
+            sa.select(usage, sa.func.coalesce(refunds.c.decision, "").label("decision"))
+            .select_from(usage.outerjoin(refunds, usage.c.key == refunds.c.key))
+            .where(usage.c.tenant == tenant, usage.c.month == month)
+            .order_by(usage.c.ended_at, usage.c.key)
+        )
+        names = UsageRow.__dataclass_fields__
+        with _explained(), self._engine.connect() as connection:
+            return [UsageRow(**{name: row[name] for name in names}) for row in connection.execute(query).mappings()]
+
+    def job_counts(self, tenant: str, month: str) -> dict[str, int]:
+        """How many of a tenant's submissions of a month ended how."""
+        query = (
+            sa.select(jobs.c.status, sa.func.count())
+            .where(jobs.c.tenant == tenant, jobs.c.month == month)
+            .group_by(jobs.c.status)
+        )
+        with _explained(), self._engine.connect() as connection:
+            return {str(status): int(count) for status, count in connection.execute(query)}
+
+    def keys(self, tenant: str, month: str) -> tuple[set[str], set[str]]:
+        """Keys of a tenant's usage and decisions of a month that are there."""
+        mine = (usage.c.tenant == tenant) & (usage.c.month == month)
+        used = sa.select(usage.c.key).where(mine)
+        decided = sa.select(refunds.c.key).join(usage, usage.c.key == refunds.c.key).where(mine)
+        with _explained(), self._engine.connect() as connection:
+            return set(connection.scalars(used)), set(connection.scalars(decided))
+
+    def submissions(self, tenant: str) -> set[str]:
+        """Ids of a tenant's ended submissions that are there."""
+        with _explained(), self._engine.connect() as connection:
+            return set(connection.scalars(sa.select(jobs.c.submission).where(jobs.c.tenant == tenant)))
+
+    def tenants(self, month: str) -> list[str]:
+        """Tenants with usage or ended submissions in a month, sorted."""
+        query = sa.union(*(sa.select(table.c.tenant).where(table.c.month == month) for table in (usage, jobs)))
+        with _explained(), self._engine.connect() as connection:
+            return sorted(str(row[0]) for row in connection.execute(query))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _insert(self, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
+        if not rows:
+            return
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
+        with _explained(), self._engine.begin() as connection:
+            connection.execute(insert(table).on_conflict_do_nothing(), list(rows))
+
+
+def ledger_url() -> str:
+    """``FT_METERING_DB``, or a SQLite file beside Dagster's own state."""
+    default = Path(os.environ.get("FT_STATE", ".ft")).resolve() / "metering.db"
+    return os.environ.get("FT_METERING_DB") or f"sqlite:///{default}"
+
+
+def _driven(url: str) -> sa.URL:
+    """``url`` with the PostgreSQL driver that Dagster brings, where it names none."""
+    parsed = sa.make_url(url)
+    return parsed.set(drivername="postgresql+psycopg2") if parsed.drivername == "postgresql" else parsed
+
+
+def _migrate(engine: sa.Engine) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    # Percent signs of the path would be read as references.
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            # Two that start at once would both create the tables.
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7361042)"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as error:
+        raise UserError(
+            f"the metering database does not answer ({type(error).__name__})",
+            where="FT_METERING_DB",
+            remedy="Nothing is lost: records are in the store, and are inserted once the database is back.",
+        ) from error

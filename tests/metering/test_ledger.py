@@ -1,0 +1,146 @@
+"""The ledger on SQLite and on a real PostgreSQL: filled at least once, each row there once, reports from it."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_assets.metering.ledger import Ledger, metadata
+from ft_assets.metering.refunds import RefundDecision
+from ft_assets.metering.report import month_report
+from ft_assets.metering.usage import UsageRecord
+from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
+from ft_assets.tenants import Quota
+from ft_resources.errors import UserError
+from tests.postgres import postgres_database
+
+HOUR, NOVEMBER = 3600.0, 1763208000.0  # 2025-11-15 12:00 UTC
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/deep/metering.db"
+    else:
+        with postgres_database() as url:
+            yield url
+
+
+def record(key: str, hours: float, *, tenant: str = "acme", refund: str = "none", price: float = 2.0) -> UsageRecord:
+    return UsageRecord(
+        key=key,
+        tenant=tenant,
+        asset="checkpoint",
+        label="acme.a.v1|r.v1",
+        actor="ann",
+        started_at=NOVEMBER,
+        ended_at=NOVEMBER + hours * HOUR,
+        gpus=1,
+        gpu_type="H100",
+        outcome="done" if refund == "none" else "out_of_memory",
+        refund=refund,
+        price=price,
+        currency="EUR",
+        evidence={"pod": {"name": "p", "reason": None}},
+    )
+
+
+def ended(number: int, status: SubmissionStatus, tenant: str = "acme") -> tuple[Submission, SubmissionOutcome]:
+    submission = Submission(
+        id=f"{number:016x}",
+        dataset=f"{tenant}.a.v1",
+        recipe="r.v1",
+        actor="ann",
+        origin="cli",
+        idempotency_key=str(number),
+        driver="sensor",
+        created_at="2025-11-15T11:00:00.000+00:00",
+    )
+    return submission, SubmissionOutcome(status=status, at="2025-11-15T12:00:00.000+00:00")
+
+
+def test_filling_it_twice_and_by_several_at_once_changes_nothing(url: str) -> None:
+    barrier = threading.Barrier(4)
+
+    def fill() -> None:
+        barrier.wait()
+        ledger = Ledger(url)
+        for _ in range(2):
+            ledger.add_usage([record(f"checkpoint.{number}.0001", 1.0) for number in range(20)])
+            ledger.add_jobs([ended(1, SubmissionStatus.ACCEPTED)])
+        ledger.close()
+
+    Ledger(url).close()
+    threads = [threading.Thread(target=fill) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ledger = Ledger(url)
+    assert sum(row.gpu_hours for row in ledger.usage_rows("acme", "2025-11")) == pytest.approx(20.0)
+    assert ledger.job_counts("acme", "2025-11") == {"accepted": 1}
+
+
+def test_a_rejected_candidate_is_a_delivered_result_billed_and_no_failure(url: str) -> None:
+    ledger = Ledger(url)
+    statuses = [
+        SubmissionStatus.ACCEPTED,
+        SubmissionStatus.REJECTED,
+        SubmissionStatus.FAILED,
+        SubmissionStatus.CANCELLED,
+    ]
+    ledger.add_jobs([ended(number, status) for number, status in enumerate(statuses)])
+    ledger.add_usage([record("checkpoint.a.0001", 3.0)])
+    report = month_report(
+        "acme", "2025-11", ledger.usage_rows("acme", "2025-11"), ledger.job_counts("acme", "2025-11"), Quota(), "USD"
+    )
+    assert report.jobs == {"accepted": 1, "cancelled": 1, "failed": 1, "rejected": 1}
+    assert report.success_rate == pytest.approx(2 / 3)
+    assert (report.billed_hours, report.cost, report.currency) == (3.0, 6.0, "EUR")
+
+
+def test_refunds_and_overage_make_the_cost(url: str) -> None:
+    ledger = Ledger(url)
+    ledger.add_usage(
+        [
+            record("checkpoint.a.0001", 4.0),
+            record("checkpoint.b.0001", 5.0, refund="full"),
+            record("checkpoint.c.0001", 6.0, refund="flagged"),
+            record("checkpoint.d.0001", 7.0, refund="flagged"),
+        ]
+    )
+    ledger.add_refunds([RefundDecision(key="checkpoint.c.0001", decision="refund", actor="bo", reason="r", at="now")])
+    quota = Quota(soft_gpu_hours=5.0, overage_factor=1.5)
+    report = month_report("acme", "2025-11", ledger.usage_rows("acme", "2025-11"), {}, quota, "USD")
+    assert (report.gpu_hours, report.billed_hours, report.refunded_hours) == (22.0, 11.0, 11.0)
+    assert (report.flagged_hours, report.overage_hours) == (7.0, 6.0)
+    assert report.cost == pytest.approx(2.0 * (5.0 + 6.0 * 1.5))
+    assert report.success_rate is None
+
+
+def test_tenants_are_kept_apart(url: str) -> None:
+    ledger = Ledger(url)
+    ledger.add_usage([record("checkpoint.a.0001", 1.0), record("checkpoint.b.0001", 2.0, tenant="globex")])
+    assert [row.key for row in ledger.usage_rows("globex", "2025-11")] == ["checkpoint.b.0001"]
+    assert ledger.tenants("2025-11") == ["acme", "globex"]
+    assert ledger.keys("acme", "2025-11") == ({"checkpoint.a.0001"}, set())
+
+
+def test_the_migrations_make_exactly_the_tables_that_the_code_reads(url: str) -> None:
+    import sqlalchemy as sa
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    Ledger(url).close()
+    with sa.create_engine(url.replace("postgresql:", "postgresql+psycopg2:")).connect() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, metadata) == []
+
+
+def test_a_database_that_is_not_there_is_an_error_that_says_nothing_is_lost(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not answer") as caught:
+        Ledger("postgresql://nobody@127.0.0.1:1/none")
+    assert "Nothing is lost" in caught.value.remedy
+    with pytest.raises(UserError, match="cannot be used"):
+        Ledger("no such thing")

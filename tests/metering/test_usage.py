@@ -1,0 +1,143 @@
+"""What is counted of an attempt, by whom it is paid, and that it is counted once whatever dies in between."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ft_assets.metering.refunds import decide_refund
+from ft_assets.metering.usage import UsageRecord, count_usage, read_usage, usage_of
+from ft_assets.tenants import TenantsFile, load_tenants
+from ft_resources.attempts import Attempt, Span, attempts_at
+from ft_resources.errors import UserError
+from ft_resources.execution import Execution
+from ft_resources.launchers.local import LocalLauncher
+from ft_resources.outcomes import POLICIES, Outcome
+from ft_resources.store import Store
+from tests.resources.test_execution import request_for
+from tests.submissions.estimate_world import DATASET, World, make_world, world_in
+
+PAIR = f"{DATASET}|large.v1"
+AT = datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    make_world(tmp_path / "world")
+    world = world_in(tmp_path / "world")
+    world.recipe(gpus=2, nodes=2)
+    return world
+
+
+def attempt_at(
+    store: Store, *, asset: str = "checkpoint", label: str = PAIR, number: int = 1, hours: float = 1.5, outcome: Outcome
+) -> Attempt:
+    address = request_for(asset).address.model_copy(update={"asset": asset})
+    attempt = Attempt(store, address, number)
+    attempt.claim("ann")
+    attempt.mark_open(label, "ann")
+    attempt.write_launch({"launcher": "elsewhere"})
+    attempt.record_span(Span(started_at=AT - hours * 3600, ended_at=AT, evidence={"pod": "p"}))
+    attempt.record_ending(outcome, {"type": "X", "what": "why", "where": "", "remedy": ""})
+    return attempt
+
+
+def test_gpu_hours_are_those_of_all_nodes_from_the_start_of_the_pod_to_its_end(world: World, tmp_path: Path) -> None:
+    tenants = tmp_path / "t.yaml"
+    tenants.write_text("gpu_prices: {H100: 4.0}\ntiers: {gold: {price_factor: 0.5}}\ntenants: {acme: {tier: gold}}\n")
+    attempt_at(world.store, outcome=Outcome.DONE)
+    (record,) = count_usage(world.store, load_tenants(tenants))
+    assert (record.gpu_hours, record.billed_hours, record.price) == (6.0, 6.0, 2.0)
+    assert record.evidence["pod"] == "p"
+    assert record.month == "2026-11"
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_who_pays_is_decided_by_how_it_ended(world: World, outcome: Outcome) -> None:
+    attempt_at(world.store, outcome=outcome)
+    (record,) = count_usage(world.store, TenantsFile())
+    refunded = POLICIES[outcome].refund == "full"
+    assert record.billed_hours == (0.0 if refunded else 6.0)
+    assert refunded == (outcome in (Outcome.PREEMPTED, Outcome.PLATFORM_ERROR))
+
+
+def test_work_that_needs_no_gpu_costs_none(world: World) -> None:
+    attempt_at(world.store, asset="dataset", label=DATASET, outcome=Outcome.DONE)
+    attempt_at(world.store, asset="eval_report", outcome=Outcome.DONE)
+    found = {record.asset: record.gpus for record in count_usage(world.store, TenantsFile())}
+    assert found == {"dataset": 0, "eval_report": 2}
+
+
+def test_counting_again_after_a_death_at_any_moment_counts_once(world: World) -> None:
+    attempt = attempt_at(world.store, outcome=Outcome.DONE)
+    first = count_usage(world.store, TenantsFile())
+    attempt.mark_open(PAIR, "ann")  # It died before the marker was gone.
+    assert count_usage(world.store, TenantsFile()) == []
+    assert read_usage(world.store, "acme", "2026-11") == first
+    assert list(world.store.entries("open_attempts")) == []
+
+
+def test_a_later_change_of_prices_changes_no_record(world: World, tmp_path: Path) -> None:
+    attempt = attempt_at(world.store, outcome=Outcome.DONE)
+    count_usage(world.store, TenantsFile(gpu_prices={"H100": 4.0}))
+    attempt.mark_open(PAIR, "ann")
+    count_usage(world.store, TenantsFile(gpu_prices={"H100": 9.0}))
+    assert [record.price for record in read_usage(world.store, "acme", "2026-11")] == [4.0]
+
+
+def test_what_still_runs_is_not_counted_and_stays_listed(world: World) -> None:
+    attempt = Attempt(world.store, request_for("checkpoint").address, 1)
+    attempt.claim("ann")
+    attempt.mark_open(PAIR, "ann")
+    attempt.write_launch({"launcher": "elsewhere"})
+    assert count_usage(world.store, TenantsFile()) == []
+    assert len(list(world.store.entries("open_attempts"))) == 1
+
+
+def test_an_attempt_that_never_started_costs_nothing(world: World) -> None:
+    attempt = Attempt(world.store, request_for("checkpoint").address, 1)
+    attempt.claim("ann")
+    attempt.mark_open(PAIR, "ann")
+    attempt.record_ending(Outcome.USER_ERROR)
+    assert count_usage(world.store, TenantsFile()) == []
+    assert list(world.store.entries("open_attempts")) == []
+
+
+@pytest.mark.e2e
+def test_a_worker_that_really_ran_is_billed_from_its_launch_to_its_last_sign_of_life(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    execution = Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05)
+    request = request_for("write", text="x", runtime={"seconds": 1.5})
+    execution.run(request, actor="ann")
+    (attempt,) = attempts_at(store, request.address)
+    record = usage_of(store, attempt, request.label, "ann", TenantsFile())
+    assert record is not None
+    assert record.outcome == "done"
+    assert record.ended_at - record.started_at >= 1.5
+    assert [each.key for each in count_usage(store, TenantsFile())] == [record.key]
+
+
+def test_a_flagged_attempt_is_decided_once_with_a_reason(world: World) -> None:
+    attempt_at(world.store, outcome=Outcome.OUT_OF_MEMORY)
+    (record,) = count_usage(world.store, TenantsFile())
+    assert record.refund == "flagged"
+    ask = {"tenant": "acme", "month": "2026-11", "key": record.key}
+    with pytest.raises(UserError, match="reason"):
+        decide_refund(world.store, **ask, refund=True, actor="bo", reason=" ")
+    first = decide_refund(world.store, **ask, refund=True, actor="bo", reason="we said it fits")
+    assert decide_refund(world.store, **ask, refund=True, actor="cy", reason="yes") == first
+    with pytest.raises(UserError, match="bo decided before: refund, we said it fits"):
+        decide_refund(world.store, **ask, refund=False, actor="cy", reason="no")
+
+
+def test_only_flagged_attempts_are_decided_by_a_person(world: World) -> None:
+    attempt_at(world.store, outcome=Outcome.DONE)
+    (record,) = count_usage(world.store, TenantsFile())
+    with pytest.raises(UserError, match="billed by the table of endings"):
+        decide_refund(world.store, "acme", record.month, record.key, refund=True, actor="bo", reason="why not")
+
+
+def test_every_record_round_trips(world: World) -> None:
+    attempt_at(world.store, outcome=Outcome.DONE)
+    (record,) = count_usage(world.store, TenantsFile())
+    assert UsageRecord.model_validate_json(record.model_dump_json()) == record
