@@ -3,7 +3,9 @@
 import time
 
 import dagster as dg
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 
+from ft_assets import tags
 from ft_assets.submissions.jobs import prepare_dataset, prepare_recipe, train_pair, train_trial
 from ft_assets.submissions.plan import Launch, Present, RunState, Wanted, plan
 from ft_assets.submissions.present import present
@@ -11,6 +13,7 @@ from ft_assets.submissions.record import Submission, open_submissions
 from ft_assets.submissions.run import launch_tags, record_end, register_partitions
 from ft_assets.submissions.runs import as_dagster_shows, run_states
 from ft_assets.sweeps.retiring import retire_trials
+from ft_assets.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import StoreUnavailable, UserError
 
@@ -45,7 +48,7 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
         last = ""
     requests = []
     finished = 0
-    for action in plan(wanted):
+    for action in plan(wanted, _places(context.instance, wanted)):
         if isinstance(action, Launch):
             requests.append(_request(context.instance, action))
         else:
@@ -63,6 +66,22 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     if retired:
         text += f"; retired {len(retired)} trials of sweeps"
     return dg.SkipReason("; ".join([text, *problems]))
+
+
+def _places(instance: dg.DagsterInstance, wanted: list[Wanted]) -> dict[str, int]:
+    """How many more trainings each tenant with a limit may have at once, by the runs that are under way or queued."""
+    try:
+        tenants = load_tenants()
+    except UserError:
+        # Nobody may have more than their limit because it cannot be read.
+        return {item.submission.tenant: 0 for item in wanted}
+    free = {}
+    for tenant in {item.submission.tenant for item in wanted}:
+        most = tenants.quota_of(tenant).concurrent
+        if most is not None:
+            under_way = dg.RunsFilter(tags={tags.TENANT: tenant, tags.TRAINS: "true"}, statuses=NOT_FINISHED_STATUSES)
+            free[tenant] = most - instance.get_runs_count(under_way)
+    return free
 
 
 def _wanted(instance: dg.DagsterInstance, store: StoreResource, submission: Submission) -> Wanted:

@@ -27,8 +27,8 @@ Refund = Literal["none", "full", "flagged"]
 # What runs on the recipe's GPUs, and whether on those of all its nodes; everything else needs none.
 _ON_GPUS = {"checkpoint": True, "reference_logps": False, "baseline_report": False, "eval_report": False}
 
-# What lies beside the tenants in the store.
-_NOT_TENANTS = frozenset({"names", "open_attempts", "open_submissions", "retrainings"})
+# What lies beside the tenants in the store, apart from folders with an underscore, which no tenant's name has.
+_NOT_TENANTS = frozenset({"names", "retrainings"})
 
 
 class UsageRecord(BaseModel):
@@ -149,7 +149,7 @@ def read_usage(store: Store, tenant: str, month: str) -> list[UsageRecord]:
 
 def usage_tenants(store: Store) -> list[str]:
     """Everybody who may have usage, sorted; ``shared`` is the platform itself."""
-    return [name for name in store.folders() if name not in _NOT_TENANTS]
+    return [name for name in store.folders() if name not in _NOT_TENANTS and "_" not in name]
 
 
 def _read(store: Store, path: str) -> Iterator[UsageRecord]:

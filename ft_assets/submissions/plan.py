@@ -1,6 +1,6 @@
 """The pure plan: what is wanted and what is present decide what to launch and what has ended."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -64,6 +64,11 @@ class Launch:
         return by_stage[self.stage]
 
     @property
+    def trains(self) -> bool:
+        """Whether it takes a place among the trainings that a tenant may have at once."""
+        return self.stage in (Stage.TRAIN_TRIAL, Stage.TRAIN_PAIR)
+
+    @property
     def run_key(self) -> str:
         """Derived from content, so that a repeated tick launches nothing twice."""
         return ":".join([self.submission.id, self.stage, *([self.trial] if self.trial else [])])
@@ -90,11 +95,22 @@ class Wanted:
     trial_runs: dict[str, RunState] = field(default_factory=dict)
 
 
-def plan(wanted: Iterable[Wanted]) -> list[Launch | Finish]:
-    """The actions that bring every submission one step further; none for those that only wait."""
+def plan(wanted: Iterable[Wanted], places: Mapping[str, int] | None = None) -> list[Launch | Finish]:
+    """The actions that bring every submission one step further; none for those that only wait.
+
+    ``places`` says how many more trainings a tenant may have at once, of those that have a limit; what does not fit is
+    launched by a later tick.
+    """
     actions: list[Launch | Finish] = []
+    free = dict(places or {})
     for item in wanted:
-        actions.extend(_steps(item))
+        for action in _steps(item):
+            tenant = item.submission.tenant
+            if isinstance(action, Launch) and action.trains and tenant in free:
+                if free[tenant] <= 0:
+                    continue
+                free[tenant] -= 1
+            actions.append(action)
     return actions
 
 

@@ -59,3 +59,35 @@ def test_a_full_batch_goes_on_where_it_ended_without_reading_what_came_before(
     assert isinstance(second, dg.SensorResult)
     assert second.cursor == ""
     assert [path for path in read if "/submissions/" in path and "outcome" not in path] == [asked[2].path]
+
+
+def test_a_tenant_at_its_limit_of_trainings_waits_and_others_do_not(project: Project, instance, monkeypatch) -> None:
+    from ft_assets import tags
+    from ft_assets.submissions.plan import Present, Stage, Wanted
+
+    (project.folder / "tenants.yaml").write_text("tenants: {acme: {quota: {concurrent: 2}}}\n")
+    register_recipe(project.store, project.recipe(), actor="ann")
+    datasets = [add_version(project, rows) for rows in (160, 170, 180)]
+    for dataset in datasets:
+        ask(project, dataset)
+    ready = Present(done=frozenset({Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE}))
+    monkeypatch.setattr(
+        submissions, "_wanted", lambda _, __, submission: Wanted(submission=submission, present=ready, runs={})
+    )
+    assert len(launched(tick(instance, project))) == 2
+    run = instance.create_run_for_job(_some_job(), tags={tags.TENANT: "acme", tags.TRAINS: "true"})
+    assert len(launched(tick(instance, project))) == 1
+    instance.report_run_failed(run)
+    assert len(launched(tick(instance, project))) == 2
+
+
+def _some_job() -> dg.JobDefinition:
+    @dg.op
+    def nothing() -> None:
+        pass
+
+    @dg.job
+    def some_training() -> None:
+        nothing()
+
+    return some_training
