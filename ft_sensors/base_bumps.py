@@ -10,7 +10,7 @@ from ft_assets.base_bumps.progress import ACTOR, budget_left, open_bumps, standi
 from ft_assets.base_bumps.report import summary
 from ft_assets.base_models.release import release_base
 from ft_assets.recipes.successors import current_recipe
-from ft_assets.submissions.record import check_wish
+from ft_assets.submissions.record import check_admission, check_wish
 from ft_assets.submissions.retraining import Wish, take_budget
 from ft_assets.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
@@ -58,7 +58,7 @@ def _advance(store: Store, recipe: str, per_day: int, free: int, said: list[str]
     retrained = [
         each
         for each in plan.retrain
-        if _possible(store, recipe, each, said)
+        if _possible(store, recipe, each, said, trains=True)
         and take_budget(store, today, per_day, Wish(dataset=each.dataset, recipe=recipe))
         and start_training(store, recipe, each)
     ]
@@ -70,10 +70,12 @@ def _advance(store: Store, recipe: str, per_day: int, free: int, said: list[str]
     return carrying + len(carried)
 
 
-def _possible(store: Store, recipe: str, dependent: Dependent, said: list[str]) -> bool:
+def _possible(store: Store, recipe: str, dependent: Dependent, said: list[str], *, trains: bool = False) -> bool:
     """Whether the pair can be submitted; otherwise it is named, and takes nothing of the day's budget."""
     try:
         check_wish(store, dependent.dataset, recipe)
+        if trains:
+            check_admission(store, dependent.dataset, recipe)
     except UserError as error:
         said.append(f"{dependent.dataset} with {recipe}: {error.what}")
         return False

@@ -9,7 +9,7 @@ from ft_assets.base_models.release import is_successor
 from ft_assets.datasets.versions import latest_version
 from ft_assets.keys import RecipeKey
 from ft_assets.recipes.successors import current_recipe
-from ft_assets.submissions.record import FIRST_WISH, check_wish, find_submission, submission_id, submit
+from ft_assets.submissions.record import FIRST_WISH, check_admission, check_wish, find_submission, submission_id, submit
 from ft_assets.submissions.retraining import LineState, Wish, plan_retraining, take_budget
 from ft_assets.tenants import Subscription, TenantsFile, load_tenants
 from ft_resources.dagster_resources import StoreResource
@@ -53,6 +53,7 @@ def _possible(store: Store, wish: Wish, problems: list[str]) -> bool:
     """Whether the wish can be submitted; otherwise it is named, and takes nothing of the day's budget."""
     try:
         check_wish(store, wish.dataset, wish.recipe)
+        check_admission(store, wish.dataset, wish.recipe)
     except UserError as error:
         problems.append(f"{wish.dataset} with {wish.recipe}: {error.what}")
         return False

@@ -59,6 +59,7 @@ def admit(
     standing: FindStanding,
     actor: str,
     now: datetime,
+    promise: bool = True,
 ) -> list[str]:
     """Promise a submission its GPU-hours; sentences of warning. Promising again to the same one changes nothing.
 
@@ -66,6 +67,7 @@ def admit(
         hours: the most GPU-hours that it is expected to take; None where nothing can be said. Called only where the
             tenant has a quota.
         standing: how the submission with an id stands.
+        promise: False to ask only whether there is room now.
 
     Raises OverQuota, with nothing written, where the hard quota has no room for it or it cannot be estimated.
     """
@@ -91,6 +93,8 @@ def admit(
             return None
         billed, promised = taken_hours(store, tenant, month)
         warnings.extend(_judge(tenant, quota, wanted, billed, promised, month))
+        if not promise:
+            return None
         return reservation(state, submission, wanted, actor=actor, at=now.isoformat(timespec="milliseconds"))
 
     if wanted > 0:

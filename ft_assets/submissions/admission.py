@@ -54,7 +54,7 @@ def require_affordable(
     return _require_memory(found, hardware.gpu_type or "", where)
 
 
-def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission) -> list[str]:
+def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission, *, promise: bool) -> list[str]:
     """Promise a submission the GPU-hours that it may take, as ``metering.quota.admit``."""
     return admit(
         store,
@@ -65,6 +65,7 @@ def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission) -
         standing=lambda other: standing_of(store, submission.tenant, other),
         actor=submission.actor,
         now=datetime.now(UTC),
+        promise=promise,
     )
 
 

@@ -150,16 +150,33 @@ def submit(
     return (submission, True) if created else (Submission(**store.get_json(submission.path)), False)
 
 
-def admit_submission(store: Store, submission: Submission) -> list[str]:
+def check_admission(store: Store, dataset: str, recipe: str) -> None:
+    """Raise NotAllowed or OverQuota where a training of the pair would not be accepted now; nothing is promised."""
+    asked = Submission(
+        id=submission_id(dataset, recipe, FIRST_WISH),
+        dataset=dataset,
+        recipe=recipe,
+        actor="admission",
+        origin="sensor",
+        idempotency_key=FIRST_WISH,
+        driver="sensor",
+        created_at=_now(),
+    )
+    admit_submission(store, asked, promise=False)
+
+
+def admit_submission(store: Store, submission: Submission, *, promise: bool = True) -> list[str]:
     """Hold a submission against what its tenant may use; sentences of warning. Raises NotAllowed and OverQuota."""
+    if submission.mode == "carry":
+        # Nothing is trained for it, and the platform itself asks for its short evaluation.
+        return []
     # Estimates stand on the graph's walk, which knows of submissions.
     from ft_assets.submissions.admission import admit_to_quota
 
     tenants = load_tenants()
     if restricted(tenants, submission.tenant):
         require_allowed(tenants, submission.tenant, get_recipe(store, submission.recipe))
-    # Nothing is trained for a carry, whose evaluation is short and asked for by the platform.
-    return admit_to_quota(store, tenants, submission) if submission.mode == "train" else []
+    return admit_to_quota(store, tenants, submission, promise=promise)
 
 
 def check_wish(store: Store, dataset: str, recipe: str) -> None:

@@ -159,3 +159,19 @@ def test_a_base_that_is_gone_does_not_hide_the_others(project: Project, instance
     message = tick_bases(instance, project)
     assert "1 bases moved (tiny.v2)" in message
     assert "other.v1: the hub has no such model" in message
+
+
+def test_a_line_that_its_tenant_may_not_train_is_named_and_takes_nothing_of_the_budget(
+    project: Project, instance
+) -> None:
+    register_recipe(project.store, project.recipe(), actor="ann")
+    subscribe(project, "tiny.v1")
+    add_version(project)
+    file = project.folder / "tenants.yaml"
+    allowed = file.read_text()
+    file.write_text(f"{allowed}deprecated_methods: [lora]\n")
+    for _ in range(3):
+        assert "0 submitted; acme.things.v1 with tiny.v1: sft/lora is deprecated" in tick(instance, project)
+    assert list(project.store.entries("retrainings")) == []
+    file.write_text(allowed)
+    assert "1 submitted" in tick(instance, project)
