@@ -5,7 +5,7 @@ import re
 import uuid
 from typing import Any
 
-from tests.cluster.objects import JOBS, PODS, SERVICE_ACCOUNTS, ApiError, Kind, Match, Object, Objects, invalid
+from tests.cluster.objects import JOBS, KUEUE, PODS, SERVICE_ACCOUNTS, ApiError, Kind, Match, Object, Objects, invalid
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 _TOLERATIONS = [
@@ -33,6 +33,18 @@ def admit(objects: Objects, kind: Kind, namespace: str, body: Object) -> Object:
     return item
 
 
+def check_types(kind: Kind, body: Object) -> None:
+    """Refuse fields and types that a kind does not have, as a server does that is asked for strict validation."""
+    if kind.api == KUEUE:
+        return
+    import kubernetes_validate
+
+    try:
+        kubernetes_validate.validate({"apiVersion": kind.api, "kind": kind.name, **body}, "1.36", strict=True)
+    except kubernetes_validate.ValidationError as error:
+        raise ApiError(400, "BadRequest", f"strict decoding error: {error.path}: {error.message}") from error
+
+
 def _job(job: Object) -> None:
     meta, spec = job["metadata"], job["spec"]
     meta["uid"] = uid = str(uuid.uuid4())
@@ -41,6 +53,8 @@ def _job(job: Object) -> None:
     pod, policy = spec["template"]["spec"], spec.get("podFailurePolicy")
     if pod.get("restartPolicy") != "Never":
         raise invalid(JOBS, meta["name"], "spec.template.spec.restartPolicy: this cluster has Never alone")
+    if len(pod["containers"]) != 1:
+        raise invalid(JOBS, meta["name"], "spec.template.spec.containers: this cluster runs one beside init containers")
     _defaults(pod)
     spec["template"].setdefault("metadata", {}).setdefault("labels", {}).update(labels)
     meta["labels"] = meta.get("labels") or dict(spec["template"]["metadata"]["labels"])

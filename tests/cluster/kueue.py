@@ -134,15 +134,12 @@ class QueueScheduler:
     def sync(self, key: Key) -> float | None:
         everything = [one for one in self._objects.list(WORKLOADS) if not has(one, "Finished")]
         pending = [one for one in everything if "admission" not in one["status"]]
-        for workload in sorted(pending, key=lambda one: (-_priority(one), int(one["metadata"]["resourceVersion"]))):
+        for workload in sorted(pending, key=lambda one: -_priority(one)):
             queue = self._objects.find(LOCAL_QUEUES, workload["metadata"]["namespace"], workload["spec"]["queueName"])
             cluster_queue = queue and self._objects.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])
             if not queue or not cluster_queue:
-                what = (
-                    f"ClusterQueue {queue['spec']['clusterQueue']}"
-                    if queue
-                    else f"LocalQueue {workload['spec']['queueName']}"
-                )
+                missing = f"LocalQueue {workload['spec']['queueName']}"
+                what = f"ClusterQueue {queue['spec']['clusterQueue']}" if queue else missing
                 say(self._objects, workload, ("QuotaReserved", "False", "Misconfigured", f"{what} doesn't exist"))
                 continue
             self._admit(workload, cluster_queue, [one for one in everything if "admission" in one["status"]])
@@ -230,9 +227,8 @@ class QueueScheduler:
 
     def _evict(self, victim: Object, workload: Object) -> None:
         uid, job = workload["metadata"]["uid"], workload["metadata"]["labels"]["kueue.x-k8s.io/job-uid"]
-        why = (
-            f"Preempted to accommodate a workload (UID: {uid}, JobUID: {job}) due to prioritization in the ClusterQueue"
-        )
+        who = f"a workload (UID: {uid}, JobUID: {job})"
+        why = f"Preempted to accommodate {who} due to prioritization in the ClusterQueue"
         say(self._objects, victim, ("Evicted", "True", "Preempted", why), ("Preempted", "True", "InClusterQueue", why))
         record(self._objects, victim, "EvictedDueToPreempted", why, _BY)
 

@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tests.cluster.containers import Container, address, make_volumes, quantity
@@ -12,7 +13,6 @@ from tests.cluster.control import Key
 from tests.cluster.objects import NODES, PODS, SERVICES, ApiError, Change, Object, Objects, condition, now, record
 
 GPU = "nvidia.com/gpu"
-_LIVE = ("Pending", "Running")
 
 
 class Scheduler:
@@ -45,7 +45,8 @@ class Scheduler:
         text = f"0/{len(nodes)} nodes are available: {why}. no new claims to deallocate, {rest}"
         if text not in [entry.get("message") for entry in pod["status"].get("conditions", [])]:
             record(self._objects, pod, "FailedScheduling", text, "default-scheduler", "Warning")
-            self._objects.change(PODS, pod, lambda draft: _unschedulable(draft, text), "status")
+            says = ("PodScheduled", "False", "Unschedulable", text)
+            self._objects.change(PODS, pod, lambda draft: condition(draft["status"], *says), "status")
         return 0.2
 
     def _misfit(self, pod: Object, node: Object) -> str:
@@ -57,25 +58,21 @@ class Scheduler:
                 return "node(s) had untolerated taint(s)"
         if any(labels.get(name) != value for name, value in spec.get("nodeSelector", {}).items()):
             return "node(s) didn't match Pod's node affinity/selector"
-        here = self._objects.list(
-            PODS,
-            "",
-            lambda one: one["spec"].get("nodeName") == node["metadata"]["name"] and one["status"]["phase"] in _LIVE,
-        )
+        here = self._objects.list(PODS, "", lambda one: one["spec"].get("nodeName") == node["metadata"]["name"])
+        taken = [requests(one) for one in here if one["status"]["phase"] in ("Pending", "Running")]
         for name, wanted in requests(pod).items():
-            if wanted > quantity(node["status"]["allocatable"].get(name, 0)) - sum(
-                requests(one).get(name, 0) for one in here
-            ):
+            room = quantity(node["status"]["allocatable"].get(name, 0)) - sum(one.get(name, 0) for one in taken)
+            if wanted > room:
                 return f"Insufficient {name}"
         return ""
 
 
 def requests(pod: Object) -> dict[str, float]:
+    """What the containers of a pod ask for; a limit alone is a request too."""
     total: dict[str, float] = {}
     for container in pod["spec"]["containers"]:
-        for name, amount in (
-            container.get("resources", {}).get("limits", {}) | container.get("resources", {}).get("requests", {})
-        ).items():
+        asked = container.get("resources", {})
+        for name, amount in (asked.get("limits", {}) | asked.get("requests", {})).items():
             total[name] = total.get(name, 0) + quantity(amount)
     return total
 
@@ -88,12 +85,6 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 def _bind(pod: Object, node: str) -> None:
     pod["spec"]["nodeName"] = node
     condition(pod["status"], "PodScheduled", "True")
-    pod["status"]["conditions"][0].pop("reason", None)
-    pod["status"]["conditions"][0].pop("message", None)
-
-
-def _unschedulable(pod: Object, why: str) -> None:
-    condition(pod["status"], "PodScheduled", "False", "Unschedulable", why)
 
 
 class Kubelet:
@@ -122,7 +113,7 @@ class Kubelet:
         self.lost = True
         for runner in list(self.pods.values()):
             runner.lost = True
-            for container in runner.containers if processes_die else []:
+            for container in runner.all if processes_die else []:
                 container.kill()
 
     def end(self) -> None:
@@ -135,17 +126,14 @@ class Kubelet:
 
     def logs(self, pod: Object, name: str | None, follow: bool, tail: int | None) -> Iterator[bytes]:
         runner = self.pods.get(pod["metadata"]["uid"])
-        names = [one["name"] for one in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]]
-        name = name or pod["spec"]["containers"][0]["name"]
-        if name not in names:
-            text = f"container {name} is not valid for pod {pod['metadata']['name']}"
-            raise ApiError(400, "BadRequest", text)
         if self.lost or runner is None:
             raise ApiError(500, "InternalError", f'Get "https://{self.name}:10250/containerLogs": connection refused')
-        container = next(one for one in [*runner.init, *runner.containers] if one.name == name)
+        container = next((one for one in runner.all if name == one.name), None) if name else runner.all[-1]
+        where = f'container "{name}" in pod "{pod["metadata"]["name"]}"'
+        if container is None:
+            raise ApiError(400, "BadRequest", f"{where} is not valid")
         if not container.log.exists():
-            text = f'container "{name}" in pod "{pod["metadata"]["name"]}" is waiting to start: {runner.waiting}'
-            raise ApiError(400, "BadRequest", text)
+            raise ApiError(400, "BadRequest", f"{where} is waiting to start: {runner.waiting}")
         return container.read(follow, tail)
 
 
@@ -163,15 +151,13 @@ class PodRunner(threading.Thread):
         self._gone = threading.Event()
         self._disruption: tuple[str, str] | None = None
         self._ended = self.lost = False
-        make = [Container(self._objects, pod, spec, self._folder, kubelet.image) for spec in self._specs()]
-        self.init, self.containers = make[: -len(pod["spec"]["containers"])], make[-len(pod["spec"]["containers"]) :]
-
-    def _specs(self) -> list[Object]:
-        return [*self._pod["spec"].get("initContainers", []), *self._pod["spec"]["containers"]]
+        specs = [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
+        self.all = [Container(self._objects, pod, spec, self._folder, kubelet.image) for spec in specs]
+        self.init, self.containers = self.all[:-1], self.all[-1:]
 
     def stop(self, grace_s: float) -> None:
         self._grace = grace_s if self._grace is None else min(self._grace, grace_s)
-        for container in [*self.init, *self.containers]:
+        for container in self.all:
             container.ask_to_stop(self._grace)
 
     def shut_down(self, grace_s: float) -> None:
@@ -182,7 +168,7 @@ class PodRunner(threading.Thread):
     def forget(self) -> None:
         """The pod is gone from the API: kill what is left, remove its files."""
         self._gone.set()
-        for container in [*self.init, *self.containers]:
+        for container in self.all:
             container.kill()
         if self._ended:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -192,9 +178,8 @@ class PodRunner(threading.Thread):
             self._report()
             make_volumes(self._objects, self._pod, self._folder, self._kubelet.folder)
             self._meet()
-            if self._pull() and self._run_all(self.init, one_by_one=True):
-                self.waiting = "ContainerCreating"
-                self._run_all(self.containers, one_by_one=False)
+            if self._pull():
+                self._run_all()
         except ApiError as error:
             self.waiting, self._message = "CreateContainerConfigError", str(error)
             self._report()
@@ -212,7 +197,7 @@ class PodRunner(threading.Thread):
             self._until(lambda: self._objects.find(SERVICES, *place) or time.monotonic() > end)
 
     def _pull(self) -> bool:
-        bad = [spec["image"] for spec in self._specs() if spec["image"].partition("/")[0].endswith(".invalid")]
+        bad = [one.spec["image"] for one in self.all if one.spec["image"].partition("/")[0].endswith(".invalid")]
         while bad and not self._over():
             for self.waiting, self._message in (
                 ("ErrImagePull", f'failed to pull and unpack image "{bad[0]}": no such host'),
@@ -225,21 +210,18 @@ class PodRunner(threading.Thread):
                 self._until(lambda: time.monotonic() > end)  # noqa: B023
         return not bad and not self._over()
 
-    def _run_all(self, containers: list[Container], one_by_one: bool) -> bool:
-        """Run containers to their end; whether all ended well and the pod was not asked to stop."""
-        for group in [[one] for one in containers] if one_by_one else [containers]:
+    def _run_all(self) -> None:
+        """Run one container after the other, the last of which is the pod's, up to one that fails."""
+        for container in self.all:
             if self._over():
-                return False
-            for container in group:
-                container.start()
+                return
+            self.waiting = "PodInitializing" if container in self.init else "ContainerCreating"
+            container.start()
             self._report()
-            while sum(container.poll() for container in group):
+            while container.poll():
                 time.sleep(0.02)
-            if one_by_one:
-                self._report()
-            if any(container.terminated["exitCode"] for container in group if container.terminated):
-                return False
-        return not self._over()
+            if container.terminated is None or container.terminated["exitCode"]:
+                return
 
     def _over(self) -> bool:
         return self._grace is not None or self._gone.is_set()
@@ -249,16 +231,15 @@ class PodRunner(threading.Thread):
             time.sleep(0.02)
 
     def _finish(self) -> None:
-        ran = [container.terminated for container in [*self.init, *self.containers] if container.terminated]
-        whole = len(ran) == len(self.init) + len(self.containers) and not any(one["exitCode"] for one in ran)
+        ran = [container.terminated for container in self.all if container.terminated]
+        whole = len(ran) == len(self.all) and not any(one["exitCode"] for one in ran)
         self._report()
         self._report("Succeeded" if whole and not self._disruption else "Failed")
         if self._grace is not None and not self.lost and not self._disruption:
-            with self._objects.lock:
-                meta = self._pod["metadata"]
-                latest = self._objects.find(PODS, meta["namespace"], meta["name"])
-                if latest and latest["metadata"]["uid"] == meta["uid"]:
-                    self._objects.delete(PODS, meta["namespace"], meta["name"], {"gracePeriodSeconds": 0})
+            meta = self._pod["metadata"]
+            over = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+            with suppress(ApiError):
+                self._objects.delete(PODS, meta["namespace"], meta["name"], over)
 
     def _report(self, phase: str = "") -> None:
         if not self.lost:

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.cluster.admission import admit, check_change, patched, selector
+from tests.cluster.admission import admit, check_change, check_types, patched, selector
 from tests.cluster.objects import KINDS, PODS, ApiError, Change, Kind, Match, Object, Objects, condition
 
 _PATH = re.compile(
@@ -130,6 +130,7 @@ class Handler(BaseHTTPRequestHandler):
                 items, version = objects.list(kind, namespace, match), str(objects.version)
             return self._send(200, _list(kind, items, version))
         if not name and method == "POST":
+            check_types(kind, body)
             return self._send(201, objects.create(kind, namespace, admit(objects, kind, namespace, body)))
         if kind is PODS and part == "log" and method == "GET":
             return self._log(objects.get(kind, namespace, name), query)
@@ -253,11 +254,9 @@ class Handler(BaseHTTPRequestHandler):
     def _send(self, code: int, body: Object, headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
         self.send_response(code)
-        for name, value in {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(data)),
-            **(headers or {}),
-        }.items():
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)

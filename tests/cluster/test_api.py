@@ -55,6 +55,12 @@ def test_a_malformed_job_is_refused(cluster: Access) -> None:
     assert _code(cluster.batch.create_namespaced_job, cluster.namespace, clash) == (422, "Invalid")
 
 
+def test_a_field_of_another_type_or_of_no_name_is_refused(cluster: Access) -> None:
+    cluster.machines  # noqa: B018 - a real server refuses types, and names only where it is asked to
+    for wrong in ({"env": [{"name": "RANK", "value": 1}]}, {"comand": ["true"]}):
+        assert _code(cluster.run, "a", SLEEP, container=wrong) == (400, "BadRequest")
+
+
 def test_a_running_jobs_template_cannot_be_changed(cluster: Access) -> None:
     cluster.run("a", SLEEP)
     cluster.running("a")

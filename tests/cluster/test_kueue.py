@@ -117,6 +117,18 @@ def test_equal_priorities_do_not_preempt(cluster: Access) -> None:
     assert cluster.running("a")
 
 
+def test_equals_start_in_the_order_in_which_they_came(cluster: Access) -> None:
+    queue = cluster.queue(gpus=1)
+    names = ["first", "second", "third"]
+    for name in names:
+        cluster.run(name, "pass", gpus=1, suspend=True, labels={QUEUE: queue})
+    for name in names:
+        assert cluster.ended(name)[-1][0] == "Complete"
+    told = cluster.core.list_namespaced_event(cluster.namespace, field_selector="reason=SuccessfulCreate").items
+    told.sort(key=lambda event: int(event.metadata.resource_version))
+    assert [event.involved_object.name for event in told] == names
+
+
 def test_a_new_priority_class_moves_a_waiting_job_ahead(cluster: Access) -> None:
     queue, names = cluster.queue(gpus=1, preempts=False), _priorities(cluster, low=10, high=1000)
     for name in ("a", "b", "c"):
