@@ -6,7 +6,7 @@ in the store, so an orchestrator that died is replaced by any other that can rea
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ft_resources.artifacts import Address
@@ -16,6 +16,10 @@ from ft_resources.work import WorkSpec, attempt_path
 
 # Attempts whose usage nobody has counted yet, by tenant: written before the worker is started.
 OPEN_ATTEMPTS = "open_attempts"
+# What a launcher leaves of an attempt's place on a cluster, whose own objects are soon gone.
+PLACE = "place.json"
+# A place that nobody records in this time is not going to be.
+_PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
 _BEAT_MARGIN_S = 5.0
 
@@ -86,18 +90,32 @@ class Attempt:
         """Say how it ended, unless somebody (the worker itself) said so first."""
         self.store.create_json(f"{self.path}/outcome.json", {"outcome": outcome, "error": error, "at": time.time()})
 
-    def record_span(self, span: Span) -> None:
-        """What a cluster says of when the attempt's machine was occupied; the first word stands."""
-        self.store.create_json(f"{self.path}/span.json", asdict(span))
+    def place(self) -> dict[str, Any] | None:
+        """What a cluster kept of where and when the attempt ran (``started_at``, ``ended_at``, ``cause``, ``refund``,
+        ``evidence``); None where it said nothing (yet)."""
+        return self.store.find_json(f"{self.path}/{PLACE}")
+
+    def awaits_place(self) -> bool:
+        """Whether a cluster will still say where and when the ended attempt ran."""
+        launch, outcome = self.launch(), self.store.find_json(f"{self.path}/outcome.json")
+        if launch is None or outcome is None or launch.get("launcher") == "local" or self.place():
+            return False
+        return time.time() - float(outcome.get("at", 0.0)) < _PLACE_WAIT_S
 
     def span(self) -> Span | None:
         """When the ended attempt occupied its machine; None while it has not ended, and where nothing was started.
 
-        Where no cluster said so: from the launch to the last sign of life, so that what a worker that died unseen
-        left its machine unused is nobody's cost.
+        Where no cluster says so: from the launch to the last sign of life, so that the time for which a worker that
+        died unseen kept its machine is nobody's cost.
         """
-        if told := self.store.find_json(f"{self.path}/span.json"):
-            return Span(**told)
+        if place := self.place():
+            if place["started_at"] is None or place["ended_at"] is None:
+                return None
+            return Span(
+                started_at=float(place["started_at"]),
+                ended_at=max(float(place["started_at"]), float(place["ended_at"])),
+                evidence={"cause": place["cause"], **place["evidence"]},
+            )
         outcome, launch = self.store.find_json(f"{self.path}/outcome.json"), self.launch()
         beat = self.progress().get("at")
         if outcome is None or launch is None or beat is None:

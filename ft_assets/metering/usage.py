@@ -105,7 +105,7 @@ def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: Te
         gpus=gpus,
         gpu_type=gpu_type,
         outcome=ending.outcome,
-        refund=POLICIES[ending.outcome].refund,
+        refund=(attempt.place() or {}).get("refund", POLICIES[ending.outcome].refund),
         price=(price or 0.0) * tenants.tier_of(address.tenant).price_factor,
         currency=tenants.currency,
         evidence=_evidence(span, ending.outcome, ending.error),
@@ -123,7 +123,7 @@ def count_usage(store: Store, tenants: TenantsFile, *, tenant: str = "", most: i
             break
         attempt = _attempt_at(store, entry.path)
         ending = attempt.ending()
-        if ending is None:
+        if ending is None or attempt.awaits_place():
             continue
         marker = store.find_json(entry.path)
         if marker is None:

@@ -8,7 +8,7 @@ import pytest
 from ft_assets.metering.refunds import decide_refund
 from ft_assets.metering.usage import UsageRecord, count_usage, read_usage, usage_of
 from ft_assets.tenants import TenantsFile, load_tenants
-from ft_resources.attempts import Attempt, Span, attempts_at
+from ft_resources.attempts import PLACE, Attempt, attempts_at
 from ft_resources.errors import UserError
 from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
@@ -30,14 +30,22 @@ def world(tmp_path: Path) -> World:
 
 
 def attempt_at(
-    store: Store, *, asset: str = "checkpoint", label: str = PAIR, number: int = 1, hours: float = 1.5, outcome: Outcome
+    store: Store,
+    *,
+    asset: str = "checkpoint",
+    label: str = PAIR,
+    number: int = 1,
+    hours: float = 1.5,
+    outcome: Outcome,
+    refund: str = "",
 ) -> Attempt:
     address = request_for(asset).address.model_copy(update={"asset": asset})
     attempt = Attempt(store, address, number)
     attempt.claim("ann")
     attempt.mark_open(label, "ann")
     attempt.write_launch({"launcher": "elsewhere"})
-    attempt.record_span(Span(started_at=AT - hours * 3600, ended_at=AT, evidence={"pod": "p"}))
+    place = {"started_at": AT - hours * 3600, "ended_at": AT, "cause": "worker", "evidence": {"pod": "p"}}
+    store.put_json(f"{attempt.path}/{PLACE}", place | ({"refund": refund} if refund else {}))
     attempt.record_ending(outcome, {"type": "X", "what": "why", "where": "", "remedy": ""})
     return attempt
 
@@ -141,3 +149,27 @@ def test_every_record_round_trips(world: World) -> None:
     attempt_at(world.store, outcome=Outcome.DONE)
     (record,) = count_usage(world.store, TenantsFile())
     assert UsageRecord.model_validate_json(record.model_dump_json()) == record
+
+
+def test_a_cluster_that_knows_why_a_pod_ended_says_who_pays(world: World) -> None:
+    attempt_at(world.store, outcome=Outcome.PREEMPTED, refund="none")
+    (record,) = count_usage(world.store, TenantsFile())
+    assert record.billed_hours == 6.0
+
+
+def test_an_attempt_on_a_cluster_is_counted_when_its_place_is_known(world: World) -> None:
+    attempt = attempt_at(world.store, outcome=Outcome.DONE)
+    path = f"{attempt.path}/{PLACE}"
+    place = world.store.get_json(path)
+    world.store.delete(path)
+    assert count_usage(world.store, TenantsFile()) == []
+    world.store.put_json(path, place)
+    assert [record.gpu_hours for record in count_usage(world.store, TenantsFile())] == [6.0]
+
+
+def test_a_pod_that_waited_in_the_queue_until_it_was_given_up_costs_nothing(world: World) -> None:
+    attempt = attempt_at(world.store, outcome=Outcome.PLATFORM_ERROR)
+    path = f"{attempt.path}/{PLACE}"
+    world.store.put_json(path, {**world.store.get_json(path), "started_at": None, "ended_at": None})
+    assert count_usage(world.store, TenantsFile()) == []
+    assert list(world.store.entries("open_attempts")) == []
