@@ -1,0 +1,67 @@
+"""A planted overfit: answers that only learning by heart can give, read many times over."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ft_assets.rejections.record import FOLDER, RejectionRecord
+from ft_assets.submissions.record import SubmissionStatus
+from ft_assets.submissions.run import fine_tune
+from tests.e2e.project import make_project
+
+pytestmark = pytest.mark.e2e
+STEPS = 220
+
+
+def unlearnable(path: Path, rows: int = 200) -> Path:
+    """Questions whose answers follow from nothing: whatever a model is sure of on other rows is wrong."""
+    draw = random.Random(5)
+    lines = []
+    for number in range(rows):
+        question = {"role": "user", "content": f"the letter of {chr(0x100 + number)}"}
+        lines.append({"messages": [question, {"role": "assistant", "content": draw.choice("abcdefghijklmnop")}]})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_a_planted_overfit_is_blocked_by_task_gain_and_told_from_which_step_it_overfits(tmp_path: Path) -> None:
+    """The base is a model that learned how often each letter comes, which is all that there is to learn."""
+    project = make_project(tmp_path / "project")
+    instance = project.instance()
+    plain = fine_tune(
+        unlearnable(project.folder / "letters.jsonl"),
+        project.recipe(steps=50, variant="full"),
+        name="acme.letters",
+        store_url=project.store_url,
+        instance=instance,
+        actor="ann",
+    )
+    assert plain.outcome.status is SubmissionStatus.ACCEPTED, plain.outcome.reason
+    training = {"learning_rate": 0.01, "validate_every_steps": 20, "schedule": "constant"}
+    greedy = project.recipe(
+        "acme.greedy.v1", steps=STEPS, base="artifact:acme.letters.v1|tiny.v1", variant="full", training=training
+    )
+    ended = fine_tune("acme.letters.v1", greedy, store_url=project.store_url, instance=instance, actor="ann")
+    assert ended.outcome.status is SubmissionStatus.REJECTED, ended.outcome.reason
+    assert ended.outcome.reason.startswith("task_gain: fail, perplexity ")
+    (entry,) = project.store.entries(f"acme/{FOLDER}")
+    record = RejectionRecord.model_validate(project.store.get_json(entry.path))
+    assert {verdict.gate for verdict in record.verdicts if not verdict.lets_through} == {"task_gain"}
+    first = record.tried_next[0]
+    step = first.change["training.max_steps"]
+    assert 20 <= step < STEPS
+    assert step % 20 == 0, "a step at which the training was validated"
+    assert f"it overfits from step {step}: validation loss was lowest" in first.why
+    assert ended.outcome.suggestions == record.suggestions
+    said = subprocess.run(
+        [sys.executable, "-c", "from ft_assets.cli.main import app; app()", "status", ended.submission.id],
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"try       stop at step {step} (training.max_steps: {step}): it overfits from step {step}" in said.stdout
