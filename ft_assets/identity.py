@@ -49,7 +49,7 @@ CODE_VERSIONS: dict[str, str] = {
     "token_pack": "3",
     "reference_logps": "1",
     "checkpoint": "2",
-    "eval_report": "3",
+    "eval_report": "4",
     "adapter": "3",
 }
 # What decides a pack's tokens beside our code, as pinned in constraints.txt: an upgrade may encode or render otherwise.

@@ -23,11 +23,14 @@ from ft_assets.evals.holdout_rows import HoldoutRow
 from ft_assets.evals.statistics import (
     are_binary,
     contingency,
+    drawn_scores,
     mcnemar_exact,
     paired_interval,
+    percentiles,
     sign_flip_p,
     studentized,
 )
+from ft_assets.evals.text_metrics import Parts
 from ft_resources.errors import UserError
 
 Floats = NDArray[np.float64]
@@ -188,6 +191,27 @@ def compare_shares(base: Sequence[float], candidate: Sequence[float], *, seed: i
         n=len(base),
         interval=(interval.low, interval.high),
         p_value=p_value,
+    )
+
+
+def compare_parts(parts: Parts, *, seed: int) -> MetricEvidence:
+    """A metric that is a function of sums over rows; higher is better.
+
+    The interval is that of a paired bootstrap over rows (Koehn 2004, https://aclanthology.org/W04-3250), and so is the
+    p-value: twice the share of draws on the other side of no change.
+    """
+    base, candidate = (float(parts.score(each.sum(axis=0))) for each in (parts.base, parts.candidate))
+    before, after = drawn_scores(parts.score, parts.base, parts.candidate, seed=seed)
+    change = after - before
+    interval = percentiles(candidate - base, change)
+    beyond = (change <= 0) if candidate > base else (change >= 0)
+    return _evidence(
+        base,
+        candidate,
+        higher_is_better=True,
+        n=len(parts.base),
+        interval=(interval.low, interval.high),
+        p_value=min(1.0, 2 * (int(beyond.sum()) + 1) / (len(change) + 1)),
     )
 
 

@@ -11,7 +11,7 @@ from ft_assets.evals.comparison import HoldoutComparison
 from ft_assets.evals.evidence import REPORT, Evidence
 from ft_assets.evals.fan_out import SuiteJob, score_suites
 from ft_assets.evals.holdout import HoldoutScore, HoldoutScorer
-from ft_assets.evals.holdout_rows import HoldoutRow, read_records
+from ft_assets.evals.holdout_rows import HoldoutRow, read_records, target_of
 from ft_assets.evals.kinds.registry import uses_chat
 from ft_assets.evals.model import LoadedModel, load_model, seeded
 from ft_assets.evals.page import Page, evaluation_page
@@ -22,6 +22,8 @@ from ft_assets.evals.safety_suite import Kind
 from ft_assets.evals.samples import write_suite_samples
 from ft_assets.evals.score import SuiteScore
 from ft_assets.evals.suite_comparison import compare_suites
+from ft_assets.evals.text_columns import text_evidence, write_text_columns
+from ft_assets.evals.text_metrics import LABELS, TEXT_METRICS, require_labels
 from ft_assets.packs.format.layout import Form
 from ft_assets.recipes.acceptance import EvaluationSettings
 from ft_resources.artifacts import Artifact
@@ -29,7 +31,10 @@ from ft_resources.canonical import canonical_json
 from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
-_OF_ANSWERS = frozenset({"target", "base_answer", "candidate_answer", "base_correct", "candidate_correct"})
+_OF_ANSWERS = frozenset({"target", "base_answer", "candidate_answer", "base_correct", "candidate_correct"}) | {
+    "base_cut",
+    "candidate_cut",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +67,14 @@ def evaluate(context: WorkContext) -> WorkResult:
     comparison = HoldoutComparison(rows=measured.rows, base=measured.base, candidate=measured.candidate)
     dataset = context.input("dataset")
     safety = compare_answers(context.input("baseline"), measured.refusals, context.scratch)
+    texts = _text_columns(settings, comparison, dataset, context.scratch)
     training = TrainingAnswers.of(read_records(dataset.path("train.parquet", context.scratch), _form(dataset)))
     never_seen_rate, never_seen = comparison.never_seen(training)
     suites = compare_suites(context.input("baseline"), measured.suites, context.scratch, seed=settings.seed)
     evidence = Evidence(
         fingerprint=context.spec.address.fingerprint,
         suites={suite.key: suite.evidence for suite in suites},
-        holdout=comparison.metrics(seed=settings.seed),
+        holdout={**comparison.metrics(seed=settings.seed), **text_evidence(texts, seed=settings.seed)},
         rows=len(measured.rows),
         too_long=measured.too_long,
         majority_rate=comparison.majority_rate(training),
@@ -84,7 +90,7 @@ def evaluate(context: WorkContext) -> WorkResult:
         each.write(context.output)
     for name, preferences in zip(SAMPLES, judges, strict=False):
         preferences.write(context.output / "samples" / f"{name}.parquet")
-    _write_holdout(context.output / "samples" / "holdout.parquet", comparison)
+    _write_holdout(context.output / "samples" / "holdout.parquet", comparison, texts)
     (context.output / REPORT).write_bytes(canonical_json(evidence.model_dump(mode="json")))
     report = context.output / "report"
     report.mkdir()
@@ -213,7 +219,26 @@ def _form(dataset: Artifact) -> Form:
     return form
 
 
-def _write_holdout(path: Path, comparison: HoldoutComparison) -> None:
+def _text_columns(
+    settings: EvaluationSettings, comparison: HoldoutComparison, dataset: Artifact, scratch: Path
+) -> dict[str, list[Any]]:
+    """What each row leaves of the text metrics that the recipe asks for; nothing where nothing is asked.
+
+    Raises UserError for labels where the dataset's answers are none.
+    """
+    wanted = [metric for metric in settings.holdout.metrics if metric in TEXT_METRICS]
+    if not wanted or not comparison.asked:
+        return {}
+    targets = [row.target for row in comparison.rows]
+    if set(LABELS) & set(wanted):
+        taught = read_records(dataset.path("train.parquet", scratch), _form(dataset))
+        require_labels(targets, [target_of(record["messages"]) for record in taught])
+    answers = {"base": comparison.base, "candidate": comparison.candidate}
+    said = {who: [score.answer for score in scores] for who, scores in answers.items()}
+    return write_text_columns(wanted, targets, said)
+
+
+def _write_holdout(path: Path, comparison: HoldoutComparison, texts: dict[str, list[Any]]) -> None:
     """One row for each holdout row; likelihoods are means in nats a token. Answers only where some were asked for,
     and rejected ones only of pairs."""
     rows, base, candidate = comparison.rows, comparison.base, comparison.candidate
@@ -227,6 +252,8 @@ def _write_holdout(path: Path, comparison: HoldoutComparison) -> None:
         "candidate_answer": [score.answer for score in candidate],
         "base_correct": [bool(match) for match in comparison.matches(base)],
         "candidate_correct": [bool(match) for match in comparison.matches(candidate)],
+        "base_cut": [score.cut for score in base],
+        "candidate_cut": [score.cut for score in candidate],
     }
     if comparison.paired:
         columns["rejected_tokens"] = [score.rejected_tokens for score in base]
@@ -235,4 +262,4 @@ def _write_holdout(path: Path, comparison: HoldoutComparison) -> None:
             columns[f"{name}_prefers_chosen"] = comparison.preferences(scores)
     if not comparison.asked:
         columns = {name: column for name, column in columns.items() if name not in _OF_ANSWERS}
-    write_suite_samples(path, [row.id for row in rows], **columns)
+    write_suite_samples(path, [row.id for row in rows], **columns, **texts)

@@ -20,7 +20,8 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HoldoutScore:
-    """What one model did with one row: summed negative log-likelihood (nats) of ``tokens`` tokens, and its answer.
+    """What one model did with one row: summed negative log-likelihood (nats) of ``tokens`` tokens, and its answer,
+    ``cut`` where it was not at its end after as many tokens as it was given.
 
     Of a pair, ``rejected_nll_sum`` and ``rejected_tokens`` say the same of the rejected answer; 0 of other rows.
     """
@@ -28,6 +29,7 @@ class HoldoutScore:
     nll_sum: float
     tokens: int
     answer: str
+    cut: bool = False
     rejected_nll_sum: float = 0.0
     rejected_tokens: int = 0
 
@@ -92,6 +94,7 @@ class HoldoutScorer:
         """
         likelihoods: dict[int, tuple[float, int]] = {}
         answers: dict[int, str] = {}
+        cut: set[int] = set()
         asked = [place for place, row in enumerate(rows) if row.prompt]
         pairs = [place for place, row in enumerate(rows) if row.rejected]
         # The rows, and after them the rejected answers of those that are pairs.
@@ -107,9 +110,11 @@ class HoldoutScorer:
         for numbers in batches([len(rows[place].prompt) + max_new_tokens for place in asked]):
             places = [asked[number] for number in numbers]
             prompts = [rows[place].prompt for place in places]
-            room = self._context_length - max(len(prompt) for prompt in prompts)
-            for place, ids in zip(places, generate(model, prompts, min(max_new_tokens, room), ends), strict=True):
+            most = min(max_new_tokens, self._context_length - max(len(prompt) for prompt in prompts))
+            for place, ids in zip(places, generate(model, prompts, most, ends), strict=True):
                 answers[place] = self._tokenizer.tokenizer.decode(ids, skip_special_tokens=True).strip()
+                if len(ids) >= most:
+                    cut.add(place)
             advance()
         rejected = {place: likelihoods[number] for number, place in enumerate(pairs, start=len(rows))}
         return [
@@ -117,6 +122,7 @@ class HoldoutScorer:
                 nll_sum=likelihoods[place][0],
                 tokens=likelihoods[place][1],
                 answer=answers.get(place, ""),
+                cut=place in cut,
                 rejected_nll_sum=rejected.get(place, (0.0, 0))[0],
                 rejected_tokens=rejected.get(place, (0.0, 0))[1],
             )

@@ -32,7 +32,9 @@ from ft_assets.evals.evidence import (
 from ft_assets.evals.preferences.comparison import SAMPLES
 from ft_assets.evals.preferences.remeasured import judge_evidence, require_stated
 from ft_assets.evals.samples import ITEM_ID, parse_samples
-from ft_assets.evals.statistics import are_binary, studentized, wilson
+from ft_assets.evals.statistics import are_binary, drawn_scores, percentiles, studentized, wilson
+from ft_assets.evals.text_columns import text_evidence, text_parts
+from ft_assets.evals.text_metrics import TEXT_METRICS, Parts, mean_score
 from ft_resources.artifacts import Artifact
 
 Columns = Mapping[str, tuple[Any, ...]]
@@ -55,7 +57,10 @@ def remeasure(report: Artifact, evidence: Evidence) -> Measured:
         _require_same(key, reported, suites[key])
         scores[key] = _own(_floats(columns, key, "candidate"), seed)
     holdout = _read(report, "holdout")
-    metrics, loss = _holdout(holdout, seed)
+    try:
+        metrics, loss = _holdout(holdout, seed)
+    except ValueError as error:
+        raise _bad(f"the samples of the holdout: {error}") from error
     for name, stated in evidence.holdout.items():
         if name not in metrics:
             raise _bad(f"the samples of the holdout do not give {name}")
@@ -89,6 +94,7 @@ def _holdout(columns: Columns, seed: int) -> tuple[dict[str, MetricEvidence], Me
         shares = _shares(name, columns)
         if shares is not None:
             metrics[name] = compare_shares(*shares, seed=seed)
+    metrics |= text_evidence(columns, seed=seed)
     return metrics, compare_loss(base, candidate, seed=seed)
 
 
@@ -122,9 +128,22 @@ def _score(name: str, columns: Columns, seed: int) -> ScoreEvidence:
         nats = studentized(candidate * tokens, tokens, seed=seed)
         low, high = math.exp(max(0.0, nats.low)), math.exp(min(700.0, nats.high))
         return ScoreEvidence(value=math.exp(value), n=len(tokens), interval=(low, high), higher_is_better=False)
+    if name in TEXT_METRICS:
+        return _text_score(text_parts(columns)[name], seed)
     shares = _shares(name, columns)
     assert shares is not None
     return _own(np.asarray(shares[1], float), seed)
+
+
+def _text_score(parts: Parts, seed: int) -> ScoreEvidence:
+    if parts.score is mean_score:
+        return _own(parts.candidate[:, 0], seed)
+    value = float(parts.score(parts.candidate.sum(axis=0)))
+    (draws,) = drawn_scores(parts.score, parts.candidate, seed=seed)
+    interval = percentiles(value, draws)
+    return ScoreEvidence(
+        value=value, n=len(parts.candidate), interval=(interval.low, interval.high), higher_is_better=True
+    )
 
 
 def _own(values: Floats, seed: int) -> ScoreEvidence:

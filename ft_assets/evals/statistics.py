@@ -5,6 +5,7 @@ the noise. All randomness is seeded. Differences are always ``second - first``.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +113,31 @@ def studentized(parts: ArrayLike, weights: ArrayLike, *, seed: int, confidence: 
     return Interval(
         low=min(estimate, estimate - float(above) * error), high=max(estimate, estimate - float(below) * error)
     )
+
+
+def drawn_scores(score: Callable[[Floats], Floats], *parts: Floats, seed: int) -> tuple[Floats, ...]:
+    """The score of each of ``RESAMPLES`` draws of n rows with replacement, the same rows of all ``parts`` ([n, k]).
+
+    ``score`` maps sums of parts [draws, k] to [draws]: so a draw needs how often each row came, not the rows.
+    """
+    n = len(parts[0])
+    if not n or any(len(each) != n for each in parts):
+        raise ValueError("not pairs of rows")
+    generator = np.random.default_rng(seed)
+    size = max(1, _PIECE // n)
+    pieces: list[list[Floats]] = [[] for _ in parts]
+    for start in range(0, RESAMPLES, size):
+        times = generator.multinomial(n, np.full(n, 1 / n), size=min(size, RESAMPLES - start)).astype(float)
+        for scores, each in zip(pieces, parts, strict=True):
+            scores.append(score(times @ each))
+    return tuple(np.concatenate(scores) for scores in pieces)
+
+
+def percentiles(estimate: float, draws: Floats, confidence: float = CONFIDENCE) -> Interval:
+    """Percentile interval of drawn scores (Efron & Tibshirani 1993, chapter 13), which holds the estimate too."""
+    tail = (1 - confidence) / 2
+    low, high = (float(end) for end in np.quantile(draws, (tail, 1 - tail)))
+    return Interval(low=min(low, estimate), high=max(high, estimate))
 
 
 def _ratios(values: Floats, sizes: Floats) -> tuple[Floats, Floats]:

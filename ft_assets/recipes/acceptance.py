@@ -11,6 +11,7 @@ from ft_assets.recipes.settings import Settings, text_check, unique
 SuiteKeys = Annotated[tuple[Annotated[str, text_check(check_suite_key)], ...], Strict(False), AfterValidator(unique)]
 
 
+AnswerMetric = Literal["exact_match", "rouge1", "rougeL", "bleu", "accuracy", "balanced_accuracy", "macro_f1"]
 LOWER_IS_BETTER = frozenset({"perplexity"})
 
 
@@ -18,9 +19,12 @@ class HoldoutSettings(Settings):
     """What is measured on the dataset's own holdout, beside perplexity, which always is, and preference
     accuracy, which is of pairs."""
 
-    metrics: Annotated[
-        tuple[Literal["exact_match"], ...], Strict(False), AfterValidator(unique), Field(max_length=10)
-    ] = Field(("exact_match",), description="Metrics of generated answers. exact_match: equal after trimming.")
+    metrics: Annotated[tuple[AnswerMetric, ...], Strict(False), AfterValidator(unique), Field(max_length=10)] = Field(
+        ("exact_match",),
+        description="Metrics of generated answers, beside F1 of words, which always is. exact_match: equal after "
+        "trimming. rouge1, rougeL, bleu: overlap with the target's words. accuracy, balanced_accuracy, macro_f1: the "
+        "answers are labels, compared without capitals and punctuation around them.",
+    )
     max_samples: int = Field(400, ge=1, le=1_000_000, description="Most holdout rows to answer and score.")
     max_new_tokens: int = Field(64, ge=1, le=32_768, description="Longest answer in tokens.")
 
@@ -65,7 +69,7 @@ class BenchmarkRegressionGate(Settings):
 class TaskGainGate(Settings):
     """The candidate must be better than its base on the dataset's holdout."""
 
-    metric: Literal["exact_match", "perplexity", "preference_accuracy"] = Field(
+    metric: AnswerMetric | Literal["perplexity", "preference_accuracy"] = Field(
         "exact_match",
         description="What must improve: a metric of evaluation.holdout.metrics, or perplexity; of dpo and orpo also "
         "preference_accuracy, the share of pairs whose chosen answer is likelier, token for token, than the rejected.",

@@ -18,6 +18,7 @@ from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.work import WorkRequest
 
 _STEPS = "report/steps.jsonl"
+_HOLDOUT = "samples/holdout.parquet"
 
 
 def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequence[Verdict]) -> list[Suggestion]:
@@ -99,7 +100,22 @@ def _report_facts(artifacts: Artifacts, request: WorkRequest) -> dict[str, Any]:
         return {}
     ref = report.manifest.inputs.get("dataset")
     rows = _facts(artifacts, ref.address).get("rows", {}) if ref else {}
-    return {"scored": evidence.rows, "held": rows.get("holdout")}
+    return {"scored": evidence.rows, "held": rows.get("holdout"), "cut": _cut_share(report)}
+
+
+def _cut_share(report: Artifact) -> float | None:
+    """The share of the candidate's answers that were not at their end; None where that was not noted."""
+    from ft_assets.evals.samples import parse_samples
+
+    if _HOLDOUT not in report.manifest.files:
+        return None
+    try:
+        cut = parse_samples(report.read(_HOLDOUT), _HOLDOUT).get("candidate_cut")
+    except StoreUnavailable:
+        raise
+    except UserError:
+        return None
+    return sum(map(bool, cut)) / len(cut) if cut else None
 
 
 def _facts(artifacts: Artifacts, address: str) -> dict[str, Any]:

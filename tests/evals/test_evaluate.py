@@ -7,9 +7,12 @@ import pytest
 
 from ft_assets.base_models.baseline import score_baseline
 from ft_assets.evals.evaluate import evaluate
+from ft_assets.evals.evidence import BadEvidence
 from ft_assets.evals.gates import passed
 from ft_assets.evals.judging import judge_candidate, load_evidence
+from ft_assets.evals.remeasure import remeasure
 from ft_assets.evals.samples import read_suite_samples
+from ft_assets.evals.text_metrics import TEXT_METRICS
 from ft_assets.worker import drop_saves
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
 from ft_resources.errors import UserError
@@ -76,6 +79,34 @@ def test_a_candidate_is_compared_with_its_base_item_by_item_and_twice_the_same(w
     # Row text stays in the samples and the page, which lie below the tenant's prefix; facts and evidence go further.
     assert b"what colour" not in report.read("report.json")
     assert "what colour" not in json.dumps(report.facts)
+
+
+def test_every_metric_that_a_recipe_asks_for_is_measured_and_given_again_by_the_samples(world: World) -> None:
+    base, suite = world.base(), world.suite()
+    request = eval_request(
+        world,
+        checkpoint=world.checkpoint(base, strength=0.5),
+        base=base,
+        baseline=baseline(world, base, suite),
+        dataset=world.dataset(),
+        suite=suite,
+    )
+    holdout = {**evaluation()["holdout"], "metrics": ["exact_match", *TEXT_METRICS]}
+    request.params["evaluation"] = evaluation(holdout=holdout)
+    report = world.publish_result(request, evaluate(world.context(request)))
+    evidence = load_evidence(report)
+    assert set(evidence.holdout) == {"perplexity", "exact_match", "f1", *TEXT_METRICS}
+    measured = remeasure(report, evidence)
+    assert measured.holdout == evidence.holdout
+    assert set(TEXT_METRICS) <= set(measured.scores)
+    for metric in TEXT_METRICS:
+        assert measured.scores[metric].value == pytest.approx(evidence.holdout[metric].candidate)
+    _, columns = read_suite_samples(report.path("samples/holdout.parquet", world.folder))
+    # A random model never says the end token in time.
+    assert set(columns["candidate_cut"]) == {True}
+    lied = evidence.holdout["bleu"].model_copy(update={"candidate": 0.9, "improvement": 0.9, "relative_gain": None})
+    with pytest.raises(BadEvidence, match="for bleu, and its samples give"):
+        remeasure(report, evidence.model_copy(update={"holdout": {**evidence.holdout, "bleu": lied}}))
 
 
 def test_a_candidate_that_is_its_base_gains_and_loses_nothing(world: World) -> None:

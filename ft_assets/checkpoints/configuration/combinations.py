@@ -86,7 +86,7 @@ def _cut_texts(recipe: Recipe, known: Known | None) -> str:
 
 def _asked_of_texts(recipe: Recipe, known: Known | None) -> str:
     metric = recipe.gates.task_gain.metric
-    if recipe.method != "cpt" or metric != "exact_match":
+    if recipe.method != "cpt" or metric in ("perplexity", "preference_accuracy"):
         return ""
     return f"text asks for no answers, so {metric} cannot be measured on its holdout"
 
