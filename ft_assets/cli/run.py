@@ -37,6 +37,10 @@ Key = Annotated[
     str,
     typer.Option(help="Asking again with the same key is the same submission, also once it has ended; for scripts."),
 ]
+Holdout = Annotated[
+    list[Path] | None,
+    typer.Option(help="For a file: rows of your own to measure on, part of the version; may be given several times."),
+]
 
 
 def run(
@@ -47,6 +51,7 @@ def run(
     max_gpu_hours: MaxGpuHours = None,
     gate: Gates = None,
     key: Key = "",
+    holdout: Holdout = None,
 ) -> None:
     """Fine-tune and watch.
 
@@ -60,7 +65,16 @@ def run(
 
     store = open_store()
     submission = ask(
-        store, dataset, recipe, name, policy, driver="caller", max_gpu_hours=max_gpu_hours, gates=gate or (), key=key
+        store,
+        dataset,
+        recipe,
+        name,
+        policy,
+        driver="caller",
+        max_gpu_hours=max_gpu_hours,
+        gates=gate or (),
+        holdout=holdout or (),
+        key=key,
     )
     instance = open_instance()
     try:
@@ -88,6 +102,7 @@ def submit(
     max_gpu_hours: MaxGpuHours = None,
     gate: Gates = None,
     key: Key = "",
+    holdout: Holdout = None,
 ) -> None:
     """Ask for an adapter and return at once; the submissions sensor of a running Dagster does the rest."""
     from ft_assets.cli.output import note
@@ -102,6 +117,7 @@ def submit(
         max_gpu_hours=max_gpu_hours,
         gates=gate or (),
         key=key,
+        holdout=holdout or (),
     )
     print(submission.id)
     note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
@@ -120,6 +136,7 @@ def ask(
     max_gpu_hours: float | None = None,
     gates: Sequence[str] = (),
     key: str = "",
+    holdout: Sequence[Path] = (),
 ) -> "Submission":
     """The submission for a pair given by keys or files; the open one, if somebody asked before, or that of ``key``.
 
@@ -135,7 +152,13 @@ def ask(
     check_maximum(max_gpu_hours)
     if (Path(dataset).suffix in (".jsonl", ".json") or dataset.startswith("hub:")) and not name:
         raise UserError("a file needs a name", where=dataset, remedy="Say what it is: --name tenant.name")
-    dataset_key = add_version(dataset, name, policy)[0] if name else dataset
+    if holdout and not name:
+        raise UserError(
+            "holdout rows belong to a dataset version, and this one has its own",
+            where="--holdout",
+            remedy="Give the training rows as a file too, with --name: both together are the next version.",
+        )
+    dataset_key = add_version(dataset, name, policy, holdout=holdout)[0] if name else dataset
     if recipe.endswith((".yaml", ".yml")):
         recipe_key = register_recipe(store, Path(recipe), actor=actor()).key
     else:

@@ -53,6 +53,7 @@ def fine_tune(
     actor: str | None = None,
     max_gpu_hours: float | None = None,
     gates: Sequence[str] = (),
+    holdout: Sequence[Path | str] = (),
     on_launch: Callable[[Launch], None] | None = None,
 ) -> FineTuned:
     """Turn a dataset file and a recipe into a gated adapter, and wait for it.
@@ -67,6 +68,7 @@ def fine_tune(
         actor: who asks; the operating system's user where not given.
         max_gpu_hours: the training is refused where it is expected to take more; None for no limit.
         gates: what to ask for beyond the recipe's gates, such as ``exact_match > 0.6``; only stricter ones.
+        holdout: with a file, files of rows to measure on; they are part of the version that the file becomes.
         on_launch: told of every job before it runs.
 
     Returns:
@@ -83,7 +85,7 @@ def fine_tune(
         instance = dg.DagsterInstance.get()
     store = Store(store_url or default_store_url())
     actor = actor or getuser()
-    dataset_key = _dataset_key(store, dataset, name, policy, actor)
+    dataset_key = _dataset_key(store, dataset, name, policy, actor, holdout)
     recipe_key = _recipe_key(store, recipe, actor)
     check_wish(store, dataset_key, recipe_key)
     estimate = estimate_training(Artifacts(store), dataset_key, recipe_key)
@@ -200,12 +202,25 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunS
     return RunState.CANCELLED if interrupted else RunState.FAILED
 
 
-def _dataset_key(store: Store, dataset: Path | str, name: str, policy: Path | str | None, actor: str) -> str:
+def _dataset_key(
+    store: Store,
+    dataset: Path | str,
+    name: str,
+    policy: Path | str | None,
+    actor: str,
+    holdout: Sequence[Path | str] = (),
+) -> str:
     from ft_assets.datasets.adding import add_dataset
 
+    if holdout and not name:
+        raise UserError(
+            "holdout rows belong to a dataset version, and this one has its own",
+            where="holdout",
+            remedy="Give the training rows as a file too, with a name: both together are the next version.",
+        )
     if not name:
         return str(dataset)
-    return str(add_dataset(store, dataset, name, Path(policy) if policy else None, actor=actor).key)
+    return str(add_dataset(store, dataset, name, Path(policy) if policy else None, actor=actor, holdout=holdout).key)
 
 
 def _recipe_key(store: Store, recipe: Path | str, actor: str) -> str:

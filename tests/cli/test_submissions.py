@@ -253,3 +253,17 @@ def test_an_estimate_says_what_it_stands_on(project: Project, ft: Ft, pair: Pair
     assert exact["seconds"] == pytest.approx(6.4)
     assert "last training on this base" in exact["seconds_from"]
     assert "about 6 s" in ft("estimate", *pair).stdout
+
+
+def test_holdout_rows_given_with_a_submission_are_part_of_the_version_that_its_file_becomes(
+    project: Project, ft: Ft, pair: Pair
+) -> None:
+    rows, held = project.dataset(), project.dataset(40, "held.jsonl")
+    held.write_text(held.read_text().replace("colour", "shade"))
+    done = ft("submit", str(rows), pair[1], "--name", "acme.measured", "--holdout", str(held))
+    assert done.exit_code == 0, done.output
+    raw = identity.raw_dataset(Artifacts(project.store), "acme.measured.v1")
+    assert sum(raw.read(name) == held.read_bytes() for name in raw.manifest.files) == 1
+    refused = ft("submit", *pair, "--holdout", str(held))
+    assert refused.exit_code != 0
+    assert "belong to a dataset version" in refused.output + str(refused.exception)
