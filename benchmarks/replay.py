@@ -1,7 +1,7 @@
 """A week of submissions replayed through admission: does anybody ever get more than the quota has?
 
-``quota_violations`` counts moments at which billed and promised GPU-hours of a tenant exceed its hard quota. Nothing here
-takes more than was promised for it: what an estimate is worth is another question.
+``quota_violations`` counts moments at which a tenant's billed and promised GPU-hours exceed its hard quota. Nothing
+here takes more than was promised for it: what an estimate is worth is another question.
 """
 
 import random
