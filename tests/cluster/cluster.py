@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.containers import IMAGE
-from tests.cluster.control import ControlPlane, GarbageCollector, Key
+from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Key
 from tests.cluster.jobs import JobController
 from tests.cluster.kueue import JobReconciler, QueueScheduler
 from tests.cluster.node import GPU, Kubelet, Scheduler
@@ -19,14 +19,15 @@ from tests.cluster.server import Fault, Server
 ADMIN = "admin-token"
 
 
-class NodeLifecycle:
+class NodeLifecycle(Controller):
     """Taints a node that is not heard of, deletes its pods when tolerations are over, and collects those of no node.
 
     ``eviction_s`` stands for the 300 s that every pod tolerates an unreachable node.
     """
 
     def __init__(self, objects: Objects, eviction_s: float) -> None:
-        self._objects, self._eviction_s = objects, eviction_s
+        super().__init__(objects)
+        self._eviction_s = eviction_s
         self._since: dict[str, float] = {}
 
     def key(self, change: Change) -> Key | None:

@@ -37,6 +37,11 @@ def quantity(text: Any) -> float:
     return float(number) * (_UNITS[unit] if unit else 1)
 
 
+def written(amount: float) -> str:
+    """A quantity as text, in thousandths where it is not whole."""
+    return str(int(amount)) if amount == int(amount) else f"{round(amount * 1000)}m"
+
+
 def address(namespace: str, host: str, subdomain: str) -> str:
     """The loopback address of a pod, known before it runs, as a name is."""
     value = zlib.crc32(f"{host}.{subdomain}.{namespace}".encode())

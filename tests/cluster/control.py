@@ -5,22 +5,28 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from typing import Protocol
 
-from tests.cluster.objects import EVENTS, KINDS, NODES, ApiError, Change, Kind, Object, Objects
+from tests.cluster.objects import EVENTS, KINDS, NODES, PODS, ApiError, Change, Kind, Object, Objects
 
 Key = tuple[str, ...]
 _OWNING = [kind for kind in KINDS.values() if kind not in (EVENTS, NODES)]
 
 
-class Controller(Protocol):
+class Controller:
+    """Brings one kind of thing in order; ``pods_after_s`` is how long it waits for more news after one of a pod."""
+
+    pods_after_s = 0.0
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
     def key(self, change: Change) -> Key | None:
         """What to bring in order after a change; None where that is no matter of this controller."""
-        ...
+        raise NotImplementedError
 
     def sync(self, key: Key) -> float | None:
         """Bring it in order; seconds until it must be looked at again, if it must."""
-        ...
+        raise NotImplementedError
 
 
 class ControlPlane:
@@ -30,6 +36,7 @@ class ControlPlane:
         self._controllers, self._objects = controllers, objects
         self._due: OrderedDict[tuple[int, Key], None] = OrderedDict()
         self._later: list[tuple[float, int, Key]] = []
+        self._waiting: set[tuple[int, Key]] = set()
         self._changed = threading.Condition()
         self._stopped = False
         self.errors: list[str] = []
@@ -47,15 +54,24 @@ class ControlPlane:
         with self._changed:
             for at, controller in enumerate(self._controllers):
                 key = controller.key(change)
-                if key is not None:
+                wait_s = controller.pods_after_s if change.kind is PODS else 0.0
+                if key is not None and wait_s:
+                    self._put_off(at, key, wait_s)
+                elif key is not None:
                     self._due[at, key] = None
             self._changed.notify()
+
+    def _put_off(self, at: int, key: Key, seconds: float) -> None:
+        if (at, key) not in self._waiting:
+            self._waiting.add((at, key))
+            heapq.heappush(self._later, (time.monotonic() + seconds, at, key))
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 while self._later and self._later[0][0] <= time.monotonic():
                     _, at, key = heapq.heappop(self._later)
+                    self._waiting.discard((at, key))
                     self._due[at, key] = None
                 if self._stopped:
                     return
@@ -75,11 +91,8 @@ class ControlPlane:
                     heapq.heappush(self._later, (time.monotonic() + after_s, at, key))
 
 
-class GarbageCollector:
+class GarbageCollector(Controller):
     """Deletes what no living owner has, and finishes deletions in the foreground and those that orphan."""
-
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
 
     def key(self, change: Change) -> Key | None:
         meta = change.object["metadata"]

@@ -119,9 +119,9 @@ class Access:
     def queue(self, gpus: int, preempts: bool = True) -> str:
         """A LocalQueue of this namespace with a quota of its own; its name, which is its ClusterQueue's too."""
         name = f"ft-{uuid.uuid4().hex[:8]}"
-        covered = ["nvidia.com/gpu"]
-        resource = {"name": "nvidia.com/gpu", "nominalQuota": gpus}
-        group = {"coveredResources": covered, "flavors": [{"name": name, "resources": [resource]}]}
+        quotas = {"nvidia.com/gpu": gpus, "cpu": 1000, "memory": "1000Gi"}
+        resources = [{"name": resource, "nominalQuota": quota} for resource, quota in quotas.items()]
+        group = {"coveredResources": list(quotas), "flavors": [{"name": name, "resources": resources}]}
         policy = {"withinClusterQueue": "LowerPriority" if preempts else "Never"}
         spec = {"namespaceSelector": {}, "resourceGroups": [group], "preemption": policy}
         self.make("resourceflavors", "ResourceFlavor", name, {})

@@ -5,19 +5,18 @@ import time
 from datetime import datetime
 
 from tests.cluster.admission import TRACKING, admit
-from tests.cluster.control import Key
+from tests.cluster.control import Controller, Key
 from tests.cluster.objects import JOBS, PODS, ApiError, Change, Object, Objects, condition, has, now, record, suffix
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
 
-class JobController:
+class JobController(Controller):
     """Follows the order of the real one: the decision (FailureTarget, SuccessCriteriaMet) and the pods not yet counted
     are written before finalizers go, and Failed or Complete only when every pod is counted and none terminates.
-    Unlike it, it acts at once: no batches of a second, no back-off before a failed pod is replaced."""
+    Unlike it, it collects news of pods for a quarter of a second, not a whole one, and replaces failed pods at once."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+    pods_after_s = 0.25
 
     def key(self, change: Change) -> Key | None:
         meta = change.object["metadata"]

@@ -6,8 +6,8 @@ Cohorts share nothing here, and admission checks, partial admission and topology
 
 import uuid
 
-from tests.cluster.containers import quantity
-from tests.cluster.control import Key
+from tests.cluster.containers import quantity, written
+from tests.cluster.control import Controller, Key
 from tests.cluster.node import requests
 from tests.cluster.objects import (
     CLUSTER_QUEUES,
@@ -28,11 +28,8 @@ QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 _BY = "batch/job-kueue-controller"
 
 
-class JobReconciler:
+class JobReconciler(Controller):
     """Keeps a Job suspended until its Workload is admitted, and suspends it again when that is evicted."""
-
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
 
     def key(self, change: Change) -> Key | None:
         meta = change.object["metadata"]
@@ -122,11 +119,8 @@ class JobReconciler:
         return int(found["value"]) if found else 0
 
 
-class QueueScheduler:
+class QueueScheduler(Controller):
     """Reserves quota for the pending Workloads, the highest priority first, and evicts lower ones to make room."""
-
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
 
     def key(self, change: Change) -> Key | None:
         return ("queues",) if change.kind in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS) else None
@@ -159,7 +153,7 @@ class QueueScheduler:
                 why += f". Pending the preemption of {len(victims)} workload(s)"
             text = f"couldn't assign flavors to pod set main: {why}"
             return say(self._objects, workload, ("QuotaReserved", "False", reason, text))
-        usage = {resource: f"{amount:g}" for resource, amount in wanted.items()}
+        usage = {resource: written(amount) for resource, amount in wanted.items()}
         assigned = {"name": "main", "flavors": flavors, "resourceUsage": usage, "count": pods["count"]}
         admission = {"clusterQueue": name, "podSetAssignments": [assigned]}
         self._objects.change(WORKLOADS, workload, lambda draft: draft["status"].update(admission=admission), "status")
@@ -202,9 +196,12 @@ class QueueScheduler:
             used = _usage(admitted, queue, flavor["name"], resource)
             where = f"quota for {resource} in flavor {flavor['name']}"
             if amount > nominal:
-                return "ExceedsMaxQuota", f"insufficient {where}, request > maximum capacity ({amount:g} > {nominal:g})"
+                return (
+                    "ExceedsMaxQuota",
+                    f"insufficient {where}, request > maximum capacity ({written(amount)} > {written(nominal)})",
+                )
             if used + amount > nominal:
-                return "WaitingForQuota", f"insufficient unused {where}, {used + amount - nominal:g} more needed"
+                return "WaitingForQuota", f"insufficient unused {where}, {written(used + amount - nominal)} more needed"
         return None
 
     def _victims(

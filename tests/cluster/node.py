@@ -9,17 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.cluster.containers import Container, address, make_volumes, quantity
-from tests.cluster.control import Key
+from tests.cluster.control import Controller, Key
 from tests.cluster.objects import NODES, PODS, SERVICES, ApiError, Change, Object, Objects, condition, now, record
 
 GPU = "nvidia.com/gpu"
 
 
-class Scheduler:
+class Scheduler(Controller):
     """Puts a pod on the first node that has room, its labels and no taint that the pod does not tolerate."""
-
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
 
     def key(self, change: Change) -> Key | None:
         pod = change.object

@@ -65,6 +65,18 @@ def test_a_finished_job_gives_its_quota_back(cluster: Access) -> None:
         assert until(lambda name=name: _conditions(cluster.workload(name)).get("Finished")) == ("True", "Succeeded")
 
 
+def test_memory_and_processors_count_as_gpus_do(cluster: Access) -> None:
+    queue = cluster.queue(gpus=8)
+    asked = {"cpu": "1500m", "memory": "600Gi"}
+    for name in ("a", "b"):
+        room = {"resources": {"requests": asked}}
+        cluster.run(name, SLEEP, suspend=True, labels={QUEUE: queue}, container=room)
+        _waits(cluster, "b") if name == "b" else until(lambda: not cluster.job("a").spec.suspend)
+    usage = cluster.workload("a")["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]
+    assert usage == {"cpu": "1500m", "memory": str(600 * 2**30)}
+    assert f"for memory in flavor {queue}, {200 * 2**30} more needed" in _waits(cluster, "b")
+
+
 def test_a_wrong_queue_name_is_accepted_and_only_the_workload_tells(cluster: Access) -> None:
     cluster.run("a", SLEEP, gpus=1, suspend=True, labels={QUEUE: "no-such-queue"})
     assert _waits(cluster, "a") == "LocalQueue no-such-queue doesn't exist"

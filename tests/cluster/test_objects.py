@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.admission import patched, selector
-from tests.cluster.containers import address, quantity
+from tests.cluster.containers import address, quantity, written
 from tests.cluster.jobs import _indexes, _intervals
 from tests.cluster.objects import JOBS, NAMESPACES, ApiError, Change, Objects
 
@@ -111,6 +111,11 @@ def test_label_selectors(labels: str, chosen: str) -> None:
     items = {"x": {"a": "1"}, "y": {"a": "2", "b": "1"}, "z": {}}
     match = selector(JOBS, labels, "")
     assert "".join(name for name, own in items.items() if match({"metadata": {"labels": own}})) == chosen
+
+
+@given(st.integers(0, 2**50) | st.integers(0, 2**40).map(lambda amount: amount / 1000))
+def test_quantities_are_read_as_they_are_written(amount: float) -> None:
+    assert abs(quantity(written(amount)) - amount) <= 1e-9 * amount
 
 
 def test_quantities_are_read_as_kubernetes_writes_them() -> None:
