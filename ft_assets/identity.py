@@ -24,7 +24,7 @@ from ft_assets.evals.preferences.judge import JUDGE_INPUT
 from ft_assets.evals.preferences.models import local_model
 from ft_assets.evals.preferences.prompt import PROMPT
 from ft_assets.evals.refusals import RULE
-from ft_assets.evals.suites import get_suite, is_safety
+from ft_assets.evals.suites import get_suite, role_of
 from ft_assets.keys import SHARED, DatasetKey, RecipeKey, check_pair, line_of
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.register import StoredRecipe, get_recipe
@@ -477,9 +477,10 @@ def _is_chosen_by_validation(artifacts: Artifacts, recipe_key: str) -> bool:
 
 
 def _suites(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
-    """The recipe's suites as inputs: ``suite:<key>`` of general ones, ``safety:<key>`` of those that count refusals."""
+    """The recipe's suites as inputs: ``suite:<key>`` of general ones, ``safety:<key>`` of those that count refusals,
+    ``shown:<key>`` of those whose answers are only shown."""
     found = {key: get_suite(artifacts.store, key) for key in recipe.evaluation.suites}
-    return {f"{'safety' if is_safety(ref) else 'suite'}:{key}": ref for key, ref in found.items()}
+    return {f"{role_of(ref)}:{key}": ref for key, ref in found.items()}
 
 
 def _suite_processes(recipe: Recipe, suites: dict[str, InputRef]) -> int:

@@ -9,16 +9,17 @@ from ft_resources.worker_context import WorkContext, WorkResult
 def score_baseline(context: WorkContext) -> WorkResult:
     """Score the base model on every suite, and keep each item's result.
 
-    Params: ``settings`` (``seed``, ``limit``, ``chat_template``). Inputs: ``base``, ``suite:<key>`` each and
-    ``safety:<key>``. Leaves ``report.json`` (``scores``: suite to metric, value and n; of a safety suite ``safety``:
-    ``refusals`` and ``over_refusals`` to value and n), ``samples/<suite>.parquet`` (columns ``item_id``, ``score`` and
-    ``answer``), ``samples/<suite>-shown.parquet`` of prompts without a right answer (``item_id``, ``answer``) and of a
-    safety suite ``samples/refusals.parquet`` and ``samples/over_refusals.parquet`` (also ``answer``).
+    Params: ``settings`` (``seed``, ``limit``, ``chat_template``). Inputs: ``base``, ``suite:<key>`` each,
+    ``shown:<key>`` each and ``safety:<key>``. Leaves ``report.json`` (``scores``: suite to metric, value and n; of a
+    safety suite ``safety``: ``refusals`` and ``over_refusals`` to value and n), ``samples/<suite>.parquet`` (columns
+    ``item_id``, ``score`` and ``answer``), ``samples/<suite>-shown.parquet`` of prompts without a right answer
+    (``item_id``, ``answer``) and of a safety suite ``samples/refusals.parquet`` and ``samples/over_refusals.parquet``
+    (also ``answer``).
     """
     from ft_assets.checkpoints.libraries import keep_offline
     from ft_assets.evals.fan_out import SuiteJob, score_suites
     from ft_assets.evals.model import load_model
-    from ft_assets.evals.suite_comparison import write_base
+    from ft_assets.evals.suite_comparison import asked_suites, write_base
 
     settings = context.params["settings"]
     keep_offline()
@@ -30,7 +31,7 @@ def score_baseline(context: WorkContext) -> WorkResult:
         base=folder,
         weights=None,
         full=False,
-        suites={key: suite.folder(context.scratch / "inputs") for key, suite in context.inputs("suite:").items()},
+        suites={key: suite.folder(context.scratch / "inputs") for key, suite in asked_suites(context).items()},
         seed=settings["seed"],
         limit=settings["limit"],
         template=settings["chat_template"],

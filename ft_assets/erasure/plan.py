@@ -15,7 +15,7 @@ from ft_assets.erasure.tombstones import Tombstone
 # What an adapter's own tombstone covers beside it: by input name, from the adapter upwards.
 _OF_ADAPTER = ("eval_report", "checkpoint")
 # What is made of these by somebody is his, and not a form of the deleted dataset.
-_BORDERS = ("mix:", "suite:", "safety:")
+_BORDERS = ("mix:", "suite:", "safety:", "shown:")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from ft_assets.evals.evidence import REPORT, Evidence
 from ft_assets.evals.fan_out import SuiteJob, score_suites
 from ft_assets.evals.holdout import HoldoutScore, HoldoutScorer
 from ft_assets.evals.holdout_rows import HoldoutRow, read_records, target_of
-from ft_assets.evals.kinds.registry import uses_chat
+from ft_assets.evals.kinds.registry import require_ready, uses_chat
 from ft_assets.evals.model import LoadedModel, load_model, seeded
 from ft_assets.evals.page import Page, evaluation_page
 from ft_assets.evals.preferences.comparison import SAMPLES, agreement_of
@@ -21,7 +21,8 @@ from ft_assets.evals.safety import COUNTED, SAFETY_INPUT, Answers, answer_safety
 from ft_assets.evals.safety_suite import Kind
 from ft_assets.evals.samples import write_suite_samples
 from ft_assets.evals.score import SuiteScore
-from ft_assets.evals.suite_comparison import compare_suites
+from ft_assets.evals.suite_comparison import asked_suites, compare_suites
+from ft_assets.evals.suites import TASK_FILE, read_task
 from ft_assets.evals.text_columns import text_evidence, write_text_columns
 from ft_assets.evals.text_metrics import LABELS, TEXT_METRICS, require_labels
 from ft_assets.packs.format.layout import Form
@@ -73,7 +74,7 @@ def evaluate(context: WorkContext) -> WorkResult:
     suites = compare_suites(context.input("baseline"), measured.suites, context.scratch, seed=settings.seed)
     evidence = Evidence(
         fingerprint=context.spec.address.fingerprint,
-        suites={suite.key: suite.evidence for suite in suites},
+        suites={suite.key: suite.evidence for suite in suites if suite.evidence is not None},
         holdout={**comparison.metrics(seed=settings.seed), **text_evidence(texts, seed=settings.seed)},
         rows=len(measured.rows),
         too_long=measured.too_long,
@@ -119,15 +120,16 @@ def summary(evidence: Evidence) -> dict[str, dict[str, float]]:
 def check_baseline(context: WorkContext) -> None:
     """Raise UserError where the baseline is of another base, other settings, or a suite that has changed since."""
     manifest, ours = context.input("baseline").manifest, context.spec.inputs
-    names = ["base", *(name for name in ours if name.startswith(("suite:", SAFETY_INPUT)))]
+    names = ["base", *(name for name in ours if name.startswith(("suite:", "shown:", SAFETY_INPUT)))]
     differing = [
         name for name in names if name not in manifest.inputs or manifest.inputs[name].digest != ours[name].digest
     ]
     settings, evaluation = manifest.identity["params"]["settings"], context.params["evaluation"]
     if (settings["seed"], settings["limit"]) != (evaluation["seed"], evaluation["suite_limit"]):
         differing.append("seed or limit")
-    asks = any(uses_chat(suite.facts["kind"]) for suite in context.inputs("suite:").values() if "kind" in suite.facts)
-    if asks and settings["chat_template"] != context.params.get("chat_template"):
+    if any(uses_chat(suite.facts.get("kind", "")) for suite in asked_suites(context).values()) and settings[
+        "chat_template"
+    ] != context.params.get("chat_template"):
         differing.append("chat_template")
     if any(name.startswith(SAFETY_INPUT) for name in ours):
         # Only answers depend on the template, and on how they are judged.
@@ -154,6 +156,8 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
 
     context.progress("loading")
     base_folder = context.folder("base")
+    suite_folders = {key: suite.folder(context.scratch) for key, suite in asked_suites(context).items()}
+    require_ready(read_task(folder / TASK_FILE) for folder in suite_folders.values())
     final = context.folder("checkpoint", "final/")
     full = context.params["variant"] == "full"
     model = load_model(base_folder, None if full else final)
@@ -192,7 +196,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
             base=base_folder,
             weights=final,
             full=full,
-            suites={key: suite.folder(context.scratch) for key, suite in context.inputs("suite:").items()},
+            suites=suite_folders,
             seed=settings.seed,
             limit=settings.suite_limit,
             template=context.params["chat_template"],

@@ -11,19 +11,26 @@ from ft_assets.evals.evidence import AlsoEvidence, SuiteEvidence
 from ft_assets.evals.samples import ITEM_ID, SCORE, parse_samples, read_suite_samples, write_suite_samples
 from ft_assets.evals.score import Said, SuiteScore
 from ft_resources.artifacts import Artifact
+from ft_resources.worker_context import WorkContext
 
 ANSWER = "answer"
+
+
+def asked_suites(context: WorkContext) -> dict[str, Artifact]:
+    """The suites among a worker's inputs that are asked alike, by key: general ones, and those only shown."""
+    return {**context.inputs("suite:"), **context.inputs("shown:")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedSuite:
     """One suite: the evidence, the candidate's score, and what the base scored and said, in the score's order.
 
-    ``base_shown`` are the base's answers to prompts without a right answer, by their ids.
+    ``evidence`` is None of a suite without right answers; ``base_shown`` are the base's answers to prompts without a
+    right answer, by their ids.
     """
 
     key: str
-    evidence: SuiteEvidence
+    evidence: SuiteEvidence | None
     score: SuiteScore
     base: tuple[float, ...]
     base_answers: tuple[str | None, ...]
@@ -35,14 +42,15 @@ class ComparedSuite:
 
     def write(self, folder: Path) -> None:
         """One row an item; questions and right answers stay in the suite."""
-        write_suite_samples(
-            folder / "samples" / f"{self.key}.parquet",
-            self.score.item_ids,
-            base=self.base,
-            candidate=self.score.correct,
-            base_answer=self.base_answers,
-            candidate_answer=[said.answer for said in self.score.said],
-        )
+        if self.evidence is not None:
+            write_suite_samples(
+                folder / "samples" / f"{self.key}.parquet",
+                self.score.item_ids,
+                base=self.base,
+                candidate=self.score.correct,
+                base_answer=self.base_answers,
+                candidate_answer=[said.answer for said in self.score.said],
+            )
         if self.score.shown:
             write_suite_samples(
                 folder / "samples" / f"{self.key}-shown.parquet",
@@ -56,11 +64,12 @@ def write_base(folder: Path, scores: Mapping[str, SuiteScore]) -> dict[str, dict
     """Keep a base's scores and answers as samples; of each suite metric, value, n and what is ``also`` known."""
     facts: dict[str, dict[str, Any]] = {}
     for key, score in scores.items():
-        facts[key] = {"metric": score.metric, "value": score.value, "n": score.n}
-        if score.also:
-            facts[key]["also"] = score.also
-        answers = {ANSWER: [said.answer for said in score.said]} if score.said else {}
-        write_suite_samples(folder / "samples" / f"{key}.parquet", score.item_ids, **{SCORE: score.correct}, **answers)
+        if score.n:
+            facts[key] = {"metric": score.metric, "value": score.value, "n": score.n}
+            facts[key] |= {"also": score.also} if score.also else {}
+            answers = {ANSWER: [said.answer for said in score.said]} if score.said else {}
+            path = folder / "samples" / f"{key}.parquet"
+            write_suite_samples(path, score.item_ids, **{SCORE: score.correct}, **answers)
         if score.shown:
             said = [each.answer for each in score.shown.values()]
             write_suite_samples(folder / "samples" / f"{key}-shown.parquet", tuple(score.shown), answer=said)
@@ -78,6 +87,9 @@ def compare_suites(
 def _compare(
     baseline: Artifact, key: str, score: SuiteScore, also: Mapping[str, float], scratch: Path, seed: int
 ) -> ComparedSuite:
+    shown = _shown(baseline, key)
+    if not score.n:
+        return ComparedSuite(key=key, evidence=None, score=score, base=(), base_answers=(), base_shown=shown)
     ids, columns = read_suite_samples(baseline.path(f"samples/{key}.parquet", scratch))
     base = columns[SCORE]
     evidence = compare_suite(key, score.metric, (ids, base), (score.item_ids, score.correct), seed=seed)
@@ -89,7 +101,7 @@ def _compare(
         base=base,
         # Baselines of old kept no answers.
         base_answers=columns.get(ANSWER, (None,) * len(ids)),
-        base_shown=_shown(baseline, key),
+        base_shown=shown,
     )
 
 

@@ -70,7 +70,9 @@ class Filters(Settings):
     """A named row of steps."""
 
     name: str = Field(min_length=1, max_length=100, description="The filter's name.")
-    filter: Annotated[tuple[FilterStep, ...], Strict(False), Field(min_length=1)] = Field(description="Its steps.")
+    filter: Annotated[tuple[FilterStep, ...], Strict(False), Field(min_length=1)] = Field(
+        description="Its steps, one after the other."
+    )
 
 
 class Generation(Settings):
@@ -127,7 +129,7 @@ class SuiteTask(Settings):
     filter_list: Annotated[tuple[Filters, ...], Strict(False), Field(min_length=1)] | None = Field(
         None, description="generate_until: from what was written to the answer; the first one counts."
     )
-    tag: str | Annotated[tuple[str, ...], Strict(False)] | None = Field(None, description="For humans.")
+    tag: str | Annotated[tuple[str, ...], Strict(False)] | None = Field(None, description="Anything for humans.")
     repeats: Literal[1] = Field(1, description="Answers a question; greedy ones are all the same.")
     should_decontaminate: bool = Field(False, description="For lm-eval; training data are compared with every suite.")
     doc_to_decontamination_query: str | None = Field(None, description="As should_decontaminate.")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ft_assets.evals.kinds.registry import KINDS, kind_of
 from ft_assets.evals.safety_suite import SAFETY, Kind, Prompt, SafetyTask, read_prompts
@@ -22,8 +22,9 @@ from ft_resources.store import Store
 TASK_FILE = "task.yaml"
 _DATA_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._-]*\.(?:json|jsonl|csv|txt|parquet)$")
 _RESERVED = ("manifest.json",)
-# The asset of a safety suite's address: a reference alone says what kind of suite it is.
-_SAFETY_ASSET = "safety_suite"
+Role = Literal["suite", "safety", "shown"]
+# The asset of a suite's address by its role, so that a reference alone says which it has.
+_ASSETS: dict[Role, str] = {"suite": "suite", "safety": "safety_suite", "shown": "shown_suite"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,17 +46,20 @@ def add_suite(store: Store, folder: Path, key: str, actor: str) -> RegisteredSui
     check_suite_key(key)
     files = _list_files(folder)
     task = read_task(files[TASK_FILE])
-    asset = "suite"
+    role: Role = "suite"
     if isinstance(task, SafetyTask):
-        kind, asset = SAFETY, _SAFETY_ASSET
+        kind, role = SAFETY, "safety"
         items = sum(len(prompts) for prompts in read_prompts(task, files, str(folder)).values())
     elif isinstance(task, SuiteTask):
         kind, items = task.output_type, _check_data(task, files, str(folder))
     else:
         checker = kind_of(task)
-        kind, items = checker.name, len(checker.read(task, files, str(folder)))
+        found = checker.read(task, files, str(folder))
+        kind, items, role = checker.name, len(found), "suite" if checker.is_scored(found) else "shown"
     facts = {"items": items, "kind": kind}
-    ref, created = add_named(store, "suite", key, files, asset=asset, source=str(folder), facts=facts, actor=actor)
+    ref, created = add_named(
+        store, "suite", key, files, asset=_ASSETS[role], source=str(folder), facts=facts, actor=actor
+    )
     return RegisteredSuite(key=key, ref=ref, items=items, created=created)
 
 
@@ -70,14 +74,16 @@ def list_suites(store: Store) -> list[str]:
     return list_named(store, "suite")
 
 
-def is_safety(suite: InputRef) -> bool:
-    """Whether a registered suite counts refusals; others are general and may not get worse."""
-    return Address.parse(suite.address).asset == _SAFETY_ASSET
+def role_of(suite: InputRef) -> Role:
+    """What a registered suite is for: ``safety`` counts refusals, ``shown`` has no right answers and is only looked at;
+    others are general, and a candidate may not get worse on them."""
+    asset = Address.parse(suite.address).asset
+    return next(role for role, name in _ASSETS.items() if name == asset)
 
 
-def safety_suites(store: Store, keys: Iterable[str]) -> list[str]:
-    """Those of the registered suites ``keys`` that count refusals."""
-    return [key for key in keys if is_safety(get_suite(store, key))]
+def suites_of(store: Store, keys: Iterable[str], role: Role) -> list[str]:
+    """Those of the registered suites ``keys`` that have this role."""
+    return [key for key in keys if role_of(get_suite(store, key)) == role]
 
 
 def safety_prompts(folder: Path) -> tuple[SafetyTask, dict[Kind, list[Prompt]]]:

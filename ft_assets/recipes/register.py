@@ -8,7 +8,7 @@ from typing import Any
 from ft_assets.base_models.contents import own_template
 from ft_assets.base_models.lock import BaseLock, lock_folder, lock_hub
 from ft_assets.checkpoints.configuration.combinations import require_possible
-from ft_assets.evals.suites import list_suites, safety_suites
+from ft_assets.evals.suites import list_suites, suites_of
 from ft_assets.keys import SHARED, RecipeKey
 from ft_assets.recipes.base_ref import AcceptedAdapter, AdapterOfPair, FolderDigest, FolderPath, HubRevision
 from ft_assets.recipes.chain import lock_adapter, name_adapter
@@ -257,7 +257,7 @@ def _require_suites(store: Store, recipe: Recipe, where: str) -> None:
 
 def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
     """Raise BadRecipe where the recipe's gates could not be judged on its suites."""
-    safety = safety_suites(store, recipe.evaluation.suites)
+    safety = suites_of(store, recipe.evaluation.suites, "safety")
     if recipe.gates.safety is not None and not safety:
         raise BadRecipe(
             "gates.safety: refusals are required, and evaluation.suites names no safety suite to count them on",
@@ -270,11 +270,11 @@ def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
             where=where,
             remedy="Put their prompts into one suite.",
         )
-    if len(safety) == len(recipe.evaluation.suites):
+    if not suites_of(store, recipe.evaluation.suites, "suite"):
         raise BadRecipe(
             "evaluation.suites: there is no general suite, so that nothing would show what became worse",
             where=where,
-            remedy="Name a suite of questions beside the safety suite.",
+            remedy="Name a suite of questions with right answers beside these.",
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ft_assets.base_bumps.carries import find_carry, note_training
-from ft_assets.evals.suites import safety_suites
+from ft_assets.evals.suites import suites_of
 from ft_assets.keys import DatasetKey, RecipeKey, check_pair
 from ft_assets.metering.allowed import require_allowed, restricted
 from ft_assets.notices.due import mark_due
@@ -205,8 +205,7 @@ def check_gates(store: Store, recipe: str, gates: Sequence[str]) -> None:
     if not gates:
         return
     wanted = get_recipe(store, recipe).recipe
-    safety = safety_suites(store, wanted.evaluation.suites)
-    general = [key for key in wanted.evaluation.suites if key not in safety]
+    safety, general = (suites_of(store, wanted.evaluation.suites, role) for role in ("safety", "suite"))
     tightened = tighten(wanted.gates, gates, ["perplexity", *wanted.evaluation.holdout.metrics, *general])
     if tightened.safety is not None and not safety:
         raise UserError(

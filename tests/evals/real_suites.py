@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 TASKS = Path(__file__).parent / "benchmarks"
-NAMES = ("arc_challenge", "gsm8k", "hellaswag", "ifeval", "mmlu", "truthfulqa_mc1", "truthfulqa_mc2")
+NAMES = ("arc_challenge", "gsm8k", "hellaswag", "humaneval", "ifeval", "mmlu", "truthfulqa_mc1", "truthfulqa_mc2")
 _LETTERS = "ABCD"
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from ft_assets.evals.kinds.registry import KINDS
 from ft_assets.evals.suite_task import SuiteTask
 from ft_assets.recipes.load import load_recipe
 from ft_assets.recipes.models import Recipe
@@ -35,7 +36,7 @@ def models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
             yield from models_below(child)
 
 
-@pytest.mark.parametrize("root", [Recipe, SuiteTask])
+@pytest.mark.parametrize("root", [Recipe, SuiteTask, *(kind.task for kind in KINDS.values())])
 def test_every_public_field_is_described(root: type[BaseModel]) -> None:
     for model in models_below(root):
         for name, field in model.model_fields.items():

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ft_assets.evals.kinds import instructions
+from ft_assets.evals.kinds import code, golden, instructions
 from ft_assets.evals.kinds.asking import Asking
+from ft_assets.evals.kinds.sandbox import require_sandbox
 from ft_assets.evals.score import SuiteScore
 from ft_assets.recipes.settings import Settings
 
@@ -32,6 +33,7 @@ class Kind:
         score: the model's score on these items.
         chat: whether answers depend on the chat template.
         ready: raises UserError where what scoring needs is not there.
+        is_scored: whether any of the items has a right answer.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Kind:
     score: Callable[[Any, Sequence[Any], Asking], SuiteScore]
     chat: bool
     ready: Callable[[], None] = lambda: None
+    is_scored: Callable[[Sequence[Any]], bool] = lambda items: True
 
 
 KINDS: dict[str, Kind] = {
@@ -51,6 +54,22 @@ KINDS: dict[str, Kind] = {
             read=instructions.read,
             score=instructions.score,
             chat=True,
+        ),
+        Kind(
+            name="code",
+            task=code.CodeTask,
+            read=code.read,
+            score=code.score,
+            chat=False,
+            ready=require_sandbox,
+        ),
+        Kind(
+            name="golden",
+            task=golden.GoldenTask,
+            read=golden.read,
+            score=golden.score,
+            chat=True,
+            is_scored=golden.is_scored,
         ),
     )
 }

@@ -1,0 +1,118 @@
+"""Kind ``code``: functions that the model completes and that tests run, as in HumanEval.
+
+Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (https://arxiv.org/abs/2107.03374): an item counts
+where its program (prompt, completion and tests) runs to its end; with one greedy completion this is pass@1
+(section 2.1). Programs run in ``sandbox.py``'s sandbox or not at all, and only where the platform allows it.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, Strict
+
+from ft_assets.evals.kinds.asking import Asking
+from ft_assets.evals.kinds.item_files import item_rows, text_of
+from ft_assets.evals.kinds.sandbox import Limits, run_program
+from ft_assets.evals.score import Said, SuiteScore, suite_score
+from ft_assets.recipes.settings import Settings
+from ft_resources.errors import BadRecipe
+
+METRIC = "pass@1"
+# Where HumanEval's authors end a completion (section 3.1): what follows is no more part of the function.
+UNTIL = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint(")
+
+
+class CodeTask(Settings):
+    """The task file, strictly read."""
+
+    kind: Literal["code"] = Field(description="code: what the model wrote is run against tests.")
+    file: str = Field(description="A file of items with prompt, test and entry_point, as HumanEval's.")
+    id: str | None = Field("task_id", min_length=1, description="Column of the item's id; null: its number.")
+    max_new_tokens: int = Field(512, ge=8, le=4096, description="Longest completion in tokens.")
+    until: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Strict(False), Field(max_length=20)] = Field(
+        UNTIL, description="Texts that end a completion and are no part of it."
+    )
+    limits: Limits = Field(Limits(), description="What a program may use.")
+    metadata: dict[str, Any] = Field({}, description="Anything for humans, such as source and licence.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeItem:
+    """A function to complete, the tests that define ``check(candidate)``, and the function's name."""
+
+    id: str
+    prompt: str
+    test: str
+    entry_point: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Prompt and tests."""
+        return (self.prompt, self.test)
+
+    def program(self, completion: str) -> str:
+        """What is run."""
+        return f"{self.prompt}{completion}\n\n{self.test}\n\ncheck({self.entry_point})\n"
+
+
+def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem]:
+    """The items; nothing is run. Raises BadRecipe, naming the line, for tests that are no Python."""
+    items = []
+    for name, place, row in item_rows(task.file, files, where, task.id):
+        item = CodeItem(
+            id=name,
+            prompt=text_of(row, "prompt", place),
+            test=text_of(row, "test", place),
+            entry_point=text_of(row, "entry_point", place),
+        )
+        try:
+            tree = ast.parse(item.test)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            remedy = "Correct the item's test."
+            raise BadRecipe(f"test is no Python ({type(error).__name__})", where=place, remedy=remedy) from error
+        checks = any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body)
+        if not checks or not item.entry_point.isidentifier():
+            raise BadRecipe(
+                "test defines no function check, or entry_point is no name",
+                where=place,
+                remedy="Give tests as HumanEval does: def check(candidate): assert …",
+            )
+        items.append(item)
+    return items
+
+
+def score(task: CodeTask, items: Sequence[CodeItem], asking: Asking) -> SuiteScore:
+    """pass@1 of greedy completions, and the share of programs that ran out of time.
+
+    Raises SandboxUnavailable where programs cannot be contained.
+    """
+    from ft_assets.evals.until import continue_texts
+
+    tokenizer = asking.loaded.tokenizer
+    completions = continue_texts(
+        asking.loaded,
+        [item.prompt for item in items],
+        lambda text: list(tokenizer(text)["input_ids"]),
+        until=task.until,
+        max_new_tokens=task.max_new_tokens,
+        report=lambda done, total: asking.report(done, 2 * total),
+    )
+    states = []
+    # One at a time: beside others a program could run out of its time by chance.
+    for number, (item, completion) in enumerate(zip(items, completions, strict=True), start=1):
+        states.append(run_program(item.program(completion), task.limits))
+        asking.report(len(items) + number, 2 * len(items))
+    return suite_score(
+        METRIC,
+        [item.id for item in items],
+        [float(state == "passed") for state in states],
+        [
+            Said(question=item.prompt, target=item.test, answer=completion)
+            for item, completion in zip(items, completions, strict=True)
+        ],
+        where=asking.where,
+        also={"timeouts": states.count("timeout") / len(states)},
+    )

@@ -1,0 +1,125 @@
+"""Kind ``golden``: prompts that matter to somebody, with what their answers must be, or to be looked at side by side.
+
+An item with ``expected`` counts where the answer is it (``exact``), has it in it (``contains``) or matches it
+(``regex``); several expected texts are alternatives. Items without are answered by both models and shown on the
+report page.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from pydantic import Field
+
+from ft_assets.evals.kinds.asking import Asking, answer_prompts
+from ft_assets.evals.kinds.item_files import item_rows, text_of
+from ft_assets.evals.patterns import check_pattern
+from ft_assets.evals.score import Said, SuiteScore, suite_score
+from ft_assets.recipes.settings import Settings
+from ft_resources.errors import BadRecipe
+
+Match = Literal["exact", "contains", "regex"]
+METRIC = "golden"
+# Most characters of an answer that a pattern is tried on: what is left of its time grows with a power of them.
+_MOST_CHARACTERS = 10_000
+
+
+class GoldenTask(Settings):
+    """The task file, strictly read."""
+
+    kind: Literal["golden"] = Field(description="golden: answers that must be right, or are to be looked at.")
+    file: str = Field(description="A file of items with prompt and, where there is one, expected and match.")
+    id: str | None = Field(None, min_length=1, description="Column of the item's id; null: its number.")
+    match: Match = Field("exact", description="How an answer is compared where an item has no match of its own.")
+    ignore_case: bool = Field(False, description="Capitals do not count.")
+    max_new_tokens: int = Field(256, ge=1, le=4096, description="Longest answer in tokens.")
+    system_prompt: str | None = Field(None, min_length=1, description="System message before each prompt; null: none.")
+    metadata: dict[str, Any] = Field({}, description="Anything for humans.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenItem:
+    """A prompt; ``expected`` is empty where there is no right answer."""
+
+    id: str
+    prompt: str
+    expected: tuple[str, ...]
+    match: Match
+    ignore_case: bool
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The prompt. What is expected may be a word, which training data may well hold."""
+        return (self.prompt,)
+
+    def is_met(self, answer: str) -> bool:
+        """Whether the answer is one of those expected; white space around it does not count."""
+        return any(self._meets(answer.strip(), expected) for expected in self.expected)
+
+    def _meets(self, answer: str, expected: str) -> bool:
+        if self.match == "regex":
+            flags = re.IGNORECASE if self.ignore_case else re.NOFLAG
+            return re.search(expected, answer[:_MOST_CHARACTERS], flags) is not None
+        if self.ignore_case:
+            answer, expected = answer.casefold(), expected.casefold()
+        return answer == expected.strip() if self.match == "exact" else expected in answer
+
+
+def read(task: GoldenTask, files: Mapping[str, Path], where: str) -> list[GoldenItem]:
+    """The items. Raises BadRecipe, naming the line, for what is expected and no text, or a pattern that is none."""
+    return [_item(task, name, place, row) for name, place, row in item_rows(task.file, files, where, task.id)]
+
+
+def is_scored(items: Sequence[GoldenItem]) -> bool:
+    """Whether any item has a right answer."""
+    return any(item.expected for item in items)
+
+
+def score(task: GoldenTask, items: Sequence[GoldenItem], asking: Asking) -> SuiteScore:
+    """The share of answers as expected; the other answers are kept to be shown."""
+    found = answer_prompts(
+        asking, [item.prompt for item in items], system_prompt=task.system_prompt, max_new_tokens=task.max_new_tokens
+    )
+    asked = [(items[place], answer) for place, answer in sorted(found.items())]
+    shown = {
+        item.id: Said(question=item.prompt, target="", answer=answer) for item, answer in asked if not item.expected
+    }
+    scored = [(item, answer) for item, answer in asked if item.expected]
+    also = {"too_long": float(len(items) - len(asked))}
+    if not is_scored(items):
+        return SuiteScore(metric=METRIC, value=0.0, n=0, correct=(), item_ids=(), also=also, shown=shown)
+    return suite_score(
+        METRIC,
+        [item.id for item, _ in scored],
+        [float(item.is_met(answer)) for item, answer in scored],
+        [Said(question=item.prompt, target=" | ".join(item.expected), answer=answer) for item, answer in scored],
+        where=asking.where,
+        also=also,
+        shown=shown,
+    )
+
+
+def _item(task: GoldenTask, name: str, place: str, row: Mapping[str, Any]) -> GoldenItem:
+    given, match = row.get("expected"), row.get("match") or task.match
+    if match not in get_args(Match):
+        remedy = f"Write {', '.join(get_args(Match))}, or leave match out."
+        raise BadRecipe(f"there is no match {match!r}", where=place, remedy=remedy)
+    # CSV has no null: an empty field is none.
+    expected = () if given is None or given == "" else tuple(given) if isinstance(given, list) else (given,)
+    if given == [] or not all(isinstance(each, str) and each.strip() for each in expected):
+        remedy = "Write a text, a list of texts, or nothing where the answer is only to be looked at."
+        raise BadRecipe("expected is no text", where=place, remedy=remedy)
+    try:
+        for each in expected if match == "regex" else ():
+            check_pattern(each)
+    except ValueError as error:
+        raise BadRecipe(f"expected: {error}", where=place, remedy="Correct the pattern.") from error
+    return GoldenItem(
+        id=name,
+        prompt=text_of(row, "prompt", place),
+        expected=expected,
+        match=cast(Match, match),
+        ignore_case=task.ignore_case,
+    )

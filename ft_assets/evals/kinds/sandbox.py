@@ -1,0 +1,115 @@
+"""Programs that a model wrote, run in a sandbox or not at all; for the worker only.
+
+What is contained (``sandbox_process.py``): the program has its own user, process, network, mount and IPC namespaces. It
+sees the interpreter's library and the shared libraries, read-only, and an empty ``/tmp`` in memory, and nothing else of
+the machine: no ``/etc``, ``/proc``, ``/dev``, home or working folder, no environment, no network device, no process
+but its own. It is nobody, without capabilities, and cannot get any; time, CPU, memory, files and processes are limited.
+
+What is not: there is no filter of system calls (seccomp), so that a hole in the kernel is a hole here; memory is
+limited a process, not in sum; caches and timing are shared with the machine; a program that looks for the mark of
+success in its own interpreter's memory can pass its own test, as it can by an answer that equals everything.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ft_assets.recipes.settings import Settings
+from ft_resources.errors import UserError
+
+SWITCH, ON = "FT_RUN_CODE", "sandbox"
+State = Literal["passed", "failed", "timeout"]
+_SCRIPT = Path(__file__).with_name("sandbox_process.py")
+# For the interpreter's start and the namespaces, beside the program's own time.
+_MORE_S = 30.0
+# Nothing of the machine may be seen or reached, and something may be computed.
+_PROBE = """
+import os, socket
+assert sum(range(10)) == 45
+assert sorted(os.listdir("/tmp")) == [] and not os.path.exists("/etc") and not os.path.exists("/proc")
+assert not os.environ and os.getuid() == 65534
+try:
+    socket.create_connection(("127.0.0.1", 9), timeout=1)
+    raise SystemExit
+except OSError:
+    pass
+try:
+    open("/x", "w")
+    raise SystemExit
+except OSError:
+    pass
+"""
+
+
+class Limits(Settings):
+    """What a program may use."""
+
+    timeout_s: float = Field(5.0, gt=0.0, le=120.0, description="Longest run of one program in seconds.")
+    memory_mb: int = Field(512, ge=64, le=16_384, description="Most memory of each process in MiB.")
+    files_mb: int = Field(16, ge=1, le=1024, description="Most files in MiB, which are memory too.")
+    processes: int = Field(4, ge=0, le=64, description="Most further processes or threads.")
+
+
+class SandboxUnavailable(UserError):
+    """Programs cannot be contained here, so none is run."""
+
+
+def require_sandbox() -> None:
+    """Raise SandboxUnavailable unless the platform allows programs of models and a sandbox holds one."""
+    if os.environ.get(SWITCH) != ON:
+        raise SandboxUnavailable(
+            "this suite runs programs that a model wrote, and the platform does not allow that",
+            where=f"environment variable {SWITCH}",
+            remedy=f"Set {SWITCH}={ON} for the workers (docs/suites.md says what the sandbox holds and what not), or "
+            "leave the suite out of the recipe.",
+        )
+    _probe()
+
+
+def run_program(program: str, limits: Limits) -> State:
+    """What became of ``program``, a Python text: ``passed`` where it ran to its end without an exception.
+
+    Raises SandboxUnavailable, and runs nothing, where any part of the sandbox cannot be had.
+    """
+    with tempfile.TemporaryDirectory(prefix="ft-sandbox-") as folder:
+        job: dict[str, Any] = {"program": program, "folder": folder, **limits.model_dump()}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", "-B", str(_SCRIPT)],
+                input=json.dumps(job).encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                timeout=limits.timeout_s + _MORE_S,
+                check=False,
+            )
+            answer = json.loads(done.stdout)
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            raise _unavailable(f"the sandbox's own process ({type(error).__name__})") from error
+    if answer["state"] == "unavailable":
+        raise _unavailable(answer["what"])
+    state: State = answer["state"]
+    return state
+
+
+@cache
+def _probe() -> None:
+    if run_program(_PROBE, Limits(timeout_s=20.0)) != "passed":
+        raise _unavailable("a sandbox that holds what it must (a harmless program saw more, or could not run)")
+
+
+def _unavailable(what: str) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        f"programs cannot be contained on this machine; missing: {what}",
+        where="sandbox",
+        remedy="Let workers make user namespaces (Linux 5.12 or later; in containers the seccomp profile and "
+        "kernel.unprivileged_userns_clone, user.max_user_namespaces), or leave the suite out of the recipe.",
+    )

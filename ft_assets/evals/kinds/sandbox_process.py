@@ -1,0 +1,231 @@
+"""Run one program where it can reach nothing: a script of its own (``python -I -S``), started by ``sandbox.py``.
+
+Reads a job (JSON) from stdin and writes ``{"state": …}`` to stdout. Three processes: this one makes the namespaces,
+watches the clock and reports; the second is the first of the new process namespace, with whose end the kernel ends all
+others; the third gives up every right and runs the program. Nothing of the project is imported, and no variable of the
+environment is there to be read.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import resource
+import select
+import signal
+import stat
+import sys
+import time
+from typing import Any, NoReturn
+
+_NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_USERS = 0x00020000, 0x04000000, 0x08000000, 0x10000000
+_NEW_PROCESSES, _NEW_NETWORK = 0x20000000, 0x40000000
+_BIND, _RECURSIVE, _PRIVATE, _NO_SUID, _NO_DEVICES, _NO_EXEC = 4096, 16384, 1 << 18, 2, 4, 8
+_DETACH, _AT_FDCWD, _AT_RECURSIVE = 2, -100, 0x8000
+_MOUNT_SETATTR = 442
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_PARENT_DEATH_SIGNAL, _NO_NEW_PRIVILEGES, _NOT_DUMPABLE = 1, 38, 4
+_NOBODY = 65534
+# Of /lib and the like those that are there: shared libraries of the interpreter's own modules.
+_LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
+_MIB = 1 << 20
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Unavailable(Exception):
+    """A part of the sandbox cannot be had here."""
+
+
+def main() -> None:
+    job = json.load(sys.stdin.buffer)
+    # The interpreter sets a locale of its own.
+    os.environ.clear()
+    try:
+        answer = _watch(job)
+    except (_Unavailable, OSError) as error:
+        answer = {"state": "unavailable", "what": str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+def _watch(job: dict[str, Any]) -> dict[str, str]:
+    """``passed`` only where the program ran to its end: one that leaves early has passed no test."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    _make_namespaces()
+    _make_root(job["folder"], job["files_mb"])
+    token = os.urandom(16)
+    read, write = os.pipe()
+    first = os.fork()
+    if not first:
+        _begin(job, nothing, write, token)
+    os.close(write)
+    handle = os.pidfd_open(first)
+    deadline = time.monotonic() + job["timeout_s"]
+    ended = select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]
+    if not ended:
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+    # The kernel has ended everything inside once this returns.
+    os.waitpid(first, 0)
+    os.set_blocking(read, False)
+    said = os.read(read, 4096) if select.select([read], [], [], 0)[0] else b""
+    if not said.startswith(b"R"):
+        raise _Unavailable(said[1:].decode(errors="replace") or "the program's process did not start")
+    if said == b"R" + token:
+        return {"state": "passed"}
+    return {"state": "failed" if ended else "timeout"}
+
+
+def _make_namespaces() -> None:
+    """New users, mounts, processes, network (without any device up), shared memory and host name."""
+    everything = _NEW_USERS | _NEW_MOUNTS | _NEW_PROCESSES | _NEW_NETWORK | _NEW_IPC | _NEW_UTS
+    user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        # Root's limit on processes is not enforced, so the program becomes nobody; only a process outside may map two.
+        write = _map_from_outside()
+        _call("namespaces (unshare)", _libc.unshare(everything))
+        os.write(write[0], b"x")
+        if os.waitpid(write[1], 0)[1]:
+            raise _Unavailable("users of the new namespace cannot be mapped")
+    else:
+        _call("namespaces (unshare)", _libc.unshare(everything))
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{_NOBODY} {user} 1")
+        _write("/proc/self/gid_map", f"{_NOBODY} {group} 1")
+    # A namespace in the namespace would give its maker rights again, such as to mount more memory.
+    _write("/proc/sys/user/max_user_namespaces", "0")
+
+
+def _map_from_outside() -> tuple[int, int]:
+    """A pipe to write to once the namespace is there, and the process that then maps root and nobody into it."""
+    read, write = os.pipe()
+    parent = os.getpid()
+    child = os.fork()
+    if child:
+        os.close(read)
+        return write, child
+    try:
+        os.close(write)
+        os.read(read, 1)
+        for name in ("uid_map", "gid_map"):
+            _write(f"/proc/{parent}/{name}", f"0 0 1\n{_NOBODY} {_NOBODY} 1")
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def _make_root(folder: str, files_mb: int) -> None:
+    """A root that holds the interpreter's library and shared libraries, read-only, and an empty ``/tmp``."""
+    _mount(None, "/", None, _PRIVATE | _RECURSIVE)
+    _mount("tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEVICES, "size=1m,mode=755")
+    for path in dict.fromkeys((*_LIBRARIES, os.path.dirname(os.__file__))):
+        inside = folder + path
+        if os.path.islink(path):
+            os.makedirs(os.path.dirname(inside), exist_ok=True)
+            os.symlink(os.readlink(path), inside)
+        elif os.path.isdir(path) and not os.path.isdir(inside):
+            os.makedirs(inside)
+            _mount(path, inside, None, _BIND | _RECURSIVE)
+            _read_only(inside, recursive=True)
+    os.mkdir(f"{folder}/tmp")
+    _mount(
+        "tmpfs", f"{folder}/tmp", "tmpfs", _NO_SUID | _NO_DEVICES | _NO_EXEC, f"size={files_mb}m,nr_inodes=1k,mode=1777"
+    )
+    _read_only(folder, recursive=False)
+    os.chdir(folder)
+    number = _PIVOT_ROOT.get(platform.machine())
+    if number is None:
+        raise _Unavailable(f"the call pivot_root on {platform.machine()}")
+    _call("a root of its own (pivot_root)", _libc.syscall(number, b".", b"."))
+    _call("a root of its own (umount)", _libc.umount2(b".", _DETACH))
+    os.chdir("/tmp")
+
+
+def _begin(job: dict[str, Any], nothing: int, write: int, token: bytes) -> NoReturn:
+    """The first process inside: start the program's and end with it."""
+    try:
+        _libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        for number in (0, 1, 2):
+            os.dup2(nothing, number)
+        os.dup2(write, 3)
+        os.closerange(4, 4096)
+        child = os.fork()
+        if not child:
+            _run(job, token)
+        while os.wait()[0] != child:
+            pass
+    finally:
+        os._exit(0)
+
+
+def _run(job: dict[str, Any], token: bytes) -> NoReturn:
+    """Give up every right, take every limit, run the program, and say so where it came to its end."""
+    try:
+        try:
+            _limit(job)
+            _drop_rights()
+        except BaseException as error:
+            os.write(3, b"E" + str(error).encode())
+            os._exit(1)
+        os.write(3, b"R")
+        exec(compile(job["program"], "program", "exec"), {"__name__": "__main__"})
+        os.write(3, token)
+    finally:
+        os._exit(0)
+
+
+def _limit(job: dict[str, Any]) -> None:
+    seconds = int(job["timeout_s"]) + 1
+    for name, limit in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, job["memory_mb"] * _MIB),
+        (resource.RLIMIT_FSIZE, job["files_mb"] * _MIB),
+        # Beside the program's own, and the two before it where they are the same user's.
+        (resource.RLIMIT_NPROC, job["processes"] + (1 if os.getuid() == 0 else 3)),
+        (resource.RLIMIT_NOFILE, 64),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(name, (limit, limit))
+
+
+def _drop_rights() -> None:
+    os.setsid()
+    if os.getuid() != _NOBODY:
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    _call("no new privileges (prctl)", _libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    _call("no core of its own (prctl)", _libc.prctl(_NOT_DUMPABLE, 0, 0, 0, 0))
+    # _LINUX_CAPABILITY_VERSION_3, this process; three sets of 64 bits, all empty.
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    _call("no capabilities (capset)", _libc.capset(header, (ctypes.c_uint32 * 6)()))
+    os.umask(stat.S_IRWXG | stat.S_IRWXO)
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    texts = [None if text is None else text.encode() for text in (source, target, kind)]
+    options = None if data is None else data.encode()
+    _call(f"mounts ({target})", _libc.mount(*texts, ctypes.c_ulong(flags), options))
+
+
+def _read_only(path: str, *, recursive: bool) -> None:
+    # struct mount_attr: read-only, no set-user-id, no devices; nothing cleared.
+    attributes = (ctypes.c_uint64 * 4)(1 | 2 | 4, 0, 0, 0)
+    flags = _AT_RECURSIVE if recursive else 0
+    done = _libc.syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), flags, ctypes.byref(attributes), ctypes.c_size_t(32))
+    _call("read-only mounts (mount_setattr)", done)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w") as file:
+            file.write(text)
+    except OSError as error:
+        raise _Unavailable(f"{path} ({error.strerror})") from error
+
+
+def _call(what: str, result: int) -> None:
+    if result != 0:
+        raise _Unavailable(f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+if __name__ == "__main__":
+    main()
