@@ -30,7 +30,7 @@ class SavedScore(BaseModel):
     metric: str
     value: float = Field(allow_inf_nan=False)
     n: int
-    correct: list[float] = Field(min_length=1)
+    correct: list[float]
     item_ids: list[str]
     said: list[dict[str, str]]
     also: dict[str, float]
@@ -39,6 +39,9 @@ class SavedScore(BaseModel):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if not self.n == len(self.correct) == len(self.item_ids) or len(self.said) not in (0, self.n):
+            raise ValueError("items are missing")
+        # Prompts without right answers are shown only.
+        if not self.n and not self.shown:
             raise ValueError("items are missing")
         return self
 
@@ -74,7 +77,8 @@ class SuiteSaves:
     @classmethod
     def of(cls, store: Store, spec: WorkSpec, claims: Path | None = None) -> "SuiteSaves":
         """Those of a worker's attempt and of the attempts before it."""
-        inputs = {name.partition(":")[2]: ref.digest for name, ref in spec.inputs.items() if name.startswith("suite:")}
+        kinds = ("suite:", "shown:")
+        inputs = {name.partition(":")[2]: ref.digest for name, ref in spec.inputs.items() if name.startswith(kinds)}
         attempts = tuple(attempt_path(spec.address, number) for number in [*spec.previous, spec.attempt])
         return cls(store=store, inputs=inputs, attempts=attempts, claims=claims)
 
