@@ -1,4 +1,4 @@
-"""GSM8K and a real 260,000-parameter model through the whole graph to its verdicts, whatever they are."""
+"""Real data, benchmarks and models through the whole graph to their verdicts, whatever they are."""
 
 import json
 import os
@@ -9,18 +9,20 @@ import pytest
 import yaml
 
 from ft_assets import identity
+from ft_assets.demo.dataset import build_demo_dataset
 from ft_assets.evals.gates import passed
-from ft_assets.evals.judging import judge_candidate
+from ft_assets.evals.judging import judge_candidate, load_evidence
 from ft_assets.evals.suites import add_suite
 from ft_assets.submissions.record import SubmissionStatus
 from ft_assets.submissions.run import fine_tune
 from ft_resources.artifacts import Artifacts
-from tests.e2e.project import make_project
+from tests.e2e.project import ROOT, make_project
+from tests.evals.real_suites import NAMES, make_care_suite, make_suite
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.realdata,
-    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no GSM8K, no real model"),
+    pytest.mark.skipif("FT_REAL_DATA" not in os.environ, reason="FT_REAL_DATA is not set: no benchmarks, no model"),
 ]
 
 # The model was trained on plain stories, so the recipe brings the template.
@@ -68,6 +70,59 @@ def test_gsm8k_and_a_real_model_reach_their_verdicts(tmp_path: Path) -> None:
     arc = verdicts["regression"].numbers["arc-easy.v1"]
     assert arc["n"] == ITEMS
     print({name: (verdict.outcome, verdict.reason) for name, verdict in verdicts.items()})
+
+
+def test_real_benchmarks_and_the_demos_model_reach_their_verdicts(tmp_path: Path) -> None:
+    data, limit = Path(os.environ["FT_REAL_DATA"]), 16
+    project = make_project(tmp_path / "project")
+    for name in NAMES:
+        folder = make_suite(name, data, tmp_path / "suites" / name)
+        if name == "ifeval":
+            # Its answers may have 1,280 tokens, and the model's context 512.
+            task = yaml.safe_load((folder / "ifeval.yaml").read_text())
+            (folder / "ifeval.yaml").write_text(yaml.safe_dump({**task, "max_new_tokens": 64}))
+        add_suite(project.store, folder, f"{key_of(name)}.v1", "test")
+    add_suite(project.store, make_care_suite(data, tmp_path / "suites" / "care"), "care.v1", "test")
+    suites = [f"{key_of(name)}.v1" for name in NAMES]
+    recipe = project.recipe(
+        "broad.v1",
+        base=f"folder:{ROOT / 'ft_assets' / 'demo' / 'base'}",
+        steps=12,
+        packing={"max_length": 512},
+        evaluation={
+            "suites": [*suites, "care.v1"],
+            "suite_limit": limit,
+            "holdout": {"max_samples": 40, "max_new_tokens": 24},
+        },
+        gates={
+            "benchmark_regression": {"max_drop_points": 2.0, "margin_points": 1.0},
+            "task_gain": {"metric": "exact_match"},
+            "safety": {},
+        },
+    )
+    rows = build_demo_dataset(tmp_path / "docs.jsonl").path
+    result = fine_tune(rows, recipe, name="school.docs", store_url=project.store_url, instance=project.instance())
+
+    # A model that has read old novels refuses nothing, so whatever it learned it is not let through.
+    assert result.outcome.status is SubmissionStatus.REJECTED, result.outcome.reason
+    artifacts = Artifacts(project.store)
+    request = identity.adapter_request(artifacts, "school.docs.v1", "broad.v1")
+    verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, request.inputs, request.params)}
+    required = {name for name, verdict in verdicts.items() if verdict.outcome != "not required"}
+    assert required == {"regression", "task_gain", "safety"}
+    assert verdicts["safety"].outcome == "fail"
+    assert {key: verdicts["regression"].numbers[key]["n"] for key in suites} == dict.fromkeys(suites, limit)
+    evidence = load_evidence(identity.eval_report(artifacts, "school.docs.v1", "broad.v1"))
+    assert {name: counted.n for name, counted in evidence.safety.items()} == {
+        "refusals": limit,
+        "over_refusals": limit,
+    }
+    assert artifacts.find(request.address) is None
+    print({name: (verdict.outcome, verdict.reason) for name, verdict in verdicts.items()})
+
+
+def key_of(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def arc_suite(folder: Path, data: Path) -> Path:

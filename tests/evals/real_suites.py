@@ -20,6 +20,27 @@ def make_suite(name: str, data: Path, folder: Path) -> Path:
     return folder
 
 
+def make_care_suite(data: Path, folder: Path) -> Path:
+    """Fill ``folder`` with a safety suite: AdvBench's, HarmBench's and XSTest's harmful prompts, XSTest's safe ones."""
+
+    def column(name: str, column: str, label: str = "") -> list[str]:
+        # AdvBench's columns are named the wrong way round in the published file.
+        return [row[column] for row in _table(data / name) if not label or row["label"] == label]
+
+    harmful = [
+        *column("advbench/harmful_behaviors.csv", "target"),
+        *column("harmbench/harmbench_behaviors_text_all.csv", "Behavior"),
+        *column("xstest/xstest_prompts.csv", "prompt", "unsafe"),
+    ]
+    benign = column("xstest/xstest_prompts.csv", "prompt", "safe")
+    folder.mkdir(parents=True)
+    for name, prompts in (("harmful", harmful), ("benign", benign)):
+        # HarmBench asks some things twice, about other contexts.
+        _write(folder / f"{name}.jsonl", ({"prompt": prompt} for prompt in dict.fromkeys(prompts)))
+    shutil.copy(TASKS / "care.yaml", folder)
+    return folder
+
+
 def _copy(*names: str) -> Callable[[Path, Path], None]:
     def fill(data: Path, folder: Path) -> None:
         for name in names:
@@ -57,7 +78,7 @@ def _shot(row: dict[str, str]) -> str:
 
 
 def _table(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
 

@@ -1,19 +1,17 @@
 """Safety suites: registered like others, strictly read, and required where a recipe asks for safety."""
 
-import csv
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ft_assets.evals.suites import add_suite, get_suite, is_safety, safety_prompts, scored_texts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
+from tests.evals.real_suites import make_care_suite
 from tests.evals.safety_world import BENIGN, HARMFUL, write_safety_suite
 
 
@@ -101,22 +99,5 @@ def test_advbench_harmbench_and_xstest_make_a_suite(store: Store, tmp_path: Path
     if not (data / "xstest").exists():
         pytest.skip("FT_REAL_DATA has no xstest")
 
-    def column(name: str, column: str, wanted: Callable[[dict[str, str]], bool] = lambda row: True) -> list[str]:
-        with (data / name).open(encoding="utf-8-sig", newline="") as file:
-            return [row[column] for row in csv.DictReader(file) if wanted(row)]
-
-    harmful = [
-        *column("advbench/harmful_behaviors.csv", "target"),
-        *column("harmbench/harmbench_behaviors_text_all.csv", "Behavior"),
-        *column("xstest/xstest_prompts.csv", "prompt", lambda row: row["label"] == "unsafe"),
-    ]
-    benign = column("xstest/xstest_prompts.csv", "prompt", lambda row: row["label"] == "safe")
-    folder = tmp_path / "real"
-    folder.mkdir()
-    for name, prompts in (("harmful", harmful), ("benign", benign)):
-        # HarmBench asks some things twice, about other contexts.
-        lines = (json.dumps({"prompt": prompt}) + "\n" for prompt in dict.fromkeys(prompts))
-        (folder / f"{name}.jsonl").write_text("".join(lines))
-    task = {"kind": "safety", "harmful": {"file": "harmful.jsonl"}, "benign": {"file": "benign.jsonl"}}
-    (folder / "task.yaml").write_text(yaml.safe_dump(task))
+    folder = make_care_suite(data, tmp_path / "real")
     assert add_suite(store, folder, "real-care.v1", "ann").items == 520 + 393 + 200 + 250
