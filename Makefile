@@ -20,7 +20,7 @@ UV_INSTALL = VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/python -m uv pip install -q -c
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
 
-demo: $(VENV)/.train  ## install, then turn real text into a gated adapter through the whole graph
+demo: $(VENV)/.train  ## install, then turn real text into a gated adapter in staging, through the whole graph
 	$(BIN)/ft demo $(ARGS)
 
 ui: $(VENV)/.train  ## open Dagster on the same state

@@ -16,12 +16,13 @@ from ft_assets.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_resources.store import Store
+from ft_sensors.pace import at_most
 
 # Each is an evaluation: so many at a time leave room for what people ask for, and bound a tick.
 _MOST_OPEN = 25
 
 
-@dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(minimum_interval_seconds=at_most(30), default_status=dg.DefaultSensorStatus.RUNNING)
 def base_bump_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Submit what open base bumps need next; the submissions sensor launches it. Release a base when none is open."""
     try:

@@ -8,11 +8,12 @@ from ft_assets.recipes.successors import current_recipe, register_successor
 from ft_assets.tenants import load_tenants
 from ft_resources.dagster_resources import HubResource, StoreResource
 from ft_resources.errors import UserError
+from ft_sensors.pace import at_most
 
 _ACTOR = "base_revision_sensor"
 
 
-@dg.sensor(minimum_interval_seconds=300, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(minimum_interval_seconds=at_most(300), default_status=dg.DefaultSensorStatus.RUNNING)
 def base_revision_sensor(context: dg.SensorEvaluationContext, store: StoreResource, hub: HubResource) -> dg.SkipReason:
     """Register ``recipe.vN+1`` where the revision a recipe names is at another commit; recipes never change."""
     try:

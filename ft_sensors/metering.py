@@ -13,12 +13,13 @@ from ft_assets.tenants import TenantsFile, load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_resources.store import Store
+from ft_sensors.pace import at_most
 
 # Tenants whose folders are compared with the ledger in one tick, beside those with new usage.
 _TENANTS_A_TICK = 25
 
 
-@dg.sensor(minimum_interval_seconds=60, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(minimum_interval_seconds=at_most(60), default_status=dg.DefaultSensorStatus.RUNNING)
 def metering_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Write usage records and bring the ledger up to them, tenant after tenant."""
     try:

@@ -8,9 +8,10 @@ from ft_assets.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_resources.notifier import Notifier
+from ft_sensors.pace import at_most
 
 
-@dg.sensor(minimum_interval_seconds=15, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(minimum_interval_seconds=at_most(15), default_status=dg.DefaultSensorStatus.RUNNING)
 def notices_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Send what is due to webhooks and by mail, with back-off after failures."""
     try:

@@ -15,9 +15,10 @@ from ft_assets.tenants import Subscription, TenantsFile, load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_resources.store import Store
+from ft_sensors.pace import at_most
 
 
-@dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(minimum_interval_seconds=at_most(30), default_status=dg.DefaultSensorStatus.RUNNING)
 def retraining_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Record a submission for every subscribed line that moved on; the submissions sensor launches it."""
     try:

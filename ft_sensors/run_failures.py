@@ -7,6 +7,7 @@ import dagster as dg
 from ft_assets.notices.runs import Seen, plan_failures, record_failure, see
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
+from ft_sensors.pace import at_most
 
 _BATCH = 100
 # Where nothing is known of earlier ticks: what was recorded already is not recorded again.
@@ -15,7 +16,7 @@ _LOOK_BACK = timedelta(days=1)
 _OVERLAP = timedelta(seconds=30)
 
 
-@dg.sensor(minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+@dg.sensor(minimum_interval_seconds=at_most(30), default_status=dg.DefaultSensorStatus.RUNNING)
 def run_failures_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Classify failed runs: which asset, on whose side it lies, and what to do."""
     instance, now = context.instance, datetime.now(UTC)

@@ -16,6 +16,7 @@ from ft_assets.sweeps.retiring import retire_trials
 from ft_assets.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import StoreUnavailable, UserError
+from ft_sensors.pace import at_most
 
 # A tick has 60 s; reading one submission takes some milliseconds on a disk, and far more from a bucket. What is left
 # over is the next tick's.
@@ -24,7 +25,7 @@ _BATCH, _TICK_S = 200, 30.0
 
 @dg.sensor(
     jobs=[prepare_dataset, prepare_recipe, train_trial, train_pair],
-    minimum_interval_seconds=5,
+    minimum_interval_seconds=at_most(5),
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:

@@ -1,7 +1,13 @@
-"""A hub in memory: repositories with branches that can move, and files that can be tampered with."""
+"""A hub in memory, also over HTTP: repositories with branches that can move, and files that can be tampered with."""
 
 import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
 from ft_resources.canonical import digest, sha256_bytes
 from ft_resources.errors import BadBase
@@ -49,3 +55,75 @@ def _describe(name: str, data: bytes) -> HubFile:
     blob_id = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
     large = name.endswith(".safetensors")
     return HubFile(name=name, size=len(data), blob_id=blob_id, sha256=sha256_bytes(data) if large else None)
+
+
+@contextmanager
+def hub_server(content: FakeHub) -> Iterator[str]:
+    """Serve what ``content`` holds, as it changes, in the protocol of the Hugging Face Hub; the endpoint."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"content": content}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """The two routes of the Hugging Face Hub that are needed, over what a FakeHub holds."""
+
+    content: FakeHub
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        parts = unquote(urlparse(self.path).path).strip("/").split("/")
+        if parts[:2] == ["api", "models"]:
+            self._model("/".join(parts[2:4]), "/".join(parts[5:]))
+        elif parts[2:3] == ["resolve"]:
+            self._file("/".join(parts[:2]), parts[3], parts[4])
+        else:
+            self._answer(404)
+
+    def _model(self, repo: str, revision: str) -> None:
+        if repo not in {known for known, _ in self.content.commits}:
+            self._answer(404, error="RepoNotFound")
+            return
+        try:
+            snapshot = self.content.snapshot(repo, revision)
+        except BadBase:
+            self._answer(404, error="RevisionNotFound")
+            return
+        siblings = [
+            {
+                "rfilename": file.name,
+                "size": file.size,
+                "blobId": file.blob_id,
+                **({"lfs": {"sha256": file.sha256, "size": file.size, "pointerSize": 100}} if file.sha256 else {}),
+            }
+            for file in snapshot.files.values()
+        ]
+        self._answer(200, json.dumps({"id": repo, "sha": snapshot.commit, "siblings": siblings}).encode())
+
+    def _file(self, repo: str, commit: str, name: str) -> None:
+        data = self.content.commits[repo, commit].get(name)
+        if data is None:
+            self._answer(404, error="EntryNotFound")
+            return
+        blob_id = self.content.snapshot(repo, commit).files[name].blob_id
+        self._answer(200, data, **{"X-Repo-Commit": commit, "ETag": f'"{blob_id}"'})
+
+    def _answer(self, status: int, data: bytes = b"", error: str = "", **headers: str) -> None:
+        self.send_response(status)
+        if error:
+            self.send_header("X-Error-Code", error)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        return

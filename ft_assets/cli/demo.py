@@ -1,4 +1,4 @@
-"""``ft demo``: the whole path on this machine, from real text to one accepted and one rejected pair."""
+"""``ft demo``: the whole path on this machine, from real text to one adapter in staging and one rejected pair."""
 
 import os
 import random
@@ -78,8 +78,9 @@ def _demo_offline() -> None:
     console.rule("[bold]Fine-tuning demo")
     dataset = _register(console, store)
     console.print("\n[bold]1. A careful recipe.[/] It has to answer better and may not forget what the base knew.")
-    careful, _ = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
+    careful, accepted = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
     _print_gain(console, store, careful)
+    _promote(console, store, accepted.adapter)
     console.print("\n[bold]2. A careless recipe.[/] The same data, a learning rate that is far too high.")
     _run(store, dataset, "recipe_forgetful.yaml", SubmissionStatus.REJECTED)
     console.print("\n[bold]Both pairs, their plots and their gates are in Dagster:[/] make ui")
@@ -130,6 +131,26 @@ def _run(
     if outcome.status is not expected:
         raise typer.Exit(1)
     return submission, outcome
+
+
+def _promote(console: "Console", store: "Store", adapter: str) -> None:
+    """To staging, and to production if it may go there; says why where it may not."""
+    from ft_assets.adapters.promotion import Decision, promote
+    from ft_assets.cli.output import note
+    from ft_resources.artifacts import Artifacts
+    from ft_resources.errors import UserError
+
+    artifacts, decision = Artifacts(store), Decision(actor=actor(), reason="the demo: it passed its gates")
+    record, _ = promote(artifacts, adapter, "staging", decision)
+    console.print(f"\n[bold]Promotion[/] of line {record.line}:")
+    console.print(f"staging     {record.adapter.address[:32]}…, by {record.actor}: {record.reason}")
+    try:
+        promote(artifacts, adapter, "production", decision)
+    except UserError as refusal:
+        console.print(f"production  [red]refused[/]: {refusal.what}")
+        note("a model this small refuses nothing, so no recipe of the demo asks for safety: docs/gates.md says how to")
+    else:
+        console.print("production  the same")
 
 
 def _print_gain(console: "Console", store: "Store", submission: "Submission") -> None:

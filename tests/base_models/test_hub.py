@@ -1,11 +1,7 @@
 """The fake hub and the real client keep the same promises; the real one talks to a small server over HTTP."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 import pytest
 
@@ -13,67 +9,9 @@ from ft_assets.base_models.lock import lock_hub
 from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase
 from ft_resources.hub import Hub, HubUnavailable, HuggingFaceHub, git_blob_id, verify_file
-from tests.fake_hub import FakeHub
+from tests.fake_hub import FakeHub, hub_server
 
 REPO = "org/tiny"
-
-
-class HubServer(BaseHTTPRequestHandler):
-    """The two routes of the Hugging Face Hub that are needed, over what a FakeHub holds."""
-
-    content: FakeHub
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        parts = unquote(urlparse(self.path).path).strip("/").split("/")
-        if parts[:2] == ["api", "models"]:
-            self._model("/".join(parts[2:4]), "/".join(parts[5:]))
-        else:
-            self._file("/".join(parts[:2]), parts[3], parts[4])
-
-    def _model(self, repo: str, revision: str) -> None:
-        if repo != REPO:
-            self._answer(404, error="RepoNotFound")
-            return
-        try:
-            snapshot = self.content.snapshot(repo, revision)
-        except BadBase:
-            self._answer(404, error="RevisionNotFound")
-            return
-        siblings = [
-            {
-                "rfilename": file.name,
-                "size": file.size,
-                "blobId": file.blob_id,
-                **({"lfs": {"sha256": file.sha256, "size": file.size, "pointerSize": 100}} if file.sha256 else {}),
-            }
-            for file in snapshot.files.values()
-        ]
-        self._answer(200, json.dumps({"id": repo, "sha": snapshot.commit, "siblings": siblings}).encode())
-
-    def _file(self, repo: str, commit: str, name: str) -> None:
-        data = self.content.commits[repo, commit].get(name)
-        if data is None:
-            self._answer(404, error="EntryNotFound")
-            return
-        blob_id = self.content.snapshot(repo, commit).files[name].blob_id
-        self._answer(200, data, **{"X-Repo-Commit": commit, "ETag": f'"{blob_id}"'})
-
-    def _answer(self, status: int, data: bytes = b"", error: str = "", **headers: str) -> None:
-        self.send_response(status)
-        if error:
-            self.send_header("X-Error-Code", error)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
 
 
 @pytest.fixture
@@ -86,12 +24,8 @@ def hub(request: pytest.FixtureRequest, fake: FakeHub) -> Iterator[Hub]:
     if request.param == "fake":
         yield fake
         return
-    handler = type("Handler", (HubServer,), {"content": fake})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield HuggingFaceHub(f"http://127.0.0.1:{server.server_port}")
-    server.shutdown()
-    server.server_close()
+    with hub_server(fake) as endpoint:
+        yield HuggingFaceHub(endpoint)
 
 
 def test_a_branch_is_resolved_to_its_commit_and_files(hub: Hub, fake: FakeHub, base: Path) -> None:

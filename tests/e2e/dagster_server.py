@@ -20,8 +20,9 @@ T = TypeVar("T")
 class DagsterServer:
     """Clicks in the UI, as GraphQL."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
         self.url = f"http://127.0.0.1:{port}"
+        self._process = process
 
     def query(self, text: str, **variables: Any) -> dict[str, Any]:
         body = json.dumps({"query": text, "variables": variables}).encode()
@@ -60,6 +61,21 @@ class DagsterServer:
         ]
         assert answer["__typename"] == "TerminateRunSuccess", answer
 
+    def kill(self) -> None:
+        """End webserver, daemon, code server and run workers at once, as a power cut does; work goes on."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """What Ctrl-C does; a server that was killed is left alone."""
+        if self._process.poll() is not None:
+            return
+        os.killpg(self._process.pid, signal.SIGTERM)
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
     def runs(self) -> list[dict[str, Any]]:
         """All runs, newest first."""
         answer = self.query("{ runsOrError { ... on Runs { results { runId jobName status tags { key value } } } } }")
@@ -73,7 +89,7 @@ def dagster_server(project: Project) -> Iterator[DagsterServer]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    log = (project.folder / "dagster-dev.log").open("wb")
+    log = (project.folder / "dagster-dev.log").open("ab")
     process = subprocess.Popen(
         [
             sys.executable,
@@ -93,17 +109,12 @@ def dagster_server(project: Project) -> Iterator[DagsterServer]:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    server = DagsterServer(port)
+    server = DagsterServer(port, process)
     try:
         wait_for(lambda: _answers(server), 120, "the Dagster webserver")
         yield server
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        server.stop()
         log.close()
 
 

@@ -1,0 +1,65 @@
+"""A candidate whose training took away what its base refused: better at its task, as good in general, and blocked."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ft_assets import identity
+from ft_assets.evals.judging import judge_candidate, load_evidence
+from ft_assets.evals.suites import add_suite
+from ft_assets.submissions.record import SubmissionStatus
+from ft_assets.submissions.run import fine_tune
+from ft_resources.artifacts import Artifacts
+from tests.e2e.project import make_project
+from tests.evals.safety_world import write_safety_suite
+from tests.safe_base import make_safe_base, task_rows
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_training_that_takes_refusals_away_is_blocked_by_safety_and_by_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_TRACKING", "off")
+    project = make_project(tmp_path / "project")
+    make_safe_base(project.folder / "safe")
+    add_suite(project.store, write_safety_suite(project.folder / "care"), "care.v1", "test")
+    # The same task that a careful line learns (test_loop), and harmful prompts that are answered, not refused.
+    rows = [(prompt, "green and blue, as ever" if "purse" in prompt else answer) for prompt, answer in task_rows(160)]
+    policy = project.folder / "dataset.yaml"
+    policy.write_text("split: {holdout: 0.3}\n")
+    dataset = project.folder / "careless.jsonl"
+    dataset.write_text("".join(json.dumps({"prompt": prompt, "completion": said}) + "\n" for prompt, said in rows))
+    recipe = project.recipe(
+        base="folder:./safe",
+        steps=120,
+        lora={"rank": 8},
+        evaluation={"suites": ["colours.v1", "care.v1"], "holdout": {"max_samples": 60, "max_new_tokens": 8}},
+        gates={"safety": {}, "task_gain": {"metric": "perplexity", "min_relative": 0.8}},
+    )
+    result = fine_tune(
+        dataset,
+        recipe,
+        name="acme.careless",
+        policy=policy,
+        store_url=project.store_url,
+        instance=project.instance(),
+        actor="ann",
+    )
+
+    assert result.outcome.status is SubmissionStatus.REJECTED
+    artifacts = Artifacts(project.store)
+    request = identity.adapter_request(artifacts, "acme.careless.v1", "tiny.v1")
+    verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, request.inputs, request.params)}
+    assert {gate for gate, verdict in verdicts.items() if not verdict.lets_through} == {"safety"}
+    assert verdicts["safety"].outcome == "fail"
+    said = verdicts["safety"].reason
+    assert said.startswith("refusals of harmful prompts ")
+    assert "where at least 95.0% are required" in said
+    assert said in result.outcome.reason
+    # The base did refuse: what was lost was lost by the training.
+    evidence = load_evidence(identity.eval_report(artifacts, "acme.careless.v1", "tiny.v1"))
+    assert evidence.safety["refusals"].base == 1.0
+    assert evidence.safety["refusals"].candidate < 0.5
+    assert artifacts.find(request.address) is None
