@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +17,8 @@ from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
 from ft_resources.errors import BadRecipe
 
 DEFAULT_TIER = "default"
+# Ten thousand subscriptions and more; it is the platform's own file.
+_MOST_BYTES = 4 * 1024 * 1024
 _BASE = re.compile(r"hub:[\w./-]+(@[\w./-]+)?|folder:sha256:[0-9a-f]{64}|artifact:\S+|sha256:[0-9a-f]{64}")
 
 
@@ -179,7 +182,13 @@ def load_tenants(path: Path | None = None) -> TenantsFile:
     path = path or Path(os.environ.get("FT_TENANTS", "tenants.yaml"))
     if not path.exists():
         return TenantsFile()
-    loaded = parse_strict(TenantsFile, parse_yaml(path.read_text(encoding="utf-8"), str(path)), str(path))
+    return _parse(path, path.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=4)
+def _parse(path: Path, text: str) -> TenantsFile:
+    """What the file's ``text`` says; sensors ask again and again, and ten thousand subscriptions take seconds."""
+    loaded = parse_strict(TenantsFile, parse_yaml(text, str(path), most_bytes=_MOST_BYTES), str(path))
     for name, tenant in loaded.tenants.items():
         check_part(name, "tenant name")
         if tenant.tier != DEFAULT_TIER and tenant.tier not in loaded.tiers:

@@ -14,6 +14,7 @@ from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.records import find_record
+from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
 FOLDER = "names/base_bump"
@@ -46,9 +47,18 @@ class BaseBump(_Record):
     at: str = Field(description="UTC, ISO 8601.")
 
 
+_BUMPS: Remembered[BaseBump] = Remembered(1000)
+
+
 def find_bump(store: Store, recipe: str) -> BaseBump | None:
     """The bump to ``recipe``, or None where none is recorded. Raises CorruptArtifact."""
-    return find_record(store, f"{FOLDER}/{recipe}.json", BaseBump, "the base bump")
+    path = f"{FOLDER}/{recipe}.json"
+    return _BUMPS.get(store, path, lambda: find_record(store, path, BaseBump, "the base bump"))
+
+
+def covers(bump: BaseBump, dataset: str) -> bool:
+    """Whether a dataset version's pair with the successor is for its base bump to submit."""
+    return any(each.dataset == dataset for each in bump.dependents)
 
 
 def record_bump(artifacts: Artifacts, recipe: str, *, actor: str, problems: list[str]) -> BaseBump:

@@ -31,7 +31,7 @@ class Carry(BaseModel):
 
 def record_carry(store: Store, carry: Carry) -> None:
     """Record that the pair is carried; the first record of a pair stands."""
-    store.create(_path(carry.dataset, carry.recipe), canonical_json(carry.model_dump(mode="json")))
+    store.create(carry_path(carry.dataset, carry.recipe), canonical_json(carry.model_dump(mode="json")))
 
 
 def find_carry(store: Store, dataset: str, recipe: str) -> Carry | None:
@@ -40,9 +40,9 @@ def find_carry(store: Store, dataset: str, recipe: str) -> Carry | None:
     if RecipeKey.parse(recipe).version == 1:
         # A first version succeeds nothing, and this is asked with every walk.
         return None
-    path = _path(dataset, recipe)
+    path = carry_path(dataset, recipe)
     raw = store.find_json(path)
-    if raw is None or store.exists(_training_path(dataset, recipe)):
+    if raw is None or store.exists(training_path(dataset, recipe)):
         return None
     try:
         carry = Carry.model_validate(raw)
@@ -62,18 +62,20 @@ def note_training(store: Store, dataset: str, recipe: str, *, submission: str, a
     if RecipeKey.parse(recipe).version == 1 or not is_successor(store, recipe):
         return
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    store.create_json(_training_path(dataset, recipe), {"submission": submission, "actor": actor, "at": at})
+    store.create_json(training_path(dataset, recipe), {"submission": submission, "actor": actor, "at": at})
 
 
 def noted_training(store: Store, dataset: str, recipe: str) -> str:
     """The id of the submission that asked first for a training of a successor's pair; "" where nobody did."""
-    raw = store.find_json(_training_path(dataset, recipe))
+    raw = store.find_json(training_path(dataset, recipe))
     return str(raw["submission"]) if raw else ""
 
 
-def _path(dataset: str, recipe: str) -> str:
+def carry_path(dataset: str, recipe: str) -> str:
+    """Where it is recorded what a pair is carried from."""
     return f"{DatasetKey.parse(dataset).tenant}/carries/{dataset}/{recipe}/carry.json"
 
 
-def _training_path(dataset: str, recipe: str) -> str:
+def training_path(dataset: str, recipe: str) -> str:
+    """Where it is recorded that a training of a pair was asked for."""
     return f"{DatasetKey.parse(dataset).tenant}/carries/{dataset}/{recipe}/training.json"

@@ -1,12 +1,12 @@
 """How the dependents of a base bump stand, and the submissions that bring it further."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from ft_assets.base_bumps.bump import FOLDER, BaseBump, Dependent, find_bump
-from ft_assets.base_bumps.carries import Carry, noted_training, record_carry
-from ft_assets.base_bumps.plan import Progress, Standing
+from ft_assets.base_bumps.bump import FOLDER, BaseBump, Dependent
+from ft_assets.base_bumps.carries import Carry, carry_path, noted_training, record_carry, training_path
+from ft_assets.base_bumps.plan import Progress, Standing, Step
 from ft_assets.checkpoints.variants import VARIANTS
 from ft_assets.erasure.tombstones import Subject, require_dataset_alive, require_not_deleted
 from ft_assets.keys import DatasetKey
@@ -14,6 +14,7 @@ from ft_assets.recipes.register import get_recipe
 from ft_assets.submissions.record import (
     FIRST_WISH,
     Mode,
+    Submission,
     SubmissionOutcome,
     find_outcome,
     find_submission,
@@ -22,11 +23,15 @@ from ft_assets.submissions.record import (
 )
 from ft_resources.artifacts import Address
 from ft_resources.errors import Deleted
+from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
 ACTOR = "base_bump_sensor"
 # One bump gives a pair one carry, so the key needs to tell no more than that.
 _KEY = "base-bump"
+_PASSED: Remembered[Standing] = Remembered()
+_SUBMISSIONS: Remembered[Submission] = Remembered()
+_OUTCOMES: Remembered[SubmissionOutcome] = Remembered()
 
 
 def open_bumps(store: Store) -> list[str]:
@@ -38,17 +43,24 @@ def open_bumps(store: Store) -> list[str]:
     return sorted(names[FOLDER] - names["names/base_release"])
 
 
-def covers(store: Store, recipe: str, dataset: str) -> bool:
-    """Whether a pair of a successor is for its base bump to submit: as a dependent, or as it is not known yet."""
-    bump = find_bump(store, recipe)
-    return bump is None or any(each.dataset == dataset for each in bump.dependents)
-
-
 def standings(store: Store, bump: BaseBump) -> Iterator[Standing]:
-    """Every dependent of ``bump`` and what became of it, in the record's order."""
+    """Every dependent of ``bump`` and what became of it, in the record's order.
+
+    A tenant is listed once, however many dependents it has, and what has passed is read once in a process's life.
+    """
     carriable = VARIANTS[get_recipe(store, bump.recipe).recipe.variant].adapters
+    sights: dict[str, _Sight] = {}
     for dependent in bump.dependents:
-        yield _standing(store, bump.recipe, dependent, carriable)
+        key = f"{bump.recipe}|{dependent.dataset}|{dependent.recipe}|{dependent.adapter.address}"
+        standing = _PASSED.known(store, key)
+        if standing is None:
+            tenant = DatasetKey.parse(dependent.dataset).tenant
+            if tenant not in sights:
+                sights[tenant] = _see(store, tenant)
+            standing = _standing(store, bump.recipe, dependent, sights[tenant], carriable=carriable)
+            if standing.step is Step.PASSED:
+                _PASSED.keep(store, key, standing)
+        yield standing
 
 
 def start_carry(store: Store, recipe: str, dependent: Dependent) -> bool:
@@ -89,12 +101,30 @@ def _submit(store: Store, recipe: str, dependent: Dependent, mode: Mode, key: st
     return created
 
 
-def _standing(store: Store, recipe: str, dependent: Dependent, carriable: bool) -> Standing:
+@dataclass(frozen=True, kw_only=True)
+class _Sight:
+    """What a tick sees of a tenant: ids of open submissions, records about carries, and whether it has tombstones."""
+
+    opened: frozenset[str]
+    carries: frozenset[str]
+    deletions: bool
+
+
+def _see(store: Store, tenant: str) -> _Sight:
+    # The open ones first: what ends in between is then read, and not taken for one that nobody asked for.
+    opened = frozenset(name.removesuffix(".json") for name in store.names(f"open_submissions/{tenant}"))
+    carries = frozenset(entry.path for entry in store.entries(f"{tenant}/carries"))
+    return _Sight(opened=opened, carries=carries, deletions=bool(store.folders(f"{tenant}/tombstones")))
+
+
+def _standing(store: Store, recipe: str, dependent: Dependent, sight: _Sight, *, carriable: bool) -> Standing:
     dataset, gates = dependent.dataset, dependent.gates
     tenant = DatasetKey.parse(dataset).tenant
-    noted = noted_training(store, dataset, recipe)
-    training, trained = _look(store, tenant, noted or submission_id(dataset, recipe, FIRST_WISH, gates))
-    carry, carried = _look(store, tenant, submission_id(dataset, recipe, _KEY, gates, "carry"))
+    # Both records are written before the submission that they are about.
+    noted = noted_training(store, dataset, recipe) if training_path(dataset, recipe) in sight.carries else ""
+    training, trained = _look(store, tenant, noted, sight)
+    asked = carry_path(dataset, recipe) in sight.carries
+    carry, carried = _look(store, tenant, submission_id(dataset, recipe, _KEY, gates, "carry") if asked else "", sight)
     outcome = carried if carry is Progress.PASSED else trained or carried
     # A training that was noted and never recorded has ended the carry all the same.
     standing = Standing(
@@ -105,7 +135,7 @@ def _standing(store: Store, recipe: str, dependent: Dependent, carriable: bool) 
         adapter=outcome.adapter if outcome else "",
         reason=outcome.reason if outcome else "",
     )
-    if Progress.PASSED in (training, carry):
+    if Progress.PASSED in (training, carry) or not sight.deletions:
         return standing
     try:
         require_dataset_alive(store, DatasetKey.parse(dataset))
@@ -115,11 +145,15 @@ def _standing(store: Store, recipe: str, dependent: Dependent, carriable: bool) 
     return standing
 
 
-def _look(store: Store, tenant: str, submission: str) -> tuple[Progress, SubmissionOutcome | None]:
-    found = find_submission(store, tenant, submission)
-    if found is None:
+def _look(store: Store, tenant: str, submission: str, sight: _Sight) -> tuple[Progress, SubmissionOutcome | None]:
+    found = submission and _SUBMISSIONS.get(
+        store, f"{tenant}/{submission}", lambda: find_submission(store, tenant, submission)
+    )
+    if not found:
         return Progress.NONE, None
-    outcome = find_outcome(store, found)
+    if submission in sight.opened:
+        return Progress.OPEN, None
+    outcome = _OUTCOMES.get(store, f"{tenant}/{submission}", lambda: find_outcome(store, found))
     if outcome is None:
         return Progress.OPEN, None
     named = {"accepted": Progress.PASSED, "cancelled": Progress.CANCELLED}

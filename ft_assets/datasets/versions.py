@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from ft_assets.datasets.intake.kinds import kind_of
@@ -17,7 +18,7 @@ from ft_assets.identity import CODE_VERSIONS
 from ft_assets.keys import DatasetKey, check_part
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json, digest
-from ft_resources.errors import BadData
+from ft_resources.errors import BadData, UserError
 from ft_resources.store import Store
 
 _NAMES = "names/dataset"
@@ -112,14 +113,34 @@ def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -
 def list_versions(store: Store, tenant: str, name: str) -> list[DatasetKey]:
     """The versions of ``tenant.name`` in order, none where it was never added."""
     start = f"{tenant}.{name}.v"
-    names = (entry.path.rsplit("/", 1)[-1].removesuffix(".json") for entry in store.entries(_NAMES))
-    return sorted((DatasetKey.parse(text) for text in names if text.startswith(start)), key=lambda key: key.version)
+    names = (text.removesuffix(".json") for text in store.names(_NAMES) if text.startswith(start))
+    return sorted((DatasetKey.parse(text) for text in names), key=lambda key: key.version)
 
 
 def latest_version(store: Store, tenant: str, name: str) -> DatasetKey | None:
     """The highest version of ``tenant.name``, for people and sensors; never a way to choose an input."""
     versions = list_versions(store, tenant, name)
     return versions[-1] if versions else None
+
+
+def latest_versions(store: Store) -> dict[tuple[str, str], DatasetKey]:
+    """The highest version of every dataset by tenant and name, from one listing; what is no key is left out."""
+    latest: dict[tuple[str, str], DatasetKey] = {}
+    for text in store.names(_NAMES):
+        key = _key_of(text)
+        if key is not None:
+            held = latest.get((key.tenant, key.name))
+            if held is None or held.version < key.version:
+                latest[key.tenant, key.name] = key
+    return latest
+
+
+@lru_cache(maxsize=1 << 17)
+def _key_of(file: str) -> DatasetKey | None:
+    try:
+        return DatasetKey.parse(file.removesuffix(".json"))
+    except UserError:
+        return None
 
 
 def _walk(store: Store, first: DatasetKey, content: str) -> tuple[DatasetKey, Address | None]:

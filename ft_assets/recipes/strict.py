@@ -18,15 +18,16 @@ Model = TypeVar("Model", bound=BaseModel)
 Path = tuple[str | int, ...]
 
 
-def parse_yaml(text: str, where: str) -> Any:
+def parse_yaml(text: str, where: str, *, most_bytes: int = MAX_BYTES) -> Any:
     """The value in ``text``: only mappings with text keys, lists, text, finite numbers, true/false and null.
 
     Plain values are read by YAML 1.2's core rules, so ``no`` and ``2026-01-01`` are text and ``2e-4`` is a
     number (YAML 1.1, which PyYAML follows otherwise, says the opposite). Raises BadRecipe, with line and
-    column, for bad syntax, repeated keys, tags, aliases (the stuff of bombs), more than 256 KiB or 32 levels.
+    column, for bad syntax, repeated keys, tags, aliases (the stuff of bombs), more than ``most_bytes`` (256 KiB) or
+    32 levels.
     """
-    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
-        raise BadRecipe(f"the file is larger than {MAX_BYTES // 1024} KiB", where=where, remedy="Shorten it.")
+    if len(text.encode(errors="surrogatepass")) > most_bytes:
+        raise BadRecipe(f"the file is larger than {most_bytes // 1024} KiB", where=where, remedy="Shorten it.")
     try:
         loader = _Loader(text)
         try:

@@ -1,30 +1,48 @@
 """When a Hub base moves, a recipe stays what it was and gets a successor: its next version, at the new commit."""
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
 from ft_assets.base_models.lock import lock_hub
 from ft_assets.keys import RecipeKey
 from ft_assets.recipes.base_ref import HubRevision
 from ft_assets.recipes.register import get_recipe, list_recipes, register_locked
 from ft_resources.errors import UserError
 from ft_resources.hub import Hub
+from ft_resources.remembered import Remembered
 from ft_resources.store import Store
+
+_FOLDER = "names/successor"
+_RECORDS: Remembered[dict[str, Any]] = Remembered()
 
 
 def current_recipe(store: Store, key: str) -> str:
     """``key`` itself, or the last of its successors."""
-    seen = {key}
-    while True:
-        following = [
-            record["successor"]
-            for entry in store.entries(f"names/successor/{key}")
-            if (record := store.find_json(entry.path)) and record["successor"]
-        ]
-        if not following:
-            return key
+    return last_of(successors(store), key)
+
+
+def successors(store: Store) -> dict[str, str]:
+    """The successor of every recipe that has one, from one listing."""
+    found: dict[str, str] = {}
+    for entry in store.entries(_FOLDER):
+        record = _RECORDS.get(store, entry.path, partial(store.find_json, entry.path)) or {}
+        key, following = entry.path.split("/")[2], str(record.get("successor", ""))
         # One commit has one record, and only a recipe without a successor is looked at, so there is at most one.
-        key = min(following)
+        if following:
+            found[key] = min(following, found.get(key, following))
+    return found
+
+
+def last_of(successors: Mapping[str, str], key: str) -> str:
+    """``key`` itself, or the last of its successors. Pure."""
+    seen = {key}
+    while key in successors:
+        key = successors[key]
         if key in seen:
             raise UserError(f"the successors of {key!r} run in a circle", remedy="Remove the record that closes it.")
         seen.add(key)
+    return key
 
 
 def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str | None:
@@ -38,7 +56,7 @@ def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str |
     if not isinstance(reference, HubRevision):
         return None
     commit = hub.snapshot(reference.repo, reference.revision).commit
-    record = f"names/successor/{key}/{commit}.json"
+    record = f"{_FOLDER}/{key}/{commit}.json"
     if commit == stored.lock.revision or store.exists(record):
         return None
     given = stored.recipe.chat_template is not None

@@ -1,0 +1,41 @@
+"""What a process has seen of create-only records: they never change, so what was seen once need not be read again.
+
+Only what *is* there is remembered, never that something is not. To forget costs one more look, and nothing else.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Generic, TypeVar
+
+from ft_resources.store import Store
+
+Value = TypeVar("Value")
+
+
+class Remembered(Generic[Value]):
+    """Values by store and key; ``most`` of them, the oldest go first."""
+
+    def __init__(self, most: int = 200_000) -> None:
+        self._most = most
+        self._values: dict[tuple[str, str], Value] = {}
+        self._lock = Lock()
+
+    def known(self, store: Store, key: str) -> Value | None:
+        """What is known under ``key``."""
+        return self._values.get((store.url, key))
+
+    def keep(self, store: Store, key: str, value: Value) -> Value:
+        """Remember ``value``, which must never change."""
+        with self._lock:
+            if len(self._values) >= self._most:
+                del self._values[next(iter(self._values))]
+            self._values[store.url, key] = value
+        return value
+
+    def get(self, store: Store, key: str, find: Callable[[], Value | None]) -> Value | None:
+        """What is known under ``key``, else what ``find`` finds; that nothing is there is not remembered."""
+        known = self.known(store, key)
+        if known is not None:
+            return known
+        found = find()
+        return None if found is None else self.keep(store, key, found)
