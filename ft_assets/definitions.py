@@ -18,6 +18,7 @@ from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
 from ft_sensors.metering import metering_sensor
 from ft_sensors.notices import notices_sensor
+from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
 from ft_sensors.submissions import submissions_sensor
@@ -46,6 +47,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             run_failures_sensor,
             notices_sensor,
             metering_sensor,
+            retention_sensor,
         ],
         resources={"store": StoreResource(url=store_url), "launcher": LauncherResource(), "hub": HubResource()},
     )

@@ -14,6 +14,7 @@ from ft_assets.notices.settings import Notify
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
 from ft_assets.recipes.settings import Settings, unique
 from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
+from ft_assets.retention.settings import Retention
 from ft_resources.errors import BadRecipe
 
 DEFAULT_TIER = "default"
@@ -117,6 +118,9 @@ class Tenant(Settings):
     judge_hosts: JudgeHosts | None = Field(
         default=None, description="Hosts of judges that may see this tenant's rows; null: those of the platform."
     )
+    retention: Retention | None = Field(
+        default=None, description="Which dataset versions of this tenant are kept; null: as the platform says."
+    )
 
 
 class TenantsFile(Settings):
@@ -146,6 +150,9 @@ class TenantsFile(Settings):
     )
     deprecated_methods: NamedMethods = Field(
         default=(), description="Methods that nothing new is trained with; what is under way goes on."
+    )
+    retention: Retention | None = Field(
+        default=None, description="Which dataset versions are kept, of tenants that say nothing; null: all."
     )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="What the prices are in.")
 

@@ -42,7 +42,8 @@ ENDS = frozenset({Step.PASSED, Step.FAILED, Step.CANCELLED, Step.LEFT_OUT})
 class Standing:
     """A dependent and what became of it; ``reason`` says why it failed or is left out, ``adapter`` what it passed as.
 
-    ``deleted``: its dataset version, adapter or tenant has a tombstone. ``training`` is what was asked for first.
+    ``deleted``: its dataset version, adapter or tenant has a tombstone, or the version is retired. ``training`` is what
+    was asked for first.
     """
 
     dependent: Dependent

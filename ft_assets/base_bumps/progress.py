@@ -11,6 +11,7 @@ from ft_assets.checkpoints.variants import VARIANTS
 from ft_assets.erasure.tombstones import Subject, require_dataset_alive, require_not_deleted
 from ft_assets.keys import DatasetKey
 from ft_assets.recipes.register import get_recipe
+from ft_assets.retention.retired import Retired, require_not_retired, retired_datasets
 from ft_assets.submissions.record import (
     FIRST_WISH,
     Mode,
@@ -50,13 +51,14 @@ def standings(store: Store, bump: BaseBump) -> Iterator[Standing]:
     """
     carriable = VARIANTS[get_recipe(store, bump.recipe).recipe.variant].adapters
     sights: dict[str, _Sight] = {}
+    retired = frozenset(retired_datasets(store))
     for dependent in bump.dependents:
         key = f"{bump.recipe}|{dependent.dataset}|{dependent.recipe}|{dependent.adapter.address}"
         standing = _PASSED.known(store, key)
         if standing is None:
             tenant = DatasetKey.parse(dependent.dataset).tenant
             if tenant not in sights:
-                sights[tenant] = _see(store, tenant)
+                sights[tenant] = _see(store, tenant, retired)
             standing = _standing(store, bump.recipe, dependent, sights[tenant], carriable=carriable)
             if standing.step is Step.PASSED:
                 _PASSED.keep(store, key, standing)
@@ -103,18 +105,21 @@ def _submit(store: Store, recipe: str, dependent: Dependent, mode: Mode, key: st
 
 @dataclass(frozen=True, kw_only=True)
 class _Sight:
-    """What a tick sees of a tenant: ids of open submissions, records about carries, and whether it has tombstones."""
+    """What a tick sees of a tenant: ids of open submissions, records about carries, whether it has tombstones, and the
+    retired versions of everybody."""
 
     opened: frozenset[str]
     carries: frozenset[str]
     deletions: bool
+    retired: frozenset[str]
 
 
-def _see(store: Store, tenant: str) -> _Sight:
+def _see(store: Store, tenant: str, retired: frozenset[str]) -> _Sight:
     # The open ones first: what ends in between is then read, and not taken for one that nobody asked for.
     opened = frozenset(name.removesuffix(".json") for name in store.names(f"open_submissions/{tenant}"))
     carries = frozenset(entry.path for entry in store.entries(f"{tenant}/carries"))
-    return _Sight(opened=opened, carries=carries, deletions=bool(store.folders(f"{tenant}/tombstones")))
+    deletions = bool(store.folders(f"{tenant}/tombstones"))
+    return _Sight(opened=opened, carries=carries, deletions=deletions, retired=retired)
 
 
 def _standing(store: Store, recipe: str, dependent: Dependent, sight: _Sight, *, carriable: bool) -> Standing:
@@ -135,12 +140,16 @@ def _standing(store: Store, recipe: str, dependent: Dependent, sight: _Sight, *,
         adapter=outcome.adapter if outcome else "",
         reason=outcome.reason if outcome else "",
     )
-    if Progress.PASSED in (training, carry) or not sight.deletions:
+    if Progress.PASSED in (training, carry):
         return standing
     try:
+        if dataset in sight.retired:
+            require_not_retired(store, dataset)
+        if not sight.deletions:
+            return standing
         require_dataset_alive(store, DatasetKey.parse(dataset))
         require_not_deleted(store, Subject.adapter(Address.parse(dependent.adapter.address)))
-    except Deleted as error:
+    except (Deleted, Retired) as error:
         return replace(standing, deleted=True, reason=error.what)
     return standing
 

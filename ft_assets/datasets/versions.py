@@ -16,6 +16,7 @@ from ft_assets.datasets.settle import settle
 from ft_assets.erasure.tombstones import Subject, find_tombstone
 from ft_assets.identity import CODE_VERSIONS
 from ft_assets.keys import DatasetKey, check_part
+from ft_assets.retention.retired import find_retired
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json, digest
 from ft_resources.errors import BadData, UserError
@@ -146,11 +147,14 @@ def _key_of(file: str) -> DatasetKey | None:
 def _walk(store: Store, first: DatasetKey, content: str) -> tuple[DatasetKey, Address | None]:
     """The version from ``first`` on that has ``content``, with its address; else the first free key and None.
 
-    A version that was deleted is passed over: the same upload is a new version then.
+    A version that was deleted or retired is passed over: the same upload is a new version then.
     """
     key = first
     while (pointer := store.find_json(f"{_NAMES}/{key}.json")) is not None:
-        if pointer.get("content") == content and find_tombstone(store, Subject.dataset(key)) is None:
+        gone = pointer.get("content") == content and (
+            find_tombstone(store, Subject.dataset(key)) or find_retired(store, str(key))
+        )
+        if pointer.get("content") == content and not gone:
             return key, Address.parse(pointer["address"])
         key = DatasetKey(tenant=key.tenant, name=key.name, version=key.version + 1)
     return key, None

@@ -11,6 +11,7 @@ from ft_assets.adapters.lines import list_lines
 from ft_assets.adapters.registry import note_line, register_adapter
 from ft_assets.glue import common_metadata
 from ft_assets.recipes.register import get_recipe
+from ft_assets.retention.retired import retired_datasets
 from ft_assets.submissions.record import all_submissions
 from ft_assets.submissions.run import register_partitions
 from ft_assets.submissions.status import tenants
@@ -182,7 +183,7 @@ def _parents() -> dict[str, list[str]]:
 
 
 def _dataset_keys(store: Store) -> list[str]:
-    return sorted(entry.path.rsplit("/", 1)[-1].removesuffix(".json") for entry in store.entries("names/dataset"))
+    return sorted({name.removesuffix(".json") for name in store.names("names/dataset")} - retired_datasets(store))
 
 
 def _pairs(store: Store) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from ft_assets.metering.allowed import require_allowed, restricted
 from ft_assets.notices.due import mark_due
 from ft_assets.recipes.register import get_recipe
 from ft_assets.recipes.tightening import tighten
+from ft_assets.retention.retired import require_not_retired
 from ft_assets.sweeps.refuse import refuse_trial
 from ft_assets.tenants import load_tenants
 from ft_resources.canonical import canonical_json, digest
@@ -187,6 +188,7 @@ def check_wish(store: Store, dataset: str, recipe: str) -> None:
             raise UserError(
                 f"there is no {kind} {key!r}", where="submission", remedy=f"Add it first: ft {kind} add FILE"
             )
+    require_not_retired(store, dataset)
     refuse_trial(store, recipe)
 
 

@@ -25,6 +25,16 @@ def test_create_has_exactly_one_winner_among_concurrent_callers(any_store: Store
     assert any_store.get("names/x.json") == str(won[0]).encode()
 
 
+def test_names_are_of_whole_objects_directly_in_a_folder(any_store: Store) -> None:
+    assert any_store.names("names/x") == []
+    for path in ("names/x/b.json", "names/x/a.json", "names/x/deeper/c.json", "names/xy.json"):
+        any_store.put(path, b"{}")
+    if any_store.root is not None:
+        # What an upload in the making looks like.
+        (any_store.root / "names" / "x" / "d.json#1").write_bytes(b"")
+    assert any_store.names("names/x") == ["a.json", "b.json"]
+
+
 def test_nothing_there_is_told_from_something_broken(any_store: Store) -> None:
     assert any_store.find_json("names/absent.json") is None
     any_store.put("names/broken.json", b"{")

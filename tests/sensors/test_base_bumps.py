@@ -16,6 +16,7 @@ from ft_assets.cli.main import app
 from ft_assets.erasure.tombstones import Subject, delete
 from ft_assets.keys import DatasetKey
 from ft_assets.recipes.register import register_recipe
+from ft_assets.retention.retired import retire
 from ft_assets.submissions.record import Submission, SubmissionStatus, finish, open_submissions, submission_id, submit
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import HubResource, StoreResource
@@ -162,6 +163,17 @@ def test_a_dependent_that_is_deleted_is_left_out_and_not_waited_for(
         if not key.endswith(accepted[0]):
             finish(project.store, each, SubmissionStatus.ACCEPTED, adapter="acme/adapter/new")
     delete(project.store, Subject.dataset(DatasetKey.parse(accepted[0])), actor="ann", reason="contract ended")
+    assert "released; 3 dependents: 1 left out, 2 passed (carried)" in tick(project, instance)
+
+
+def test_a_dependent_whose_version_is_retired_is_left_out_and_not_waited_for(
+    project: Project, instance, hub: FakeHub, accepted: list[str]
+) -> None:
+    retire(project.store, accepted[0], actor="retention_sensor", reason="keep_versions: 1")
+    move(project, instance, hub)
+    tick(project, instance)
+    for each in opened(project).values():
+        finish(project.store, each, SubmissionStatus.ACCEPTED, adapter="acme/adapter/new")
     assert "released; 3 dependents: 1 left out, 2 passed (carried)" in tick(project, instance)
 
 

@@ -1,0 +1,1 @@
+"""Retention: which dataset versions are retired, and what finished or abandoned work leaves behind."""

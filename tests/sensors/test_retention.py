@@ -1,0 +1,121 @@
+"""Retention on a real instance and store."""
+
+import dagster as dg
+import pytest
+
+from ft_assets.adapters.lines import append
+from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.versions import add_dataset_version
+from ft_assets.erasure.tombstones import Subject, find_tombstone
+from ft_assets.keys import DatasetKey
+from ft_assets.recipes.register import register_recipe
+from ft_assets.retention.retired import retired_datasets
+from ft_assets.submissions.rebuild import rebuild_dagster
+from ft_assets.submissions.record import SubmissionStatus, finish, submit
+from ft_assets.submissions.run import register_partitions
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.dagster_resources import StoreResource
+from ft_resources.errors import UserError
+from ft_sensors.retention import retention_sensor
+from tests.adapters.promotable import made_record
+from tests.e2e.project import Project
+from tests.evals.world import World
+from tests.sensors.conftest import add_version
+
+
+def tick(project: Project, instance: dg.DagsterInstance) -> str:
+    context = dg.build_sensor_context(instance=instance)
+    reason = retention_sensor(context, store=StoreResource(url=project.store_url))
+    assert isinstance(reason, dg.SkipReason)
+    return str(reason.skip_message)
+
+
+def configure(project: Project, rule: str) -> None:
+    (project.folder / "tenants.yaml").write_text(f"retention: {rule}\n")
+
+
+@pytest.fixture
+def versions(project: Project, instance: dg.DagsterInstance) -> list[str]:
+    keys = [add_version(project, rows) for rows in (160, 170, 180, 190)]
+    for key in keys:
+        register_partitions(instance, dataset=key)
+    return keys
+
+
+def listed(instance: dg.DagsterInstance) -> set[str]:
+    return set(instance.get_dynamic_partitions("dataset"))
+
+
+def test_it_is_off_unless_it_is_configured(project: Project, instance: dg.DagsterInstance, versions: list[str]) -> None:
+    assert tick(project, instance) == "no retention is configured"
+    assert listed(instance) == set(versions)
+
+
+def test_what_production_or_an_open_submission_needs_stays_and_the_rest_goes_for_good(
+    project: Project, instance: dg.DagsterInstance, versions: list[str]
+) -> None:
+    store, (served, asked, old, newest) = project.store, versions
+    register_recipe(store, project.recipe(), actor="ann")
+    upload = Artifacts(store).get(Address.parse(store.get_json(f"names/dataset/{served}.json")["address"]))
+    world = World(store=store, folder=project.folder)
+    adapter = world.publish("adapter", {"README.md": b"-"}, inputs={"dataset": upload})
+    append(store, made_record("acme.things.tiny").model_copy(update={"adapter": adapter.ref, "stage": "production"}))
+    submission, _ = submit(store, dataset=asked, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k")
+    configure(project, "{keep_versions: 1}")
+
+    said = tick(project, instance)
+    assert said == "looked at 4 dataset versions: 1 retired, 2 kept as something needs them; 1 keys taken off the list"
+    assert retired_datasets(store) == {old}
+    assert listed(instance) == {served, asked, newest}
+    assert tick(project, instance) == "looked at 3 dataset versions: 0 retired, 2 kept as something needs them"
+    # Nobody works with it any more, nothing brings the key back, and the same upload is another version.
+    with pytest.raises(UserError, match=r"was retired by retention_sensor .*keep_versions: 1"):
+        submit(store, dataset=old, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k")
+    with dg.instance_for_test() as rebuilt:
+        rebuild_dagster(store, rebuilt)
+        assert listed(rebuilt) == {served, asked, newest}
+    again = add_dataset_version(
+        store, project.dataset(180), tenant="acme", name="things", policy=DatasetPolicy(), actor="ann"
+    )
+    assert (str(again.key), again.created) == ("acme.things.v5", True)
+    # What was needed goes when it is not.
+    finish(store, submission, SubmissionStatus.CANCELLED)
+    tick(project, instance)
+    assert retired_datasets(store) == {old, asked, newest}
+    assert find_tombstone(store, Subject.dataset(DatasetKey.parse(old))) is None
+
+
+def test_a_key_stays_listed_while_a_run_works_with_it(
+    project: Project, instance: dg.DagsterInstance, versions: list[str]
+) -> None:
+    from ft_assets.definitions import build_definitions
+
+    job = build_definitions(project.store_url).resolve_job_def("prepare_dataset")
+    run = instance.create_run_for_job(job, tags={"dagster/partition": versions[0]}, status=dg.DagsterRunStatus.STARTED)
+    configure(project, "{keep_versions: 3}")
+    assert "1 retired" in tick(project, instance)
+    assert versions[0] in listed(instance)
+    instance.report_run_canceled(run)
+    assert "1 keys taken off the list" in tick(project, instance)
+    assert versions[0] not in listed(instance)
+
+
+def test_with_delete_the_bytes_go_by_a_tombstone_with_its_grace(
+    project: Project, instance: dg.DagsterInstance, versions: list[str]
+) -> None:
+    configure(project, "{keep_versions: 2, delete: true}")
+    tick(project, instance)
+    for key in versions:
+        found = find_tombstone(project.store, Subject.dataset(DatasetKey.parse(key)))
+        assert (found is not None) == (key in versions[:2])
+        assert found is None or (found.actor == "retention_sensor" and found.grace_days == 30)
+
+
+def test_while_something_cannot_be_read_nothing_is_retired(
+    project: Project, instance: dg.DagsterInstance, versions: list[str]
+) -> None:
+    configure(project, "{keep_versions: 1}")
+    project.store.put("acme/lines/acme.things.tiny/000001.json", b"{}")
+    assert "nothing is retired while something cannot be read" in tick(project, instance)
+    assert retired_datasets(project.store) == set()
+    assert listed(instance) == set(versions)
