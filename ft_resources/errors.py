@@ -93,6 +93,10 @@ class StoreUnavailable(UserError):
     """The store refused a read or a write: read-only, full, unreachable or not permitted."""
 
 
+class ClusterUnavailable(UserError):
+    """The cluster's API did not answer for as long as it was tried, or refuses us."""
+
+
 class GateRejected(UserError):
     """The candidate did not pass every gate. It stays stored and unserved."""
 

@@ -123,8 +123,7 @@ class Execution:
                 if self._lives(last):
                     observer.attempt(last, attached=True)
                     return last
-                last.record_ending(Outcome.PREEMPTED, _found_dead())
-                self.launcher.clean_up(last)
+                self._bury(last)
             number = last.number + 1 if last else 1
             attempt = Attempt(self.store, request.address, number)
             if not attempt.claim(actor):
@@ -146,6 +145,10 @@ class Execution:
             self.launcher.launch(spec, attempt)
         except errors.StoreUnavailable:
             raise
+        except errors.ClusterUnavailable as problem:
+            # Tried again like any other failure of ours: an API server that restarts is back in a minute.
+            words = {"what": problem.what, "where": problem.where, "remedy": problem.remedy}
+            attempt.record_ending(Outcome.PLATFORM_ERROR, {"type": type(problem).__name__, **words})
         except errors.UserError as refusal:
             words = {"what": refusal.what, "where": refusal.where, "remedy": refusal.remedy}
             attempt.record_ending(Outcome.USER_ERROR, {"type": type(refusal).__name__, **words})
@@ -198,17 +201,33 @@ class Execution:
                 observer.steps(attempt, number, data)
                 seen_steps = number
             if ending is not None:
-                return ending
+                # What it leaves where it ran is brought to the store, or removed.
+                self.launcher.clean_up(attempt)
+                return self._known_better(attempt, ending)
             if time.monotonic() - checked > 1.0:
                 checked = time.monotonic()
                 if not self._lives(attempt):
-                    outcome = outcome_of_exit(self.launcher.exit_code(attempt))
-                    if attempt.stop_requested():
-                        outcome = Outcome.CANCELLED
-                    attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, _found_dead())
-                    self.launcher.clean_up(attempt)
+                    self._bury(attempt)
                     continue
             self.sleep(self.poll_s)
+
+    def _known_better(self, attempt: Attempt, ending: Ending) -> Ending:
+        """``ending``, or the launcher's where the worker only knows that it was asked to stop: a limit of time, say."""
+        if ending.outcome is not Outcome.PREEMPTED or attempt.stop_requested():
+            return ending
+        found = self.launcher.ending(attempt)
+        return ending if found is None or found.outcome is Outcome.DONE else found
+
+    def _bury(self, attempt: Attempt) -> None:
+        """Record how a worker ended that is gone and has not said so itself."""
+        found = self.launcher.ending(attempt)
+        outcome = found.outcome if found else outcome_of_exit(self.launcher.exit_code(attempt))
+        if attempt.stop_requested():
+            outcome = Outcome.CANCELLED
+        words = (found.error if found else None) or _found_dead()
+        # One that ended well and left no artifact did not end well.
+        attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, words)
+        self.launcher.clean_up(attempt)
 
 
 def _reached(attempt: Attempt) -> int:

@@ -16,6 +16,7 @@ class Outcome(StrEnum):
     USER_ERROR = "user_error"
     PLATFORM_ERROR = "platform_error"
     CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
 
 
 EXIT_CODES: dict[Outcome, int] = {
@@ -27,6 +28,8 @@ EXIT_CODES: dict[Outcome, int] = {
     Outcome.OUT_OF_MEMORY: 77,
     Outcome.DIVERGED: 78,
     Outcome.CANCELLED: 79,
+    # No worker ends with it: only a launcher sees a limit of time run out.
+    Outcome.TIMED_OUT: 80,
 }
 
 
@@ -67,6 +70,7 @@ POLICIES: dict[Outcome, Policy] = {
     Outcome.USER_ERROR: Policy(retries=0, refund="none", message="found a mistake in what was asked"),
     Outcome.PLATFORM_ERROR: Policy(retries=2, backoff_s=2.0, refund="full", message="failed for a reason of ours"),
     Outcome.CANCELLED: Policy(retries=0, refund="none", message="was cancelled"),
+    Outcome.TIMED_OUT: Policy(retries=0, refund="none", message="ran into its limit of time"),
 }
 
 

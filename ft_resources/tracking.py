@@ -30,6 +30,7 @@ _STATUS: dict[Outcome, RunStatus] = {
     Outcome.BAD_DATA: "FAILED",
     Outcome.USER_ERROR: "FAILED",
     Outcome.PLATFORM_ERROR: "FAILED",
+    Outcome.TIMED_OUT: "FAILED",
 }
 
 

@@ -69,7 +69,7 @@ def _failure_rules() -> list[Manifest]:
 
 
 def _metadata(plan: PodPlan, *, queueing: bool = False) -> Manifest:
-    labels = names.job_labels(plan.address, plan.attempt)
+    labels = {**names.job_labels(plan.address, plan.attempt), names.STORE: plan.store}
     if queueing and plan.queue:
         labels[names.QUEUE] = plan.queue
         if plan.priority_class:

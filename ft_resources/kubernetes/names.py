@@ -1,6 +1,7 @@
 """Names and labels of a Job: made from the attempt alone, so that whoever knows the attempt finds its Job."""
 
 from ft_resources.artifacts import Address
+from ft_resources.canonical import sha256_bytes
 
 MANAGED_BY = "ft-platform"
 PREFIX = "ft.platform"
@@ -11,6 +12,7 @@ ATTEMPT = f"{PREFIX}/attempt"
 JOB = f"{PREFIX}/job"
 ADDRESS = f"{PREFIX}/address"
 LABEL = f"{PREFIX}/label"
+STORE = f"{PREFIX}/store"
 CAPACITY = f"{PREFIX}/capacity"
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
@@ -31,6 +33,11 @@ def job_name(address: Address, attempt: int) -> str:
     """
     asset = address.asset.replace("_", "-")[:16].strip("-")
     return f"ft-{asset}-{address.fingerprint[:_FINGERPRINT]}-{attempt:04d}"
+
+
+def store_label(store_url: str) -> str:
+    """Tells Jobs of this store from those of another platform on the same cluster."""
+    return sha256_bytes(store_url.encode())[:16]
 
 
 def job_labels(address: Address, attempt: int) -> dict[str, str]:

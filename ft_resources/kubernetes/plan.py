@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ft_resources.artifacts import Address
 from ft_resources.errors import UserError
-from ft_resources.kubernetes.names import job_name
+from ft_resources.kubernetes.names import job_name, store_label
 from ft_resources.kubernetes.s3_policy import session_policy
 from ft_resources.kubernetes.settings import Cache, GpuType, KubernetesSettings, Place, Toleration, WebIdentity, pinned
 from ft_resources.outcomes import grace_s
@@ -30,6 +30,7 @@ class PodPlan:
     image: str
     module: str
     spec_location: str
+    store: str
     nodes: int
     gpus: int
     gpu_resource: str
@@ -87,6 +88,7 @@ def plan_pod(
         image=_image(settings, wanted.image),
         module=module,
         spec_location=f"{spec.store_url}#{spec.attempt_path}/spec.json",
+        store=store_label(spec.store_url),
         nodes=int(spec.runtime.get("nodes", 1)),
         gpus=wanted.gpus,
         gpu_resource=gpu.resource if gpu else GpuType().resource,

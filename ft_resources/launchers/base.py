@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Protocol
 
-from ft_resources.attempts import Attempt
+from ft_resources.attempts import Attempt, Ending
 from ft_resources.work import WorkSpec
 
 
@@ -31,6 +31,10 @@ class Launcher(Protocol):
 
     def exit_code(self, attempt: Attempt) -> int | None:
         """The exit code where it is known; None otherwise."""
+        ...
+
+    def ending(self, attempt: Attempt) -> Ending | None:
+        """How a worker that is gone ended, where the launcher knows more of it than an exit code; None otherwise."""
         ...
 
     def stop(self, attempt: Attempt, grace_s: float) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from ft_resources.attempts import Attempt
+from ft_resources.attempts import Attempt, Ending
 from ft_resources.errors import UserError
 from ft_resources.launchers.base import LaunchState
 from ft_resources.work import WorkSpec
@@ -67,6 +67,10 @@ class LocalLauncher:
         handle = _handle_here(attempt)
         child = self._children.get(handle["pid"]) if handle else None
         return child.poll() if child else None
+
+    def ending(self, attempt: Attempt) -> Ending | None:
+        """A process leaves its exit code, and no more."""
+        return None
 
     def stop(self, attempt: Attempt, grace_s: float) -> None:
         handle = _handle_here(attempt)

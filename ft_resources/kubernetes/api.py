@@ -1,0 +1,241 @@
+"""Requests to a Kubernetes API server: plain dicts in and out, over the official client's connection and login.
+
+The client's typed models are not used: they cost a waiting run memory, and hide fields that they do not know.
+"""
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from ft_resources.errors import ClusterUnavailable
+
+Object = dict[str, Any]
+_PASSING = frozenset({429, 500, 502, 503, 504})
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
+_CONNECT_S, _ANSWER_S = 10.0, 60.0
+WATCH_S = 300
+"""The server is asked to end a watch after so long; one that is silent for longer is dead."""
+
+
+class ApiRefusal(Exception):
+    """An answer that trying again does not change; ``code`` is HTTP's, ``reason`` a word of the server's Status."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        self.code, self.reason, self.message = code, reason, message
+        super().__init__(f"{code} {reason}: {message}")
+
+
+@dataclass(kw_only=True)
+class Api:
+    """One cluster.
+
+    Args:
+        client: ``kubernetes.client.ApiClient``.
+        patience_s: how long a server that cannot answer is asked again.
+    """
+
+    client: Any
+    patience_s: float = 20.0
+    sleep: Callable[[float], None] = time.sleep
+    _headers: dict[str, str] = field(default_factory=lambda: {"Accept": "application/json"})
+
+    @classmethod
+    def connect(cls, context: str | None = None) -> "Api":
+        """The cluster that this process runs in, or the kubeconfig's. Raises ClusterUnavailable without either."""
+        from kubernetes import client, config
+
+        try:
+            try:
+                config.load_incluster_config()
+                return cls(client=client.ApiClient())
+            except config.ConfigException:
+                return cls(client=config.new_client_from_config(context=context))
+        except config.ConfigException as error:
+            raise ClusterUnavailable(
+                f"no cluster is configured ({error})",
+                where="KUBECONFIG",
+                remedy="Set KUBECONFIG to a kubeconfig file, or run this in a pod of the cluster.",
+            ) from error
+
+    def get(self, path: str) -> Object | None:
+        """The object at ``path``; None where there is none. Raises ApiRefusal and ClusterUnavailable, as all do."""
+        try:
+            return self._json("GET", path)
+        except ApiRefusal as refusal:
+            if refusal.code == 404:
+                return None
+            raise
+
+    def list(self, path: str, query: Mapping[str, str], *, patient: bool = True) -> Object:
+        """A list with its ``metadata.resourceVersion``; where not ``patient``, it is asked for once."""
+        return self._json("GET", path, query, patience_s=self.patience_s if patient else 0.0)
+
+    def create(self, path: str, body: Object) -> Object:
+        """Raises ApiRefusal, with code 409 where the name is taken."""
+        return self._json("POST", path, body=body)
+
+    def patch(self, path: str, body: Object) -> Object:
+        """A merge patch (RFC 7386)."""
+        return self._json("PATCH", path, body=body, content="application/merge-patch+json")
+
+    def delete(self, path: str, **options: Any) -> None:
+        """Ask for a deletion; what is not there is deleted."""
+        try:
+            self._json("DELETE", path, body={"kind": "DeleteOptions", "apiVersion": "v1", **options})
+        except ApiRefusal as refusal:
+            if refusal.code != 404:
+                raise
+
+    def log(self, path: str, container: str) -> bytes:
+        """A container's output so far; nothing where none can be had (any more)."""
+        try:
+            return self._answered("GET", f"{path}/log", {"container": container})
+        except (ApiRefusal, ClusterUnavailable):
+            return b""
+
+    def watch(self, path: str, version: str, query: Mapping[str, str]) -> Iterator[Object]:
+        """Events after ``version``, until the server ends the stream. Nothing is tried again here.
+
+        Raises ApiRefusal, with 410 where ``version`` is too old, and ConnectionError for a stream that breaks.
+        """
+        import urllib3
+
+        asked = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_S)}
+        try:
+            answer = self._send("GET", path, {**asked, "resourceVersion": version, **query}, read_s=WATCH_S + 30.0)
+            with closing(answer):
+                if answer.status >= 300:
+                    raise _refusal(answer.status, answer.read())
+                rest = b""
+                for part in answer.stream(amt=None):
+                    *lines, rest = (rest + part).split(b"\n")
+                    for line in lines:
+                        if line.strip():
+                            yield json.loads(line)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise ConnectionError(str(error)) from error
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Object | None = None,
+        content: str = "application/json",
+        patience_s: float | None = None,
+    ) -> Object:
+        data = self._answered(method, path, query, body=body, content=content, patience_s=patience_s)
+        answer: Object = json.loads(data or b"{}")
+        return answer
+
+    def _answered(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Object | None = None,
+        content: str = "application/json",
+        patience_s: float | None = None,
+    ) -> bytes:
+        """The body of the answer, asked for until there is one or patience ends."""
+        import urllib3
+
+        patience_s = self.patience_s if patience_s is None else patience_s
+
+        started, wait_s = time.monotonic(), _FIRST_WAIT_S
+        while True:
+            hint = 0.0
+            try:
+                with closing(self._send(method, path, query, body=body, content=content, read_s=_ANSWER_S)) as answer:
+                    data: bytes = answer.read()
+                if answer.status < 300:
+                    return data
+                if answer.status not in _PASSING:
+                    raise _refusal(answer.status, data)
+                problem = str(_refusal(answer.status, data))
+                with suppress(ValueError):
+                    hint = float(answer.headers.get("Retry-After", 0.0))
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                problem = str(error)
+            if time.monotonic() - started >= patience_s:
+                raise ClusterUnavailable(
+                    f"the cluster's API does not answer ({problem[:300]})",
+                    where=f"{method} {path}",
+                    remedy="Check that the API server can be reached; what runs there goes on without it.",
+                )
+            self.sleep(max(hint, wait_s * random.uniform(0.5, 1.0)))
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Object | None = None,
+        content: str = "application/json",
+        read_s: float,
+    ) -> Any:
+        """One request; the open answer."""
+        import urllib3
+
+        headers: dict[str, str] = {**self.client.default_headers, **self._headers}
+        self.client.update_params_for_auth(headers, [], ["BearerToken"])
+        if body is not None:
+            headers["Content-Type"] = content
+        url = f"{self.client.configuration.host}{path}"
+        return self.client.rest_client.pool_manager.request(
+            method,
+            f"{url}?{urlencode(query)}" if query else url,
+            body=None if body is None else json.dumps(body),
+            headers=headers,
+            preload_content=False,
+            retries=False,
+            timeout=urllib3.Timeout(connect=_CONNECT_S, read=read_s),
+        )
+
+
+def _refusal(code: int, data: bytes) -> ApiRefusal:
+    """The server's Status as an exception."""
+    try:
+        status = json.loads(data)
+        return ApiRefusal(code, str(status.get("reason") or ""), str(status.get("message") or "")[:2000])
+    except (ValueError, AttributeError):
+        return ApiRefusal(code, "", data[:300].decode(errors="replace"))
+
+
+def jobs(namespace: str, name: str = "") -> str:
+    return _path("/apis/batch/v1", namespace, "jobs", name)
+
+
+def pods(namespace: str, name: str = "") -> str:
+    return _path("/api/v1", namespace, "pods", name)
+
+
+def services(namespace: str) -> str:
+    return _path("/api/v1", namespace, "services", "")
+
+
+def network_policies(namespace: str) -> str:
+    return _path("/apis/networking.k8s.io/v1", namespace, "networkpolicies", "")
+
+
+def events(namespace: str) -> str:
+    return _path("/api/v1", namespace, "events", "")
+
+
+def workloads(namespace: str) -> str:
+    return _path("/apis/kueue.x-k8s.io/v1beta1", namespace, "workloads", "")
+
+
+def _path(api: str, namespace: str, plural: str, name: str) -> str:
+    """A collection's path, of all namespaces where none is given, or an object's in it."""
+    inside = f"{api}/namespaces/{namespace}/{plural}" if namespace else f"{api}/{plural}"
+    return f"{inside}/{name}" if name else inside

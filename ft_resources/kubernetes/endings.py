@@ -1,0 +1,325 @@
+"""Every way in which a pod can end, told apart, and what each means for the attempt and for the bill.
+
+Pure: from the Job and its pods as the API shows them. Which conditions there are, and in which order they come, is
+from https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions and
+https://kubernetes.io/docs/tasks/job/pod-failure-policy/ and was recorded from a real API server.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from ft_resources.outcomes import POLICIES, Outcome, outcome_of_exit
+
+Object = dict[str, Any]
+Refund = Literal["none", "full", "flagged"]
+
+
+class Cause(StrEnum):
+    """Why a pod is no more; ``WORKER`` where the worker ended by itself and its exit code says how."""
+
+    WORKER = "worker"
+    QUEUE_PREEMPTION = "queue_preemption"
+    SCHEDULER_PREEMPTION = "scheduler_preemption"
+    SPOT_RECLAIMED = "spot_reclaimed"
+    DRAINED = "drained"
+    EVICTED = "evicted"
+    NODE_SHUTDOWN = "node_shutdown"
+    NODE_LOST = "node_lost"
+    DISRUPTED = "disrupted"
+    DISK_LIMIT = "disk_limit"
+    OOM_KILLED = "oom_killed"
+    IMAGE_PULL = "image_pull"
+    NOT_STARTED = "not_started"
+    RUN_TIMEOUT = "run_timeout"
+    QUEUE_TIMEOUT = "queue_timeout"
+    DELETED = "deleted_by_hand"
+    STOPPED = "stopped"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meaning:
+    """What follows from a cause: the outcome that decides on another attempt, who pays, and words for the user."""
+
+    outcome: Outcome
+    refund: Refund
+    what: str
+    remedy: str = ""
+
+
+_AGAIN = "Nothing needs to be done: the work goes on from its last save."
+MEANINGS: dict[Cause, Meaning] = {
+    Cause.QUEUE_PREEMPTION: Meaning(
+        outcome=Outcome.PREEMPTED,
+        refund="full",
+        what="Kueue took its quota for work of a higher priority",
+        remedy=_AGAIN,
+    ),
+    Cause.SCHEDULER_PREEMPTION: Meaning(
+        outcome=Outcome.PREEMPTED, refund="full", what="a pod of a higher priority took its place", remedy=_AGAIN
+    ),
+    Cause.SPOT_RECLAIMED: Meaning(
+        outcome=Outcome.PREEMPTED, refund="full", what="its spot node was taken away", remedy=_AGAIN
+    ),
+    Cause.DRAINED: Meaning(outcome=Outcome.PREEMPTED, refund="full", what="its node was drained", remedy=_AGAIN),
+    Cause.EVICTED: Meaning(
+        outcome=Outcome.PREEMPTED, refund="full", what="its node was short of memory or disk", remedy=_AGAIN
+    ),
+    Cause.NODE_SHUTDOWN: Meaning(
+        outcome=Outcome.PREEMPTED, refund="full", what="its node was shut down", remedy=_AGAIN
+    ),
+    Cause.NODE_LOST: Meaning(outcome=Outcome.PREEMPTED, refund="full", what="its node was lost", remedy=_AGAIN),
+    Cause.DISRUPTED: Meaning(
+        outcome=Outcome.PREEMPTED, refund="full", what="the cluster took its place away", remedy=_AGAIN
+    ),
+    Cause.DISK_LIMIT: Meaning(
+        outcome=Outcome.PLATFORM_ERROR,
+        refund="full",
+        what="it wrote more to a volume than the volume may have",
+        remedy="Give scratch_gib or cache.size_gib of the cluster's settings more room.",
+    ),
+    Cause.OOM_KILLED: Meaning(
+        outcome=Outcome.OUT_OF_MEMORY,
+        refund="none",
+        what="the kernel killed it, as its host memory was used up",
+        remedy="Ask for more with hardware.memory_gib, or use a smaller micro-batch.",
+    ),
+    Cause.IMAGE_PULL: Meaning(
+        outcome=Outcome.PLATFORM_ERROR,
+        refund="full",
+        what="its image could not be fetched",
+        remedy="Check that the image of this digest is in the registry and that the nodes may read it.",
+    ),
+    Cause.NOT_STARTED: Meaning(
+        outcome=Outcome.PLATFORM_ERROR,
+        refund="full",
+        what="its container could not be started",
+        remedy="Check the secret, the volumes and the image of the cluster's settings.",
+    ),
+    Cause.RUN_TIMEOUT: Meaning(
+        outcome=Outcome.TIMED_OUT,
+        refund="none",
+        what="it ran longer than it may",
+        remedy="Raise run_timeout_s of the cluster's settings; asked for again, it goes on from its last save.",
+    ),
+    Cause.QUEUE_TIMEOUT: Meaning(
+        outcome=Outcome.TIMED_OUT,
+        refund="full",
+        what="it waited longer for a place than it may",
+        remedy="See why it waited with `ft status`; raise queue_timeout_s of the cluster's settings, or the quota.",
+    ),
+    Cause.DELETED: Meaning(
+        outcome=Outcome.PREEMPTED, refund="flagged", what="its Job was deleted, not by this platform", remedy=_AGAIN
+    ),
+    Cause.STOPPED: Meaning(
+        outcome=Outcome.PREEMPTED,
+        refund="flagged",
+        what="it was asked to stop, and the cluster does not say by whom",
+        remedy=_AGAIN,
+    ),
+    Cause.KILLED: Meaning(
+        outcome=Outcome.PREEMPTED, refund="flagged", what="it ended without saying how", remedy="Look at its log."
+    ),
+}
+"""All but WORKER, whose meaning is its exit code's."""
+
+SPOT_LOSSES = frozenset({Cause.SPOT_RECLAIMED, Cause.DRAINED, Cause.NODE_LOST, Cause.NODE_SHUTDOWN, Cause.DISRUPTED})
+"""What counts as a lost node for work on spot nodes: who takes them away drains, shuts down, or just goes."""
+
+UNEXPLAINED = frozenset({Cause.WORKER, Cause.DELETED, Cause.STOPPED, Cause.KILLED})
+"""What the platform's own stop looks like from the cluster."""
+
+_BY_CONDITION = {
+    "PreemptionByScheduler": Cause.SCHEDULER_PREEMPTION,
+    "DeletionByTaintManager": Cause.NODE_LOST,
+    "DeletionByPodGC": Cause.NODE_LOST,
+    "EvictionByEvictionAPI": Cause.DRAINED,
+    "TerminationByKubelet": Cause.NODE_SHUTDOWN,
+}
+_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"})
+_START = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_EXIT = re.compile(r"failed with exit code (\d+)")
+_LOST_S = 30.0
+"""A pod that should have been gone for so long has nobody left who would end it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodEnding:
+    """How the pods of a Job ended."""
+
+    cause: Cause
+    outcome: Outcome
+    refund: Refund
+    what: str = ""
+    remedy: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sight:
+    """What is known of an attempt's Job.
+
+    Args:
+        job: None where it is gone.
+        pods: as they were seen last.
+        begun: whether its worker has reported to the store.
+        own_image: whether the recipe named the image.
+        now: seconds since the epoch.
+    """
+
+    job: Object | None
+    pods: Sequence[Object] = field(default_factory=tuple)
+    begun: bool
+    spot: bool
+    own_image: bool = False
+    now: float
+    queue_timeout_s: float
+    image_pull_timeout_s: float
+
+
+def ending_of(sight: Sight) -> PodEnding | None:
+    """How it ended, or None while it has not: it waits, runs, or is still on its way out."""
+    if sight.job is None:
+        return _ended(_of_pods(sight) or Cause.DELETED, sight)
+    if (failed := condition(sight.job, "Failed")) is not None:
+        return _of_failure(failed, sight)
+    if condition(sight.job, "Complete") is not None:
+        return PodEnding(cause=Cause.WORKER, outcome=Outcome.DONE, refund="none", exit_code=0)
+    if any(_overdue(pod, sight.now) for pod in sight.pods):
+        return _ended(_of_pods(sight) or Cause.NODE_LOST, sight)
+    status = sight.job.get("status", {})
+    if sight.job["spec"].get("suspend"):
+        if sight.begun and not status.get("active") and not status.get("terminating"):
+            return _ended(Cause.QUEUE_PREEMPTION, sight)
+    elif (stuck := _stuck(sight)) is not None:
+        return stuck
+    if not sight.begun and not status.get("ready") and _waited_s(sight) > sight.queue_timeout_s:
+        return _ended(Cause.QUEUE_TIMEOUT, sight)
+    return None
+
+
+def asks_whether_begun(sight: Sight) -> bool:
+    """Whether ``ending_of`` depends on ``begun`` here: finding that out costs a request to the store."""
+    if sight.job is None or ended(sight.job):
+        return False
+    return bool(sight.job["spec"].get("suspend")) or _waited_s(sight) > sight.queue_timeout_s
+
+
+def ended(job: Object) -> bool:
+    """Whether a Job has its last condition."""
+    return condition(job, "Complete") is not None or condition(job, "Failed") is not None
+
+
+def condition(item: Object, kind: str) -> Object | None:
+    """The condition ``kind`` of a Job or pod where it is true."""
+    conditions = item.get("status", {}).get("conditions") or []
+    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
+
+
+def seconds(moment: str | None) -> float | None:
+    """A time of the API in seconds since the epoch."""
+    return datetime.fromisoformat(moment).timestamp() if moment else None
+
+
+def _waited_s(sight: Sight) -> float:
+    created = seconds(sight.job["metadata"].get("creationTimestamp")) if sight.job else None
+    return sight.now - created if created else 0.0
+
+
+def _of_failure(failed: Object, sight: Sight) -> PodEnding:
+    reason, message = failed.get("reason", ""), failed.get("message", "")
+    if reason == "DeadlineExceeded":
+        return _ended(Cause.RUN_TIMEOUT, sight)
+    if (cause := _of_pods(sight)) is not None:
+        return _ended(cause, sight)
+    if "DisruptionTarget" in message:
+        # Its pod is gone, and with it who did it.
+        return _ended(Cause.SPOT_RECLAIMED if sight.spot else Cause.DISRUPTED, sight)
+    if (found := _EXIT.search(message)) is not None:
+        return _of_exit(int(found[1]), sight)
+    codes = [code for pod in sight.pods if (code := _exit_code(pod))]
+    return _of_exit(codes[0], sight) if codes else _ended(Cause.DELETED, sight)
+
+
+def _of_exit(code: int, sight: Sight) -> PodEnding:
+    outcome = outcome_of_exit(code)
+    if outcome is not Outcome.PREEMPTED:
+        refund = POLICIES[outcome].refund
+        return PodEnding(cause=Cause.WORKER, outcome=outcome, refund=refund, exit_code=code)
+    asked = any("deletionTimestamp" in pod["metadata"] for pod in sight.pods) or code == _PREEMPTED
+    return _ended(Cause.STOPPED if asked else Cause.KILLED, sight, code)
+
+
+_PREEMPTED = 75
+
+
+def _of_pods(sight: Sight) -> Cause | None:
+    """What a pod itself says of its end, if it says something."""
+    for pod in sight.pods:
+        if (disrupted := condition(pod, "DisruptionTarget")) is not None:
+            return _of_disruption(pod, disrupted.get("reason", ""), sight.spot)
+        if pod.get("status", {}).get("reason") == "Evicted":
+            return _of_disruption(pod, "TerminationByKubelet", sight.spot)
+    # After all conditions: of ranks that end together, one may be killed for what another was asked to do.
+    killed = any(state.get("reason") == "OOMKilled" for pod in sight.pods for state in _ends(pod))
+    return Cause.OOM_KILLED if killed else None
+
+
+def _of_disruption(pod: Object, reason: str, spot: bool) -> Cause:
+    status = pod.get("status", {})
+    if status.get("reason") == "Evicted":
+        return Cause.DISK_LIMIT if "exceeds the limit" in status.get("message", "") else Cause.EVICTED
+    cause = _BY_CONDITION.get(reason, Cause.DISRUPTED)
+    return Cause.SPOT_RECLAIMED if spot and cause in (Cause.NODE_SHUTDOWN, Cause.NODE_LOST) else cause
+
+
+def _stuck(sight: Sight) -> PodEnding | None:
+    """A pod that will not start by itself, once that has been so for longer than a registry's hiccup takes."""
+    for pod in sight.pods:
+        since = seconds(pod.get("status", {}).get("startTime") or pod["metadata"].get("creationTimestamp"))
+        if since is None or sight.now - since < sight.image_pull_timeout_s:
+            continue
+        for state in _states(pod):
+            reason = state.get("waiting", {}).get("reason", "")
+            if reason in _IMAGE or reason in _START:
+                said = f"{reason}: {state['waiting'].get('message', '')}".rstrip(": ")[:500]
+                return _ended(Cause.IMAGE_PULL if reason in _IMAGE else Cause.NOT_STARTED, sight, said=said)
+    return None
+
+
+def _overdue(pod: Object, now: float) -> bool:
+    """Whether a pod should have been gone for a while; its deletionTimestamp is when its grace ends."""
+    if pod.get("status", {}).get("phase") not in ("Pending", "Running"):
+        return False
+    gone_by = seconds(pod["metadata"].get("deletionTimestamp"))
+    return gone_by is not None and now > gone_by + _LOST_S
+
+
+def _states(pod: Object) -> list[Object]:
+    status = pod.get("status", {})
+    kinds = ("initContainerStatuses", "containerStatuses")
+    return [each.get("state") or {} for kind in kinds for each in status.get(kind) or []]
+
+
+def _ends(pod: Object) -> list[Object]:
+    return [state["terminated"] for state in _states(pod) if state.get("terminated")]
+
+
+def _exit_code(pod: Object) -> int:
+    return next((int(end["exitCode"]) for end in _ends(pod) if end.get("exitCode")), 0)
+
+
+def _ended(cause: Cause, sight: Sight, exit_code: int | None = None, said: str = "") -> PodEnding:
+    meaning = MEANINGS[cause]
+    outcome, refund = meaning.outcome, meaning.refund
+    if cause is Cause.IMAGE_PULL and sight.own_image:
+        # The platform's image is ours to keep, a recipe's its author's.
+        outcome, refund = Outcome.USER_ERROR, "none"
+    if exit_code is None:
+        exit_code = next((code for pod in sight.pods if (code := _exit_code(pod))), None)
+    what = f"{meaning.what} ({said})" if said else meaning.what
+    return PodEnding(cause=cause, outcome=outcome, refund=refund, what=what, remedy=meaning.remedy, exit_code=exit_code)

@@ -1,0 +1,112 @@
+"""What is kept of an attempt's place once it has ended: what the bill, refunds and the next attempt stand on.
+
+``place.json`` of an attempt, create-only: whoever cleans up first writes it, and pods are gone soon after.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ft_resources.attempts import Attempt
+from ft_resources.kubernetes import names
+from ft_resources.kubernetes.endings import SPOT_LOSSES, Cause, Object, PodEnding, Refund, condition, seconds
+
+PLACE = "place.json"
+
+
+def record_place(
+    attempt: Attempt,
+    job: Object,
+    pods: Sequence[Object],
+    ending: PodEnding | None,
+    *,
+    cause: str,
+    refund: Refund,
+    now: float,
+) -> None:
+    """Keep where and when an attempt ran, how it ended, and what of the API's objects says so.
+
+    ``started_at`` and ``ended_at`` are of its pods, in seconds since the epoch; null where none started.
+    """
+    spec = job["spec"]["template"]["spec"]
+    worker = spec["containers"][0]
+    limits = worker.get("resources", {}).get("limits", {})
+    attempt.store.create_json(
+        f"{attempt.path}/{PLACE}",
+        {
+            "launcher": "kubernetes",
+            "namespace": job["metadata"]["namespace"],
+            "job": job["metadata"]["name"],
+            "cause": cause,
+            "refund": refund,
+            "exit_code": ending.exit_code if ending else None,
+            "capacity": job["metadata"].get("annotations", {}).get(names.CAPACITY),
+            "nodes": job["spec"].get("completions", 1),
+            "devices": {name: int(count) for name, count in limits.items() if "/" in name},
+            "queued_at": seconds(job["metadata"].get("creationTimestamp")),
+            "started_at": started_at(job, pods),
+            "ended_at": _ended_at(job, pods, now),
+            "evidence": {
+                "job": job.get("status", {}).get("conditions", []),
+                "pods": [_evidence(pod) for pod in pods],
+            },
+        },
+    )
+
+
+def place_of(attempt: Attempt) -> dict[str, Any] | None:
+    """What was kept of the attempt's place, None where nothing was (yet)."""
+    return attempt.store.find_json(f"{attempt.path}/{PLACE}")
+
+
+def lost_spot(attempt: Attempt) -> bool:
+    """Whether the attempt lost a spot node."""
+    place = place_of(attempt) or {}
+    return place.get("capacity") == "spot" and place.get("cause") in {str(cause) for cause in SPOT_LOSSES}
+
+
+def started_at(job: Object, pods: Sequence[Object]) -> float | None:
+    """When the first pod was on its node; None where none was."""
+    moments = [seconds(pod.get("status", {}).get("startTime")) for pod in pods]
+    known = [moment for moment in moments if moment is not None]
+    if known:
+        return min(known)
+    return None if pods else seconds(job.get("status", {}).get("startTime"))
+
+
+def _ended_at(job: Object, pods: Sequence[Object], now: float) -> float | None:
+    if started_at(job, pods) is None:
+        return None
+    moments = [
+        seconds(each["state"]["terminated"].get("finishedAt"))
+        for pod in pods
+        for each in pod.get("status", {}).get("containerStatuses") or []
+        if each.get("state", {}).get("terminated")
+    ]
+    known = [moment for moment in moments if moment is not None]
+    if known:
+        return max(known)
+    last = condition(job, "Failed") or condition(job, "Complete")
+    return seconds(last.get("lastTransitionTime")) if last else now
+
+
+def _evidence(pod: Object) -> Object:
+    status = pod.get("status", {})
+    return {
+        "name": pod["metadata"]["name"],
+        "node": pod["spec"].get("nodeName"),
+        "deleted_at": pod["metadata"].get("deletionTimestamp"),
+        "phase": status.get("phase"),
+        "reason": status.get("reason"),
+        "message": status.get("message"),
+        "disruption": condition(pod, "DisruptionTarget"),
+        "containers": [
+            {"name": each["name"], "state": each.get("state")}
+            for kind in ("initContainerStatuses", "containerStatuses")
+            for each in status.get(kind) or []
+        ],
+    }
+
+
+CANCELLED = "cancelled"
+"""The cause of an attempt that the platform itself stopped; all others are ``Cause``s."""
+CAUSES = frozenset({CANCELLED, *(str(cause) for cause in Cause)})

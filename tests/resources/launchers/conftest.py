@@ -1,0 +1,178 @@
+"""Places where workers run: this machine, and a cluster. What the contract says holds on both."""
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import pytest
+
+from ft_resources.attempts import Attempt, attempts_at
+from ft_resources.execution import Execution
+from ft_resources.kubernetes import names
+from ft_resources.kubernetes.api import Api
+from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.launchers.base import Launcher
+from ft_resources.launchers.kubernetes import KubernetesLauncher
+from ft_resources.launchers.local import LocalLauncher
+from ft_resources.store import Store
+from ft_resources.work import Resources, WorkRequest
+from tests.cluster.fixtures import Access, cluster, until
+from tests.cluster.objects import KUEUE
+from tests.resources.kubernetes.specs import IMAGE
+
+__all__ = ["cluster"]
+FAKE = "tests.fake_worker"
+
+
+@dataclass
+class Place:
+    """Where workers run. ``launcher`` makes a launcher as another process would have it; ``tenant`` may work here."""
+
+    store: Store
+    tenant: str
+    launcher: Callable[[], Launcher]
+    kill: Callable[[Attempt], None]
+    lives: Callable[[Attempt], bool]
+
+    def execution(self, **changes: Any) -> Execution:
+        return Execution(**{"store": self.store, "launcher": self.launcher(), "poll_s": 0.05, **changes})
+
+    def request(self, asset: str, *, runtime: dict | None = None, **params: object) -> WorkRequest:
+        return WorkRequest(
+            asset=asset,
+            tenant=self.tenant,
+            code_version="1",
+            inputs={},
+            params=dict(params),
+            runtime=runtime or {},
+            label=f"{self.tenant}.x.v1",
+        )
+
+    def begun(self, request: WorkRequest, phase: str = "writing") -> Attempt:
+        """The attempt at ``request``, once its worker reports."""
+
+        def look() -> Attempt | None:
+            attempts = attempts_at(self.store, request.address)
+            here = attempts and attempts[-1].progress().get("phase") == phase and attempts[-1].launch()
+            return attempts[-1] if here else None
+
+        return until(look)
+
+
+@dataclass
+class OnCluster:
+    """The launcher's view of a test cluster, and a hand on it."""
+
+    access: Access
+    store: Store
+
+    @property
+    def tenant(self) -> str:
+        return self.access.namespace.removeprefix("ft-")
+
+    def settings(self, **changes: Any) -> KubernetesSettings:
+        small = {"cpus": 0.1, "memory_gib": 2.0, "cpus_per_gpu": 0.1, "memory_gib_per_gpu": 2.0, "scratch_gib": 1.0}
+        image = os.environ.get("FT_CLUSTER_WORKER_IMAGE", IMAGE)
+        return KubernetesSettings.model_validate({"image": image, "service_account": "default", **small, **changes})
+
+    def api(self, **options: Any) -> Api:
+        return Api(client=self.access.client(), **options)
+
+    def launcher(self, *, api: Api | None = None, look_every_s: float = 0.5, **changes: Any) -> KubernetesLauncher:
+        return KubernetesLauncher(self.settings(**changes), api or self.api(), module=FAKE, look_every_s=look_every_s)
+
+    def place(self, **changes: Any) -> Place:
+        return Place(
+            store=self.store,
+            tenant=self.tenant,
+            launcher=lambda: self.launcher(**changes),
+            kill=self.kill,
+            lives=lambda attempt: any(pod["status"]["phase"] == "Running" for pod in self.pods(attempt)),
+        )
+
+    def queue(self, gpus: int) -> str:
+        """A LocalQueue whose ClusterQueue has so many GPUs, and enough of all else that workers ask for."""
+        access, name = self.access, f"ft-{uuid.uuid4().hex[:8]}"
+        quota = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": gpus}
+        resources = [{"name": resource, "nominalQuota": amount} for resource, amount in quota.items()]
+        group = {"coveredResources": list(quota), "flavors": [{"name": name, "resources": resources}]}
+        spec = {
+            "namespaceSelector": {},
+            "resourceGroups": [group],
+            "preemption": {"withinClusterQueue": "LowerPriority"},
+        }
+        access.make("resourceflavors", "ResourceFlavor", name, {})
+        access.make("clusterqueues", "ClusterQueue", name, {"spec": spec})
+        body = {"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": name}, "spec": {"clusterQueue": name}}
+        path = f"/apis/{KUEUE}/namespaces/{access.namespace}/localqueues"
+        self.api().create(path, body)
+        return name
+
+    def pods(self, attempt: Attempt) -> list[dict]:
+        name = names.job_name(attempt.address, attempt.number)
+        path = f"/api/v1/namespaces/{self.access.namespace}/pods"
+        return list(self.api().list(path, {"labelSelector": f"{names.JOB}={name}"})["items"])
+
+    def job(self, attempt: Attempt) -> dict | None:
+        name = names.job_name(attempt.address, attempt.number)
+        return self.api().get(f"/apis/batch/v1/namespaces/{self.access.namespace}/jobs/{name}")
+
+    def kill(self, attempt: Attempt) -> None:
+        """SIGKILL to the worker's processes, as from nowhere."""
+        for pod in self.pods(attempt):
+            kubelet = self.access.machines.kubelets[pod["spec"]["nodeName"]]
+            for container in kubelet.pods[pod["metadata"]["uid"]].containers:
+                container.kill()
+
+
+@pytest.fixture
+def on_cluster(cluster: Access, store: Store) -> OnCluster:
+    return OnCluster(cluster, store)
+
+
+@pytest.fixture(params=["local", "kubernetes"])
+def place(request: pytest.FixtureRequest, store: Store) -> Iterator[Place]:
+    if request.param == "kubernetes":
+        yield request.getfixturevalue("on_cluster").place()
+        return
+    started: list[int] = []
+
+    def pid(attempt: Attempt) -> int:
+        started.append(attempt.launch()["pid"])
+        return started[-1]
+
+    def lives(attempt: Attempt) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(pid(attempt)).status() != psutil.STATUS_ZOMBIE
+        return False
+
+    yield Place(
+        store=store,
+        tenant="acme",
+        launcher=lambda: LocalLauncher(module=FAKE),
+        kill=lambda attempt: os.kill(pid(attempt), signal.SIGKILL),
+        lives=lives,
+    )
+    for each in started:
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+
+
+def gone(place: Place, attempt: Attempt, within_s: float = 30) -> None:
+    """Wait until the worker of ``attempt`` is gone."""
+    end = time.monotonic() + within_s
+    while place.lives(attempt):
+        assert time.monotonic() < end, "the worker goes on"
+        time.sleep(0.1)
+
+
+def with_resources(request: WorkRequest, **resources: Any) -> WorkRequest:
+    from dataclasses import replace
+
+    return replace(request, resources=Resources(**resources))

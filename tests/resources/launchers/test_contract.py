@@ -1,0 +1,200 @@
+"""What every launcher promises, on each of them: with real worker processes doing small fake deeds."""
+
+from dataclasses import replace
+
+import pytest
+
+from ft_resources.attempts import Attempt, attempts_at
+from ft_resources.errors import BadData, WorkFailed
+from ft_resources.execution import Silent
+from ft_resources.launchers.base import LaunchState
+from ft_resources.outcomes import EXIT_CODES, Outcome
+from ft_resources.work import WorkSpec
+from tests.cluster.fixtures import until
+from tests.resources.launchers.conftest import Place, gone
+from tests.resources.test_execution import Watcher, in_thread
+
+pytestmark = pytest.mark.e2e
+
+
+def spec_of(place: Place, asset: str, number: int = 1, **params: object) -> tuple[WorkSpec, Attempt]:
+    """A claimed attempt, ready to be launched."""
+    runtime = {"seconds": params.pop("seconds", 0.0)}
+    request = place.request(asset, runtime=runtime, **params)
+    attempt = Attempt(place.store, request.address, number)
+    spec = WorkSpec(
+        asset=request.asset,
+        store_url=place.store.url,
+        address=request.address,
+        attempt=number,
+        identity=request.identity,
+        inputs={},
+        params=request.params,
+        runtime=request.runtime,
+        label=request.label,
+        actor="t",
+    )
+    attempt.claim("t")
+    attempt.write_spec(spec)
+    return spec, attempt
+
+
+def test_work_runs_once_and_its_log_is_in_the_store(place: Place) -> None:
+    request, watcher = place.request("write", text="hello", runtime={"seconds": 1.2}), Watcher()
+    execution = place.execution()
+    result = execution.run(request, actor="t", observer=watcher)
+    assert result.artifact.read("text.txt") == b"hello"
+    assert watcher.chunks == sorted(set(watcher.chunks))
+    assert watcher.chunks
+    assert execution.run(request, actor="t").cached
+    (attempt,) = attempts_at(place.store, request.address)
+    gone(place, attempt)
+
+
+def test_a_worker_is_seen_from_its_launch_to_its_end_by_any_process(place: Place) -> None:
+    spec, attempt = spec_of(place, "fail", how="diverged", times=9)
+    mine, other = place.launcher(), place.launcher()
+    assert other.state(attempt) is LaunchState.UNKNOWN
+    mine.launch(spec, attempt)
+    until(lambda: mine.state(attempt) is LaunchState.GONE)
+    until(lambda: other.state(attempt) is LaunchState.GONE)
+    assert mine.exit_code(attempt) == EXIT_CODES[Outcome.DIVERGED]
+
+
+def test_what_another_launcher_started_is_unknown_and_left_alone(place: Place) -> None:
+    _, attempt = spec_of(place, "write", text="x")
+    attempt.write_launch({"launcher": "elsewhere", "host": "nowhere", "pid": 1})
+    launcher = place.launcher()
+    assert launcher.state(attempt) is LaunchState.UNKNOWN
+    launcher.stop(attempt, 0.1)
+    launcher.clean_up(attempt)
+
+
+def test_a_living_worker_is_not_cleaned_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ft_resources.launchers.kubernetes._SETTLE_S", 1.0)
+    spec, attempt = spec_of(place, "write", text="x", seconds=60.0)
+    launcher = place.launcher()
+    launcher.launch(spec, attempt)
+    until(lambda: attempt.progress().get("phase") == "writing")
+    launcher.clean_up(attempt)
+    assert place.launcher().state(attempt) is LaunchState.RUNNING
+    launcher.stop(attempt, 20.0)
+
+
+def test_a_stopped_worker_ends_by_itself_and_is_gone_when_stop_returns(place: Place) -> None:
+    spec, attempt = spec_of(place, "write", text="x", seconds=60.0)
+    launcher = place.launcher()
+    launcher.launch(spec, attempt)
+    until(lambda: attempt.progress().get("phase") == "writing")
+    attempt.request_stop("t")
+    launcher.stop(attempt, 20.0)
+    assert not place.lives(attempt)
+    assert launcher.state(attempt) is LaunchState.GONE
+    ending = attempt.ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.CANCELLED
+
+
+def test_a_worker_that_does_not_hear_is_ended_when_its_grace_is_over(place: Place) -> None:
+    spec, attempt = spec_of(place, "hang")
+    launcher = place.launcher()
+    launcher.launch(spec, attempt)
+    until(lambda: attempt.progress().get("phase") == "hanging")
+    launcher.stop(attempt, 1.0)
+    gone(place, attempt)
+    assert launcher.state(attempt) is LaunchState.GONE
+
+
+def test_a_killed_worker_is_followed_by_the_next_attempt(place: Place) -> None:
+    request, watcher = place.request("write", text="x", runtime={"seconds": 4.0}), Watcher()
+    thread, got = in_thread(lambda: place.execution().run(request, actor="a", observer=watcher))
+    place.kill(place.begun(request))
+    thread.join()
+    assert got[0].artifact.facts == {"attempt": 2}
+    assert watcher.retries == 1
+    first = attempts_at(place.store, request.address)[0].ending()
+    assert first is not None
+    assert first.outcome is Outcome.PREEMPTED
+
+
+def test_last_words_of_a_killed_worker_are_kept(place: Place) -> None:
+    request = place.request("fail", how="killed", times=1)
+    place.execution().run(request, actor="a")
+    first, _ = attempts_at(place.store, request.address)
+    assert "last words" in first.log()
+    assert first.log().count("last words") == 1
+
+
+def test_another_orchestrator_attaches_to_a_living_worker(place: Place) -> None:
+    request = place.request("write", text="x", runtime={"seconds": 4.0})
+
+    class Died(BaseException):
+        pass
+
+    def die_after_start(_seconds: float) -> None:
+        if attempts_at(place.store, request.address)[-1].progress().get("phase") == "writing":
+            raise Died
+
+    with pytest.raises(Died):
+        place.execution(sleep=die_after_start).run(request, actor="a")
+    watcher = Watcher()
+    result = place.execution().run(request, actor="b", observer=watcher)
+    assert watcher.attached == [True]
+    assert result.artifact.facts == {"attempt": 1}
+
+
+def test_two_callers_share_one_worker(place: Place) -> None:
+    request = place.request("write", text="x", runtime={"seconds": 1.0})
+    one, got_one = in_thread(lambda: place.execution().run(request, actor="a"))
+    two, got_two = in_thread(lambda: place.execution().run(request, actor="b"))
+    one.join()
+    two.join()
+    assert got_one[0].artifact.manifest == got_two[0].artifact.manifest
+    assert len(attempts_at(place.store, request.address)) == 1
+
+
+def test_cancel_stops_the_worker_and_is_not_retried(place: Place) -> None:
+    request = place.request("write", text="x", runtime={"seconds": 60.0})
+    execution = place.execution()
+    thread, got = in_thread(lambda: execution.run(request, actor="a"))
+    attempt = place.begun(request)
+    assert execution.cancel(request.address, actor="a")
+    thread.join(timeout=40)
+    assert isinstance(got[0], WorkFailed)
+    assert "was cancelled" in str(got[0])
+    assert not place.lives(attempt)
+    assert not execution.cancel(request.address, actor="a")
+
+
+def test_a_cancelled_artifact_can_be_asked_for_again(place: Place) -> None:
+    request = place.request("write", text="y", runtime={"seconds": 2.0})
+    thread, _ = in_thread(lambda: place.execution().run(request, actor="a"))
+    place.begun(request)
+    place.execution().cancel(request.address, actor="a")
+    thread.join()
+    assert place.execution().run(request, actor="a").artifact.facts == {"attempt": 2}
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "words"),
+    [
+        ("bad_data", BadData, "row 7: a row is wrong"),
+        ("diverged", WorkFailed, "NaN at step 3"),
+        ("out_of_memory", WorkFailed, "too large"),
+    ],
+)
+def test_endings_that_would_repeat_are_raised_with_the_workers_words(
+    place: Place, how: str, error: type, words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        place.execution().run(place.request("fail", how=how, times=9), actor="t")
+
+
+def test_a_worker_that_ended_while_nobody_watched_is_followed_by_the_next_attempt(place: Place) -> None:
+    spec, attempt = spec_of(place, "fail", how="killed", times=1)
+    place.launcher().launch(spec, attempt)
+    request = replace(place.request("fail", how="killed", times=1), runtime=spec.runtime)
+    until(lambda: place.launcher().state(attempt) is LaunchState.GONE)
+    result = place.execution().run(request, actor="a", observer=Silent())
+    assert len(attempts_at(place.store, request.address)) == 2
+    assert result.artifact.read("runtime.txt")
