@@ -14,6 +14,7 @@ from ft_assets.packs.assets import token_pack
 from ft_assets.packs.checks import pack_doctor
 from ft_assets.submissions.jobs import all_jobs
 from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource, default_store_url
+from ft_resources.launchers.choice import launcher_kind
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
 from ft_sensors.metering import metering_sensor
@@ -49,7 +50,11 @@ def build_definitions(store_url: str) -> dg.Definitions:
             metering_sensor,
             retention_sensor,
         ],
-        resources={"store": StoreResource(url=store_url), "launcher": LauncherResource(), "hub": HubResource()},
+        resources={
+            "store": StoreResource(url=store_url),
+            "launcher": LauncherResource(kind=launcher_kind()),
+            "hub": HubResource(),
+        },
     )
 
 

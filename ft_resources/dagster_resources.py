@@ -10,7 +10,7 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.execution import POLL_S, REMOTE_POLL_S, Execution
 from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.launchers.base import Launcher
-from ft_resources.launchers.local import LocalLauncher
+from ft_resources.launchers.choice import make_launcher
 from ft_resources.store import Store
 
 DEFAULT_STORE = ".ft/store"
@@ -38,11 +38,14 @@ class StoreResource(dg.ConfigurableResource):
 class LauncherResource(dg.ConfigurableResource):
     """Where heavy work runs."""
 
-    kind: str = Field(default="local", description="`local`: a process of this machine.")
+    kind: str = Field(
+        default="local", description="`local`: a process of this machine. `kubernetes`: a Job of a cluster."
+    )
+    settings: str = Field(default="", description="Settings file of a cluster; empty: FT_KUBERNETES names it.")
 
     @cached_property
     def launcher(self) -> Launcher:
-        return LocalLauncher()
+        return make_launcher(self.kind, self.settings)
 
     def execution(self, store: Store) -> Execution:
         """Runs work against ``store``; a bucket is asked less often than a disk, as every look costs requests."""

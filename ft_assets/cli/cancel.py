@@ -23,7 +23,7 @@ def cancel(submission: Annotated[str, typer.Argument(help="The submission's id."
     from ft_assets.submissions.status import get_submission
     from ft_resources.errors import UserError
     from ft_resources.execution import Execution
-    from ft_resources.launchers.local import LocalLauncher
+    from ft_resources.launchers.choice import launcher_kind, make_launcher
 
     store = open_store()
     found = get_submission(store, submission)
@@ -34,7 +34,7 @@ def cancel(submission: Annotated[str, typer.Argument(help="The submission's id."
     # The record first: nothing starts for an ended submission, so what is stopped below stays stopped.
     finish(store, found, SubmissionStatus.CANCELLED, reason=f"cancelled by {actor()}")
     runs = _terminate_runs(open_instance(), found)
-    execution = Execution(store=store, launcher=LocalLauncher())
+    execution = Execution(store=store, launcher=make_launcher(launcher_kind()))
     stopped = [address for address in mine if execution.cancel(address, actor=actor())]
     print(f"cancelled {submission}")
     note(f"stopped {runs} runs and {len(stopped)} workers")

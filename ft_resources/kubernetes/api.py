@@ -4,6 +4,7 @@ The client's typed models are not used: they cost a waiting run memory, and hide
 """
 
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -54,7 +55,9 @@ class Api:
                 config.load_incluster_config()
                 return cls(client=client.ApiClient())
             except config.ConfigException:
-                return cls(client=config.new_client_from_config(context=context))
+                # The client reads the variable when it is first imported, and never again.
+                file = os.environ.get("KUBECONFIG")
+                return cls(client=config.new_client_from_config(config_file=file, context=context))
         except config.ConfigException as error:
             raise ClusterUnavailable(
                 f"no cluster is configured ({error})",

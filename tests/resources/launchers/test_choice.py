@@ -1,0 +1,43 @@
+"""Which launcher a process gets."""
+
+from pathlib import Path
+
+import pytest
+
+from ft_resources.dagster_resources import LauncherResource
+from ft_resources.errors import BadRecipe, UserError
+from ft_resources.launchers.choice import make_launcher, read_settings
+from ft_resources.launchers.kubernetes import KubernetesLauncher
+from ft_resources.launchers.local import LocalLauncher
+from tests.resources.launchers.conftest import OnCluster
+
+
+def test_without_a_cluster_workers_run_here() -> None:
+    assert isinstance(LauncherResource().launcher, LocalLauncher)
+
+
+def test_an_unknown_launcher_is_an_error_that_names_the_known() -> None:
+    with pytest.raises(UserError, match="'slurm'") as caught:
+        make_launcher("slurm")
+    assert "kubernetes" in caught.value.remedy
+
+
+def test_mistakes_of_the_settings_file_come_with_the_nearest_key(tmp_path: Path) -> None:
+    file = tmp_path / "kubernetes.yaml"
+    with pytest.raises(BadRecipe, match="cannot be read"):
+        read_settings(str(file))
+    file.write_text("image: registry.example/ft:latest\nqueu: x\n")
+    with pytest.raises(BadRecipe, match="queue") as caught:
+        read_settings(str(file))
+    assert "digest" in str(caught.value)
+
+
+@pytest.mark.e2e
+def test_a_settings_file_and_a_kubeconfig_make_a_cluster_launcher(
+    on_cluster: OnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "kubernetes.yaml"
+    file.write_text(f"image: {on_cluster.settings().image}\nstore_egress: [{{cidr: 10.1.0.0/16, port: 9000}}]\n")
+    monkeypatch.setenv("KUBECONFIG", str(on_cluster.access.kubeconfig))
+    monkeypatch.setenv("FT_KUBERNETES", str(file))
+    assert isinstance(LauncherResource(kind="kubernetes").launcher, KubernetesLauncher)
