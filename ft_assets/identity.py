@@ -139,6 +139,8 @@ def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkReques
                 "seed": recipe.evaluation.seed,
                 "limit": recipe.evaluation.suite_limit,
                 "chat_template": recipe.chat_template,
+                # Only of another engine, so that no other report moved when there was one.
+                **({"engine": recipe.evaluation.engine} if recipe.evaluation.engine != "transformers" else {}),
                 **_refusal_rule(suites),
             }
         },

@@ -25,7 +25,8 @@ def score_baseline(context: WorkContext) -> WorkResult:
     keep_offline()
     context.progress("loading the base and the suites")
     folder = context.folder("base")
-    model = load_model(folder)
+    engine = settings.get("engine", "transformers")
+    model = load_model(folder, engine=engine)
     job = SuiteJob(
         spec=context.spec,
         base=folder,
@@ -35,6 +36,7 @@ def score_baseline(context: WorkContext) -> WorkResult:
         seed=settings["seed"],
         limit=settings["limit"],
         template=settings["chat_template"],
+        engine=engine,
     )
     results = score_suites(context, model, job)
     scores = write_base(context.output, results)

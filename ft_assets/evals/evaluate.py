@@ -127,6 +127,8 @@ def check_baseline(context: WorkContext) -> None:
     settings, evaluation = manifest.identity["params"]["settings"], context.params["evaluation"]
     if (settings["seed"], settings["limit"]) != (evaluation["seed"], evaluation["suite_limit"]):
         differing.append("seed or limit")
+    if settings.get("engine") != evaluation.get("engine"):
+        differing.append("engine")
     if any(uses_chat(suite.facts.get("kind", "")) for suite in asked_suites(context).values()) and settings[
         "chat_template"
     ] != context.params.get("chat_template"):
@@ -160,7 +162,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
     require_ready(read_task(folder / TASK_FILE) for folder in suite_folders.values())
     final = context.folder("checkpoint", "final/")
     full = context.params["variant"] == "full"
-    model = load_model(base_folder, None if full else final)
+    model = load_model(base_folder, None if full else final, engine=settings.engine)
     dataset = context.input("dataset")
     scorer = HoldoutScorer(
         base_folder,
@@ -185,7 +187,11 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
         base = score(model, "holdout, base")
     lap("holdout, base")
     # The base is done with, and an adapter beside the weights costs a third more time.
-    model = load_model(final, tokenizer_folder=base_folder) if full else model.merged()
+    if full:
+        model.close()
+        model = load_model(final, tokenizer_folder=base_folder, engine=settings.engine)
+    else:
+        model = model.merged()
     candidate = score(model, "holdout, candidate")
     lap("holdout, candidate")
     suites = score_suites(
@@ -200,6 +206,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
             seed=settings.seed,
             limit=settings.suite_limit,
             template=context.params["chat_template"],
+            engine=settings.engine,
         ),
     )
     lap("suites, candidate")

@@ -24,6 +24,7 @@ from ft_assets.evals.kinds.asking import Chat
 from ft_assets.evals.model import LoadedModel, load_model
 from ft_assets.evals.score import SuiteScore
 from ft_assets.evals.suite_saves import SuiteSaves
+from ft_assets.recipes.acceptance import Engine
 from ft_resources.work import WorkSpec
 from ft_resources.worker_context import Preempted, WorkContext
 
@@ -39,6 +40,7 @@ class SuiteJob(BaseModel):
         weights: folder of an adapter on the base (``variant`` lora), or of a whole model (full); None for the base.
         suites: suite key to its folder.
         template: the recipe's chat template; None for the base's.
+        engine: what writes answers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,12 +53,13 @@ class SuiteJob(BaseModel):
     seed: int
     limit: int | None
     template: str | None
+    engine: Engine = "transformers"
 
     def load(self) -> LoadedModel:
         """The model that is scored."""
         if self.full and self.weights is not None:
-            return load_model(self.weights, tokenizer_folder=self.base)
-        return load_model(self.base, self.weights).merged()
+            return load_model(self.weights, tokenizer_folder=self.base, engine=self.engine)
+        return load_model(self.base, self.weights, engine=self.engine).merged()
 
     def score(self, loaded: LoadedModel, saves: SuiteSaves, progress: runner.Progress) -> dict[str, SuiteScore]:
         """The scores of the suites that this process took, and of those saved already."""

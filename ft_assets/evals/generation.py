@@ -76,9 +76,12 @@ def generate(
     """Greedy continuations without their end tokens.
 
     What all prompts begin with is computed once, and rows that have ended leave the batch. ``stop`` is given the new
-    tokens of all rows that go on, after each, and says which have ended otherwise. A base whose generation settings
+    tokens of all rows that go on, after each, and says which have ended otherwise; another engine is told its
+    ``texts``, where it has some, and else writes on. A base whose generation settings
     do more than take the likeliest token (such as a penalty on repetition) is left to Transformers.
     """
+    if loaded.writer is not None:
+        return loaded.writer.write(prompts, max_new_tokens, ends, getattr(stop, "texts", ()))
     if takes_the_likeliest(loaded.model.generation_config):
         return _Greedy(loaded.model, ends, stop).write(prompts, max_new_tokens)
     return _generate(loaded.model, prompts, max_new_tokens, ends, stop)

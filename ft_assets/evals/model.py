@@ -3,13 +3,15 @@
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ft_assets.base_models.token_ids import load_tokenizer
 from ft_assets.base_models.weights import require_every_weight
+from ft_assets.evals.vllm_writer import VllmWriter
+from ft_assets.recipes.acceptance import Engine
 from ft_resources.errors import BadBase
 
 
@@ -17,11 +19,13 @@ from ft_resources.errors import BadBase
 class LoadedModel:
     """A causal language model ready to score, with its tokenizer.
 
-    ``model`` is a transformers model or, with an adapter, a PEFT model around it.
+    ``model`` is a transformers model or, with an adapter, a PEFT model around it. ``writer`` writes answers in its
+    place where the recipe asks for another engine.
     """
 
     model: Any
     tokenizer: Any
+    writer: VllmWriter | None = None
 
     @property
     def context_length(self) -> int:
@@ -31,10 +35,11 @@ class LoadedModel:
     @contextmanager
     def as_base(self) -> Iterator[None]:
         """While inside, the model answers as its base: the adapter, if there is one, is switched off."""
-        if hasattr(self.model, "disable_adapter"):
-            with self.model.disable_adapter():
-                yield
-        else:
+        with ExitStack() as stack:
+            if hasattr(self.model, "disable_adapter"):
+                stack.enter_context(self.model.disable_adapter())
+            if self.writer is not None:
+                stack.enter_context(self.writer.as_base())
             yield
 
     def merged(self) -> "LoadedModel":
@@ -46,10 +51,21 @@ class LoadedModel:
 
         if not hasattr(self.model, "merge_and_unload") or self.model.dtype != torch.float32:
             return self
-        return LoadedModel(model=self.model.merge_and_unload(), tokenizer=self.tokenizer)
+        return LoadedModel(model=self.model.merge_and_unload(), tokenizer=self.tokenizer, writer=self.writer)
+
+    def close(self) -> None:
+        """Give back what another engine holds, before the next model is loaded."""
+        if self.writer is not None:
+            self.writer.close()
 
 
-def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: Path | None = None) -> LoadedModel:
+def load_model(
+    folder: Path,
+    adapter: Path | None = None,
+    *,
+    tokenizer_folder: Path | None = None,
+    engine: Engine = "transformers",
+) -> LoadedModel:
     """The model in ``folder``, with the PEFT adapter of folder ``adapter`` on top, on a GPU where one is.
 
     Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32:
@@ -71,7 +87,7 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
     register()
     require_packable_folder(folder)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
+    found: Any = AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=torch.float32 if device == "cpu" else "auto",
         attn_implementation=ATTENTION,
@@ -80,7 +96,7 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
         use_safetensors=True,
         output_loading_info=True,
     )
-    model, loading = loaded
+    model, loading = found
     require_every_weight(loading, str(folder))
     guard(model)
     if adapter is not None:
@@ -97,7 +113,12 @@ def load_model(folder: Path, adapter: Path | None = None, *, tokenizer_folder: P
                 remedy="Set eos_token in the base's tokenizer_config.json.",
             )
         tokenizer.pad_token = tokenizer.eos_token
-    return LoadedModel(model=model.to(device).eval().requires_grad_(False), tokenizer=tokenizer)
+    loaded = LoadedModel(model=model.to(device).eval().requires_grad_(False), tokenizer=tokenizer)
+    if engine == "transformers":
+        return loaded
+    names = tokenizer_folder or folder
+    writer = VllmWriter(folder, adapter, tokenizer_folder=names, context_length=loaded.context_length)
+    return replace(loaded, writer=writer)
 
 
 @contextmanager

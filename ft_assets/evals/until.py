@@ -81,6 +81,7 @@ class Stop:
 
     def __init__(self, tokenizer: Any, until: Sequence[str]) -> None:
         self._tokenizer, self._until = tokenizer, until
+        self.texts = tuple(until)
         # A token is at least one byte, but for those that a decoder takes away at the start.
         self._tail = 2 + max((len(text.encode()) for text in until), default=0)
 

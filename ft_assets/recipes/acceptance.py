@@ -29,6 +29,9 @@ class HoldoutSettings(Settings):
     max_new_tokens: int = Field(64, ge=1, le=32_768, description="Longest answer in tokens.")
 
 
+Engine = Literal["transformers", "vllm"]
+
+
 class EvaluationSettings(Settings):
     """What candidate and base are scored on."""
 
@@ -42,6 +45,13 @@ class EvaluationSettings(Settings):
     )
     holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
     seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
+    engine: Engine = Field(
+        "transformers",
+        # A recipe that says nothing of it has the digest that it had before there was a choice.
+        exclude_if=lambda engine: engine == "transformers",
+        description="What writes answers: transformers, or vllm where the workers' image has it and a GPU. "
+        "Likelihoods are always computed by transformers.",
+    )
     judge: PairwiseJudge | None = Field(
         None,
         # A recipe without one, and its reports, have the digests that they had before there were any.

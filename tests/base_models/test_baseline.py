@@ -34,7 +34,7 @@ def test_every_suite_is_scored_once_and_each_item_is_kept(
         progress("scoring", 1, 2)
         return {"tiny.v1": runner.SuiteScore(metric="acc", value=0.5, n=2, correct=(1.0, 0.0), item_ids=("0", "1"))}
 
-    monkeypatch.setattr(model, "load_model", lambda folder: folder)
+    monkeypatch.setattr(model, "load_model", lambda folder, engine: folder)
     monkeypatch.setattr(runner, "score_loaded", score_loaded)
     suite = tmp_path / "suite"
     suite.mkdir()

@@ -1,0 +1,116 @@
+"""Written answers by vLLM, where a recipe asks for it (``evaluation.engine: vllm``) and it is installed.
+
+vLLM batches continuously and replays recorded graphs, so that writing is bound by memory and not by launches. It
+shares what prompts begin with by itself. Likelihoods stay with Transformers' model (``tree_scoring.py``): requests for
+``prompt_logprobs`` do not read vLLM's prefix cache, so few-shot examples would be computed again for every choice.
+
+Written against the API of vLLM's documentation (https://docs.vllm.ai, ``LLM``, ``SamplingParams``, ``LoRARequest``)
+and tested with a stand-in; not run against vLLM itself.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ft_resources.errors import UserError
+
+# Beside Transformers' model in the same memory.
+_MEMORY_SHARE = 0.45
+# Ranks that vLLM keeps room for; an adapter takes the next one.
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+
+
+class VllmWriter:
+    """vLLM's engine over a folder with weights, with an adapter or without.
+
+    Raises UserError where vLLM is not installed, or the adapter's rank is beyond what it takes.
+    """
+
+    def __init__(self, folder: Path, adapter: Path | None, *, tokenizer_folder: Path, context_length: int) -> None:
+        try:
+            from vllm import LLM
+            from vllm.lora.request import LoRARequest
+        except ImportError as error:
+            raise UserError(
+                "the recipe asks for the engine vllm, and it is not installed where evaluations run",
+                where="evaluation.engine",
+                remedy="Install vllm into the workers' image, or set evaluation.engine to transformers.",
+            ) from error
+        adapters = {"enable_lora": True, "max_lora_rank": _room_for(adapter)} if adapter else {}
+        self._llm: Any = LLM(
+            model=str(folder),
+            tokenizer=str(tokenizer_folder),
+            trust_remote_code=False,
+            dtype="auto",
+            max_model_len=context_length,
+            enable_prefix_caching=True,
+            gpu_memory_utilization=_MEMORY_SHARE,
+            seed=0,
+            # Its own defaults and not the base's generation settings: the likeliest token.
+            generation_config="vllm",
+            **adapters,
+        )
+        self._adapter = LoRARequest("candidate", 1, str(adapter)) if adapter else None
+        self._as_base = False
+
+    def write(
+        self, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int], until: Sequence[str]
+    ) -> list[list[int]]:
+        """Greedy continuations without their end tokens; an answer ends behind one of the texts ``until``, too."""
+        from vllm import SamplingParams
+        from vllm.inputs import TokensPrompt
+
+        settings = SamplingParams(
+            temperature=0.0,
+            max_tokens=max_new_tokens,
+            stop_token_ids=list(ends),
+            stop=list(until) or None,
+            include_stop_str_in_output=True,
+            skip_special_tokens=False,
+        )
+        outputs = self._llm.generate(
+            [TokensPrompt(prompt_token_ids=list(prompt)) for prompt in prompts],
+            settings,
+            use_tqdm=False,
+            lora_request=None if self._as_base else self._adapter,
+        )
+        answers = [list(output.outputs[0].token_ids) for output in outputs]
+        if len(answers) != len(prompts):
+            raise RuntimeError(f"vLLM gave {len(answers)} answers to {len(prompts)} prompts")
+        known = frozenset(ends)
+        return [
+            answer[: next((place for place, token in enumerate(answer) if token in known), len(answer))]
+            for answer in answers
+        ]
+
+    @contextmanager
+    def as_base(self) -> Iterator[None]:
+        """While inside, answers are those of the base without the adapter."""
+        self._as_base = True
+        try:
+            yield
+        finally:
+            self._as_base = False
+
+    def close(self) -> None:
+        """Give the memory back; the writer must not be used afterwards."""
+        core: Any = getattr(getattr(self._llm, "llm_engine", None), "engine_core", None)
+        if hasattr(core, "shutdown"):
+            core.shutdown()
+        self._llm = None
+
+
+def _room_for(adapter: Path) -> int:
+    """The smallest rank that vLLM keeps room for and the adapter fits into."""
+    config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
+    rank = max([int(config["r"]), *map(int, (config.get("rank_pattern") or {}).values())])
+    room = next((each for each in _RANKS if each >= rank), None)
+    if room is None:
+        raise UserError(
+            f"vLLM takes adapters up to rank {_RANKS[-1]}, and this one has {rank}",
+            where="lora.rank",
+            remedy="Set evaluation.engine to transformers.",
+        )
+    return room
