@@ -1,4 +1,4 @@
-"""The model hub: which commit a revision is, which files it has, and their bytes, verified."""
+"""The hub of models and data sets: which commit a revision is, which files it has, and their bytes, verified."""
 
 import hashlib
 import shutil
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase, StoreUnavailable
@@ -39,7 +39,7 @@ class HubSnapshot:
 
 
 class Hub(Protocol):
-    """Where models come from."""
+    """Where models and data sets come from."""
 
     def snapshot(self, repo: str, revision: str) -> HubSnapshot:
         """``revision`` (commit, tag or branch) as a commit with its files. Raises BadBase, HubUnavailable."""
@@ -53,16 +53,19 @@ class HuggingFaceHub:
 
     Args:
         endpoint: base URL; None takes ``HF_ENDPOINT``, else the public hub. Credentials come from ``HF_TOKEN``.
+        kind: whether repositories are models or data sets.
     """
 
-    def __init__(self, endpoint: str | None = None) -> None:
-        self.endpoint = endpoint
+    def __init__(self, endpoint: str | None = None, kind: Literal["model", "dataset"] = "model") -> None:
+        self.endpoint, self.kind = endpoint, kind
 
     def snapshot(self, repo: str, revision: str) -> HubSnapshot:
         from huggingface_hub import HfApi
 
-        with _explained(repo, revision):
-            info = HfApi(endpoint=self.endpoint).model_info(repo, revision=revision, files_metadata=True)
+        api = HfApi(endpoint=self.endpoint)
+        ask = api.model_info if self.kind == "model" else api.dataset_info
+        with _explained(repo, revision, self.kind):
+            info: Any = ask(repo, revision=revision, files_metadata=True)
         files = {
             sibling.rfilename: HubFile(
                 name=sibling.rfilename,
@@ -81,8 +84,12 @@ class HuggingFaceHub:
 
         target.parent.mkdir(parents=True, exist_ok=True)
         # The library keeps books beside what it downloads; they stay out of the folder that gets published.
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".hub-") as folder, _explained(repo, commit):
-            found = HfApi(endpoint=self.endpoint).hf_hub_download(repo, name, revision=commit, local_dir=folder)
+        with (
+            tempfile.TemporaryDirectory(dir=target.parent, prefix=".hub-") as folder,
+            _explained(repo, commit, self.kind),
+        ):
+            api = HfApi(endpoint=self.endpoint)
+            found = api.hf_hub_download(repo, name, repo_type=self.kind, revision=commit, local_dir=folder)
             shutil.move(found, target)
 
 
@@ -108,7 +115,7 @@ def git_blob_id(path: Path) -> str:
 
 
 @contextmanager
-def _explained(repo: str, revision: str) -> Iterator[None]:
+def _explained(repo: str, revision: str, kind: str) -> Iterator[None]:
     """Turn the library's errors into ours: what the user can put right, and what may pass by itself."""
     from huggingface_hub import errors
 
@@ -116,26 +123,26 @@ def _explained(repo: str, revision: str) -> Iterator[None]:
     try:
         yield
     except errors.GatedRepoError as error:
-        remedy = "Accept the model's terms on its page, and set HF_TOKEN to a token of that account."
-        raise BadBase("this model is gated and the token in use has no access", where=where, remedy=remedy) from error
+        remedy = f"Accept the {kind}'s terms on its page, and set HF_TOKEN to a token of that account."
+        raise BadBase(f"this {kind} is gated and the token in use has no access", where=where, remedy=remedy) from error
     except errors.RepositoryNotFoundError as error:
-        remedy = "Check the spelling; for a private model set HF_TOKEN."
-        raise BadBase("the hub has no such model, or it is private", where=where, remedy=remedy) from error
+        remedy = f"Check the spelling; for a private {kind} set HF_TOKEN."
+        raise BadBase(f"the hub has no such {kind}, or it is private", where=where, remedy=remedy) from error
     except errors.RevisionNotFoundError as error:
-        remedy = "Name a commit, tag or branch that the model's page lists."
-        raise BadBase("the model has no such revision", where=where, remedy=remedy) from error
+        remedy = f"Name a commit, tag or branch that the {kind}'s page lists."
+        raise BadBase(f"the {kind} has no such revision", where=where, remedy=remedy) from error
     except (errors.EntryNotFoundError, errors.HFValidationError) as error:
         # A network failure during a download is a LocalEntryNotFoundError, though nothing is known to be missing.
         if isinstance(error, errors.LocalEntryNotFoundError):
             raise _unavailable(error, where) from error
-        remedy = "Check the reference against the model's page."
+        remedy = f"Check the reference against the {kind}'s page."
         raise BadBase(f"the hub does not have this ({_first_line(error)})", where=where, remedy=remedy) from error
     except (errors.HTTPError, OSError) as error:
         raise _unavailable(error, where) from error
 
 
 def _unavailable(error: Exception, where: str) -> HubUnavailable:
-    remedy = "Check the network and HF_ENDPOINT and try again; a folder: base needs no network."
+    remedy = "Check the network and HF_ENDPOINT and try again; what lies in a folder needs no network."
     return HubUnavailable(f"the hub cannot be used ({_first_line(error)})", where=where, remedy=remedy)
 
 

@@ -24,7 +24,7 @@ class FakeHub:
 
     def commit(self, repo: str, folder: Path, branch: str = "main") -> str:
         """Make ``folder`` the newest commit of ``branch``; the commit's id."""
-        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         commit = digest({name: sha256_bytes(data) for name, data in files.items()})[:40]
         self.branches[repo, branch] = commit
         self.commits[repo, commit] = files
@@ -79,10 +79,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = unquote(urlparse(self.path).path).strip("/").split("/")
-        if parts[:2] == ["api", "models"]:
+        # Files of data sets have one more part before their names.
+        parts = parts[1:] if parts[0] == "datasets" else parts
+        if parts[:2] in (["api", "models"], ["api", "datasets"]):
             self._model("/".join(parts[2:4]), "/".join(parts[5:]))
         elif parts[2:3] == ["resolve"]:
-            self._file("/".join(parts[:2]), parts[3], parts[4])
+            self._file("/".join(parts[:2]), parts[3], "/".join(parts[4:]))
         else:
             self._answer(404)
 

@@ -7,7 +7,7 @@ import typer
 
 from ft_assets.cli.environment import actor, open_store
 
-app = typer.Typer(no_args_is_help=True, help="Evaluation suites: a task file (lm-eval, or kind: safety) and its data.")
+app = typer.Typer(no_args_is_help=True, help="Evaluation suites: a task file (lm-eval's, or with a kind) and its data.")
 
 
 @app.command()

@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from ft_assets.evals.kinds.registry import KINDS, kind_of
 from ft_assets.evals.safety_suite import SAFETY, Kind, Prompt, SafetyTask, read_prompts
 from ft_assets.evals.suite_items import check_items
 from ft_assets.evals.suite_rows import template_rows
+from ft_assets.evals.suite_source import fetch, is_remote
 from ft_assets.evals.suite_task import DATA_ENDINGS, SuiteTask
 from ft_assets.keys import check_suite_key
 from ft_assets.recipes.named import add_named, get_named, list_named
@@ -17,6 +19,7 @@ from ft_assets.recipes.settings import Settings
 from ft_assets.recipes.strict import MAX_BYTES, nearest, parse_strict, parse_yaml
 from ft_resources.artifacts import Address, InputRef
 from ft_resources.errors import BadRecipe
+from ft_resources.hub import Hub
 from ft_resources.store import Store
 
 TASK_FILE = "task.yaml"
@@ -37,14 +40,25 @@ class RegisteredSuite:
     created: bool
 
 
-def add_suite(store: Store, folder: Path, key: str, actor: str) -> RegisteredSuite:
-    """Register ``folder`` (one task file ``*.yaml``, of lm-eval or with a ``kind``, and the local data it reads).
+def add_suite(store: Store, folder: Path, key: str, actor: str, *, hub: Hub | None = None) -> RegisteredSuite:
+    """Register ``folder`` (one task file ``*.yaml``, of lm-eval or with a ``kind``, and the data it reads).
 
+    Data of the Hub (``suite_source.py``) are fetched from ``hub``, by default the public one, and stored with the rest.
     Nothing is written when anything is wrong. Raises BadRecipe for a folder that is not a suite, or a key that is
-    taken by other content; UserError for a malformed key.
+    taken by other content; UserError for a malformed key; BadBase and HubUnavailable for data that cannot be had.
     """
     check_suite_key(key)
-    files = _list_files(folder)
+    files, source = _list_files(folder), str(folder)
+    value = _read_value(files[TASK_FILE])
+    if not is_remote(value):
+        return _add(store, folder, files, key, source, actor)
+    others = {name: path for name, path in files.items() if name != TASK_FILE}
+    with TemporaryDirectory(prefix="ft-suite-") as scratch:
+        fetched, source = fetch(value, Path(scratch), others, str(files[TASK_FILE]), hub)
+        return _add(store, folder, {**others, **fetched}, key, source, actor)
+
+
+def _add(store: Store, folder: Path, files: dict[str, Path], key: str, source: str, actor: str) -> RegisteredSuite:
     task = read_task(files[TASK_FILE])
     role: Role = "suite"
     if isinstance(task, SafetyTask):
@@ -57,9 +71,7 @@ def add_suite(store: Store, folder: Path, key: str, actor: str) -> RegisteredSui
         found = checker.read(task, files, str(folder))
         kind, items, role = checker.name, len(found), "suite" if checker.is_scored(found) else "shown"
     facts = {"items": items, "kind": kind}
-    ref, created = add_named(
-        store, "suite", key, files, asset=_ASSETS[role], source=str(folder), facts=facts, actor=actor
-    )
+    ref, created = add_named(store, "suite", key, files, asset=_ASSETS[role], source=source, facts=facts, actor=actor)
     return RegisteredSuite(key=key, ref=ref, items=items, created=created)
 
 
@@ -145,6 +157,18 @@ def _list_files(folder: Path) -> dict[str, Path]:
 
 def read_task(path: Path) -> Settings:
     """The task file at ``path``: a SuiteTask, a SafetyTask or that of a kind. Raises BadRecipe for anything else."""
+    where, value = str(path), _read_value(path)
+    if not isinstance(value, dict) or "kind" not in value:
+        return parse_strict(SuiteTask, value, where)
+    tasks: dict[str, type[Settings]] = {SAFETY: SafetyTask, **{name: kind.task for name, kind in KINDS.items()}}
+    name = str(value["kind"])
+    if name not in tasks:
+        remedy = "Write a known kind, or none for a task file of lm-eval."
+        raise BadRecipe(f"there is no kind {name!r}; {nearest(name, sorted(tasks))}", where=where, remedy=remedy)
+    return parse_strict(tasks[name], value, where)
+
+
+def _read_value(path: Path) -> Any:
     where = str(path)
     data = path.read_bytes()
     if len(data) > MAX_BYTES:
@@ -156,15 +180,7 @@ def read_task(path: Path) -> Settings:
     if "!function" in text:
         remedy = "Prepare the data beforehand, so that columns and Jinja text suffice."
         raise BadRecipe("!function runs code; a suite may not", where=where, remedy=remedy)
-    value = parse_yaml(text, where)
-    if not isinstance(value, dict) or "kind" not in value:
-        return parse_strict(SuiteTask, value, where)
-    tasks: dict[str, type[Settings]] = {SAFETY: SafetyTask, **{name: kind.task for name, kind in KINDS.items()}}
-    name = str(value["kind"])
-    if name not in tasks:
-        remedy = "Write a known kind, or none for a task file of lm-eval."
-        raise BadRecipe(f"there is no kind {name!r}; {nearest(name, sorted(tasks))}", where=where, remedy=remedy)
-    return parse_strict(tasks[name], value, where)
+    return parse_yaml(text, where)
 
 
 def _check_data(task: SuiteTask, files: Mapping[str, Path], where: str) -> int:

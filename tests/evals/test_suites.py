@@ -100,7 +100,8 @@ def test_a_malformed_key_is_refused(store: Store, folder: Path) -> None:
     [
         ({"include": "other.yaml"}, "include: unknown key"),
         ({"process_docs": "utils.f"}, "process_docs: unknown key"),
-        ({"dataset_path": "EleutherAI/arc"}, "dataset_path: should be 'json'"),
+        ({"dataset_path": "squad"}, "dataset_path: should be 'json', 'csv' or 'parquet'"),
+        ({"dataset_path": "EleutherAI/arc"}, "its revision is no commit"),
         (
             {"output_type": "generate_until", "metric_list": [{"metric": "exact_match"}]},
             "generation_kwargs: generate_until needs one",
