@@ -108,7 +108,7 @@ def follow_spec(spec: WorkSpec) -> Outcome:
 def drop_saves(store: Store, address: Address, attempts: Iterable[int]) -> None:
     """Remove what these attempts saved to go on from, once the artifact is there; what cannot be removed stays."""
     for attempt in attempts:
-        for folder in ("saves", "books"):
+        for folder in ("saves", "books", "kept"):
             with suppress(StoreUnavailable):
                 for entry in list(store.entries(f"{attempt_path(address, attempt)}/{folder}")):
                     store.delete(entry.path)

@@ -116,7 +116,7 @@ def model_card(
         safety=""
         if any(v.gate == SAFETY and v.outcome == "pass" for v in verdicts)
         else " No safety evaluation was made.",
-        settings="\n".join(f"| {name} | {value} |" for name, value in _settings(recipe)),
+        settings="\n".join(f"| {name} | {value} |" for name, value in [*_chosen(evidence), *_settings(recipe)]),
         inputs="\n".join(f"| {name} | `{ref.address}` | `{ref.digest}` |" for name, ref in sorted(inputs.items())),
         base=about_base(base, inputs["base"].address, is_adapter=is_adapter)
         + (_CARRIED.format(source=carried_from) if carried_from else ""),
@@ -148,6 +148,12 @@ def _load(base: Mapping[str, Any], is_adapter: bool, address: str) -> str:
     if source.startswith("hub:"):
         return _LOAD_HUB.format(name=source.removeprefix("hub:"), revision=base["revision"])
     return _LOAD_FOLDER.format(source=source)
+
+
+def _chosen(evidence: Evidence) -> list[tuple[str, Any]]:
+    """Whose weights these are, where the last ones were not the only choice."""
+    chosen = evidence.chosen
+    return [("weights", f"after step {chosen.step} of {chosen.steps}, by validation loss")] if chosen else []
 
 
 def _settings(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:

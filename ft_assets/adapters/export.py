@@ -15,6 +15,8 @@ from ft_assets.adapters.lineage import lineage
 from ft_assets.base_bumps.carried import SOURCE
 from ft_assets.base_models.contents import TOKENIZER_FILES
 from ft_assets.base_models.token_ids import settle_tokenizer
+from ft_assets.checkpoints.kept import Weights, candidate_weights
+from ft_assets.evals.evidence import Evidence
 from ft_assets.evals.gate_gain import TASK_GAIN
 from ft_assets.evals.gate_rates import JUDGE, SAFETY, SCORES
 from ft_assets.evals.gate_regression import REGRESSION
@@ -27,7 +29,6 @@ from ft_resources.errors import BadBase, CorruptArtifact, GateRejected, UserErro
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext, WorkResult
 
-FINAL = "final/"
 TEMPLATE = "chat_template.jinja"
 _NEXT = {
     REGRESSION: "lower the learning rate or the LoRA rank, train fewer epochs, or mix general text into the dataset",
@@ -51,7 +52,8 @@ def export_adapter(context: WorkContext) -> WorkResult:
     evidence = load_evidence(context.input("eval_report"))
     carried = checkpoint.manifest.inputs.get(SOURCE)
     output = context.output
-    _copy(checkpoint, FINAL, output, context.scratch)
+    weights = measured_weights(checkpoint, context.input("eval_report"), evidence)
+    _copy(checkpoint, weights.prefix, output, context.scratch)
     _pin_base(output, base)
     _write_tokenizer(base, context.params["chat_template"], output, context.scratch)
     tree = {
@@ -62,6 +64,8 @@ def export_adapter(context: WorkContext) -> WorkResult:
             name: lineage(context.artifacts, ref.address).as_json() for name, ref in context.spec.inputs.items()
         },
     }
+    if evidence.chosen:
+        tree["step"] = weights.step
     if carried:
         tree[SOURCE] = carried.address
     _write_json(output / "lineage.json", tree)
@@ -81,7 +85,22 @@ def export_adapter(context: WorkContext) -> WorkResult:
     (output / "README.md").write_text(card, encoding="utf-8")
     metrics = {name: {"base": m.base, "candidate": m.candidate} for name, m in evidence.holdout.items()}
     metrics |= {key: {"base": s.base, "candidate": s.candidate} for key, s in evidence.suites.items()}
-    return WorkResult(folder=output, facts={"line": context.params["line"], "metrics": metrics})
+    chosen = {"step": weights.step, "steps": evidence.chosen.steps} if evidence.chosen else {}
+    return WorkResult(folder=output, facts={"line": context.params["line"], "metrics": metrics, **chosen})
+
+
+def measured_weights(checkpoint: Artifact, report: Artifact, evidence: Evidence) -> Weights:
+    """The weights that the report is about, chosen again by the rule. Raises CorruptArtifact where it says others."""
+    evaluation = report.manifest.identity["params"].get("evaluation", {})
+    weights = candidate_weights(checkpoint.facts, evaluation.get("candidate", "last"))
+    said = evidence.chosen.step if evidence.chosen else None
+    if said != (weights.step if "candidate" in evaluation else None):
+        raise CorruptArtifact(
+            f"the report is about the weights after step {said}, and the rule chooses those after step {weights.step}",
+            where=str(report.address),
+            remedy="Delete the report's manifest and materialize eval_report again.",
+        )
+    return weights
 
 
 def rejection_reason(artifacts: Artifacts, adapter_request: WorkRequest) -> str:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import uuid
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
 from ft_assets.base_bumps.fit import PEFT_CONFIG
@@ -18,7 +18,8 @@ SOURCE = "carried_from"
 def make_carried(artifacts: Artifacts, request: WorkRequest, *, actor: str) -> Artifact:
     """Publish the carried checkpoint of ``request``, or find it. Copying some megabytes takes no worker.
 
-    Weights, books and report are those of the source, byte by byte; only ``adapter_config.json`` names the new base.
+    Weights, books and report are those of the source, byte by byte; each ``adapter_config.json`` names the
+    new base instead.
     """
     found = artifacts.find(request.address)
     if found is not None:
@@ -30,9 +31,10 @@ def make_carried(artifacts: Artifacts, request: WorkRequest, *, actor: str) -> A
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source.path(name, Path(scratch) / "source"), target)
-        config = json.loads((folder / PEFT_CONFIG).read_bytes())
-        config |= {"base_model_name_or_path": base.facts["source"], "revision": base.facts["revision"]}
-        (folder / PEFT_CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+        for path in folder.rglob(PurePath(PEFT_CONFIG).name):
+            config = json.loads(path.read_bytes())
+            config |= {"base_model_name_or_path": base.facts["source"], "revision": base.facts["revision"]}
+            path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
         return artifacts.publish(
             request.address,
             folder,

@@ -14,6 +14,7 @@ from ft_assets.checkpoints.ahead import fetch_ahead
 from ft_assets.checkpoints.blame import examples_blamed, forward_alone
 from ft_assets.checkpoints.distributed.resuming import found_together
 from ft_assets.checkpoints.journal import Cadence, Journal
+from ft_assets.checkpoints.keeper import Keeper
 from ft_assets.checkpoints.ledger import ledger_line
 from ft_assets.checkpoints.sampler import Order
 from ft_assets.checkpoints.saver import Saver
@@ -54,6 +55,7 @@ class Conductor(TrainerCallback):
         self.telemetry = Telemetry(context, pack, self.journal)
         self.watch = Watch(pack, order.steps)
         self.trainer: PackedTrainer
+        self.keeper: Keeper | None = None
         self._stops: Stops
         self._ahead: Prefetch | None = None
         self._random: RandomStates
@@ -211,6 +213,8 @@ class Conductor(TrainerCallback):
         )
         if finite(loss):
             self._row(step=step, **validation_figures(self.context.params["method"], loss))
+            if self.keeper is not None and self.trainer.reader.ranks.first:
+                self.keeper.validated(self.trainer.model, step, self.journal.rows)
         self._set_aside(time.monotonic() - began)
 
     def _save(self) -> None:

@@ -16,7 +16,7 @@ class Cadence:
 @dataclass(kw_only=True)
 class Journal:
     """What a run has to show so far; it travels with every save, but for ``isolation``, which each attempt proves, and
-    ``alerts``, which follow from ``rows``."""
+    ``alerts`` and ``kept`` (steps and validation losses of weights kept), which follow from ``rows``."""
 
     ledger: list[str] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -25,6 +25,7 @@ class Journal:
     seconds: float = 0.0
     isolation: dict[str, Any] = field(default_factory=dict)
     alerts: list[dict[str, Any]] = field(default_factory=list)
+    kept: list[tuple[int, float]] = field(default_factory=list)
 
     def validated(self, step: int) -> bool:
         return any(row["step"] == step and "validation_loss" in row for row in self.rows)

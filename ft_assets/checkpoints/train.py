@@ -14,6 +14,7 @@ from ft_assets.checkpoints.configuration.shown import RECORD, configuration_reco
 from ft_assets.checkpoints.distributed.launch import run_ranks
 from ft_assets.checkpoints.distributed.layout import layout_of
 from ft_assets.checkpoints.journal import Journal
+from ft_assets.checkpoints.kept import fetch_kept, lowest
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.checkpoints.memory import memory_explained
 from ft_assets.checkpoints.methods import make_objective
@@ -58,7 +59,7 @@ def train_as_rank(context: WorkContext) -> WorkResult:
 def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
     """The whole training, or a rank's part in it."""
     context.progress("reading inputs")
-    base, files = context.input("base"), CachedFiles(context.input("pack"), context.cache)
+    files = CachedFiles(context.input("pack"), context.cache)
     pack, validation = Pack.open(files, TRAIN), Pack.open(files, VALIDATION)
     plan = make_plan(context.params, context.runtime, pack, validation)
     base_folder = context.folder("base")
@@ -74,9 +75,17 @@ def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
         if ranks is not None and not ranks.first:
             return WorkResult(folder=context.output)
         final = context.output / "final"
-        origin = {"source": base.facts["source"], "revision": base.facts.get("revision")}
-        save_final(model, final, **origin, full=plan.full, state=state)
+        save_final(model, final, **_origin(context), full=plan.full, state=state)
+    kept = lowest(journal.rows, plan.training.keep_best or 0, last=plan.order.steps)
+    attempts = [*context.spec.previous, context.spec.attempt]
+    journal.kept = fetch_kept(context.store, context.spec.address, attempts, kept, context.output)
     return _result(context, journal, plan)
+
+
+def _origin(context: WorkContext) -> dict[str, Any]:
+    """The base as the recipe's lock names it."""
+    facts = context.input("base").facts
+    return {"source": facts["source"], "revision": facts.get("revision")}
 
 
 def _run(
@@ -87,6 +96,7 @@ def _run(
     import torch
 
     from ft_assets.checkpoints.conductor import Conductor
+    from ft_assets.checkpoints.keeper import Keeper
     from ft_assets.checkpoints.model import lora_config
     from ft_assets.checkpoints.reader import StepReader
     from ft_assets.checkpoints.stops import Polled
@@ -103,6 +113,8 @@ def _run(
     reference, reference_of_validation = _reference(context, plan, pack, validation)
     objective = make_objective(context.params)
     conductor = Conductor(context, pack, validation, plan.order, plan.cadence, reference_of_validation)
+    if count := plan.training.keep_best:
+        conductor.keeper = Keeper(context, count, last=plan.order.steps, full=plan.full, origin=_origin(context))
 
     def before_update(step: Step, loss: float, grad_norm: float) -> None:
         conductor.watch.require_sound(step, loss, grad_norm)
@@ -189,6 +201,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
         "tokens_per_s": round(tokens / journal.seconds, 1),
         "resumed": journal.resumed,
         "isolation": journal.isolation,
+        **({"kept": [list(each) for each in journal.kept]} if plan.training.keep_best else {}),
         **telemetry_facts(journal),
     }
     return WorkResult(folder=output, facts=facts)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ft_assets.checkpoints.kept import candidate_weights
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.evals.answers import TrainingAnswers
 from ft_assets.evals.comparison import HoldoutComparison
-from ft_assets.evals.evidence import REPORT, Evidence
+from ft_assets.evals.evidence import REPORT, Chosen, Evidence
 from ft_assets.evals.fan_out import SuiteJob, score_suites
 from ft_assets.evals.holdout import HoldoutScore, HoldoutScorer
 from ft_assets.evals.holdout_rows import HoldoutRow, read_records, target_of
@@ -81,6 +82,7 @@ def evaluate(context: WorkContext) -> WorkResult:
         majority_rate=comparison.majority_rate(training),
         never_seen_rate=never_seen_rate,
         never_seen=never_seen,
+        chosen=_chosen(context.input("checkpoint"), settings),
         safety={COUNTED[each.kind]: each.evidence() for each in safety},
         judges=tuple(each.evidence() for each in judges),
         judges_agree=agreement_of(judges),
@@ -160,7 +162,9 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
     base_folder = context.folder("base")
     suite_folders = {key: suite.folder(context.scratch) for key, suite in asked_suites(context).items()}
     require_ready(read_task(folder / TASK_FILE) for folder in suite_folders.values())
-    final = context.folder("checkpoint", "final/")
+    final = context.folder(
+        "checkpoint", candidate_weights(context.input("checkpoint").facts, settings.candidate).prefix
+    )
     full = context.params["variant"] == "full"
     model = load_model(base_folder, None if full else final, engine=settings.engine)
     dataset = context.input("dataset")
@@ -228,6 +232,14 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
 def _form(dataset: Artifact) -> Form:
     form: Form = dataset.facts.get("form", "chat")
     return form
+
+
+def _chosen(checkpoint: Artifact, settings: EvaluationSettings) -> Chosen | None:
+    """Whose weights are measured, where there was a choice."""
+    if settings.candidate == "last":
+        return None
+    step = candidate_weights(checkpoint.facts, settings.candidate).step
+    return Chosen(step=step, steps=int(checkpoint.facts["steps"]))
 
 
 def _text_columns(

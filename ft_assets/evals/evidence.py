@@ -188,6 +188,13 @@ class NeverSeen(_Record):
     candidate: _Share
 
 
+class Chosen(_Record):
+    """Whose weights were measured: those after ``step`` of ``steps``, chosen by validation loss (nats)."""
+
+    step: Annotated[int, Field(ge=1)]
+    steps: Annotated[int, Field(ge=1)]
+
+
 class Evidence(_Record):
     """Everything the gates look at, for exactly one eval report: the one with this ``fingerprint``.
 
@@ -195,6 +202,7 @@ class Evidence(_Record):
         rows: holdout rows scored; ``too_long`` more did not fit into the model's context.
         majority_rate: exact match of always giving the commonest training answer (of the row's kind).
         never_seen_rate: share of scored rows whose right answer is no training answer.
+        chosen: where the recipe lets the best kept weights go to the gates, and not just the last ones.
         safety: of a safety suite; absent where the recipe names none, as in reports of old.
         judges: the judge that counts, and the second; absent where the recipe names none.
         judges_agree: how far the two say the same.
@@ -209,6 +217,7 @@ class Evidence(_Record):
     majority_rate: _Share
     never_seen_rate: _Share
     never_seen: NeverSeen | None
+    chosen: Chosen | None = Field(default=None, exclude_if=lambda chosen: chosen is None)
     safety: dict[RefusalName, RefusalEvidence] = Field(default={}, exclude_if=lambda found: not found)
     judges: tuple[JudgedEvidence, ...] = Field(default=(), exclude_if=lambda found: not found)
     judges_agree: Agreement | None = Field(default=None, exclude_if=lambda found: found is None)

@@ -44,6 +44,13 @@ class EvaluationSettings(Settings):
         None, ge=1, description="Use only the first so many items of each suite; null: all of them."
     )
     holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
+    candidate: Literal["last", "best_validation"] = Field(
+        "last",
+        # A report on the last weights is what it was before there was a choice.
+        exclude_if=lambda candidate: candidate == "last",
+        description="Which weights of the training go to the gates: the last ones, or of these and those that "
+        "training.keep_best kept the ones with the lowest validation loss. Never chosen by the holdout.",
+    )
     seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
     engine: Engine = Field(
         "transformers",

@@ -119,6 +119,16 @@ class TrainingSettings(Settings):
         "often as a twentieth of the training allows, and only at the end in runs of fewer than 50 steps.",
     )
 
+    keep_best: int | None = Field(
+        None,
+        ge=1,
+        le=20,
+        # A recipe without it says nothing of it, so that its training is what it was before there was any.
+        exclude_if=lambda keep: keep is None,
+        description="Keep the weights of so many validations with the lowest loss beside the last ones, so that "
+        "evaluation.candidate may choose; null: the last ones only. Not with weights in shards.",
+    )
+
     @model_validator(mode="after")
     def _micro_divides_global(self) -> "TrainingSettings":
         if self.global_batch_size == "auto" or self.micro_batch_size == "auto":
@@ -282,6 +292,12 @@ class Recipe(Settings):
                 f"gates.task_gain.metric: {metric!r} is not measured; "
                 "add it to evaluation.holdout.metrics or use perplexity"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _there_is_a_choice(self) -> "Recipe":
+        if self.evaluation.candidate == "best_validation" and self.training.keep_best is None:
+            raise ValueError("evaluation.candidate: best_validation chooses among kept weights: set training.keep_best")
         return self
 
     @model_validator(mode="after")

@@ -108,6 +108,15 @@ def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Sug
         fell = f"validation loss was lowest, {overfit.best:.3f}, after step {overfit.step} of {overfit.steps}"
         why = f"it overfits from step {overfit.step}: {fell}, and ended at {overfit.last:.3f}"
         yield Suggestion(what=f"stop at step {overfit.step}", why=why, change={"training.max_steps": overfit.step})
+        if recipe.training.keep_best is None or recipe.evaluation.candidate == "last":
+            yield Suggestion(
+                what="or let the kept weights with the lowest validation loss go to the gates",
+                why=why,
+                change={
+                    "training.keep_best": recipe.training.keep_best or 3,
+                    "evaluation.candidate": "best_validation",
+                },
+            )
         if milder := _milder(recipe):
             yield Suggestion(what="or let it learn less by heart", why=why, change=milder)
     elif memorised:

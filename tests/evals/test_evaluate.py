@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ft_assets.adapters.export import measured_weights
 from ft_assets.base_models.baseline import score_baseline
 from ft_assets.evals.evaluate import evaluate
-from ft_assets.evals.evidence import BadEvidence
+from ft_assets.evals.evidence import BadEvidence, Chosen
 from ft_assets.evals.gates import passed
 from ft_assets.evals.judging import judge_candidate, load_evidence
 from ft_assets.evals.remeasure import remeasure
@@ -15,9 +16,9 @@ from ft_assets.evals.samples import read_suite_samples
 from ft_assets.evals.text_metrics import TEXT_METRICS
 from ft_assets.worker import drop_saves
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
-from ft_resources.errors import UserError
+from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.work import WorkRequest
-from tests.evals.world import SUITE, World, evaluation
+from tests.evals.world import SUITE, World, evaluation, lora_files
 
 pytestmark = pytest.mark.e2e
 SUITE_INPUT = f"suite:{SUITE}"
@@ -107,6 +108,34 @@ def test_every_metric_that_a_recipe_asks_for_is_measured_and_given_again_by_the_
     lied = evidence.holdout["bleu"].model_copy(update={"candidate": 0.9, "improvement": 0.9, "relative_gain": None})
     with pytest.raises(BadEvidence, match="for bleu, and its samples give"):
         remeasure(report, evidence.model_copy(update={"holdout": {**evidence.holdout, "bleu": lied}}))
+
+
+def test_the_kept_weights_with_the_lowest_validation_loss_are_measured_and_exported_and_the_report_says_so(
+    world: World,
+) -> None:
+    base, suite, dataset = world.base(), world.suite(), world.dataset()
+    first, last = lora_files(0.5, seed=1), lora_files(0.5, seed=2)
+    files = {f"kept/000005/{name}": data for name, data in first.items()}
+    files |= {f"final/{name}": data for name, data in last.items()}
+    facts = {"steps": 9, "validation_loss": [[5, 1.0], [9, 2.0]], "kept": [[5, 1.0]]}
+    several = world.publish("checkpoint", files, inputs={"base": base}, params={"kept": 1}, facts=facts)
+    alone = world.checkpoint(base, strength=0.5, seed=1)
+    given = {"base": base, "baseline": baseline(world, base, suite), "dataset": dataset, "suite": suite}
+    chosen = eval_request(world, checkpoint=several, **given)
+    chosen.params["evaluation"] = evaluation(candidate="best_validation")
+    report = world.publish_result(chosen, evaluate(world.context(chosen)))
+    evidence = load_evidence(report)
+    assert evidence.chosen is not None
+    assert (evidence.chosen.step, evidence.chosen.steps) == (5, 9)
+    plain = eval_request(world, checkpoint=alone, **given)
+    expected = load_evidence(world.publish_result(plain, evaluate(world.context(plain))))
+    assert expected.chosen is None
+    assert evidence.holdout == expected.holdout, "those of the kept weights, not of the last"
+    assert measured_weights(several, report, evidence).prefix == "kept/000005/"
+    # A report that says other weights than the rule is about something else.
+    lied = evidence.model_copy(update={"chosen": Chosen(step=9, steps=9)})
+    with pytest.raises(CorruptArtifact, match="about the weights after step 9"):
+        measured_weights(several, report, lied)
 
 
 def test_a_candidate_that_is_its_base_gains_and_loses_nothing(world: World) -> None:

@@ -41,7 +41,7 @@ def applied(recipe: Recipe, suggestion: Suggestion) -> Recipe:
         section = raw
         for parent in parents:
             section = section[parent]
-        assert name in section, path
+        assert name in section or name in ("keep_best", "candidate"), path
         section[name] = value
     return Recipe.model_validate(raw)
 
@@ -86,9 +86,10 @@ def past(line: str = "acme.things.tiny", recipe: str = "tiny.v3", **settings: An
 
 
 def test_an_overfitted_candidate_is_told_from_which_step_and_where_to_stop() -> None:
-    first, second, *_ = suggest(OVERFIT, settled(), [no_gain()])
+    first, best, second, *_ = suggest(OVERFIT, settled(), [no_gain()])
     assert first.change == {"training.max_steps": 30}
     assert "it overfits from step 30: validation loss was lowest, 1.400, after step 30 of 60" in first.sentence()
+    assert best.change == {"training.keep_best": 3, "evaluation.candidate": "best_validation"}
     assert second.change == {
         "training.learning_rate": 1e-3,
         "lora.rank": 8,

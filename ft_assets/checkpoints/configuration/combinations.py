@@ -43,6 +43,12 @@ def _factored_shards(recipe: Recipe, known: Known | None) -> str:
     )
 
 
+def _kept_shards(recipe: Recipe, known: Known | None) -> str:
+    if recipe.training.keep_best is None or recipe.hardware.sharding in ("auto", "none"):
+        return ""
+    return f"keep_best writes weights while training goes on, and under {recipe.hardware.sharding} no process has them"
+
+
 def _nothing_to_shard(recipe: Recipe, known: Known | None) -> str:
     sharding, hardware = recipe.hardware.sharding, recipe.hardware
     if sharding in ("auto", "none") or hardware.world > 1:
@@ -155,6 +161,11 @@ COMBINATIONS: tuple[Combination, ...] = (
         where="training.optimizer",
         found=_factored_shards,
         instead="Use optimizer adamw, whose states can be divided, or sharding none.",
+    ),
+    Combination(
+        where="training.keep_best",
+        found=_kept_shards,
+        instead="Leave keep_best out, or use sharding none.",
     ),
     Combination(
         where="hardware.sharding",

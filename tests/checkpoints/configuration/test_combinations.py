@@ -21,6 +21,14 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "scales its gradients as a whole", "sharding none"),
     ("training.precision", recipe(training={"precision": "fp16"}), "on a CPU", "fp32"),
     (
+        "training.keep_best",
+        on_gpus(
+            2, variant="full", training={"keep_best": 2, **ZERO_3.get("training", {})}, hardware=ZERO_3["hardware"]
+        ),
+        "no process has them",
+        "sharding none",
+    ),
+    (
         "training.precision",
         recipe(training={"precision": "bf16"}, hardware={"gpus": 1, "gpu_type": "T4"}),
         "T4 does not compute in bf16",
