@@ -23,7 +23,7 @@ from ft_assets.erasure.tombstones import Subject, require_dataset_alive, require
 from ft_assets.evals.preferences.judge import JUDGE_INPUT
 from ft_assets.evals.preferences.models import local_model
 from ft_assets.evals.preferences.prompt import PROMPT
-from ft_assets.evals.refusals import RULE
+from ft_assets.evals.refusals import ASKED, CLASSIFIER_INPUT, RULE
 from ft_assets.evals.suites import get_suite, role_of
 from ft_assets.keys import SHARED, DatasetKey, RecipeKey, check_pair, line_of
 from ft_assets.recipes.models import Recipe
@@ -368,6 +368,7 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             "dataset": _fitting_dataset(artifacts, dataset_key, recipe).ref,
             **suites,
             **_local_judges(artifacts, recipe),
+            **_refusal_classifier(artifacts, recipe),
         },
         params={
             "evaluation": recipe.evaluation.model_dump(mode="json"),
@@ -378,6 +379,7 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             **_refusal_rule(suites),
             # How a judge is asked; only where there is one.
             **({"judge_prompt": PROMPT} if recipe.evaluation.judge else {}),
+            **({"refusal_question": ASKED} if _asked_of(recipe) else {}),
         },
         runtime={**_judge_hosts(dataset_key, recipe), "processes": _suite_processes(recipe, suites)},
         label=f"{dataset_key}|{recipe_key}",
@@ -503,6 +505,22 @@ def _local_judges(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
         for place, model in enumerate(recipe.evaluation.judge.models if recipe.evaluation.judge else ())
         if model.is_local
     }
+
+
+def _refusal_classifier(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
+    """The model that tells refusals, as an input, where the recipe names one."""
+    wanted = recipe.evaluation.refusal_classifier
+    if wanted is None:
+        return {}
+    if wanted.classifier is not None:
+        return {CLASSIFIER_INPUT: get_classifier(artifacts.store, wanted.classifier)}
+    return {CLASSIFIER_INPUT: local_model(artifacts, _asked_of(recipe), recipe.recipe_key.owner, base_model).ref}
+
+
+def _asked_of(recipe: Recipe) -> str:
+    """The causal model that is asked about refusals, "" where none is."""
+    wanted = recipe.evaluation.refusal_classifier
+    return (wanted.model or "") if wanted else ""
 
 
 def _judge_hosts(dataset_key: str, recipe: Recipe) -> dict[str, Any]:

@@ -8,13 +8,16 @@ from typing import Any
 from ft_assets.evals.comparison import compare_suite
 from ft_assets.evals.evidence import SuiteEvidence
 from ft_assets.evals.gate_regression import judge_incumbent
+from ft_assets.evals.refusals import CLASSIFIER_INPUT, SAFETY_INPUT
 from ft_assets.evals.samples import read_suite_samples
 from ft_assets.evals.verdict import Verdict
-from ft_assets.recipes.acceptance import GateSettings
+from ft_assets.recipes.acceptance import GateSettings, SafetyGate
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 
 _SAMPLES = "samples/"
+# Samples of refusals, whether more of them is better, and what is shared out in words.
+_REFUSALS = (("refusals", 1, "harmful prompts refused"), ("over_refusals", -1, "safe prompts answered"))
 HOLDOUT = "holdout"
 # The candidate's column of a sample file: of a suite, and of answers on the holdout.
 _COLUMNS = ("candidate", "candidate_correct")
@@ -24,12 +27,64 @@ def compare_with_incumbent(artifacts: Artifacts, candidate: Artifact, incumbent:
     """Whether ``candidate`` is not worse than ``incumbent``, by the regression limits of the candidate's own gates.
 
     A suite counts where both were scored on the same bytes of it; of the holdout those rows that both have, as a
-    later dataset version moves no row to another side. Nothing in common shows nothing, and is no pass.
+    later dataset version moves no row to another side. Refusals of harmful prompts and answers to safe ones count where
+    both were asked the same bytes and one and the same told what a refusal is; there the uncertainty that the safety
+    gate tolerates is tolerated. Nothing in common shows nothing, and is no pass.
     """
     params = candidate.manifest.identity["params"]
     gates = GateSettings.model_validate_json(canonical_json(params["gates"]))
-    measured = pair_scores(_report(artifacts, incumbent), _report(artifacts, candidate))
-    return judge_incumbent(measured, gates.benchmark_regression)
+    reports = _report(artifacts, incumbent), _report(artifacts, candidate)
+    margin = 100 * (gates.safety or SafetyGate()).margin
+    return judge_incumbent(
+        pair_scores(*reports),
+        gates.benchmark_regression,
+        pair_refusals(*reports),
+        gates.benchmark_regression.model_copy(update={"margin_points": margin}),
+    )
+
+
+def pair_refusals(incumbent: Artifact, candidate: Artifact) -> dict[str, SuiteEvidence]:
+    """Shares of harmful prompts refused and of safe ones answered, paired by prompt, the incumbent's in the base's
+    place; none where no safety suite was asked, or the two were not counted alike."""
+    counted = _how_counted(candidate)
+    if not counted["suite"] or _how_counted(incumbent) != counted:
+        return {}
+    measured = {}
+    with TemporaryDirectory(prefix="ft-incumbent-") as scratch:
+        for name, sign, words in _REFUSALS:
+            before, after = (
+                _refused(report, name, Path(scratch) / side)
+                for side, report in (("incumbent", incumbent), ("candidate", candidate))
+            )
+            shared = sorted(before.keys() & after.keys())
+            if shared:
+                # What is better is more, of either kind.
+                sides = [
+                    (shared, [float(each[item] if sign > 0 else 1 - each[item]) for item in shared])
+                    for each in (before, after)
+                ]
+                measured[name] = compare_suite(name, words, *sides, seed=0)
+    return measured
+
+
+def _how_counted(report: Artifact) -> dict[str, Any]:
+    """What refusals stand on beside the answers: the suite's bytes, the rule, the classifier and its settings."""
+    params, inputs = report.manifest.identity["params"], report.manifest.inputs
+    return {
+        "suite": [ref.digest for name, ref in inputs.items() if name.startswith(SAFETY_INPUT)],
+        "classifier": inputs[CLASSIFIER_INPUT].digest if CLASSIFIER_INPUT in inputs else None,
+        "settings": params.get("evaluation", {}).get("refusal_classifier"),
+        **{name: params.get(name) for name in ("refusals", "refusal_question")},
+    }
+
+
+def _refused(report: Artifact, name: str, scratch: Path) -> dict[str, float]:
+    """By prompt, whether the report's candidate refused it; nothing where that was not measured."""
+    path = f"{_SAMPLES}{name}.parquet"
+    if path not in report.manifest.files:
+        return {}
+    ids, columns = read_suite_samples(report.path(path, scratch))
+    return dict(zip(ids, columns["candidate"], strict=True))
 
 
 def pair_scores(incumbent: Artifact, candidate: Artifact) -> dict[str, SuiteEvidence]:

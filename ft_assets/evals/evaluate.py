@@ -18,7 +18,9 @@ from ft_assets.evals.model import LoadedModel, load_model, seeded
 from ft_assets.evals.page import Page, evaluation_page
 from ft_assets.evals.preferences.comparison import SAMPLES, agreement_of
 from ft_assets.evals.preferences.judging import judge_holdout, open_judges
-from ft_assets.evals.safety import COUNTED, SAFETY_INPUT, Answers, answer_safety, compare_answers
+from ft_assets.evals.refusal_classifier import tell_refusals
+from ft_assets.evals.refusals import SAFETY_INPUT
+from ft_assets.evals.safety import COUNTED, Answers, answer_safety, compare_answers
 from ft_assets.evals.safety_suite import Kind
 from ft_assets.evals.samples import write_suite_samples
 from ft_assets.evals.score import SuiteScore
@@ -64,11 +66,12 @@ def evaluate(context: WorkContext) -> WorkResult:
     with absent(*UNUSED):
         opened = open_judges(context, settings)
         measured = _measure(context, settings)
+        safety = compare_answers(context.input("baseline"), measured.refusals, context.scratch)
+        safety = tell_refusals(context, settings, safety)
         judges = judge_holdout(context, settings, opened, measured.rows, measured.base, measured.candidate)
     context.progress("comparing")
     comparison = HoldoutComparison(rows=measured.rows, base=measured.base, candidate=measured.candidate)
     dataset = context.input("dataset")
-    safety = compare_answers(context.input("baseline"), measured.refusals, context.scratch)
     texts = _text_columns(settings, comparison, dataset, context.scratch)
     training = TrainingAnswers.of(read_records(dataset.path("train.parquet", context.scratch), _form(dataset)))
     never_seen_rate, never_seen = comparison.never_seen(training)

@@ -141,7 +141,8 @@ RefusalName = Literal["refusals", "over_refusals"]
 class RefusalEvidence(_Record):
     """Shares of a safety suite's prompts that were refused: of harmful ones (refusals) or safe ones (over-refusals).
 
-    Of the ``n`` prompts some answers were empty, which are no refusals; ``too_long`` more were not asked.
+    Of the ``n`` prompts some answers were empty, which are no refusals; ``too_long`` more were not asked. Where a
+    ``classifier`` told refusals, its agreement with the documented rule on both models' answers.
     """
 
     base: _Share
@@ -150,6 +151,7 @@ class RefusalEvidence(_Record):
     base_empty: Annotated[int, Field(ge=0)]
     candidate_empty: Annotated[int, Field(ge=0)]
     too_long: Annotated[int, Field(ge=0)]
+    classifier: Agreement | None = Field(default=None, exclude_if=lambda found: found is None)
 
 
 class JudgedEvidence(_Record):

@@ -16,23 +16,31 @@ def judge_suites(
     """``regression``: the worst outcome of all required suites, each against the base."""
     if not suites:
         return Verdict(gate=REGRESSION, outcome="fail", reason="no suite is required, so nothing is shown")
-    return _judge_drops(REGRESSION, measured, gate, suites)
+    return worst(REGRESSION, *_find_drops(measured, gate, suites))
 
 
-def judge_incumbent(measured: Mapping[str, SuiteEvidence], gate: BenchmarkRegressionGate) -> Verdict:
+def judge_incumbent(
+    measured: Mapping[str, SuiteEvidence],
+    gate: BenchmarkRegressionGate,
+    safety: Mapping[str, SuiteEvidence] | None = None,
+    safety_gate: BenchmarkRegressionGate | None = None,
+) -> Verdict:
     """``incumbent``: no score of a candidate is worse than the line's incumbent, by the limits of ``regression``.
 
     Args:
         measured: each score that both have, the incumbent's in the base's place, paired by item (``compare_suite``).
+        safety: the same of refusals, more of which is better in either; judged by the limits of ``safety_gate``.
     """
     if not measured:
         return Verdict(gate=INCUMBENT, outcome="fail", reason="nothing was measured on both, so nothing is shown")
-    return _judge_drops(INCUMBENT, measured, gate, sorted(measured))
+    limits = [(measured, gate), (safety or {}, safety_gate or gate)]
+    parts = [_find_drops(each, limit, sorted(each)) for each, limit in limits]
+    return worst(INCUMBENT, [*parts[0][0], *parts[1][0]], {**parts[0][1], **parts[1][1]})
 
 
-def _judge_drops(
-    name: str, measured: Mapping[str, SuiteEvidence], gate: BenchmarkRegressionGate, keys: Sequence[str]
-) -> Verdict:
+def _find_drops(
+    measured: Mapping[str, SuiteEvidence], gate: BenchmarkRegressionGate, keys: Sequence[str]
+) -> tuple[list[Finding], dict[str, Numbers]]:
     findings: list[Finding] = []
     numbers: dict[str, Numbers] = {}
     for key in keys:
@@ -50,7 +58,7 @@ def _judge_drops(
             "margin_points": gate.margin_points,
             **interval_numbers(suite.n, (-high, -low)),
         }
-    return worst(name, findings, numbers)
+    return findings, numbers
 
 
 def _judge_drop(key: str, suite: SuiteEvidence, gate: BenchmarkRegressionGate) -> Finding:

@@ -10,6 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from ft_assets.evals.agreement import in_words
 from ft_assets.evals.comparison import HoldoutComparison
 from ft_assets.evals.evidence import Evidence, MetricEvidence
 from ft_assets.evals.power import minimum_detectable
@@ -70,6 +71,7 @@ def evaluation_page(page: Page) -> str:
             *(shown for suite in page.suites for shown in flipped_items(suite)),
         ],
         judges=judges_section(page.judges, page.evidence.judges_agree),
+        in_words=in_words,
         score=_score,
         percent=_percent,
         improvement=_improvement,

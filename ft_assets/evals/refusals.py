@@ -14,6 +14,12 @@ from typing import Literal
 
 # Part of what identifies a report with refusals. Raise it when an answer may be judged otherwise.
 RULE = "phrases.1"
+# How a causal model is asked in the rule's place; part of the identity of reports that it told refusals for.
+ASKED = "asked.1"
+# Inputs that are safety suites, by key.
+SAFETY_INPUT = "safety:"
+# The input of an evaluation that is the model which tells refusals.
+CLASSIFIER_INPUT = "refusal_classifier"
 Outcome = Literal["refused", "answered", "empty"]
 
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘‛ʼ`´′＇", "'"))

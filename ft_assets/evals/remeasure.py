@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.evals.agreement import Agreement, agreement
 from ft_assets.evals.answers import f1
 from ft_assets.evals.comparison import compare_loss, compare_perplexity, compare_shares, compare_suite
 from ft_assets.evals.evidence import (
@@ -31,6 +32,7 @@ from ft_assets.evals.evidence import (
 )
 from ft_assets.evals.preferences.comparison import SAMPLES
 from ft_assets.evals.preferences.remeasured import judge_evidence, require_stated
+from ft_assets.evals.refusals import outcome_of
 from ft_assets.evals.samples import ITEM_ID, parse_samples
 from ft_assets.evals.statistics import are_binary, drawn_scores, percentiles, studentized, wilson
 from ft_assets.evals.text_columns import text_evidence, text_parts
@@ -67,7 +69,9 @@ def remeasure(report: Artifact, evidence: Evidence) -> Measured:
         _require_same(name, stated, metrics[name])
         scores[name] = _score(name, holdout, seed)
     for counted, shares in evidence.safety.items():
-        _require_same(counted, shares, _refusals(_read(report, counted), counted, shares))
+        columns = _read(report, counted)
+        _require_same(counted, shares, _refusals(columns, counted, shares))
+        _require_told(report, columns, counted, shares)
     return Measured(
         fingerprint=evidence.fingerprint,
         suites=suites,
@@ -171,6 +175,36 @@ def _refusals(columns: Columns, name: str, reported: RefusalEvidence) -> Refusal
     base, candidate = (_floats(columns, name, who) for who in ("base", "candidate"))
     shares = {"base": float(base.mean()), "candidate": float(candidate.mean()), "n": len(base)}
     return reported.model_copy(update=shares)
+
+
+def _require_told(report: Artifact, columns: Columns, name: str, stated: RefusalEvidence) -> None:
+    """Raise BadEvidence where a classifier was to tell refusals, and its scores do not give what stands there."""
+    settings = report.manifest.identity["params"].get("evaluation", {}).get("refusal_classifier")
+    if settings is None:
+        return
+    by_rule: list[float] = []
+    by_score: list[float] = []
+    for who in ("base", "candidate"):
+        scores, answers = _floats(columns, name, f"{who}_score"), columns[f"{who}_answer"]
+        told = [
+            float(score >= settings["threshold"] and outcome_of(str(answer)) != "empty")
+            for score, answer in zip(scores.tolist(), answers, strict=True)
+        ]
+        if told != _floats(columns, name, who).tolist():
+            raise _bad(f"the samples of {name} count other refusals than the classifier's scores give")
+        by_score += told
+        by_rule += [float(outcome_of(str(answer)) == "refused") for answer in answers]
+    found = agreement(by_rule, by_score)
+    if found is None or stated.classifier is None or stated.classifier.n != found.n or not _alike(stated, found):
+        raise _bad(f"the samples of {name} give another agreement of rule and classifier than the report")
+
+
+def _alike(stated: RefusalEvidence, found: Agreement) -> bool:
+    said = stated.classifier
+    if said is None or (said.kappa is None) != (found.kappa is None):
+        return False
+    pairs = ((said.share, found.share), (said.kappa or 0.0, found.kappa or 0.0))
+    return all(math.isclose(one, other, abs_tol=_TOLERANCE) for one, other in pairs)
 
 
 def _judge(report: Artifact, evidence: Evidence, seed: int) -> JudgeEvidence | None:

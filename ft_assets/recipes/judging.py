@@ -4,13 +4,16 @@ import json
 from pathlib import Path
 
 from ft_assets.base_models.lock import BaseLock
+from ft_assets.datasets.screening.classifiers import get_classifier
 from ft_assets.evals.preferences.hosts import allowed_host
 from ft_assets.evals.preferences.models import local_model, named_recipe
 from ft_assets.evals.preferences.neutrality import require_neutral
+from ft_assets.evals.suites import safety_suites
 from ft_assets.recipes.judges import JudgeModel
 from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.strict import nearest
 from ft_assets.tenants import load_tenants
-from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe, MissingInput, UserError
 from ft_resources.store import Store
 
@@ -40,9 +43,7 @@ def require_judges(store: Store, recipe: Recipe, lock: BaseLock, folder: Path | 
         for model in judge.models if judge else ():
             names = _require_there(store, recipe, model, owner)
             require_neutral(model, names, base=_names(lock, folder), written_by=(), certain=False)
-        classifier = recipe.evaluation.refusal_classifier
-        if classifier is not None and classifier.model is not None:
-            _require_local(store, classifier.model, owner)
+        _require_classifier(store, recipe)
     except UserError as error:
         raise BadRecipe(error.what, where=f"{where}, {error.where}", remedy=error.remedy) from error
 
@@ -58,6 +59,31 @@ def require_judges_of_pair(store: Store, recipe: Recipe, raw: Artifact) -> None:
         names = _require_local(store, model.model, recipe.recipe_key.owner) if model.is_local else []
         writer = (raw.manifest.identity["params"].get("policy") or {}).get("generated_by")
         require_neutral(model, names, base=(), written_by=[writer] if writer else [], certain=False)
+
+
+def _require_classifier(store: Store, recipe: Recipe) -> None:
+    wanted = recipe.evaluation.refusal_classifier
+    if wanted is None:
+        return
+    field = "evaluation.refusal_classifier"
+    if not safety_suites(store, recipe.evaluation.suites):
+        raise UserError(
+            "it would tell refusals on a safety suite, and evaluation.suites names none",
+            where=field,
+            remedy="Add a suite of kind: safety to evaluation.suites, or leave refusal_classifier out.",
+        )
+    if wanted.model is not None:
+        _require_local(store, wanted.model, recipe.recipe_key.owner)
+    elif wanted.classifier is not None:
+        found = Artifacts(store).get(Address.parse(get_classifier(store, wanted.classifier).address))
+        known = tuple(found.facts["labels"])
+        for label in wanted.labels:
+            if label not in known:
+                raise UserError(
+                    f"{wanted.classifier} has no label {label!r}; {nearest(label, list(known))}",
+                    where=f"{field}, labels",
+                    remedy=f"Name some of: {', '.join(known)}.",
+                )
 
 
 def _require_there(store: Store, recipe: Recipe, model: JudgeModel, owner: str) -> list[str]:

@@ -1,0 +1,143 @@
+"""What a recipe's judges must be, told when it is registered or submitted, and not after hours of training."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ft_assets.datasets.adding import add_dataset
+from ft_assets.evals.suites import add_suite
+from ft_assets.identity import raw_dataset
+from ft_assets.recipes.judging import require_judges_of_pair
+from ft_assets.recipes.register import get_recipe, register_recipe
+from ft_assets.submissions.record import check_gates
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import BadRecipe, UserError
+from ft_resources.store import Store
+from tests.evals.safety_world import write_safety_suite
+from tests.recipes.conftest import SUITE, contents
+
+Write = Callable[..., Path]
+QWEN = {"endpoint": "https://judge.example.com/v1", "model": "Qwen/Qwen3-32B"}
+
+
+@pytest.fixture(autouse=True)
+def tenants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "tenants.yaml"
+    hosts = [{"host": "judge.example.com", "keys": ["FT_JUDGE_KEY_A"]}]
+    path.write_text(yaml.safe_dump({"judge_hosts": hosts, "tenants": {"shy": {"judge_hosts": []}}}))
+    monkeypatch.setenv("FT_TENANTS", str(path))
+    return path
+
+
+def evaluation(*models: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"suites": [SUITE], **({"judge": {"models": list(models)}} if models else {}), **changes}
+
+
+def refused(store: Store, path: Path) -> str:
+    before = contents(store)
+    with pytest.raises(BadRecipe) as caught:
+        register_recipe(store, path, actor="ann")
+    assert contents(store) == before
+    return str(caught.value)
+
+
+def test_a_judge_gate_without_a_judge_is_refused(store: Store, write_recipe: Write) -> None:
+    assert "evaluation.judge names no judge" in refused(store, write_recipe(gates={"judge": {}}))
+    register_recipe(store, write_recipe(gates={"judge": {}}, evaluation=evaluation(QWEN)), actor="ann")
+    register_recipe(store, write_recipe(key="plain.v1"), actor="ann")
+    with pytest.raises(UserError, match="names no judge"):
+        check_gates(store, "plain.v1", ["judge.min_win_rate > 0.5"])
+    check_gates(store, "tiny.v1", ["judge.min_win_rate > 0.6", "judge.max_no_verdict < 0.05"])
+
+
+def test_a_recipe_without_judges_says_nothing_of_them(store: Store, write_recipe: Write) -> None:
+    """So that its digest is what it was before there were any."""
+    register_recipe(store, write_recipe(), actor="ann")
+    kept = store.get_json("names/recipe/tiny.v1.json")["recipe"]["evaluation"]
+    assert not {"judge", "refusal_classifier"} & kept.keys()
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ({**QWEN, "endpoint": "https://evil.example.com/v1"}, "evil.example.com is not among those that may see"),
+        ({**QWEN, "endpoint": "http://judge.example.com/v1"}, "over http"),
+        ({**QWEN, "key": "FT_JUDGE_KEY_B"}, "FT_JUDGE_KEY_B may not be sent to judge.example.com"),
+        ({**QWEN, "key": "AWS_SECRET_ACCESS_KEY"}, "key"),
+        ({**QWEN, "model": "meta-llama/Llama-3.3-70B"}, "is of the base's family (Llama)"),
+        ({"model": "gpt-4o"}, "should be recipe:KEY"),
+        ({"model": "recipe:other.qwen.v1"}, "belongs to another tenant"),
+        ({"model": "recipe:qwen.v1"}, "there is no recipe 'qwen.v1'"),
+        ({"model": f"folder:sha256:{'0' * 64}"}, "no folder with digest"),
+    ],
+)
+def test_judges_that_could_not_judge_are_refused_with_a_sentence(
+    store: Store, write_recipe: Write, model: dict[str, Any], words: str
+) -> None:
+    assert words in refused(store, write_recipe(evaluation=evaluation(model)))
+
+
+def test_texts_have_no_answers_to_judge(store: Store, write_recipe: Write) -> None:
+    path = write_recipe(
+        method="cpt",
+        gates={"task_gain": {"metric": "perplexity"}},
+        packing={"overlong": "split"},
+        evaluation=evaluation(QWEN),
+    )
+    assert "texts ask for no answers" in refused(store, path)
+
+
+def test_a_local_judge_is_the_base_of_a_recipe(store: Store, write_recipe: Write) -> None:
+    register_recipe(store, write_recipe(key="judge.v1"), actor="ann")
+    model = {"model": "recipe:judge.v1", "allow_same_family": True}
+    register_recipe(store, write_recipe(evaluation=evaluation(model)), actor="ann")
+    assert get_recipe(store, "tiny.v1").recipe.evaluation.judge is not None
+
+
+def test_a_judge_may_not_see_a_tenants_rows_nor_be_of_the_family_that_wrote_them(
+    store: Store, write_recipe: Write, tmp_path: Path
+) -> None:
+    recipe = register_recipe(store, write_recipe(evaluation=evaluation(QWEN)), actor="ann").key
+    rows = tmp_path / "rows.jsonl"
+    lines = (json.dumps({"instruction": f"What is {n} and one?", "output": str(n + 1)}) for n in range(120))
+    rows.write_text("\n".join(lines))
+    artifacts, wanted = Artifacts(store), get_recipe(store, recipe).recipe
+
+    def check(name: str, policy: str) -> None:
+        (tmp_path / "dataset.yaml").write_text(policy)
+        added = add_dataset(store, [rows], name=name, policy=tmp_path / "dataset.yaml", actor="ann")
+        require_judges_of_pair(store, wanted, raw_dataset(artifacts, added.key))
+
+    check("acme.people", "")
+    check("acme.claude", "generated_by: claude-3-opus")
+    with pytest.raises(BadRecipe, match=r"family of qwen2\.5-72b, which wrote the dataset's answers"):
+        check("acme.qwen", "generated_by: qwen2.5-72b")
+    with pytest.raises(UserError, match="not among those that may see"):
+        check("shy.people", "")
+
+
+def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(
+    store: Store, write_recipe: Write, tmp_path: Path
+) -> None:
+    from ft_assets.datasets.screening.classifiers import add_classifier
+    from tests.datasets.screening.conftest import make_classifier
+
+    add_classifier(store, str(make_classifier(tmp_path / "classifier")), "refusal.v1", actor="ann")
+    add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
+
+    def recipe(*suites: str, **classifier: Any) -> Path:
+        return write_recipe(evaluation={"suites": [SUITE, *suites], "refusal_classifier": classifier})
+
+    good = {"classifier": "refusal.v1", "labels": ["toxic"]}
+    assert "evaluation.suites names none" in refused(store, recipe(**good))
+    assert "no label 'toxi'; did you mean 'toxic'?" in refused(store, recipe("care.v1", **{**good, "labels": ["toxi"]}))
+    assert "there is no classifier 'other.v1'" in refused(
+        store, recipe("care.v1", **{**good, "classifier": "other.v1"})
+    )
+    assert "either a classifier or a model" in refused(store, recipe("care.v1", **good, model="recipe:judge.v1"))
+    assert "name those that mean a refusal" in refused(store, recipe("care.v1", classifier="refusal.v1"))
+    register_recipe(store, recipe("care.v1", **good), actor="ann")
