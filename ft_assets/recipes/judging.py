@@ -8,7 +8,7 @@ from ft_assets.datasets.screening.classifiers import get_classifier
 from ft_assets.evals.preferences.hosts import allowed_host
 from ft_assets.evals.preferences.models import local_model, named_recipe
 from ft_assets.evals.preferences.neutrality import require_neutral
-from ft_assets.evals.suites import safety_suites
+from ft_assets.evals.suites import suites_of
 from ft_assets.recipes.judges import JudgeModel
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.strict import nearest
@@ -66,7 +66,7 @@ def _require_classifier(store: Store, recipe: Recipe) -> None:
     if wanted is None:
         return
     field = "evaluation.refusal_classifier"
-    if not safety_suites(store, recipe.evaluation.suites):
+    if not suites_of(store, recipe.evaluation.suites, "safety"):
         raise UserError(
             "it would tell refusals on a safety suite, and evaluation.suites names none",
             where=field,
