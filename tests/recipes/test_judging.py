@@ -110,7 +110,7 @@ def test_a_judge_may_not_see_a_tenants_rows_nor_be_of_the_family_that_wrote_them
     def check(name: str, policy: str) -> None:
         (tmp_path / "dataset.yaml").write_text(policy)
         added = add_dataset(store, [rows], name=name, policy=tmp_path / "dataset.yaml", actor="ann")
-        require_judges_of_pair(store, wanted, raw_dataset(artifacts, added.key))
+        require_judges_of_pair(store, wanted, raw_dataset(artifacts, str(added.key)))
 
     check("acme.people", "")
     check("acme.claude", "generated_by: claude-3-opus")
