@@ -65,7 +65,11 @@ def test_a_drained_node_is_a_preemption_that_the_work_outlives(on_cluster: OnClu
     on_cluster.api().create(f"/api/v1/namespaces/{on_cluster.access.namespace}/pods/{pod}/eviction", eviction)
     thread.join()
     assert got[0].artifact.facts == {"attempt": 2}
-    assert ended_as(attempt, Cause.DRAINED)["refund"] == "full"
+    # This worker ends within the second in which a Job controller collects news: its pod may be gone before the Job
+    # says that it ended, and with it who evicted it. Either way nobody pays.
+    place = until(lambda: place_of(attempt))
+    assert place["cause"] in (Cause.DRAINED, Cause.DISRUPTED)
+    assert place["refund"] == "full"
     assert watcher.retries == 1
 
 
