@@ -3,7 +3,8 @@
 Python's ``re`` backtracks: a repetition inside a repetition, such as ``(a+)+$``, takes time exponential in the text's
 length (Davis et al. 2018, "The Impact of Regular Expression Denial of Service in Practice",
 https://doi.org/10.1145/3236024.3236027). Such patterns are refused, and so are many repetitions side by side. What is
-left takes polynomial time, and answers are at most 4,096 tokens long.
+left takes polynomial time, which is still long on a model that repeats one character: so patterns are tried by the
+package ``regex``, which can be given a time, and one that takes longer is an error and not an answer.
 """
 
 import re
@@ -15,6 +16,8 @@ from typing import Any
 MAX_CHARACTERS = 500
 # Side by side: each long one may raise the power of the text's length by one, each optional part doubles the time.
 MAX_REPEATS, MAX_OPTIONAL = 3, 8
+# Seconds for one pattern on one answer; usual ones take microseconds.
+MOST_S = 10.0
 _REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT)
 _BACK = (constants.GROUPREF, constants.GROUPREF_EXISTS)
 
@@ -44,6 +47,39 @@ def check_pattern(pattern: str) -> str:
             "ever; shorten it"
         )
     return pattern
+
+
+class TimedPatterns:
+    """As much of Python's module ``re`` as suites and lm-eval use on answers; raises TimeoutError after ``MOST_S``."""
+
+    IGNORECASE = re.IGNORECASE
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(re, name)
+
+    def compile(self, pattern: str, flags: int = 0) -> "_Timed":
+        """A pattern with ``findall`` and ``search``."""
+        return _Timed(pattern, flags)
+
+    def sub(self, pattern: str, repl: str, string: str) -> str:
+        """As ``re.sub``."""
+        import regex
+
+        return str(regex.sub(pattern, repl, str(string), timeout=MOST_S))
+
+
+class _Timed:
+    def __init__(self, pattern: str, flags: int) -> None:
+        import regex
+
+        self._pattern = regex.compile(pattern, regex.IGNORECASE if flags & re.IGNORECASE else 0)
+
+    def findall(self, text: str) -> list[Any]:
+        found: list[Any] = self._pattern.findall(text, timeout=MOST_S)
+        return found
+
+    def search(self, text: str) -> Any:
+        return self._pattern.search(text, timeout=MOST_S)
 
 
 def _walk(tree: Any, *, inside: bool) -> Iterator[tuple[Any, Any, bool]]:

@@ -16,12 +16,14 @@ from ft_assets.checkpoints.libraries import keep_offline
 from ft_assets.evals.kinds.asking import Asking, Chat
 from ft_assets.evals.kinds.registry import kind_of, require_ready
 from ft_assets.evals.model import LoadedModel, seeded
+from ft_assets.evals.patterns import TimedPatterns
 from ft_assets.evals.score import Said, SuiteScore, suite_score
 from ft_assets.evals.suite_items import check_task_items, unreadable
 from ft_assets.evals.suite_rows import csv_as_parquet
 from ft_assets.evals.suite_saves import SuiteSaves
 from ft_assets.evals.suite_task import SuiteTask
 from ft_assets.evals.suites import TASK_FILE, read_task, suite_files
+from ft_resources.errors import BadRecipe
 
 Progress = Callable[[str, int, int], None]
 
@@ -109,6 +111,7 @@ def _score(
 
     where = f"suite {key}"
     _sandbox_templates()
+    _time_patterns()
     # include_defaults would index lm-eval's own thousands of task files.
     try:
         loaded_tasks = TaskManager(include_defaults=False).load([_task_config(settings, folder, cache)])
@@ -119,7 +122,11 @@ def _score(
     task.set_fewshot_seed(seed=seed)
     model = SharedPrefixLM(loaded, lambda done, total: progress(key, done, total))
     # Our intervals are paired; lm-eval's standard errors are not wanted.
-    results = evaluate(model, loaded_tasks, limit=limit, bootstrap_iters=0)
+    try:
+        results = evaluate(model, loaded_tasks, limit=limit, bootstrap_iters=0)
+    except TimeoutError as error:
+        remedy = "Write simpler patterns in filter_list and regexes_to_ignore."
+        raise BadRecipe("a pattern takes too long on an answer", where=where, remedy=remedy) from error
     metric = settings.metric_list[0].metric
     samples = sorted(results["samples"][settings.task], key=lambda sample: sample["doc_id"])
     # Each filter gives a sample of an item; the first filter counts.
@@ -208,3 +215,12 @@ def _sandbox_templates() -> None:
     sandbox.filters.update(stock.filters)
     sandbox.from_string = lru_cache(maxsize=64)(sandbox.from_string)  # type: ignore[assignment,method-assign]
     lm_eval.utils.env = sandbox
+
+
+def _time_patterns() -> None:
+    """Let lm-eval try the suites' patterns for a limited time."""
+    import lm_eval.api.metrics
+    import lm_eval.filters.extraction
+
+    for module in (lm_eval.api.metrics, lm_eval.filters.extraction):
+        module.re = TimedPatterns()

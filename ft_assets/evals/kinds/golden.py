@@ -15,15 +15,13 @@ from pydantic import Field
 
 from ft_assets.evals.kinds.asking import Asking, answer_prompts
 from ft_assets.evals.kinds.item_files import item_rows, text_of
-from ft_assets.evals.patterns import check_pattern
+from ft_assets.evals.patterns import TimedPatterns, check_pattern
 from ft_assets.evals.score import Said, SuiteScore, suite_score
 from ft_assets.recipes.settings import Settings
 from ft_resources.errors import BadRecipe
 
 Match = Literal["exact", "contains", "regex"]
 METRIC = "golden"
-# Most characters of an answer that a pattern is tried on: what is left of its time grows with a power of them.
-_MOST_CHARACTERS = 10_000
 
 
 class GoldenTask(Settings):
@@ -61,7 +59,13 @@ class GoldenItem:
     def _meets(self, answer: str, expected: str) -> bool:
         if self.match == "regex":
             flags = re.IGNORECASE if self.ignore_case else re.NOFLAG
-            return re.search(expected, answer[:_MOST_CHARACTERS], flags) is not None
+            try:
+                return TimedPatterns().compile(expected, flags).search(answer) is not None
+            except TimeoutError as error:
+                remedy = "Write a simpler pattern; one that begins with something fixed is quick."
+                raise BadRecipe(
+                    "the pattern takes too long on an answer", where=f"item {self.id}", remedy=remedy
+                ) from error
         if self.ignore_case:
             answer, expected = answer.casefold(), expected.casefold()
         return answer == expected.strip() if self.match == "exact" else expected in answer
