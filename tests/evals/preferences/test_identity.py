@@ -1,0 +1,90 @@
+"""What judges and classifiers add to what a report is, and that they add nothing where there are none."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ft_assets import identity
+from ft_assets.datasets.screening.classifiers import add_classifier
+from ft_assets.evals.preferences.prompt import PROMPT
+from ft_assets.evals.suites import add_suite
+from ft_assets.recipes.register import register_recipe
+from ft_resources.work import WorkRequest
+from tests.adapters.test_graph import DATASET, leave, project  # noqa: F401
+from tests.datasets.screening.conftest import make_classifier
+from tests.evals.safety_world import write_safety_suite
+from tests.evals.world import SUITE, World
+from tests.fake_base import make_fake_base
+
+ENDPOINT = {"endpoint": "https://judge.example.com/v1", "model": "Qwen/Qwen3-32B"}
+
+
+@pytest.fixture
+def judged(project: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:  # noqa: F811
+    """A store in which recipes with judges may be registered on the base and checkpoint of ``tiny.v1``."""
+    (tmp_path / "tenants.yaml").write_text(yaml.safe_dump({"judge_hosts": [{"host": "judge.example.com"}]}))
+    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
+    add_suite(project.store, write_safety_suite(project.folder / "care"), "care.v1", "test")
+    return project
+
+
+def request(world: World, key: str, *suites: str, **evaluation: Any) -> WorkRequest:
+    """The report of a recipe that differs from ``tiny.v1`` in its evaluation alone."""
+    recipe = {"key": key, "base": "folder:./base", "training": {"seed": 0}}
+    path = world.folder / f"{key}.yaml"
+    path.write_text(yaml.safe_dump({**recipe, "evaluation": {"suites": [SUITE, *suites], **evaluation}}))
+    register_recipe(world.store, path, actor="test")
+    baseline = identity.baseline_report_request(world.artifacts, key)
+    if world.artifacts.find(baseline.address) is None:
+        leave(world, baseline, {"report.json": key.encode()})
+    return identity.eval_report_request(world.artifacts, DATASET, key)
+
+
+def test_a_report_without_judges_is_what_it_was_before_there_were_any(judged: World) -> None:
+    plain = identity.eval_report_request(judged.artifacts, DATASET, "tiny.v1")
+    assert "judge_hosts" not in plain.runtime
+    assert not any("judge" in name or "classifier" in name for name in (*plain.inputs, *plain.params))
+    assert not {"judge", "refusal_classifier"} & plain.params["evaluation"].keys()
+
+
+def test_an_endpoints_model_is_part_of_the_report_and_the_hosts_that_may_be_asked_are_not(
+    judged: World, tmp_path: Path
+) -> None:
+    one = request(judged, "one.v1", judge={"models": [ENDPOINT]})
+    assert one.params["judge_prompt"] == PROMPT
+    assert one.runtime["judge_hosts"] == [{"host": "judge.example.com", "keys": [], "private": False}]
+    other = request(judged, "other.v1", judge={"models": [{**ENDPOINT, "model": "mistral-large"}]})
+    assert one.address != other.address
+    (tmp_path / "tenants.yaml").write_text(yaml.safe_dump({"judge_hosts": []}))
+    today = identity.eval_report_request(judged.artifacts, DATASET, "one.v1")
+    assert today.address == one.address
+    assert today.runtime["judge_hosts"] == []
+
+
+def test_a_local_judges_weights_are_part_of_the_report(judged: World) -> None:
+    make_fake_base(judged.folder / "judge", seed=3)
+    path = judged.folder / "judge.yaml"
+    recipe = {"key": "judge.v1", "base": "folder:./judge", "evaluation": {"suites": [SUITE]}}
+    path.write_text(yaml.safe_dump(recipe))
+    lock = register_recipe(judged.store, path, actor="test").lock
+    files = {each.name: each.read_bytes() for each in (judged.folder / "judge").iterdir()}
+    mirrored = leave(judged, identity.base_model_request(judged.artifacts, "judge.v1"), files, source=lock.source)
+    by_recipe = request(judged, "a.v1", judge={"models": [{"model": "recipe:judge.v1", "allow_same_family": True}]})
+    assert by_recipe.inputs["judge:0"] == mirrored.ref
+    assert "judge_hosts" not in by_recipe.runtime
+    named = {"model": f"folder:sha256:{lock.digest}", "allow_same_family": True}
+    both = request(judged, "b.v1", judge={"models": [ENDPOINT, named]})
+    assert both.inputs["judge:1"].digest == lock.digest
+    assert "judge:0" not in both.inputs
+
+
+def test_a_classifiers_weights_are_part_of_the_report_and_not_of_the_baseline(judged: World) -> None:
+    key = add_classifier(judged.store, str(make_classifier(judged.folder / "c")), "refusal.v1", actor="test")
+    plain = request(judged, "plain.v1", "care.v1")
+    told = request(judged, "told.v1", "care.v1", refusal_classifier={"classifier": "refusal.v1", "labels": ["toxic"]})
+    assert told.inputs["refusal_classifier"] == key.ref
+    assert told.inputs["baseline"] == plain.inputs["baseline"]
+    assert told.address != plain.address
+    assert "refusal_question" not in told.params
