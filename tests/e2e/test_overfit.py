@@ -11,6 +11,7 @@ import pytest
 from ft_assets.rejections.record import FOLDER, RejectionRecord
 from ft_assets.submissions.record import SubmissionStatus
 from ft_assets.submissions.run import fine_tune
+from ft_resources.artifacts import Address, Artifacts
 from tests.e2e.project import make_project
 
 pytestmark = pytest.mark.e2e
@@ -65,3 +66,32 @@ def test_a_planted_overfit_is_blocked_by_task_gain_and_told_from_which_step_it_o
         check=True,
     )
     assert f"try       stop at step {step} (training.max_steps: {step}): it overfits from step {step}" in said.stdout
+
+
+def test_with_kept_weights_the_ones_with_the_lowest_validation_loss_become_the_adapter(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    recipe = project.recipe(
+        steps=12,
+        training={"learning_rate": 0.2, "validate_every_steps": 3, "keep_best": 2, "schedule": "constant"},
+        evaluation={"candidate": "best_validation"},
+    )
+    made = fine_tune(
+        project.dataset(),
+        recipe,
+        name="acme.things",
+        store_url=project.store_url,
+        instance=project.instance(),
+        actor="ann",
+    )
+    assert made.outcome.status is SubmissionStatus.ACCEPTED, made.outcome.reason
+    artifacts = Artifacts(project.store)
+    adapter = artifacts.get(Address.parse(made.outcome.adapter))
+    checkpoint = artifacts.get(Address.parse(adapter.manifest.inputs["checkpoint"].address))
+    losses = dict(checkpoint.facts["validation_loss"])
+    best = min(losses, key=lambda step: (losses[step], -step))
+    assert (adapter.facts["step"], adapter.facts["steps"]) == (best, 12)
+    folder = "final" if best == 12 else f"kept/{best:06d}"
+    weights = checkpoint.manifest.files[f"{folder}/adapter_model.safetensors"]
+    assert adapter.manifest.files["adapter_model.safetensors"].sha256 == weights.sha256
+    assert f"| weights | after step {best} of 12, by validation loss |" in adapter.read("README.md").decode()
+    assert len([name for name in checkpoint.manifest.files if name.startswith("kept/")]) == 4
