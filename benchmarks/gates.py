@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks import eval_engine
+from benchmarks import eval_engine, ticks
 from benchmarks.table import Figure
 from ft_assets.evals.evidence import MetricEvidence, RateEvidence, SuiteEvidence, relative_gain
 from ft_assets.evals.gate_gain import SMALL_HOLDOUT, judge_gain
@@ -65,7 +65,8 @@ class Rates:
 
 
 def measure() -> list[Figure]:
-    """The error rates and, for each size, how many good candidates it leaves open; scoring beside stock lm-eval."""
+    """The error rates and, for each size, how many good candidates it leaves open; scoring beside stock lm-eval;
+    what sensors cost."""
     found = [(case, rates_of(case)) for case in cases()]
     blocks = [rates.failed for case, rates in found if case.good]
     passes = [rates.passed for case, rates in found if not case.good]
@@ -76,7 +77,7 @@ def measure() -> list[Figure]:
     for case, rates in found:
         if case.good:
             figures.append(_open(case, rates))
-    return [*figures, *eval_engine.figures()]
+    return [*figures, *eval_engine.figures(), *ticks.measure()]
 
 
 def cases() -> Iterator[Case]:

@@ -24,13 +24,13 @@ from benchmarks.ticks_world import (
     start_run,
 )
 from ft_assets.base_bumps.bump import record_bump
-from ft_assets.definitions import build_definitions
 from ft_assets.keys import DatasetKey
 from ft_assets.submissions.record import SubmissionStatus, finish, open_submissions
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.notices import notices_sensor
+from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
 from ft_sensors.submissions import submissions_sensor
@@ -48,6 +48,7 @@ _SENSORS: dict[str, dg.SensorDefinition] = {
     "base_bump": base_bump_sensor,
     "run_failures": run_failures_sensor,
     "notices": notices_sensor,
+    "retention": retention_sensor,
 }
 
 
@@ -119,10 +120,8 @@ def _populate(platform: Platform) -> None:
     for recipe in recipes:
         add_recipe(store, recipe)
     keys: list[str] = []
-    lines: list[str] = ["retrainings_per_day: 100000", "tenants:"]
+    lines: list[str] = ["retrainings_per_day: 100000", f"retention: {{keep_versions: {VERSIONS}}}", "tenants:"]
     opened = 0
-    definitions = build_definitions(store.url)
-    jobs = {name: definitions.resolve_job_def(name) for name in ("prepare_dataset", "prepare_recipe")}
     for tenant in (f"t{number:03d}" for number in range(TENANTS)):
         upload = add_upload(artifacts, tenant, platform.folder / "rows")
         lines += [f"  {tenant}:", "    subscriptions:"]
@@ -138,8 +137,8 @@ def _populate(platform: Platform) -> None:
                 submission = add_submission(store, keys[-1], recipe, opened=waits)
                 if waits:
                     opened += 1
-                    start_run(instance, jobs["prepare_dataset"], submission, submission.dataset)
-                    start_run(instance, jobs["prepare_recipe"], submission, submission.recipe)
+                    start_run(instance, "prepare_dataset", submission, submission.dataset)
+                    start_run(instance, "prepare_recipe", submission, submission.recipe)
     platform.tenants_file.write_text("\n".join(lines) + "\n")
     instance.add_dynamic_partitions("dataset", keys)
     instance.add_dynamic_partitions("recipe", recipes)

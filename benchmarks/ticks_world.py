@@ -1,6 +1,7 @@
 """A platform as its sensors see it: tenants, dataset versions, recipes, submissions and runs, all as real records."""
 
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -140,7 +141,11 @@ def add_submission(store: Store, dataset: str, recipe: str, *, adapter: str = ""
     return submission
 
 
-def start_run(instance: dg.DagsterInstance, job: dg.JobDefinition, submission: Submission, partition: str) -> None:
+def start_run(instance: dg.DagsterInstance, job: str, submission: Submission, partition: str) -> None:
     """A run of the submission that is under way."""
     run_tags = {tags.SUBMISSION: submission.id, tags.TENANT: submission.tenant, "dagster/partition": partition}
-    instance.create_run_for_job(job, tags=run_tags, status=dg.DagsterRunStatus.STARTED)
+    instance.add_run(
+        dg.DagsterRun(
+            job_name=job, run_id=str(uuid.uuid4()), run_config={}, tags=run_tags, status=dg.DagsterRunStatus.STARTED
+        )
+    )

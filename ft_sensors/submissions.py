@@ -11,7 +11,7 @@ from ft_assets.submissions.plan import Launch, Present, RunState, Wanted, plan
 from ft_assets.submissions.present import present
 from ft_assets.submissions.record import Submission, open_submissions
 from ft_assets.submissions.run import launch_tags, record_end, register_partitions
-from ft_assets.submissions.runs import as_dagster_shows, run_states
+from ft_assets.submissions.runs import as_dagster_shows, only_waits, run_states, under_way
 from ft_assets.sweeps.retiring import retire_trials
 from ft_assets.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
@@ -34,9 +34,15 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     wanted: list[Wanted] = []
     problems: list[str] = []
     looked, last = 0, ""
+    running = under_way(context.instance)
     for submission in open_submissions(store.store, after=context.cursor or "", problems=problems):
         looked, last = looked + 1, submission.marker
-        if submission.driver != "caller":
+        stages = running.get(submission.id, frozenset())
+        if submission.driver != "caller" and only_waits(stages):
+            # What it left is looked at when the run is over; most open submissions are in this state.
+            runs = dict.fromkeys(stages, RunState.ACTIVE)
+            wanted.append(Wanted(submission=submission, present=Present(done=frozenset()), runs=runs))
+        elif submission.driver != "caller":
             try:
                 wanted.append(_wanted(context.instance, store, submission))
             except UserError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,6 +20,7 @@ from ft_assets.sweeps.refuse import refuse_trial
 from ft_assets.tenants import load_tenants
 from ft_resources.canonical import canonical_json, digest
 from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
 Origin = Literal["ui", "cli", "python", "sensor", "backfill"]
@@ -26,6 +28,10 @@ Origin = Literal["ui", "cli", "python", "sensor", "backfill"]
 Mode = Literal["train", "carry"]
 # The key that a first wish by hand gets: with it a sensor never repeats what somebody asked for already.
 FIRST_WISH = "ask-1"
+
+
+# Read once in a process's life; sensors look at the open ones every few seconds.
+_OPEN: Remembered["Submission"] = Remembered(10_000)
 
 
 class SubmissionStatus(StrEnum):
@@ -299,7 +305,8 @@ def open_submissions(store: Store, *, after: str = "", problems: list[str] | Non
             continue
         _, tenant, name = path.split("/")
         try:
-            submission = find_submission(store, tenant, name.removesuffix(".json"))
+            found = partial(find_submission, store, tenant, name.removesuffix(".json"))
+            submission = _OPEN.get(store, path, found)
             ended = submission is not None and find_outcome(store, submission) is not None
         except UserError as error:
             if problems is None:

@@ -17,6 +17,9 @@ _STATES = {
 }
 
 
+_NOT_ENDED = [status for status in dg.DagsterRunStatus if status not in _STATES]
+# Of more, the others are looked at one by one.
+_MOST_UNDER_WAY = 2000
 # A sweep has a run for each trial, and more where they were retried.
 _MAX_RUNS = 500
 
@@ -46,6 +49,21 @@ def run_states(
         elif stage is not None and stage not in states:
             states[stage] = _state(instance, run)
     return states, trials
+
+
+def under_way(instance: dg.DagsterInstance) -> dict[str, frozenset[Stage]]:
+    """Stages with a run that is queued or runs, by submission; one question for all of them. Trials do not count."""
+    found: dict[str, set[Stage]] = {}
+    for run in instance.get_runs(filters=dg.RunsFilter(statuses=_NOT_ENDED), limit=_MOST_UNDER_WAY):
+        stage = _stage(run)
+        if stage is not None and tags.SUBMISSION in run.tags and tags.TRIAL not in run.tags:
+            found.setdefault(run.tags[tags.SUBMISSION], set()).add(stage)
+    return {submission: frozenset(stages) for submission, stages in found.items()}
+
+
+def only_waits(stages: frozenset[Stage]) -> bool:
+    """Whether a submission with runs of these stages under way has nothing to do but to wait for one of them. Pure."""
+    return Stage.TRAIN_PAIR in stages or {Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE} <= stages
 
 
 def as_dagster_shows(instance: dg.DagsterInstance, submission: Submission, present: Present) -> Present:

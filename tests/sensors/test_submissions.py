@@ -91,3 +91,29 @@ def _some_job() -> dg.JobDefinition:
         nothing()
 
     return some_training
+
+
+def test_a_submission_whose_runs_are_under_way_costs_no_look_at_what_it_made(
+    project: Project, instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register_recipe(project.store, project.recipe(), actor="ann")
+    asked = ask(project, add_version(project))
+    first = tick(instance, project)
+    assert isinstance(first, dg.SensorResult)
+    started = [
+        instance.add_run(
+            dg.DagsterRun(job_name=str(request.job_name), tags=request.tags, status=dg.DagsterRunStatus.STARTED)
+        )
+        for request in first.run_requests or []
+    ]
+    monkeypatch.setattr(submissions, "present", lambda *_: pytest.fail("it was looked at"))
+    waiting = tick(instance, project)
+    assert isinstance(waiting, dg.SkipReason)
+    assert "1 wait, 0 ended" in str(waiting.skip_message)
+    monkeypatch.undo()
+    # One of the two is enough to look again.
+    instance.report_run_canceled(started[0])
+    tick(instance, project)
+    outcome = find_outcome(project.store, asked)
+    assert outcome is not None
+    assert outcome.status is SubmissionStatus.CANCELLED
