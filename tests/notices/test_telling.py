@@ -292,7 +292,7 @@ def test_users_and_platforms_failures_are_told_apart() -> None:
     assert of_step("a", [("Dagster", "x"), ("StoreUnavailable", "ft.StoreUnavailable: down")]).blame == "platform"
     assert of_step("a", [("Dagster", "x"), ("ZeroDivisionError", "x")]).blame == "platform"
     assert of_ending("checkpoint", Outcome.PREEMPTED, None).blame == "platform"
-    assert of_ending("checkpoint", Outcome.OUT_OF_MEMORY, None).blame == "user"
+    assert of_ending("checkpoint", Outcome.DIVERGED, None).blame == "user"
 
 
 def test_promotions_and_their_like_are_told_with_who_and_why(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
