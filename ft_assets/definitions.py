@@ -19,6 +19,7 @@ from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
 from ft_sensors.metering import metering_sensor
 from ft_sensors.notices import notices_sensor
+from ft_sensors.orphans import orphans_sensor
 from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
@@ -49,6 +50,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             notices_sensor,
             metering_sensor,
             retention_sensor,
+            orphans_sensor,
         ],
         resources={
             "store": StoreResource(url=store_url),

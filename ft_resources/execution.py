@@ -123,7 +123,7 @@ class Execution:
                 if self._lives(last):
                     observer.attempt(last, attached=True)
                     return last
-                self._bury(last)
+                self.bury(last)
             number = last.number + 1 if last else 1
             attempt = Attempt(self.store, request.address, number)
             if not attempt.claim(actor):
@@ -207,7 +207,7 @@ class Execution:
             if time.monotonic() - checked > 1.0:
                 checked = time.monotonic()
                 if not self._lives(attempt):
-                    self._bury(attempt)
+                    self.bury(attempt)
                     continue
             self.sleep(self.poll_s)
 
@@ -218,7 +218,7 @@ class Execution:
         found = self.launcher.ending(attempt)
         return ending if found is None or found.outcome is Outcome.DONE else found
 
-    def _bury(self, attempt: Attempt) -> None:
+    def bury(self, attempt: Attempt) -> None:
         """Record how a worker ended that is gone and has not said so itself."""
         found = self.launcher.ending(attempt)
         outcome = found.outcome if found else outcome_of_exit(self.launcher.exit_code(attempt))

@@ -22,6 +22,7 @@ from obstore.store import LocalStore, from_url
 
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.web_identity import narrowed, session_credentials
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=@-]*")
 _READ_CHUNK = 8 << 20
@@ -46,6 +47,7 @@ class Store:
     def __init__(self, url: str) -> None:
         self.url = normalize_url(url)
         self.root: Path | None = None
+        self._narrowed = False
         if self.url.startswith("file://"):
             self.root = Path(self.url.removeprefix("file://"))
             with _explained(self.url, "open"):
@@ -55,12 +57,15 @@ class Store:
             options: dict[str, Any] = {}
             if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
                 options["client_options"] = {"allow_http": True}
+            self._narrowed = self.url.startswith("s3://") and narrowed()
+            if self._narrowed:
+                options["credential_provider"] = session_credentials
             with _explained(self.url, "open"):
                 self._backend = from_url(self.url, **options)
 
     def get(self, path: str) -> bytes:
         """The bytes at ``path``. Raises FileNotFoundError where there is nothing."""
-        with _explained(path, "read"):
+        with self._absence_told(path), _explained(path, "read"):
             return bytes(obstore.get(self._backend, _checked(path)).bytes())
 
     def get_json(self, path: str) -> Any:
@@ -85,7 +90,7 @@ class Store:
     def exists(self, path: str) -> bool:
         """Whether an object is at ``path``."""
         try:
-            with _explained(path, "read"):
+            with self._absence_told(path), _explained(path, "read"):
                 obstore.head(self._backend, _checked(path))
         except FileNotFoundError:
             return False
@@ -165,6 +170,20 @@ class Store:
                 partial.replace(target)
             finally:
                 partial.unlink(missing_ok=True)
+
+    @contextmanager
+    def _absence_told(self, path: str) -> Iterator[None]:
+        """Who may not list all of a bucket hears 403 from S3 of what is not there; the folder's listing tells."""
+        try:
+            yield
+        except StoreUnavailable as error:
+            denied = isinstance(error.__cause__, obstore_errors.PermissionDeniedError)
+            folder = path.rpartition("/")[0]
+            if not (denied and self._narrowed and folder):
+                raise
+            if any(entry.path == path for entry in self.entries(folder)):
+                raise
+            raise FileNotFoundError(path) from error
 
     def local_path(self, path: str) -> Path | None:
         """Where the object lies on this machine's disk, or None for a store that is elsewhere."""

@@ -7,13 +7,24 @@ from dataclasses import dataclass, field, replace
 from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.errors import ClusterUnavailable, UserError, WorkFailed
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.api import Api, ApiRefusal, Object, jobs, network_policies, pods, services
+from ft_resources.kubernetes.api import (
+    Api,
+    ApiRefusal,
+    Object,
+    events,
+    jobs,
+    network_policies,
+    pods,
+    services,
+    workloads,
+)
 from ft_resources.kubernetes.endings import UNEXPLAINED, PodEnding, Sight, asks_whether_begun, ended, ending_of
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
 from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
 from ft_resources.kubernetes.plan import plan_pod
 from ft_resources.kubernetes.pod import WORKER
 from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.kubernetes.waiting import Waiting, why_waiting
 from ft_resources.kubernetes.watch import JobWatch
 from ft_resources.launchers.base import LaunchState
 from ft_resources.work import WorkSpec
@@ -134,6 +145,32 @@ class KubernetesLauncher:
             seen = self._wait_gone(attempt, followed, _FORCE_S) or seen
         record_place(attempt, job, seen, None, cause=CANCELLED, refund="none", now=self._clock())
         followed.watch.close()
+
+    def jobs(self, store_url: str) -> list[Object]:
+        """All Jobs that work for the store, of all tenants."""
+        label = f"{names.MANAGED},{names.STORE}={names.store_label(store_url)}"
+        return list(self._api.list(jobs(""), {"labelSelector": label}).get("items") or [])
+
+    def discard(self, attempt: Attempt) -> None:
+        """Have the attempt's Job removed, its pods with the grace that they have, without waiting for that."""
+        namespace = self._settings.namespace_of(attempt.address.tenant)
+        name = names.job_name(attempt.address, attempt.number)
+        self._api.delete(jobs(namespace, name), propagationPolicy="Background")
+
+    def why_waiting(self, attempt: Attempt) -> Waiting:
+        """Why the attempt's pods do not run, where they do not. A few requests; nothing is kept."""
+        namespace = self._settings.namespace_of(attempt.address.tenant)
+        name = names.job_name(attempt.address, attempt.number)
+        job = self._api.get(jobs(namespace, name))
+        if job is None:
+            return why_waiting(None, None)
+        about = {"fieldSelector": f"involvedObject.name={name}"}
+        mine = {"labelSelector": f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"}
+        queued = names.QUEUE in job["metadata"].get("labels", {})
+        found = self._api.list(workloads(namespace), mine).get("items") if queued else []
+        waiting_pods = self._api.list(pods(namespace), {"labelSelector": f"{names.JOB}={name}"}).get("items") or []
+        told = self._api.list(events(namespace), about).get("items") or []
+        return why_waiting(job, found[0] if found else None, waiting_pods, told)
 
     def clean_up(self, attempt: Attempt) -> None:
         """Keep the place's record and the last words, and remove a Job that would only start again."""

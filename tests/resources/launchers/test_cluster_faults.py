@@ -22,9 +22,11 @@ from tests.resources.test_execution import Watcher, in_thread
 pytestmark = pytest.mark.e2e
 
 
-def work(on_cluster: OnCluster, *, seconds: float = 6.0, nodes: int = 1, **resources: object) -> WorkRequest:
+def work(
+    on_cluster: OnCluster, *, text: str = "x", seconds: float = 6.0, nodes: int = 1, **resources: object
+) -> WorkRequest:
     runtime = {"seconds": seconds, **({"nodes": nodes} if nodes > 1 else {})}
-    request = on_cluster.place().request("write", text="x", runtime=runtime)
+    request = on_cluster.place().request("write", text=text, runtime=runtime)
     return replace(request, resources=Resources(**resources))  # type: ignore[arg-type]
 
 

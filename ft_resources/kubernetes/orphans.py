@@ -1,0 +1,77 @@
+"""Jobs that nobody waits for: found by their labels, and collected, closed or ended. A pure plan over what is there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ft_resources.kubernetes import names
+from ft_resources.kubernetes.endings import ended, seconds
+
+Object = dict[str, Any]
+Deed = Literal["collect", "close", "end", "stop"]
+MARGIN_S = 120.0
+"""A worker that has said how it ended is given so long to be gone, and who launched a Job so long to say so."""
+UNWANTED_S = 3600.0
+"""A Job that nobody seems to want goes on for so long: its run may be about to be retried."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """A Job of ours and what the store says of its attempt.
+
+    Args:
+        closed: whether the attempt's end is on record.
+        collected: whether its place is.
+        wanted: whether a run or an open submission still needs the artifact.
+    """
+
+    job: Object
+    closed: bool
+    collected: bool
+    wanted: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Orphan:
+    """A Job and what to do with it: ``collect`` log and record of an ended one, ``close`` an attempt whose worker ended
+    without a word, ``end`` a Job whose attempt is over, ``stop`` one that nobody wants any more."""
+
+    address: str
+    attempt: int
+    deed: Deed
+
+
+def plan_orphans(standings: Sequence[Standing], now: float) -> list[Orphan]:
+    """What to do with these Jobs at ``now``, in seconds since the epoch. A Job that is wanted and goes on is adopted by
+    leaving it alone: its run attaches when it is retried, and finds the artifact if it comes later."""
+    found = [(each, _deed(each, now)) for each in standings]
+    return [
+        Orphan(address=address_of(each.job), attempt=attempt_of(each.job), deed=deed)
+        for each, deed in found
+        if deed is not None
+    ]
+
+
+def address_of(job: Object) -> str:
+    """The address that a Job works at; empty for one that does not say."""
+    return str(job["metadata"].get("annotations", {}).get(names.ADDRESS, ""))
+
+
+def attempt_of(job: Object) -> int:
+    return int(job["metadata"]["labels"][names.ATTEMPT])
+
+
+def _deed(standing: Standing, now: float) -> Deed | None:
+    job = standing.job
+    if not address_of(job) or "deletionTimestamp" in job["metadata"]:
+        return None
+    age_s = now - (seconds(job["metadata"].get("creationTimestamp")) or now)
+    if age_s < MARGIN_S:
+        return None
+    if ended(job):
+        if not standing.closed:
+            return "close"
+        return None if standing.collected else "collect"
+    if standing.closed:
+        return "end"
+    return "stop" if age_s > UNWANTED_S and not standing.wanted else None

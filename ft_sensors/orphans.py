@@ -1,0 +1,101 @@
+"""Looks for Jobs on the cluster that nobody waits for, and brings each to its end (see ``kubernetes/orphans.py``)."""
+
+import time
+from typing import Any
+
+import dagster as dg
+
+from ft_assets.submissions.sharing import needed_by_others
+from ft_resources.artifacts import Address
+from ft_resources.attempts import Attempt
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.errors import UserError
+from ft_resources.execution import Execution
+from ft_resources.kubernetes import names
+from ft_resources.kubernetes.orphans import Orphan, Standing, address_of, attempt_of, plan_orphans
+from ft_resources.kubernetes.placement import place_of
+from ft_resources.launchers.choice import launcher_kind
+from ft_resources.launchers.kubernetes import KubernetesLauncher
+from ft_resources.outcomes import Outcome
+from ft_resources.store import Store
+
+ACTOR = "orphans_sensor"
+_MOST = 20
+"""A tick has 60 s; what is left is for the next."""
+_ACTIVE = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+@dg.sensor(minimum_interval_seconds=120, default_status=dg.DefaultSensorStatus.RUNNING)
+def orphans_sensor(
+    context: dg.SensorEvaluationContext, store: StoreResource, launcher: LauncherResource
+) -> dg.SkipReason:
+    """Collect, close, end or stop Jobs of the cluster that no run waits for."""
+    if launcher_kind() != "kubernetes":
+        return dg.SkipReason("workers run on this machine, where there are no Jobs")
+    try:
+        cluster = launcher.launcher
+        assert isinstance(cluster, KubernetesLauncher)
+        partitions = active_partitions(context.instance)
+        standings = [stand(store.store, job, partitions) for job in cluster.jobs(store.store.url)]
+        orphans = plan_orphans(standings, time.time())
+        for orphan in orphans[:_MOST]:
+            deal_with(store.store, cluster, orphan)
+            context.log.info(f"{orphan.deed}: attempt {orphan.attempt} at {orphan.address}")
+    except UserError as error:
+        return dg.SkipReason(f"the cluster could not be looked at: {error}")
+    return dg.SkipReason(f"looked at {len(standings)} Jobs: {len(orphans)} that nobody waits for")
+
+
+def active_partitions(instance: dg.DagsterInstance) -> set[str]:
+    """Partition keys of all runs that are queued or under way."""
+    runs = instance.get_runs(filters=dg.RunsFilter(statuses=_ACTIVE))
+    return {run.tags["dagster/partition"] for run in runs if "dagster/partition" in run.tags}
+
+
+def stand(store: Store, job: dict[str, Any], partitions: set[str]) -> Standing:
+    """A Job and what the store says of it."""
+    address = address_of(job)
+    if not address:
+        return Standing(job=job, closed=False, collected=False, wanted=True)
+    attempt = Attempt(store, Address.parse(address), attempt_of(job))
+    closed = attempt.ending() is not None
+    return Standing(
+        job=job,
+        closed=closed,
+        collected=closed and place_of(attempt) is not None,
+        wanted=closed or _wanted(store, attempt, job["metadata"]["annotations"].get(names.LABEL, ""), partitions),
+    )
+
+
+def deal_with(store: Store, cluster: KubernetesLauncher, orphan: Orphan) -> None:
+    """Do what the plan says; each deed may be done again."""
+    attempt = Attempt(store, Address.parse(orphan.address), orphan.attempt)
+    if orphan.deed == "collect":
+        cluster.clean_up(attempt)
+    elif orphan.deed == "close":
+        execution = Execution(store=store, launcher=cluster)
+        # Finds out how it ended; the Job is there, so the cluster knows.
+        cluster.state(attempt)
+        execution.bury(attempt)
+    elif orphan.deed == "end":
+        cluster.discard(attempt)
+    else:
+        attempt.request_stop(ACTOR)
+        cluster.discard(attempt)
+        attempt.record_ending(Outcome.CANCELLED)
+
+
+def _wanted(store: Store, attempt: Attempt, label: str, partitions: set[str]) -> bool:
+    """Whether a run or an open submission needs what the attempt makes; where that is not known, it does."""
+    if label in partitions:
+        return True
+    try:
+        return needed_by_others(store, attempt.address, None)
+    except KeyError:
+        return True

@@ -1,0 +1,69 @@
+"""On a cluster: why work waits, and what becomes of Jobs that nobody waits for."""
+
+import pytest
+
+from ft_resources.attempts import Attempt
+from ft_resources.execution import Execution
+from ft_resources.kubernetes.orphans import Orphan
+from ft_resources.kubernetes.placement import place_of
+from ft_resources.outcomes import Outcome
+from ft_sensors.orphans import deal_with, stand
+from tests.cluster.fixtures import until
+from tests.resources.launchers.conftest import OnCluster
+from tests.resources.launchers.test_cluster_faults import work
+
+pytestmark = pytest.mark.e2e
+
+
+def launched(on_cluster: OnCluster, request, **changes: object):
+    """An attempt whose orchestrator is gone as soon as its Job is there."""
+    launcher = on_cluster.launcher(**changes)
+    execution = Execution(store=on_cluster.store, launcher=launcher)
+    attempt = Attempt(on_cluster.store, request.address, 1)
+    attempt.claim("a")
+    spec = execution._spec(request, 1, "a", 0)
+    attempt.write_spec(spec)
+    launcher.launch(spec, attempt)
+    return launcher, attempt
+
+
+def test_a_wrong_queue_name_and_a_full_quota_are_told_apart(on_cluster: OnCluster) -> None:
+    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue="nowhere")
+    until(lambda: launcher.why_waiting(attempt).reason == "queue_name")
+    queue = on_cluster.queue(gpus=1)
+    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1, text="a", seconds=60.0), queue=queue)
+    until(lambda: launcher.why_waiting(attempt).reason == "running")
+    _, second = launched(on_cluster, work(on_cluster, gpus=1, text="b"), queue=queue)
+    until(lambda: launcher.why_waiting(second).reason == "quota")
+    _, third = launched(on_cluster, work(on_cluster, gpus=5, text="c"), queue=queue)
+    until(lambda: launcher.why_waiting(third).reason == "too_large")
+
+
+def test_a_gpu_that_no_node_has_is_unschedulable(on_cluster: OnCluster) -> None:
+    launcher, attempt = launched(on_cluster, work(on_cluster, gpus=64))
+    until(lambda: launcher.why_waiting(attempt).reason == "unschedulable")
+
+
+def test_an_attempt_that_ended_without_a_word_is_closed_and_its_place_recorded(on_cluster: OnCluster) -> None:
+    request = on_cluster.place().request("fail", how="killed", times=9)
+    launcher, attempt = launched(on_cluster, request)
+    until(lambda: (on_cluster.job(attempt) or {}).get("status", {}).get("failed"))
+    deal_with(on_cluster.store, launcher, Orphan(address=str(attempt.address), attempt=1, deed="close"))
+    ending = attempt.ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.PREEMPTED
+    assert place_of(attempt) is not None
+    (job,) = launcher.jobs(on_cluster.store.url)
+    assert stand(on_cluster.store, job, set()).collected
+
+
+def test_work_that_nobody_wants_is_stopped_gracefully(on_cluster: OnCluster) -> None:
+    launcher, attempt = launched(on_cluster, work(on_cluster, seconds=60.0))
+    on_cluster.place().begun(work(on_cluster, seconds=60.0))
+    (job,) = launcher.jobs(on_cluster.store.url)
+    assert stand(on_cluster.store, job, {f"{on_cluster.tenant}.x.v1"}).wanted
+    deal_with(on_cluster.store, launcher, Orphan(address=str(attempt.address), attempt=1, deed="stop"))
+    until(lambda: on_cluster.job(attempt) is None and not on_cluster.pods(attempt))
+    ending = attempt.ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.CANCELLED
