@@ -83,7 +83,10 @@ def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, st
     )
 
 
-@dg.job(executor_def=dg.in_process_executor, description="Ask for an adapter: one action, the whole chain.")
+@dg.job(
+    executor_def=dg.in_process_executor,
+    description="Ask for an adapter: one action, the whole chain. Always a training: it ends the carry of a pair.",
+)
 def fine_tune() -> None:
     record_submission()
 
