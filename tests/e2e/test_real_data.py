@@ -33,6 +33,8 @@ TEMPLATE = (
     "{% if add_generation_prompt %}{{ 'A: ' }}{% endif %}"
 )
 ROWS, ITEMS = 1500, 150
+# The demo's model has a context of 512 tokens.
+SHORTER = {"gsm8k": ("max_gen_toks: 256", "max_gen_toks: 64"), "ifeval": ("max_new_tokens: 1280", "max_new_tokens: 64")}
 
 
 def test_gsm8k_and_a_real_model_reach_their_verdicts(tmp_path: Path) -> None:
@@ -73,17 +75,17 @@ def test_gsm8k_and_a_real_model_reach_their_verdicts(tmp_path: Path) -> None:
 
 
 def test_real_benchmarks_and_the_demos_model_reach_their_verdicts(tmp_path: Path) -> None:
-    data, limit = Path(os.environ["FT_REAL_DATA"]), 16
+    data, limit = Path(os.environ["FT_REAL_DATA"]), 12
     project = make_project(tmp_path / "project")
-    for name in NAMES:
+    # Programs that a model wrote need a sandbox, which not every machine has: test_real_suites runs those.
+    names = [name for name in NAMES if name != "humaneval"]
+    for name in names:
         folder = make_suite(name, data, tmp_path / "suites" / name)
-        if name == "ifeval":
-            # Its answers may have 1,280 tokens, and the model's context 512.
-            task = yaml.safe_load((folder / "ifeval.yaml").read_text())
-            (folder / "ifeval.yaml").write_text(yaml.safe_dump({**task, "max_new_tokens": 64}))
+        if name in SHORTER:
+            (folder / f"{name}.yaml").write_text((folder / f"{name}.yaml").read_text().replace(*SHORTER[name]))
         add_suite(project.store, folder, f"{key_of(name)}.v1", "test")
     add_suite(project.store, make_care_suite(data, tmp_path / "suites" / "care"), "care.v1", "test")
-    suites = [f"{key_of(name)}.v1" for name in NAMES]
+    suites = [f"{key_of(name)}.v1" for name in names]
     recipe = project.recipe(
         "broad.v1",
         base=f"folder:{ROOT / 'ft_assets' / 'demo' / 'base'}",
@@ -111,7 +113,10 @@ def test_real_benchmarks_and_the_demos_model_reach_their_verdicts(tmp_path: Path
     required = {name for name, verdict in verdicts.items() if verdict.outcome != "not required"}
     assert required == {"regression", "task_gain", "safety"}
     assert verdicts["safety"].outcome == "fail"
-    assert {key: verdicts["regression"].numbers[key]["n"] for key in suites} == dict.fromkeys(suites, limit)
+    counted = {key: verdicts["regression"].numbers[key]["n"] for key in suites}
+    # Prompts that leave no room for an answer are not counted, and only IFEval's are not cut.
+    assert 0 < counted.pop("ifeval.v1") <= limit
+    assert set(counted.values()) == {limit}
     evidence = load_evidence(identity.eval_report(artifacts, "school.docs.v1", "broad.v1"))
     assert {name: counted.n for name, counted in evidence.safety.items()} == {
         "refusals": limit,
