@@ -1,0 +1,136 @@
+"""What the API's objects say of an end, in the shapes that a real API server was seen to give them."""
+
+from typing import get_args
+
+import pytest
+
+from ft_resources.kubernetes.endings import MEANINGS, Cause, PodEnding, Refund, Sight, ending_of
+from ft_resources.outcomes import EXIT_CODES, Outcome
+
+NOW = 1_800_000_000.0
+SOON, LONG_AGO = "2027-01-15T07:59:55Z", "2027-01-15T06:00:00Z"
+POLICY = "failed with exit code {} matching FailJob rule at index 1"
+
+
+def job(*conditions: tuple[str, str, str], suspend: bool = False, created: str = SOON, **status: object) -> dict:
+    found = [{"type": kind, "status": "True", "reason": reason, "message": text} for kind, reason, text in conditions]
+    return {
+        "metadata": {"creationTimestamp": created},
+        "spec": {"suspend": suspend},
+        "status": {"conditions": found, **status},
+    }
+
+
+def failed(reason: str, message: str = "") -> dict:
+    return job(("FailureTarget", reason, message), ("Failed", reason, message))
+
+
+def pod(
+    *, phase: str = "Failed", disrupted: str = "", code: int | None = None, why: str = "Error", **more: object
+) -> dict:
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": disrupted}] if disrupted else []
+    ended = {"state": {"terminated": {"exitCode": code, "reason": why}}}
+    status = {"phase": phase, "conditions": conditions, "containerStatuses": [] if code is None else [ended]}
+    meta = more.pop("metadata", {})
+    return {"metadata": meta, "status": {**status, **more}}
+
+
+def stuck(reason: str, since: str = LONG_AGO) -> dict:
+    state = {"state": {"waiting": {"reason": reason, "message": "no such host"}}}
+    return {"metadata": {}, "status": {"phase": "Pending", "startTime": since, "containerStatuses": [state]}}
+
+
+def end(found: dict | None, *pods: dict, **facts: object) -> PodEnding | None:
+    defaults = {"begun": True, "spot": False, "now": NOW, "queue_timeout_s": 600.0, "image_pull_timeout_s": 300.0}
+    return ending_of(Sight(job=found, pods=pods, **{**defaults, **facts}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "pods", "cause"),
+    [
+        (failed("DeadlineExceeded"), [pod(code=75)], Cause.RUN_TIMEOUT),
+        (failed("PodFailurePolicy", "Pod a/b has condition DisruptionTarget matching"), [], Cause.DISRUPTED),
+        (failed("PodFailurePolicy"), [pod(disrupted="EvictionByEvictionAPI", code=75)], Cause.DRAINED),
+        (failed("PodFailurePolicy"), [pod(disrupted="PreemptionByScheduler")], Cause.SCHEDULER_PREEMPTION),
+        (failed("PodFailurePolicy"), [pod(disrupted="DeletionByTaintManager")], Cause.NODE_LOST),
+        (failed("PodFailurePolicy"), [pod(disrupted="DeletionByPodGC")], Cause.NODE_LOST),
+        (failed("PodFailurePolicy"), [pod(disrupted="TerminationByKubelet")], Cause.NODE_SHUTDOWN),
+        (failed("PodFailurePolicy"), [pod(disrupted="TerminationByKubelet", reason="Evicted")], Cause.EVICTED),
+        (
+            failed("PodFailurePolicy"),
+            [pod(reason="Evicted", message='Usage of EmptyDir volume "scratch" exceeds the limit "1Gi".')],
+            Cause.DISK_LIMIT,
+        ),
+        (failed("PodFailurePolicy", POLICY.format(137)), [pod(code=137, why="OOMKilled")], Cause.OOM_KILLED),
+        (failed("PodFailurePolicy", POLICY.format(137)), [pod(code=137)], Cause.KILLED),
+        (failed("PodFailurePolicy", POLICY.format(75)), [], Cause.STOPPED),
+        (failed("PodFailurePolicy", POLICY.format(78)), [], Cause.WORKER),
+        (failed("BackoffLimitExceeded"), [pod(code=65)], Cause.WORKER),
+        (failed("BackoffLimitExceeded"), [], Cause.DELETED),
+        (job(("SuccessCriteriaMet", "", ""), ("Complete", "", "")), [], Cause.WORKER),
+        (None, [], Cause.DELETED),
+        (job(suspend=True), [], Cause.QUEUE_PREEMPTION),
+        (job(active=1), [stuck("ImagePullBackOff")], Cause.IMAGE_PULL),
+        (job(active=1), [stuck("CreateContainerConfigError")], Cause.NOT_STARTED),
+        (job(active=1), [pod(phase="Running", metadata={"deletionTimestamp": LONG_AGO})], Cause.NODE_LOST),
+    ],
+)
+def test_every_end_is_told_apart(found: dict | None, pods: list[dict], cause: Cause) -> None:
+    ending = end(found, *pods)
+    assert ending is not None
+    assert ending.cause is cause
+
+
+@pytest.mark.parametrize(
+    ("found", "pods", "facts"),
+    [
+        (job(active=1, ready=1), [], {}),
+        (job(("FailureTarget", "PodFailurePolicy", ""), terminating=1), [], {}),
+        (job(("SuccessCriteriaMet", "", "")), [], {}),
+        (job(suspend=True), [], {"begun": False}),
+        (job(suspend=True, terminating=1), [], {}),
+        (job(active=1), [stuck("ImagePullBackOff", SOON)], {}),
+        (job(active=1), [stuck("ContainerCreating")], {}),
+        (job(active=1), [pod(phase="Running", metadata={"deletionTimestamp": SOON})], {}),
+        (job(active=1, ready=1, created=LONG_AGO), [], {"begun": False}),
+        (job(active=1, created=LONG_AGO), [], {"begun": True}),
+    ],
+)
+def test_what_waits_runs_or_is_on_its_way_out_has_not_ended(found: dict, pods: list[dict], facts: dict) -> None:
+    assert end(found, *pods, **facts) is None
+
+
+def test_waiting_too_long_is_told_from_running() -> None:
+    waiting = end(job(suspend=True, created=LONG_AGO), begun=False)
+    assert waiting is not None
+    assert (waiting.cause, waiting.outcome, waiting.refund) == (Cause.QUEUE_TIMEOUT, Outcome.TIMED_OUT, "full")
+
+
+@pytest.mark.parametrize("disrupted", ["TerminationByKubelet", "DeletionByTaintManager", "DeletionByPodGC"])
+def test_a_lost_spot_node_is_one_that_was_taken_away(disrupted: str) -> None:
+    ending = end(failed("PodFailurePolicy"), pod(disrupted=disrupted), spot=True)
+    assert ending is not None
+    assert ending.cause is Cause.SPOT_RECLAIMED
+
+
+@pytest.mark.parametrize("outcome", [each for each in Outcome if each not in (Outcome.DONE, Outcome.PREEMPTED)])
+def test_a_workers_own_code_is_taken_at_its_word(outcome: Outcome) -> None:
+    ending = end(failed("PodFailurePolicy", POLICY.format(EXIT_CODES[outcome])))
+    assert ending is not None
+    assert ending.outcome is outcome
+
+
+def test_a_recipes_own_image_is_its_authors_to_pay() -> None:
+    ours, theirs = (end(job(active=1), stuck("ErrImagePull"), own_image=own) for own in (False, True))
+    assert ours is not None
+    assert theirs is not None
+    assert (ours.outcome, ours.refund) == (Outcome.PLATFORM_ERROR, "full")
+    assert (theirs.outcome, theirs.refund) == (Outcome.USER_ERROR, "none")
+
+
+def test_every_cause_has_a_meaning_with_words_and_who_pays() -> None:
+    assert set(MEANINGS) == set(Cause) - {Cause.WORKER}
+    for meaning in MEANINGS.values():
+        assert meaning.what
+        assert meaning.remedy
+        assert meaning.refund in get_args(Refund)
