@@ -13,7 +13,6 @@ from ft_resources.errors import UserError
 from ft_resources.execution import Execution
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.orphans import Orphan, Standing, address_of, attempt_of, plan_orphans
-from ft_resources.kubernetes.placement import place_of
 from ft_resources.launchers.choice import launcher_kind
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.outcomes import Outcome
@@ -68,7 +67,7 @@ def stand(store: Store, job: dict[str, Any], partitions: set[str]) -> Standing:
     return Standing(
         job=job,
         closed=closed,
-        collected=closed and place_of(attempt) is not None,
+        collected=closed and attempt.place() is not None,
         wanted=closed or _wanted(store, attempt, job["metadata"]["annotations"].get(names.LABEL, ""), partitions),
     )
 

@@ -4,13 +4,13 @@
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from ft_resources.attempts import Attempt
+from ft_resources.attempts import PLACE, Attempt
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.endings import SPOT_LOSSES, Cause, Object, PodEnding, Refund, condition, seconds
+from ft_resources.kubernetes.endings import SPOT_LOSSES, Object, PodEnding, Refund, condition, seconds
 
-PLACE = "place.json"
+CANCELLED = "cancelled"
+"""The cause of an attempt that the platform itself stopped; all others are ``Cause``s."""
 
 
 def record_place(
@@ -53,14 +53,9 @@ def record_place(
     )
 
 
-def place_of(attempt: Attempt) -> dict[str, Any] | None:
-    """What was kept of the attempt's place, None where nothing was (yet)."""
-    return attempt.store.find_json(f"{attempt.path}/{PLACE}")
-
-
 def lost_spot(attempt: Attempt) -> bool:
     """Whether the attempt lost a spot node."""
-    place = place_of(attempt) or {}
+    place = attempt.place() or {}
     return place.get("capacity") == "spot" and place.get("cause") in {str(cause) for cause in SPOT_LOSSES}
 
 
@@ -105,8 +100,3 @@ def _evidence(pod: Object) -> Object:
             for each in status.get(kind) or []
         ],
     }
-
-
-CANCELLED = "cancelled"
-"""The cause of an attempt that the platform itself stopped; all others are ``Cause``s."""
-CAUSES = frozenset({CANCELLED, *(str(cause) for cause in Cause)})

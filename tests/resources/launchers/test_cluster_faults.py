@@ -10,7 +10,7 @@ from ft_resources.errors import UserError, WorkFailed
 from ft_resources.execution import Execution
 from ft_resources.kubernetes.api import jobs
 from ft_resources.kubernetes.endings import Cause
-from ft_resources.kubernetes.placement import CANCELLED, place_of
+from ft_resources.kubernetes.placement import CANCELLED
 from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Outcome
 from ft_resources.work import Resources, WorkRequest
@@ -40,7 +40,7 @@ def start(on_cluster: OnCluster, request: WorkRequest, **changes: object):
 
 def ended_as(attempt: Attempt, cause: str) -> dict:
     """The record of the attempt's place, once it is there."""
-    place = until(lambda: place_of(attempt))
+    place = until(attempt.place)
     assert place["cause"] == cause, place
     return place
 
@@ -69,7 +69,7 @@ def test_a_drained_node_is_a_preemption_that_the_work_outlives(on_cluster: OnClu
     assert got[0].artifact.facts == {"attempt": 2}
     # This worker ends within the second in which a Job controller collects news: its pod may be gone before the Job
     # says that it ended, and with it who evicted it. Either way nobody pays.
-    place = until(lambda: place_of(attempt))
+    place = until(attempt.place)
     assert place["cause"] in (Cause.DRAINED, Cause.DISRUPTED)
     assert place["refund"] == "full"
     assert watcher.retries == 1
@@ -129,7 +129,7 @@ def test_an_image_that_cannot_be_fetched_fails_and_is_removed(on_cluster: OnClus
         execution.run(request, actor="a")
     attempts = attempts_at(on_cluster.store, request.address)
     assert len(attempts) == 3
-    assert {place_of(attempt)["cause"] for attempt in attempts} == {Cause.IMAGE_PULL}
+    assert {attempt.place()["cause"] for attempt in attempts} == {Cause.IMAGE_PULL}
     until(lambda: not any(on_cluster.job(attempt) for attempt in attempts))
 
 

@@ -5,7 +5,6 @@ import pytest
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution
 from ft_resources.kubernetes.orphans import Orphan
-from ft_resources.kubernetes.placement import place_of
 from ft_resources.outcomes import Outcome
 from ft_sensors.orphans import deal_with, stand
 from tests.cluster.fixtures import until
@@ -52,7 +51,7 @@ def test_an_attempt_that_ended_without_a_word_is_closed_and_its_place_recorded(o
     ending = attempt.ending()
     assert ending is not None
     assert ending.outcome is Outcome.PREEMPTED
-    assert place_of(attempt) is not None
+    assert attempt.place() is not None
     (job,) = launcher.jobs(on_cluster.store.url)
     assert stand(on_cluster.store, job, set()).collected
 
