@@ -10,7 +10,7 @@ from ft_assets.submissions.jobs import prepare_dataset, prepare_recipe, train_pa
 from ft_assets.submissions.plan import Launch, Present, RunState, Wanted, plan
 from ft_assets.submissions.present import present
 from ft_assets.submissions.record import Submission, open_submissions
-from ft_assets.submissions.run import launch_tags, record_end, register_partitions
+from ft_assets.submissions.run import launch_tags, record_end, register_launched
 from ft_assets.submissions.runs import as_dagster_shows, only_waits, run_states, under_way
 from ft_assets.sweeps.retiring import retire_trials
 from ft_assets.tenants import load_tenants
@@ -53,14 +53,16 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     else:
         # All were looked at, so the next tick starts over.
         last = ""
-    requests = []
+    launches: list[Launch] = []
     finished = 0
     for action in plan(wanted, _places(context.instance, wanted)):
         if isinstance(action, Launch):
-            requests.append(_request(context.instance, action))
+            launches.append(action)
         else:
             record_end(store.store, action)
             finished += 1
+    register_launched(context.instance, launches)
+    requests = [_request(launch) for launch in launches]
     retired = _retire(context.instance, store, problems)
     for problem in problems:
         context.log.warning(problem)
@@ -114,9 +116,7 @@ def _retire(instance: dg.DagsterInstance, store: StoreResource, problems: list[s
         return []
 
 
-def _request(instance: dg.DagsterInstance, action: Launch) -> dg.RunRequest:
-    submission = action.submission
-    register_partitions(instance, dataset=submission.dataset, recipe=action.trial or submission.recipe)
+def _request(action: Launch) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=action.run_key,
         job_name=action.stage.value,

@@ -1,6 +1,6 @@
 """Fine-tune from Python: the same records, plan and jobs as the UI, run in this process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
@@ -28,6 +28,9 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import default_store_url
 from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.store import Store
+
+# Databases have a limit of parameters in a question.
+_KEYS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +175,18 @@ def register_partitions(instance: dg.DagsterInstance, *, dataset: str = "", reci
     for dimension, key in (("dataset", dataset), ("recipe", recipe)):
         if key and not instance.has_dynamic_partition(dimension, key):
             instance.add_dynamic_partitions(dimension, [key])
+
+
+def register_launched(instance: dg.DagsterInstance, launches: Iterable[Launch]) -> None:
+    """Make the keys of many launches known to Dagster: a question for each dimension, and not for each launch."""
+    keys: dict[str, set[str]] = {"dataset": set(), "recipe": set()}
+    for launch in launches:
+        keys["dataset"].add(launch.submission.dataset)
+        keys["recipe"].add(launch.trial or launch.submission.recipe)
+    for dimension, wanted in keys.items():
+        ordered = sorted(wanted)
+        for begin in range(0, len(ordered), _KEYS_AT_ONCE):
+            instance.add_dynamic_partitions(dimension, ordered[begin : begin + _KEYS_AT_ONCE])
 
 
 def launch_tags(action: Launch) -> dict[str, str]:

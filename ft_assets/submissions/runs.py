@@ -75,7 +75,8 @@ def as_dagster_shows(instance: dg.DagsterInstance, submission: Submission, prese
         Stage.PREPARE_DATASET: ("dataset", submission.dataset),
         Stage.PREPARE_RECIPE: ("baseline_report", submission.recipe),
     }
-    unseen = {stage for stage, (asset, key) in prepared.items() if not _materialized(instance, asset, key)}
+    asked = {stage: found for stage, found in prepared.items() if stage in present.done}
+    unseen = {stage for stage, (asset, key) in asked.items() if not _materialized(instance, asset, key)}
     return dataclasses.replace(present, done=present.done - unseen)
 
 

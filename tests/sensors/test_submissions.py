@@ -117,3 +117,28 @@ def test_a_submission_whose_runs_are_under_way_costs_no_look_at_what_it_made(
     outcome = find_outcome(project.store, asked)
     assert outcome is not None
     assert outcome.status is SubmissionStatus.CANCELLED
+
+
+def test_launching_many_costs_one_question_for_each_dimension_and_none_about_what_is_not_there(
+    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asking for every launch and every stage was nearly all that a tick after a new version took."""
+    register_recipe(project.store, project.recipe(), actor="ann")
+    datasets = {add_version(project, rows) for rows in (160, 170, 180)}
+    for dataset in datasets:
+        ask(project, dataset)
+    asked: list[str] = []
+    for name in ("add_dynamic_partitions", "has_dynamic_partition", "fetch_materializations"):
+        real = getattr(dg.DagsterInstance, name)
+        monkeypatch.setattr(
+            dg.DagsterInstance,
+            name,
+            lambda *given, name=name, real=real, **more: asked.append(name) or real(*given, **more),
+        )
+    assert launched(tick(instance, project)) == {*datasets, "tiny.v1"}
+    assert asked == ["add_dynamic_partitions"] * 2
+    assert set(instance.get_dynamic_partitions("dataset")) == datasets
+    assert list(instance.get_dynamic_partitions("recipe")) == ["tiny.v1"]
+    # Again, while the runs have not been started: nothing is added twice.
+    assert launched(tick(instance, project)) == {*datasets, "tiny.v1"}
+    assert len(instance.get_dynamic_partitions("dataset")) == 3
