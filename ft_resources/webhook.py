@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from ft_resources.notifier import Message, NotSent
+from ft_resources.public_address import is_public
 
 SIGNATURE, EVENT_ID = "FT-Signature", "FT-Event-Id"
 _PORTS = {"https": 443, "http": 80}
@@ -112,7 +113,7 @@ def _connection(host: str, port: int, *, secure: bool, trusted: bool, timeout_s:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(entry[4][0]) for entry in found]
     if not trusted:
-        inside = [address for address in addresses if not ipaddress.ip_address(address.partition("%")[0]).is_global]
+        inside = [each for each in addresses if not is_public(ipaddress.ip_address(each.partition("%")[0]))]
         if inside:
             raise _Refused(f"{host} is {inside[0]}, which is no public address")
     return _Pinned(host, port, addresses[0], secure=secure, timeout_s=timeout_s)

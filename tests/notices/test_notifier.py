@@ -47,7 +47,12 @@ def test_plain_http_goes_nowhere_but_to_hosts_that_are_allowed(hosts: str) -> No
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "localhost", "169.254.169.254", "10.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"]
+    "host",
+    [
+        *("127.0.0.1", "localhost", "169.254.169.254", "10.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"),
+        # Through a NAT64 gateway, where clouds keep credentials; and a 6to4 disguise of 10.0.0.1.
+        *("[64:ff9b::a9fe:a9fe]", "[2002:a00:1::]"),
+    ],
 )
 def test_https_does_not_reach_into_our_own_network(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*args: object) -> socket.socket:

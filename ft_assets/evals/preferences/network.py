@@ -14,11 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from ft_resources.public_address import is_public, undisguised
+
 MAX_BODY = 1 << 20
 """Bytes of an endpoint's answer; a judgement is a few kilobytes."""
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class Refused(Exception):
@@ -95,35 +94,16 @@ def post_json(url: str, body: bytes, headers: dict[str, str], *, timeout_s: floa
         connection.close()
 
 
-def is_public(address: _Address) -> bool:
-    """Whether an address is of the internet: none that is private, shared, loopback, link-local or a disguise of one.
-
-    >>> is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
-    False
-    """
-    address = _undisguised(address)
-    return address.is_global and not address.is_multicast
-
-
 def _resolve(host: str, port: int, *, private: bool) -> str:
     """The first address of ``host``, if every one that its name has may be asked. Raises Refused and OSError."""
     found = [entry[4][0] for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     for text in found:
         # A scope such as %eth0 belongs to link-local addresses only.
-        address = _undisguised(ipaddress.ip_address(str(text).partition("%")[0]))
+        address = undisguised(ipaddress.ip_address(str(text).partition("%")[0]))
         never = address.is_link_local or address.is_multicast or address.is_unspecified
         if never or not (private or is_public(address)):
             raise Refused(f"{host} has the address {address}, which is not public")
     return str(found[0])
-
-
-def _undisguised(address: _Address) -> _Address:
-    """The IPv4 address inside an IPv6 one that only wraps it."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address in _NAT64:
-            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        return address.ipv4_mapped or address.sixtofour or address
-    return address
 
 
 class _Pinned(http.client.HTTPConnection):

@@ -20,7 +20,7 @@ from ft_assets.evals.preferences.judge import (
     Judgement,
     JudgeUnavailable,
 )
-from ft_assets.evals.preferences.network import NotAnswered, Refused, is_public, post_json
+from ft_assets.evals.preferences.network import NotAnswered, Refused, post_json
 from ft_assets.recipes.judges import JudgeModel
 from ft_resources.errors import UserError
 from tests.evals.preferences.judge_server import Answer, JudgeServer, judge_server
@@ -231,22 +231,6 @@ def test_a_host_without_an_address_and_a_closed_port_are_not_available(monkeypat
     with judge_server(lambda message: Answer()) as server:
         pass
     assert ask(server) == {0: Judgement(problem=UNAVAILABLE)}
-
-
-@pytest.mark.parametrize("text", ["8.8.8.8", "2606:4700::1111"])
-def test_addresses_of_the_internet_are_public(text: str) -> None:
-    import ipaddress
-
-    assert is_public(ipaddress.ip_address(text))
-
-
-@pytest.mark.parametrize(
-    "text", ["10.1.2.3", "100.64.0.1", "192.168.0.1", "127.0.0.1", "::1", "fd00::1", "2002:7f00:1::", "::ffff:10.0.0.1"]
-)
-def test_addresses_of_a_network_of_ones_own_are_not_public(text: str) -> None:
-    import ipaddress
-
-    assert not is_public(ipaddress.ip_address(text))
 
 
 def test_half_of_a_surrogate_pair_in_a_judgement_does_not_get_into_files() -> None:

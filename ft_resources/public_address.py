@@ -1,0 +1,33 @@
+"""Which IP addresses are of the internet: for whatever is sent to a host that a configuration names."""
+
+import ipaddress
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# IPv6 prefixes whose last 32 bits are an IPv4 address that a translator (NAT64, RFC 6052; SIIT, RFC 7915) or an old
+# stack (RFC 4291, 2.5.5.1) goes on to.
+_LAST_32_BITS = tuple(
+    ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::ffff:0:0:0/96", "::ffff:0:0/96", "::/96")
+)
+# NAT64 of a network's own (RFC 8215) and site-local addresses (RFC 3879): Python counts both as global.
+_OWN = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b:1::/48", "fec0::/10"))
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is of the internet: none that is private, shared, loopback, link-local, multicast or a
+    disguise of one.
+
+    >>> is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
+    False
+    """
+    address = undisguised(address)
+    return address.is_global and not address.is_multicast and not any(address in network for network in _OWN)
+
+
+def undisguised(address: Address) -> Address:
+    """The IPv4 address inside an IPv6 one that only wraps it; ``::`` and ``::1`` are what they are."""
+    if not isinstance(address, ipaddress.IPv6Address) or address.is_unspecified or address.is_loopback:
+        return address
+    if any(address in network for network in _LAST_32_BITS):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.sixtofour or address
