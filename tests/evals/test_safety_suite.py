@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ft_assets.evals.suites import add_suite, get_suite, is_safety, safety_prompts, scored_texts
+from ft_assets.evals.suites import add_suite, get_suite, role_of, safety_prompts, scored_texts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
@@ -31,7 +31,7 @@ def test_a_safety_suite_is_stored_under_its_name_and_told_from_others_by_its_ref
     done = add_suite(store, folder, "care.v1", "ann")
     assert (done.created, done.items) == (True, HARMFUL + BENIGN)
     assert not add_suite(store, folder, "care.v1", "bob").created
-    assert is_safety(get_suite(store, "care.v1"))
+    assert role_of(get_suite(store, "care.v1")) == "safety"
     artifact = Artifacts(store).get(Address.parse(done.ref.address))
     assert set(artifact.manifest.files) == {"task.yaml", "harmful.csv", "benign.jsonl"}
     assert artifact.facts == {"items": 100, "kind": "safety"}
