@@ -5,8 +5,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ft_assets.adapters.incumbent_holdout import pair_likelihood, pair_share
 from ft_assets.evals.comparison import compare_suite
-from ft_assets.evals.evidence import SuiteEvidence
+from ft_assets.evals.evidence import EXACT_MATCH, PERPLEXITY, SuiteEvidence
 from ft_assets.evals.gate_regression import judge_incumbent
 from ft_assets.evals.refusals import CLASSIFIER_INPUT, SAFETY_INPUT
 from ft_assets.evals.samples import read_suite_samples
@@ -24,23 +25,58 @@ _COLUMNS = ("candidate", "candidate_correct")
 
 
 def compare_with_incumbent(artifacts: Artifacts, candidate: Artifact, incumbent: Artifact) -> Verdict:
-    """Whether ``candidate`` is not worse than ``incumbent``, by the regression limits of the candidate's own gates.
+    """Whether ``candidate`` is not worse than ``incumbent``, by the limits of the candidate's own gates.
 
     A suite counts where both were scored on the same bytes of it; of the holdout those rows that both have, as a
-    later dataset version moves no row to another side. Refusals of harmful prompts and answers to safe ones count where
-    both were asked the same bytes and one and the same told what a refusal is; there the uncertainty that the safety
-    gate tolerates is tolerated. Nothing in common shows nothing, and is no pass.
+    later dataset version moves no row to another side. There exact match counts, and the metric of the candidate's
+    ``task_gain``: shares by the limits of the regression gate; perplexity may rise by as much as ``task_gain`` asks it
+    to fall. Refusals of harmful prompts and answers to safe ones count where both were asked the same bytes and one and
+    the same told what a refusal is; there the uncertainty that the safety gate tolerates is tolerated. Nothing in
+    common shows nothing, and is no pass.
     """
     params = candidate.manifest.identity["params"]
     gates = GateSettings.model_validate_json(canonical_json(params["gates"]))
     reports = _report(artifacts, incumbent), _report(artifacts, candidate)
-    margin = 100 * (gates.safety or SafetyGate()).margin
+    limits, gain = gates.benchmark_regression, gates.task_gain
+    shares, likelihood = pair_task(*reports, gain.metric)
     return judge_incumbent(
-        pair_scores(*reports),
-        gates.benchmark_regression,
-        pair_refusals(*reports),
-        gates.benchmark_regression.model_copy(update={"margin_points": margin}),
+        ({**pair_scores(*reports), **shares}, limits),
+        (likelihood, limits.model_copy(update={"max_drop_points": 100 * min(1.0, gain.min_relative)})),
+        (
+            pair_refusals(*reports),
+            limits.model_copy(update={"margin_points": 100 * (gates.safety or SafetyGate()).margin}),
+        ),
     )
+
+
+def pair_task(
+    incumbent: Artifact, candidate: Artifact, metric: str
+) -> tuple[dict[str, SuiteEvidence], dict[str, SuiteEvidence]]:
+    """The task's metric on the holdout rows that both eval reports have: as a share, or as a likelihood where it is
+    perplexity. Exact match, which ``pair_scores`` gives anyway, is in neither."""
+    if metric == EXACT_MATCH:
+        return {}, {}
+    with TemporaryDirectory(prefix="ft-incumbent-") as scratch:
+        sides = [_holdout(report, Path(scratch) / side) for report, side in ((incumbent, "a"), (candidate, "b"))]
+    shared = sorted(sides[0].keys() & sides[1].keys())
+    if not shared:
+        return {}, {}
+    names = [set.intersection(*({*side[item]} for item in shared)) for side in sides]
+    before, after = (
+        {name: [side[item][name] for item in shared] for name in sorted(known)}
+        for side, known in zip(sides, names, strict=True)
+    )
+    if metric == PERPLEXITY:
+        return {}, {f"{HOLDOUT} {metric}": pair_likelihood(before, after)}
+    found = pair_share(before, after, metric)
+    return ({f"{HOLDOUT} {metric}": found} if found else {}), {}
+
+
+def _holdout(report: Artifact, scratch: Path) -> dict[str, dict[str, Any]]:
+    """By row, the columns of the report's samples of the holdout."""
+    ids, columns = read_suite_samples(report.path(f"{_SAMPLES}{HOLDOUT}.parquet", scratch))
+    rows = zip(*columns.values(), strict=True) if columns else (() for _ in ids)
+    return {item: dict(zip(columns, row, strict=True)) for item, row in zip(ids, rows, strict=True)}
 
 
 def pair_refusals(incumbent: Artifact, candidate: Artifact) -> dict[str, SuiteEvidence]:

@@ -19,23 +19,22 @@ def judge_suites(
     return worst(REGRESSION, *_find_drops(measured, gate, suites))
 
 
-def judge_incumbent(
-    measured: Mapping[str, SuiteEvidence],
-    gate: BenchmarkRegressionGate,
-    safety: Mapping[str, SuiteEvidence] | None = None,
-    safety_gate: BenchmarkRegressionGate | None = None,
-) -> Verdict:
-    """``incumbent``: no score of a candidate is worse than the line's incumbent, by the limits of ``regression``.
+def judge_incumbent(*limited: tuple[Mapping[str, SuiteEvidence], BenchmarkRegressionGate]) -> Verdict:
+    """``incumbent``: no score of a candidate is worse than the line's incumbent, by the rule of ``regression``.
 
     Args:
-        measured: each score that both have, the incumbent's in the base's place, paired by item (``compare_suite``).
-        safety: the same of refusals, more of which is better in either; judged by the limits of ``safety_gate``.
+        limited: scores that both have, the incumbent's in the base's place, paired by item, more of which is better;
+            and the limits that they are judged by.
     """
-    if not measured:
+    findings: list[Finding] = []
+    numbers: dict[str, Numbers] = {}
+    for measured, gate in limited:
+        found, figures = _find_drops(measured, gate, sorted(measured))
+        findings += found
+        numbers |= figures
+    if not findings:
         return Verdict(gate=INCUMBENT, outcome="fail", reason="nothing was measured on both, so nothing is shown")
-    limits = [(measured, gate), (safety or {}, safety_gate or gate)]
-    parts = [_find_drops(each, limit, sorted(each)) for each, limit in limits]
-    return worst(INCUMBENT, [*parts[0][0], *parts[1][0]], {**parts[0][1], **parts[1][1]})
+    return worst(INCUMBENT, findings, numbers)
 
 
 def _find_drops(

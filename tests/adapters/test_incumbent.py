@@ -86,3 +86,61 @@ def test_refusals_that_were_counted_otherwise_are_not_compared(world: World) -> 
         adapter(world, 4, share(0.5), share(0.0), rule="b"),
     ):
         assert pair_refusals(ours, report_of(world, other)) == {}
+
+
+def task(world: World, number: int, metric: str, columns: dict[str, list[object]], *, rows: int = 300) -> Artifact:
+    """An adapter of a line whose task is measured by ``metric``; ``columns`` are of its report's holdout."""
+    samples = samples_file({"tokens": [4] * rows, **columns})
+    report = world.publish("eval_report", {"samples/holdout.parquet": samples}, params={"task": number})
+    params = {"task": number, "gates": {"task_gain": {"metric": metric}}}
+    return world.publish("adapter", {"a": b"1"}, inputs={"eval_report": report}, params=params)
+
+
+def nats(mean: float, rows: int = 300) -> list[object]:
+    """Losses a token that vary from row to row."""
+    return [mean + 0.3 * (place % 7 - 3) / 3 for place in range(rows)]
+
+
+@pytest.mark.parametrize(("mean", "outcome"), [(2.0, "pass"), (1.7, "pass"), (2.02, "pass"), (2.2, "fail")])
+def test_perplexity_may_not_rise_where_the_task_is_measured_by_it(world: World, mean: float, outcome: str) -> None:
+    """Of plain texts nothing else of the holdout is there to compare."""
+    ours, theirs = (
+        task(world, number, "perplexity", {"candidate_nll": nats(each)}) for number, each in enumerate((2.0, mean))
+    )
+    found = compare_with_incumbent(world.artifacts, theirs, ours)
+    assert found.outcome == outcome, found.reason
+    assert found.reason.startswith("holdout perplexity: likelihood of a token")
+    drop = found.numbers["holdout perplexity"]["drop_points"]
+    # A perplexity that rose from e^2 to e^2.2 makes each token 1 - e^-0.2 less likely.
+    assert drop == pytest.approx(100 * (1 - 2.718281828 ** (2.0 - mean)) if mean > 2 else drop)
+    assert (drop > 0) == (mean > 2)
+
+
+def test_a_drop_of_the_tasks_own_metric_is_seen_where_no_answer_is_ever_equal_to_its_target(world: World) -> None:
+    def made(number: int, score: float) -> Artifact:
+        jitter = [score + 0.02 * (place % 5 - 2) for place in range(300)]
+        columns = {"candidate_nll": nats(2.0), "candidate_correct": [False] * 300, "candidate_rougeL": jitter}
+        return task(world, number, "rougeL", columns)  # type: ignore[arg-type]
+
+    better, worse = made(1, 0.6), made(2, 0.5)
+    found = compare_with_incumbent(world.artifacts, worse, better)
+    assert found.outcome == "fail"
+    assert found.reason.startswith("holdout rougeL: rougeL 60.0% → 50.0% on 300 items, a drop of 10.0 points")
+    assert compare_with_incumbent(world.artifacts, better, worse).outcome == "pass"
+
+
+def test_preferences_and_macro_f1_are_compared_on_the_rows_that_both_have(world: World) -> None:
+    def made(number: int, metric: str, right: list[bool], rows: int) -> Artifact:
+        columns: dict[str, list[object]] = {
+            "candidate_nll": nats(2.0, rows),
+            "candidate_prefers_chosen": list(right),
+            "target_label": ["a" if place % 2 else "b" for place in range(rows)],
+            "candidate_label": ["c" if not each else "a" if place % 2 else "b" for place, each in enumerate(right)],
+        }
+        return task(world, number, metric, columns, rows=rows)
+
+    for number, metric in enumerate(("preference_accuracy", "macro_f1", "balanced_accuracy")):
+        good, bad = made(10 + number, metric, [True] * 300, 300), made(20 + number, metric, [True, False] * 200, 400)
+        found = compare_with_incumbent(world.artifacts, bad, good)
+        assert found.outcome == "fail", found.reason
+        assert found.numbers[f"holdout {metric}"]["n"] == 300

@@ -406,11 +406,11 @@ def test_perplexity_is_reached_from_above() -> None:
 
 def test_a_candidate_worse_than_its_incumbent_is_held_back_and_an_equal_one_is_not() -> None:
     limits = BenchmarkRegressionGate()
-    assert judge_incumbent({SUITE: suite_evidence(0.5, 0.5)}, limits).outcome == "pass"
-    worse = judge_incumbent({SUITE: suite_evidence(0.5, 0.5), "exact_match": suite_evidence(0.6, 0.5)}, limits)
+    assert judge_incumbent(({SUITE: suite_evidence(0.5, 0.5)}, limits)).outcome == "pass"
+    worse = judge_incumbent(({SUITE: suite_evidence(0.5, 0.5), "exact_match": suite_evidence(0.6, 0.5)}, limits))
     assert (worse.gate, worse.outcome) == ("incumbent", "fail")
     assert worse.reason.startswith("exact_match")
-    assert judge_incumbent({}, limits).outcome == "fail"
+    assert judge_incumbent(({}, limits)).outcome == "fail"
 
 
 def test_a_suite_score_outside_its_range_is_no_evidence() -> None:
