@@ -22,10 +22,13 @@ from obstore.store import LocalStore, from_url
 
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.lost_answers import broken, create_once, patiently
 from ft_resources.web_identity import narrowed, session_credentials
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=@-]*")
 _READ_CHUNK = 8 << 20
+# A page of a listing may break in the middle, which the client does not repeat.
+_LIST_TRIES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +109,13 @@ class Store:
         self.put(path, canonical_json(value))
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write ``data`` where nothing is yet. True for the one caller who wrote it, False for everybody else."""
+        """Write ``data`` where nothing is yet. True for the one caller who wrote it, False for everybody else.
+
+        Also where a bucket's answers are lost. StoreUnavailable says that nobody knows: it may have been written.
+        """
+        if self.root is None:
+            with _explained(path, "write"):
+                return create_once(self._backend, _checked(path), data)
         try:
             with _explained(path, "write"):
                 obstore.put(self._backend, _checked(path), data, mode="create")
@@ -122,22 +131,34 @@ class Store:
         """Remove the object at ``path``; removing nothing is no error."""
         try:
             with _explained(path, "delete"):
-                obstore.delete(self._backend, _checked(path))
+                patiently(lambda: obstore.delete(self._backend, _checked(path)))
         except FileNotFoundError:
             return
 
     def entries(self, prefix: str) -> Iterator[Entry]:
         """Every object below the folder ``prefix``, in no order that may be relied on."""
+        last: str | None = None
+        failures = 0
         with _explained(prefix, "list"):
-            for batch in obstore.list(self._backend, _checked(prefix), chunk_size=1000):
-                for item in batch:
-                    yield Entry(path=item["path"], size=item["size"], modified=item["last_modified"])
+            while True:
+                try:
+                    for batch in obstore.list(self._backend, _checked(prefix), offset=last, chunk_size=1000):
+                        for item in batch:
+                            yield Entry(path=item["path"], size=item["size"], modified=item["last_modified"])
+                            # Buckets list in the order of names, so a listing that broke off is taken up behind here.
+                            last = item["path"]
+                        failures = 0
+                    return
+                except obstore_errors.GenericError as error:
+                    failures += 1
+                    if self.root is not None or failures > _LIST_TRIES or not broken(error):
+                        raise
 
     def names(self, folder: str) -> list[str]:
         """Names of the objects directly in ``folder``, sorted; without sizes and times, which cost a look at each."""
         with _explained(folder, "list"):
             if self.root is None:
-                found = obstore.list_with_delimiter(self._backend, _checked(folder))["objects"]
+                found = patiently(lambda: obstore.list_with_delimiter(self._backend, _checked(folder)))["objects"]
                 return sorted(item["path"].rsplit("/", 1)[-1] for item in found)
             try:
                 with os.scandir(self.root / _checked(folder)) as entries:
@@ -149,13 +170,19 @@ class Store:
     def folders(self, prefix: str = "") -> list[str]:
         """Names of the folders directly below ``prefix``, sorted."""
         with _explained(prefix or self.url, "list"):
-            result = obstore.list_with_delimiter(self._backend, _checked(prefix) if prefix else None)
+            below = _checked(prefix) if prefix else None
+            result = patiently(lambda: obstore.list_with_delimiter(self._backend, below))
         return sorted(item.rstrip("/").rsplit("/", 1)[-1] for item in result["common_prefixes"])
 
     def upload(self, source: Path, path: str) -> None:
         """Copy a local file to ``path``; files over 8 MiB go up in parts, and appear only when whole."""
-        with _explained(path, "write"), source.open("rb") as file:
-            obstore.put(self._backend, _checked(path), file, chunk_size=_READ_CHUNK)
+
+        def put() -> None:
+            with source.open("rb") as file:
+                obstore.put(self._backend, _checked(path), file, chunk_size=_READ_CHUNK)
+
+        with _explained(path, "write"):
+            patiently(put)
 
     def download(self, path: str, target: Path) -> None:
         """Copy the object at ``path`` to a local file, which appears only when whole."""

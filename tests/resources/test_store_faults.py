@@ -1,0 +1,154 @@
+"""The store and what stands on it, with a bucket whose connections break, whose answers get lost, and that is slow."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from ft_resources.artifacts import Artifacts
+from ft_resources.attempts import attempts_at
+from ft_resources.errors import StoreUnavailable
+from ft_resources.execution import Execution
+from ft_resources.launchers.local import LocalLauncher
+from ft_resources.store import Store
+from ft_resources.work import WorkRequest
+from tests.faults import Fault, HttpFaults, first, http_faults, some
+from tests.s3_server import use_bucket
+
+
+@pytest.fixture
+def proxy(s3_endpoint: str) -> Iterator[HttpFaults]:
+    with http_faults(s3_endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def bucket(proxy: HttpFaults, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store behind the proxy."""
+    return Store(use_bucket(monkeypatch, proxy.url, f"test-{uuid.uuid4().hex[:8]}"))
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_who_wrote_a_record_knows_it_whatever_became_of_the_answer(
+    bucket: Store, proxy: HttpFaults, fault: Fault
+) -> None:
+    proxy.plan = first(fault, "PUT", "names/x.json")
+    assert bucket.create("names/x.json", b"mine")
+    assert [each for each, _, _ in proxy.struck] == [fault]
+    assert bucket.get("names/x.json") == b"mine"
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_who_came_second_is_told_so_even_with_the_same_bytes(bucket: Store, proxy: HttpFaults, fault: Fault) -> None:
+    assert bucket.create("names/x.json", b"same")
+    proxy.plan = first(fault, "PUT", "names/x.json")
+    assert not bucket.create("names/x.json", b"same")
+    proxy.plan = first(fault, "HEAD", "names/x.json")
+    assert not bucket.create("names/x.json", b"same")
+
+
+def test_an_object_of_another_tool_is_not_ours(bucket: Store, s3_endpoint: str) -> None:
+    name, prefix = bucket.url.removeprefix("s3://").split("/")
+    boto3.client("s3", endpoint_url=s3_endpoint).put_object(Bucket=name, Key=f"{prefix}/names/x.json", Body=b"{}")
+    assert not bucket.create("names/x.json", b"{}")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_race_over_a_bad_network_has_one_winner_who_knows(bucket: Store, proxy: HttpFaults, seed: int) -> None:
+    proxy.plan = some(0.3, seed, (Fault.RESET, Fault.LOST, Fault.ERROR, Fault.ERROR_AFTER))
+    barrier, won, failed = threading.Barrier(8), [], []
+
+    def race(number: int) -> None:
+        barrier.wait()
+        try:
+            if bucket.create("names/x.json", str(number).encode()):
+                won.append(number)
+        except StoreUnavailable:
+            failed.append(number)
+
+    threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    proxy.plan = lambda method, path, number: None
+    assert proxy.struck
+    assert not failed
+    assert [str(number).encode() for number in won] == [bucket.get("names/x.json")]
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_every_other_operation_is_repeated(bucket: Store, proxy: HttpFaults, fault: Fault, tmp_path: Path) -> None:
+    bucket.put("t/a", b"x" * 1000)
+    source = tmp_path / "big.bin"
+    source.write_bytes(bytes(range(256)) * 80_000)
+    for operation in (
+        lambda: bucket.put("t/a", b"x" * 1000),
+        lambda: bucket.get("t/a") == b"x" * 1000 or pytest.fail("half of it"),
+        lambda: bucket.exists("t/a") or pytest.fail("gone"),
+        lambda: bucket.names("t") == ["a"] or pytest.fail("not listed"),
+        lambda: bucket.folders() == ["t"] or pytest.fail("not listed"),
+        lambda: [each.path for each in bucket.entries("t")] == ["t/a"] or pytest.fail("not listed"),
+        lambda: bucket.upload(source, "u/big.bin"),
+        lambda: bucket.download("u/big.bin", tmp_path / "down.bin"),
+        lambda: bucket.delete("t/a"),
+    ):
+        left = [fault]
+        proxy.plan = lambda method, path, number, left=left: left.pop() if left else None
+        operation()
+        assert not left, "no request was struck"
+    assert (tmp_path / "down.bin").read_bytes() == source.read_bytes()
+    assert bucket.names("t") == []
+
+
+def test_a_listing_that_breaks_off_is_taken_up_where_it_broke(bucket: Store, proxy: HttpFaults) -> None:
+    paths = [f"t/{number:04d}" for number in range(1100)]
+    for path in paths:
+        bucket.put(path, b"")
+    # The second page of a thousand.
+    proxy.plan = first(Fault.CUT, "GET", "continuation-token")
+    assert sorted(entry.path for entry in bucket.entries("t")) == paths
+    assert proxy.struck
+
+
+def test_a_bucket_that_stays_away_is_an_error_and_no_answer(bucket: Store, proxy: HttpFaults) -> None:
+    proxy.plan = lambda method, path, number: Fault.RESET if method == "PUT" else None
+    with pytest.raises(StoreUnavailable, match="refused to write"):
+        bucket.create("names/x.json", b"mine")
+    proxy.plan = lambda method, path, number: None
+    assert bucket.find_json("names/x.json") is None
+    assert bucket.create("names/x.json", b"{}")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("seed", range(2))
+def test_work_over_a_bad_network_ends_with_one_whole_artifact(bucket: Store, proxy: HttpFaults, seed: int) -> None:
+    """The caller and its worker both see one request in twenty fail."""
+    proxy.plan = some(0.05, seed)
+    execution = Execution(store=bucket, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05)
+    request = WorkRequest(
+        asset="write",
+        tenant="acme",
+        code_version="1",
+        inputs={},
+        params={"text": "x" * 100_000},
+        runtime={"seconds": 1.5},
+        label="acme.x.v1",
+    )
+    callers = [threading.Thread(target=execution.run, args=(request,), kwargs={"actor": name}) for name in "ab"]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    proxy.plan = lambda method, path, number: None
+    assert len(proxy.struck) >= 3
+    artifact = Artifacts(bucket).get(request.address)
+    assert artifact.read("text.txt") == b"x" * 100_000
+    assert artifact.verify() == []
+    manifests = [entry.path for entry in bucket.entries("acme/write") if entry.path.endswith("manifest.json")]
+    assert len(manifests) == 1
+    numbers = [attempt.number for attempt in attempts_at(bucket, request.address)]
+    assert numbers == list(range(1, len(numbers) + 1))
