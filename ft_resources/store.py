@@ -69,7 +69,7 @@ class Store:
     def get(self, path: str) -> bytes:
         """The bytes at ``path``. Raises FileNotFoundError where there is nothing."""
         with self._absence_told(path), _explained(path, "read"):
-            return bytes(obstore.get(self._backend, _checked(path)).bytes())
+            return patiently(lambda: bytes(obstore.get(self._backend, _checked(path)).bytes()))
 
     def get_json(self, path: str) -> Any:
         """The JSON value at ``path``. Raises FileNotFoundError, or CorruptArtifact where it is not JSON."""
@@ -94,7 +94,7 @@ class Store:
         """Whether an object is at ``path``."""
         try:
             with self._absence_told(path), _explained(path, "read"):
-                obstore.head(self._backend, _checked(path))
+                patiently(lambda: obstore.head(self._backend, _checked(path)))
         except FileNotFoundError:
             return False
         return True
@@ -102,7 +102,7 @@ class Store:
     def put(self, path: str, data: bytes) -> None:
         """Write ``data`` at ``path``, over what is there."""
         with _explained(path, "write"):
-            obstore.put(self._backend, _checked(path), data)
+            patiently(lambda: obstore.put(self._backend, _checked(path), data))
 
     def put_json(self, path: str, value: Any) -> None:
         """Write ``value`` as canonical JSON, over what is there."""
@@ -188,12 +188,16 @@ class Store:
         """Copy the object at ``path`` to a local file, which appears only when whole."""
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        with _explained(path, "read"):
+
+        def fetch() -> None:
             stream = obstore.get(self._backend, _checked(path)).stream(min_chunk_size=_READ_CHUNK)
+            with partial.open("wb") as file:
+                for chunk in stream:
+                    file.write(chunk)
+
+        with _explained(path, "read"):
             try:
-                with partial.open("wb") as file:
-                    for chunk in stream:
-                        file.write(chunk)
+                patiently(fetch)
                 partial.replace(target)
             finally:
                 partial.unlink(missing_ok=True)

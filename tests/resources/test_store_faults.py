@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import boto3
@@ -88,6 +89,7 @@ def test_every_other_operation_is_repeated(bucket: Store, proxy: HttpFaults, fau
     for operation in (
         lambda: bucket.put("t/a", b"x" * 1000),
         lambda: bucket.get("t/a") == b"x" * 1000 or pytest.fail("half of it"),
+        lambda: bucket.find_json("t/absent.json") is None or pytest.fail("nothing is there"),
         lambda: bucket.exists("t/a") or pytest.fail("gone"),
         lambda: bucket.names("t") == ["a"] or pytest.fail("not listed"),
         lambda: bucket.folders() == ["t"] or pytest.fail("not listed"),
@@ -138,14 +140,13 @@ def test_work_over_a_bad_network_ends_with_one_whole_artifact(bucket: Store, pro
         runtime={"seconds": 1.5},
         label="acme.x.v1",
     )
-    callers = [threading.Thread(target=execution.run, args=(request,), kwargs={"actor": name}) for name in "ab"]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
+    with ThreadPoolExecutor(2) as callers:
+        asked = [callers.submit(execution.run, request, actor=name) for name in "ab"]
+        results = [each.result() for each in asked]
     proxy.plan = lambda method, path, number: None
     assert len(proxy.struck) >= 3
     artifact = Artifacts(bucket).get(request.address)
+    assert all(result.artifact.manifest == artifact.manifest for result in results)
     assert artifact.read("text.txt") == b"x" * 100_000
     assert artifact.verify() == []
     manifests = [entry.path for entry in bucket.entries("acme/write") if entry.path.endswith("manifest.json")]
