@@ -123,12 +123,21 @@ def _submission(context: dg.AssetExecutionContext, store: StoreResource, request
 def asked_gates(
     context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, store: StoreResource
 ) -> tuple[str, ...]:
-    """What the run's submission asks for beyond the recipe's gates; nothing where the run works for none."""
+    """What the run's submission asks for beyond the recipe's gates; nothing where the run works for none.
+
+    Raises UserError where the submission is not there: what it asked for is not known then.
+    """
     run_tags = context.run.tags
     if tags.SUBMISSION not in run_tags or tags.TENANT not in run_tags:
         return ()
     submission = find_submission(store.store, run_tags[tags.TENANT], run_tags[tags.SUBMISSION])
-    return submission.gates if submission is not None else ()
+    if submission is None:
+        raise UserError(
+            "the run works for a submission that this store does not have, so nobody knows what its gates ask for",
+            where=f"submission {run_tags[tags.SUBMISSION]}",
+            remedy="Restore its record from the bucket's versions or a backup, or submit the pair again.",
+        )
+    return submission.gates
 
 
 def acting(context: dg.AssetExecutionContext) -> str:

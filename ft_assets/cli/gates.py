@@ -1,5 +1,6 @@
 """``ft gate``: what the gates say of a candidate, and who lets an undecided one through."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,11 +15,18 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="The gates between a trained candidate and an adapter.")
 Dataset = Annotated[str, typer.Argument(help="Dataset key, such as acme.support.v1.")]
 Recipe = Annotated[str, typer.Argument(help="Recipe key, such as docs-qa.v1.")]
+Gates = Annotated[
+    list[str] | None,
+    typer.Option("--gate", help="What the submission asks for beyond the recipe's gates, as it was given; repeatable."),
+]
 
 
 @app.command()
 def show(
-    dataset: Dataset, recipe: Recipe, as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False
+    dataset: Dataset,
+    recipe: Recipe,
+    asked: Gates = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Every gate's verdict on a pair, judged now from its per-sample results, and what to try where one says no.
 
@@ -35,7 +43,7 @@ def show(
     from ft_resources.artifacts import Artifacts
 
     artifacts = Artifacts(open_store())
-    request = identity.adapter_request(artifacts, dataset, recipe)
+    request = identity.adapter_request(artifacts, dataset, recipe, asked or ())
     verdicts = judge_candidate(artifacts, request.inputs, request.params)
     if as_json:
         print_json([verdict.model_dump(mode="json") for verdict in verdicts])
@@ -54,6 +62,7 @@ def waive(
     recipe: Recipe,
     gate: Annotated[str, typer.Argument(help="task_gain or judge; the others are never waived.")],
     note: Annotated[str, typer.Option(help="Why the candidate may be used all the same; it is recorded.")],
+    asked: Gates = None,
 ) -> None:
     """Let a candidate through whose own data is too small to tell. The record names you and stays.
 
@@ -65,11 +74,12 @@ def waive(
     from ft_resources.artifacts import Artifacts
 
     artifacts, me = Artifacts(open_store()), actor()
-    request = identity.adapter_request(artifacts, dataset, recipe)
+    request = identity.adapter_request(artifacts, dataset, recipe, asked or ())
     record = waive_candidate(artifacts, request.inputs, request.params, gate, actor=me, note=note)
     print(f"{gate} of {dataset}|{recipe}: {record.reason}")
     if (record.actor, record.note) == (me, note.strip()):
-        remark(f"waived; make the adapter with: ft run {dataset} {recipe}")
+        also = "".join(f" --gate {shlex.quote(wish)}" for wish in asked or ())
+        remark(f"waived; make the adapter with: ft run {dataset} {recipe}{also}")
     else:
         remark(f"waived already by {record.actor} at {record.at}: {record.note}")
 

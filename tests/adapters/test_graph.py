@@ -249,6 +249,10 @@ def test_what_a_submission_asks_for_beyond_the_recipe_is_judged_by_check_and_ada
     checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
     assert checks == {"regression": True, "task_gain": True, "scores": False}
     assert adapter_of(project, GOOD) is None
+    # A record that is gone must not leave the recipe's own, looser gates in its place.
+    lost = run(project, GOOD, monkeypatch, tagged={tags.SUBMISSION: "lost", tags.TENANT: "acme"})
+    assert not lost.success
+    assert adapter_of(project, GOOD) is None
     with pytest.raises(UserError, match="may only tighten"):
         submit(project.store, **wish, gates=["task_gain.min_relative > 0.01"])
     with pytest.raises(UserError, match="neither measured"):

@@ -47,3 +47,19 @@ def test_verdicts_are_shown_with_their_figures_and_only_what_is_undecided_can_be
     assert after.exit_code == 0
     (gain,) = [verdict for verdict in json.loads(after.stdout) if verdict["gate"] == "task_gain"]
     assert gain["waiver"]["note"] == "No more tickets exist."
+
+
+def test_what_a_submission_asked_for_is_shown_and_waived_as_it_is_judged(project: World) -> None:
+    """A waiver holds for the thresholds it was given for, so those of a submission have to be said."""
+    report(project, GOOD, make_results(correct=flips(0.2, 0.25, 40, extra=4), losses=losses(40, 0.2, noise=2.0)))
+    pair, wish = GOOD.split("|"), ("--gate", "exact_match > 0.1")
+    assert ft("show", *pair, "--gate", "task_gain.min_relative > 0.01").exit_code == 2
+    assert ft("waive", *pair, "task_gain", "--note", "No more tickets exist.").exit_code == 0
+    assert ft("show", *pair).exit_code == 0
+    assert ft("show", *pair, *wish).exit_code == 3
+    waived = ft("waive", *pair, "task_gain", "--note", "Nor for this.", *wish)
+    assert f"make the adapter with: ft run {' '.join(pair)} --gate 'exact_match > 0.1'" in waived.stderr
+    after = ft("show", *pair, *wish, "--json")
+    found = {verdict["gate"]: verdict for verdict in json.loads(after.stdout)}
+    assert (after.exit_code, found["task_gain"]["waiver"]["note"]) == (0, "Nor for this.")
+    assert found["scores"]["outcome"] == "pass"
