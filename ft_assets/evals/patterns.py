@@ -49,6 +49,14 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
+def replace(string: Any, pattern: str, repl: str, count: int = 0) -> str:
+    """lm-eval's Jinja filter ``regex_replace``. Raises ValueError for a pattern that is refused, TimeoutError."""
+    import regex
+
+    check_pattern(pattern)
+    return str(regex.sub(pattern, repl, str(string), count=count, timeout=MOST_S))
+
+
 class TimedPatterns:
     """As much of Python's module ``re`` as suites and lm-eval use on answers; raises TimeoutError after ``MOST_S``."""
 

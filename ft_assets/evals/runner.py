@@ -16,7 +16,7 @@ from ft_assets.checkpoints.libraries import keep_offline
 from ft_assets.evals.kinds.asking import Asking, Chat
 from ft_assets.evals.kinds.registry import kind_of, require_ready
 from ft_assets.evals.model import LoadedModel, seeded
-from ft_assets.evals.patterns import TimedPatterns
+from ft_assets.evals.patterns import TimedPatterns, replace
 from ft_assets.evals.score import Said, SuiteScore, suite_score
 from ft_assets.evals.suite_items import check_task_items, unreadable
 from ft_assets.evals.suite_rows import csv_as_parquet
@@ -213,6 +213,8 @@ def _sandbox_templates() -> None:
         loader=stock.loader, undefined=stock.undefined, keep_trailing_newline=stock.keep_trailing_newline
     )
     sandbox.filters.update(stock.filters)
+    # Stock code's would take for ever where a pattern does.
+    sandbox.filters["regex_replace"] = replace
     sandbox.from_string = lru_cache(maxsize=64)(sandbox.from_string)  # type: ignore[assignment,method-assign]
     lm_eval.utils.env = sandbox
 

@@ -10,13 +10,19 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ft_assets.evals.patterns import replace
 from ft_assets.evals.suite_task import SuiteTask
+from ft_assets.evals.templates import check_template
 from ft_assets.recipes.strict import nearest
 from ft_resources.errors import BadRecipe
 
 Row = dict[str, Any]
 # What reading an item can raise: Jinja's errors, and what lm-eval's own evaluation of its text raises.
-_UNREADABLE = (LookupError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError)
+_UNREADABLE = (
+    *(LookupError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError),
+    # A pattern of the task's own Jinja text.
+    TimeoutError,
+)
 
 
 def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
@@ -36,7 +42,7 @@ def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
         )
     try:
         reader = _Reader(task, columns)
-    except TemplateError as error:
+    except (TemplateError, ValueError) as error:
         raise unreadable(error, rows[0][0]) from error
     if task.output_type == "generate_until":
         for where, row in rows:
@@ -118,7 +124,7 @@ def require_text(task: SuiteTask, question: Any, answer: Any, where: str) -> Non
 def _compared(task: SuiteTask, text: str) -> str:
     metric = task.metric_list[0]
     for pattern in metric.regexes_to_ignore or ():
-        text = re.sub(pattern, "", text)
+        text = replace(text, pattern, "")
     ignored = (string.punctuation if metric.ignore_punctuation else "") + (
         string.digits if metric.ignore_numbers else ""
     )
@@ -148,8 +154,11 @@ class _Reader:
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-        environment.filters["regex_replace"] = _regex_replace
+        environment.filters["regex_replace"] = replace
         self._task, self._columns = task, columns
+        for text in (task.doc_to_text, task.doc_to_choice, task.doc_to_target, task.description):
+            if isinstance(text, str):
+                check_template(environment, text)
         self._templates = {
             text: environment.from_string(text)
             for text in (task.doc_to_text, task.doc_to_choice, task.doc_to_target)
@@ -190,8 +199,3 @@ class _Reader:
 def _as_index(value: Any, rendered: bool) -> Any:
     """Jinja gives texts; one of digits alone means a number to lm-eval."""
     return int(value) if rendered and isinstance(value, str) and value.isdigit() else value
-
-
-def _regex_replace(string: str, pattern: str, repl: str, count: int = 0) -> str:
-    """lm-eval's own filter."""
-    return re.sub(pattern, repl, string, count=count)

@@ -267,3 +267,29 @@ def test_a_folder_that_is_no_suite_is_refused(
 
 def test_a_missing_folder_is_refused(store: Store, tmp_path: Path) -> None:
     assert "no such folder" in refused(store, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # Python's own would not end before the sun does.
+        ("{{ question | regex_replace('(a+)+$', '') }}", "may take for ever"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}x", "a loop in a loop"),
+        ("{% macro m(n) %}{{ m(n) }}{{ m(n) }}{% endmacro %}{{ question }}", "macros"),
+        ("{% for i in [1] %}{% endfor %}" * 5 + "{{ question }}", "more than 4"),
+    ],
+)
+def test_a_task_whose_texts_may_take_for_ever_to_render_is_refused(
+    store: Store, folder: Path, text: str, words: str
+) -> None:
+    (folder / "items.jsonl").write_text(
+        json.dumps({"question": "a" * 40 + "b", "choices": ["x", "y"], "answer": 0}) + "\n"
+    )
+    (folder / "parity.yaml").write_text(yaml.safe_dump({**TASK, "doc_to_text": text}))
+    assert words in refused(store, folder)
+
+
+def test_one_loop_over_an_items_list_and_a_plain_replacement_stay_possible(store: Store, folder: Path) -> None:
+    text = "{{ question | regex_replace('[0-9]', '') }}{% for each in choices %} {{ each }}{% endfor %}"
+    (folder / "parity.yaml").write_text(yaml.safe_dump({**TASK, "doc_to_text": text}))
+    assert add_suite(store, folder, "parity.v1", "ann").items == 3
