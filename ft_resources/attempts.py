@@ -21,7 +21,7 @@ PLACE = "place.json"
 # A place that nobody records in this time is not going to be.
 _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
-_BEAT_MARGIN_S = 5.0
+BEAT_MARGIN_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class Attempt:
         if outcome is None or launch is None or beat is None:
             return None
         started = float(launch.get("at", self.claimed_at()))
-        ended = min(float(outcome.get("at", beat)), float(beat) + _BEAT_MARGIN_S)
+        ended = min(float(outcome.get("at", beat)), float(beat) + BEAT_MARGIN_S)
         evidence = {"launched_at": started, "last_beat_at": float(beat), "ended_at": outcome.get("at")}
         return Span(started_at=started, ended_at=max(started, ended), evidence=evidence)
 

@@ -1,12 +1,17 @@
 """A real PostgreSQL for tests: started once a process, a database of its own for each who asks."""
 
+import os
+import signal
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 
 @cache
@@ -26,3 +31,12 @@ def postgres_database() -> Iterator[str]:
         yield str(server.get_uri(database=name))
     finally:
         server.psql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def restart_postgres(down_s: float = 0.0) -> None:
+    """A crash of the server, ``down_s`` seconds without it, and its recovery; all databases of this process have it."""
+    server = _server()
+    os.kill(server.get_pid(), signal.SIGQUIT)
+    psutil.wait_procs([server.get_postmaster_info().process])
+    time.sleep(down_s)
+    server.ensure_postgres_running()

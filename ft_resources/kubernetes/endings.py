@@ -190,7 +190,7 @@ def ending_of(sight: Sight) -> PodEnding | None:
     if condition(sight.job, "Complete") is not None:
         return PodEnding(cause=Cause.WORKER, outcome=Outcome.DONE, refund="none", exit_code=0)
     if any(_overdue(pod, sight.now) for pod in sight.pods):
-        return _ended(_of_pods(sight) or Cause.NODE_LOST, sight)
+        return _ended(_of_pods(sight) or _of_deletion(sight), sight)
     status = sight.job.get("status", {})
     if sight.job["spec"].get("suspend"):
         if sight.begun and not status.get("active") and not status.get("terminating"):
@@ -242,7 +242,13 @@ def _of_failure(failed: Object, sight: Sight) -> PodEnding:
     if (found := _EXIT.search(message)) is not None:
         return _of_exit(int(found[1]), sight)
     codes = [code for pod in sight.pods if (code := _exit_code(pod))]
-    return _of_exit(codes[0], sight) if codes else _ended(Cause.DELETED, sight)
+    # A pod that was deleted before it started has no exit code, and is gone by now.
+    return _of_exit(codes[0], sight) if codes else _ended(Cause.STOPPED, sight)
+
+
+def _of_deletion(sight: Sight) -> Cause:
+    """Why a deleted pod is still there: its node is not heard of, or it waits to be collected, as it never had one."""
+    return Cause.NODE_LOST if any(pod.get("spec", {}).get("nodeName") for pod in sight.pods) else Cause.STOPPED
 
 
 def _of_exit(code: int, sight: Sight) -> PodEnding:

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from ft_resources.attempts import PLACE, Attempt
+from ft_resources.attempts import BEAT_MARGIN_S, PLACE, Attempt
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.endings import SPOT_LOSSES, Object, PodEnding, Refund, condition, seconds
 
@@ -25,8 +25,11 @@ def record_place(
 ) -> None:
     """Keep where and when an attempt ran, how it ended, and what of the API's objects says so.
 
-    ``started_at`` and ``ended_at`` are of its pods, in seconds since the epoch; null where none started.
+    ``started_at`` and ``ended_at`` are of its pods, in seconds since the epoch; null where none started. Where pods are
+    gone and do not say, a worker that never reported did not start, and one that did ended soon after its last sign.
     """
+    beat = attempt.progress().get("at")
+    started = started_at(job, pods) if pods or beat is not None else None
     spec = job["spec"]["template"]["spec"]
     worker = spec["containers"][0]
     limits = worker.get("resources", {}).get("limits", {})
@@ -43,8 +46,8 @@ def record_place(
             "nodes": job["spec"].get("completions", 1),
             "devices": {name: int(count) for name, count in limits.items() if "/" in name},
             "queued_at": seconds(job["metadata"].get("creationTimestamp")),
-            "started_at": started_at(job, pods),
-            "ended_at": _ended_at(job, pods, now),
+            "started_at": started,
+            "ended_at": None if started is None else _ended_at(job, pods, beat, now),
             "evidence": {
                 "job": job.get("status", {}).get("conditions", []),
                 "pods": [_evidence(pod) for pod in pods],
@@ -68,9 +71,7 @@ def started_at(job: Object, pods: Sequence[Object]) -> float | None:
     return None if pods else seconds(job.get("status", {}).get("startTime"))
 
 
-def _ended_at(job: Object, pods: Sequence[Object], now: float) -> float | None:
-    if started_at(job, pods) is None:
-        return None
+def _ended_at(job: Object, pods: Sequence[Object], beat: float | None, now: float) -> float:
     moments = [
         seconds(each["state"]["terminated"].get("finishedAt"))
         for pod in pods
@@ -81,7 +82,9 @@ def _ended_at(job: Object, pods: Sequence[Object], now: float) -> float | None:
     if known:
         return max(known)
     last = condition(job, "Failed") or condition(job, "Complete")
-    return seconds(last.get("lastTransitionTime")) if last else now
+    told = (seconds(last.get("lastTransitionTime")) if last else None) or now
+    # Whoever finds out may come hours later.
+    return told if beat is None else min(told, float(beat) + BEAT_MARGIN_S)
 
 
 def _evidence(pod: Object) -> Object:

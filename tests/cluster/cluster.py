@@ -5,6 +5,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Ke
 from tests.cluster.jobs import JobController
 from tests.cluster.kueue import JobReconciler, QueueScheduler
 from tests.cluster.node import GPU, Kubelet, Scheduler
-from tests.cluster.objects import NAMESPACES, NODES, PODS, Change, Object, Objects, condition, has
+from tests.cluster.objects import NAMESPACES, NODES, PODS, ApiError, Change, Object, Objects, condition, has
 from tests.cluster.server import Fault, Server
 
 ADMIN = "admin-token"
 
 
 class NodeLifecycle(Controller):
-    """Taints a node that is not heard of, deletes its pods when tolerations are over, and collects those of no node.
+    """Taints a node that is not heard of, deletes its pods when tolerations are over, and collects those of no node,
+    be it that theirs is gone or that they were deleted before they had one.
 
     ``eviction_s`` stands for the 300 s that every pod tolerates an unreachable node.
     """
@@ -31,7 +33,9 @@ class NodeLifecycle(Controller):
         self._since: dict[str, float] = {}
 
     def key(self, change: Change) -> Key | None:
-        return ("nodes",) if change.kind is NODES else None
+        unplaced = change.kind is PODS and not change.object["spec"].get("nodeName")
+        terminating = unplaced and "deletionTimestamp" in change.object["metadata"] and change.type != "DELETED"
+        return ("nodes",) if change.kind is NODES or terminating else None
 
     def sync(self, key: Key) -> float | None:
         nodes = {node["metadata"]["name"]: node for node in self._objects.list(NODES)}
@@ -48,13 +52,21 @@ class NodeLifecycle(Controller):
             for pod in self._on(name):
                 if pod["status"]["phase"] not in ("Succeeded", "Failed"):
                     self._disrupt(pod, "DeletionByPodGC", "PodGC: node no longer exists", "Failed")
-                self._objects.delete(
-                    PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], {"gracePeriodSeconds": 0}
-                )
+                self._collect(pod)
+        for pod in self._on(""):
+            if "deletionTimestamp" in pod["metadata"]:
+                if pod["status"]["phase"] not in ("Succeeded", "Failed"):
+                    self._objects.change(PODS, pod, lambda draft: draft["status"].update(phase="Failed"), "status")
+                self._collect(pod)
         return 0.05 if lost else None
 
     def _on(self, node: str) -> list[Object]:
-        return self._objects.list(PODS, "", lambda pod: pod["spec"].get("nodeName") == node)
+        return self._objects.list(PODS, "", lambda pod: pod["spec"].get("nodeName", "") == node)
+
+    def _collect(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        with suppress(ApiError):
+            self._objects.delete(PODS, meta["namespace"], meta["name"], {"gracePeriodSeconds": 0})
 
     def _disrupt(self, pod: Object, reason: str, message: str, phase: str = "") -> None:
         def edit(draft: Object) -> None:

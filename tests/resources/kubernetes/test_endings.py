@@ -40,6 +40,12 @@ def stuck(reason: str, since: str = LONG_AGO) -> dict:
     return {"metadata": {}, "status": {"phase": "Pending", "startTime": since, "containerStatuses": [state]}}
 
 
+def deleted(*, phase: str, node: str) -> dict:
+    """A pod that should have been gone long ago."""
+    spec = {"nodeName": node} if node else {}
+    return {**pod(phase=phase, metadata={"deletionTimestamp": LONG_AGO}), "spec": spec}
+
+
 def end(found: dict | None, *pods: dict, **facts: object) -> PodEnding | None:
     defaults = {"begun": True, "spot": False, "now": NOW, "queue_timeout_s": 600.0, "image_pull_timeout_s": 300.0}
     return ending_of(Sight(job=found, pods=pods, **{**defaults, **facts}))  # type: ignore[arg-type]
@@ -66,13 +72,14 @@ def end(found: dict | None, *pods: dict, **facts: object) -> PodEnding | None:
         (failed("PodFailurePolicy", POLICY.format(75)), [], Cause.STOPPED),
         (failed("PodFailurePolicy", POLICY.format(78)), [], Cause.WORKER),
         (failed("BackoffLimitExceeded"), [pod(code=65)], Cause.WORKER),
-        (failed("BackoffLimitExceeded"), [], Cause.DELETED),
+        (failed("BackoffLimitExceeded"), [], Cause.STOPPED),
         (job(("SuccessCriteriaMet", "", ""), ("Complete", "", "")), [], Cause.WORKER),
         (None, [], Cause.DELETED),
         (job(suspend=True), [], Cause.QUEUE_PREEMPTION),
         (job(active=1), [stuck("ImagePullBackOff")], Cause.IMAGE_PULL),
         (job(active=1), [stuck("CreateContainerConfigError")], Cause.NOT_STARTED),
-        (job(active=1), [pod(phase="Running", metadata={"deletionTimestamp": LONG_AGO})], Cause.NODE_LOST),
+        (job(active=1), [deleted(phase="Running", node="n1")], Cause.NODE_LOST),
+        (job(active=1), [deleted(phase="Pending", node="")], Cause.STOPPED),
     ],
 )
 def test_every_end_is_told_apart(found: dict | None, pods: list[dict], cause: Cause) -> None:
