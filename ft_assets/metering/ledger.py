@@ -107,8 +107,10 @@ class Ledger:
                 where="FT_METERING_DB",
                 remedy="Give an SQLAlchemy URL: postgresql://USER@HOST/NAME or sqlite:////absolute/path.db",
             ) from error
-        if self._engine.dialect.name == "sqlite" and (name := self._engine.url.database):
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
+        if self._engine.dialect.name == "sqlite":
+            _whole_transactions(self._engine)
+            if name := self._engine.url.database:
+                Path(name).parent.mkdir(parents=True, exist_ok=True)
         with _explained(), _MIGRATING:
             _migrate(self._engine)
 
@@ -214,6 +216,22 @@ def _driven(url: str) -> sa.URL:
     """``url`` with the PostgreSQL driver that Dagster brings, where it names none."""
     parsed = sa.make_url(url)
     return parsed.set(drivername="postgresql+psycopg2") if parsed.drivername == "postgresql" else parsed
+
+
+def _whole_transactions(engine: sa.Engine) -> None:
+    """SQLite's driver begins none before it creates a table: whoever died in a migration left half a schema, for ever.
+
+    https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isolation-savepoints-transactional-ddl;
+    immediate, so that of two that open a new file at once one waits for the other.
+    """
+
+    @sa.event.listens_for(engine, "connect")
+    def connected(connection: Any, record: Any) -> None:
+        connection.isolation_level = None
+
+    @sa.event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _migrate(engine: sa.Engine) -> None:

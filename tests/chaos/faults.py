@@ -18,6 +18,7 @@ _SPAN_S = 5.0
 def kill_run_worker(world: World, draw: random.Random) -> int:
     killed = 0
     for _ in range(draw.randint(1, 3)):
+        until(lambda: world.run_worker_lives() or world.run_over.is_set())
         time.sleep(draw.uniform(0.0, _SPAN_S / 2))
         killed += world.kill_run_worker()
     return killed

@@ -43,6 +43,9 @@ class World:
         for thread in self._threads:
             thread.start()
 
+    def run_worker_lives(self) -> bool:
+        return self._run is not None and self._run.exitcode is None
+
     def kill_run_worker(self) -> bool:
         """SIGKILL; whether there was one."""
         return _kill(self._run)

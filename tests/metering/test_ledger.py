@@ -1,5 +1,7 @@
 """The ledger on SQLite and on a real PostgreSQL: filled at least once, each row there once, reports from it."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,3 +146,31 @@ def test_a_database_that_is_not_there_is_an_error_that_says_nothing_is_lost(tmp_
     assert "Nothing is lost" in caught.value.remedy
     with pytest.raises(UserError, match="cannot be used"):
         Ledger("no such thing")
+
+
+DYING = """
+import os, sys
+import sqlalchemy as sa
+from ft_assets.metering.ledger import Ledger
+
+left = int(sys.argv[2])
+
+@sa.event.listens_for(sa.Engine, "before_cursor_execute")
+def counted(connection, cursor, statement, parameters, context, many):
+    global left
+    left -= statement.lstrip().startswith(("CREATE", "INSERT"))
+    if left < 0:
+        os._exit(9)
+
+Ledger(sys.argv[1]).close()
+"""
+
+
+@pytest.mark.parametrize("statements", [1, 2, 4])
+def test_a_process_that_dies_in_a_migration_leaves_no_half_schema(url: str, statements: int) -> None:
+    died = subprocess.run([sys.executable, "-c", DYING, url, str(statements)])
+    assert died.returncode == 9
+    ledger = Ledger(url)
+    ledger.add_usage([record("a", 1.0)])
+    assert [row.key for row in ledger.usage_rows("acme", "2025-11")] == ["a"]
+    ledger.close()

@@ -4,7 +4,7 @@ import pytest
 
 from ft_resources.attempts import Attempt
 from ft_resources.canonical import canonical_json
-from ft_resources.kubernetes.placement import place_of, record_place
+from ft_resources.kubernetes.placement import record_place
 from ft_resources.store import Store
 from tests.resources.kubernetes.specs import spec_of
 
@@ -23,7 +23,7 @@ def attempt(store: Store) -> Attempt:
 
 def recorded(attempt: Attempt) -> dict:
     record_place(attempt, JOB, [], None, cause="stopped", refund="flagged", now=NOW)
-    place = place_of(attempt)
+    place = attempt.place()
     assert place is not None
     return place
 
