@@ -10,6 +10,9 @@ from typing import Any
 from ft_resources.errors import BadRecipe
 
 Row = dict[str, Any]
+# Of a Parquet file; the largest benchmarks have some ten thousand rows of some kilobytes.
+MOST_ROWS, MOST_BYTES = 1_000_000, 1 << 30
+_AT_ONCE = 1 << 26
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -47,6 +50,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
+            names = reader.fieldnames or ()
+            if len(set(names)) < len(names):
+                # The last one would count, unseen.
+                raise BadRecipe(
+                    "two columns have one name", where=f"{path}, line 1", remedy="Rename one in the header."
+                )
             for row in reader:
                 where = f"{path}, line {reader.line_num}"
                 if None in row or None in row.values():
@@ -73,16 +82,29 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """A few hundred bytes of Parquet can say one text a million times, so what comes out is counted as it comes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    number = 0
+    number = size = 0
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=512):
+            _refuse_more_than(MOST_ROWS, file.metadata.num_rows, "rows", path)
+            groups = [file.metadata.row_group(each).total_byte_size for each in range(file.metadata.num_row_groups)]
+            # One value of a group may be all of it, and every row may have that one.
+            at_once = max(1, min(512, _AT_ONCE // max(1, *groups, 1)))
+            for batch in file.iter_batches(batch_size=at_once):
+                size += batch.nbytes
+                _refuse_more_than(MOST_BYTES, size, "bytes of values", path)
                 for row in batch.to_pylist():
                     number += 1
                     yield f"{path}, row {number}", row
     except (pa.ArrowException, OSError) as error:
         remedy = "Save the table as Parquet again."
         raise BadRecipe(f"this is not Parquet ({str(error)[:200]})", where=str(path), remedy=remedy) from error
+
+
+def _refuse_more_than(most: int, found: int, what: str, path: Path) -> None:
+    if found > most:
+        remedy = "Keep the items that are scored, and the columns that the task reads."
+        raise BadRecipe(f"the table has more than {most:,} {what}", where=str(path), remedy=remedy)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ft_assets.evals.suite_rows import read_rows
 from ft_assets.evals.suites import add_suite, get_suite, list_suites
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe, UserError
@@ -293,3 +294,29 @@ def test_one_loop_over_an_items_list_and_a_plain_replacement_stay_possible(store
     text = "{{ question | regex_replace('[0-9]', '') }}{% for each in choices %} {{ each }}{% endfor %}"
     (folder / "parity.yaml").write_text(yaml.safe_dump({**TASK, "doc_to_text": text}))
     assert add_suite(store, folder, "parity.v1", "ann").items == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "text", "words"), [(3_000_000, "q", "1,000,000 rows"), (3000, "q" * 500_000, "bytes")]
+)
+def test_a_parquet_file_that_says_one_text_again_and_again_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, rows: int, text: str, words: str
+) -> None:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "bomb.parquet"
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), [text])
+    pq.write_table(pa.table({"question": column}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 50_000
+    with pytest.raises(BadRecipe, match=words):
+        for _ in read_rows(path):
+            pass
+
+
+def test_a_csv_file_with_one_name_for_two_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text("question,answer,answer\nq,0,1\n")
+    with pytest.raises(BadRecipe, match="two columns have one name"):
+        next(read_rows(path))
