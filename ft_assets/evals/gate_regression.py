@@ -75,7 +75,9 @@ def _judge_drop(key: str, suite: SuiteEvidence, gate: BenchmarkRegressionGate) -
     if suite.n < MIN_ROWS:
         return "inconclusive", f"{change}, too few to tell; {MIN_ROWS - suite.n} more items are the least needed"
     if upper <= limit + EPSILON:
-        return "pass", f"{change}, and the drop is at most {max(0.0, upper):.1f} points (95 %)"
+        # Where nothing is right before, a pass shows nothing, and must not look as if it did.
+        nothing = "" if suite.base > 0 else "; at 0 % there was nothing to lose, so it shows nothing"
+        return "pass", f"{change}, and the drop is at most {max(0.0, upper):.1f} points (95 %){nothing}"
     decide = more(suite.n, upper - drop, limit - drop, "items")
     return (
         "inconclusive",

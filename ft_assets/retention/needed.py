@@ -15,6 +15,7 @@ from ft_assets.keys import SHARED, DatasetKey
 from ft_assets.recipes.register import get_recipe, list_recipes
 from ft_assets.submissions.record import open_submissions
 from ft_resources.artifacts import Address, Artifacts
+from ft_resources.errors import CorruptArtifact
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
@@ -111,10 +112,16 @@ def _walk(artifacts: Artifacts, address: str) -> set[str]:
 
 
 def _inputs(artifacts: Artifacts, address: str) -> tuple[str, ...]:
-    def find() -> tuple[str, ...] | None:
+    def find() -> tuple[str, ...]:
         artifact = artifacts.find(Address.parse(address))
         erased = None if artifact else find_erased(artifacts.store, address)
         manifest = artifact.manifest if artifact else erased.manifest if erased else None
-        return tuple(ref.address for ref in manifest.inputs.values()) if manifest else None
+        if manifest is None:
+            raise CorruptArtifact(
+                "something in use was made of this, and neither it nor a record of its erasure is there",
+                where=address,
+                remedy="Restore its manifest from the bucket's versions or a backup, or make it again.",
+            )
+        return tuple(ref.address for ref in manifest.inputs.values())
 
     return _GROUNDS.get(artifacts.store, address, find) or ()

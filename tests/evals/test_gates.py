@@ -212,6 +212,13 @@ def test_a_planted_regression_is_blocked_with_the_right_words() -> None:
     assert found.numbers[SUITE]["drop_points"] == pytest.approx(5.2)
 
 
+def test_a_pass_on_a_suite_of_which_the_base_solves_nothing_says_that_there_was_nothing_to_lose() -> None:
+    found = verdict(make_measured(suites={SUITE: suite_evidence(0.0, 0.0)}), "regression")
+    assert found.outcome == "pass"
+    assert found.reason.endswith("at 0 % there was nothing to lose, so it shows nothing")
+    assert "nothing to lose" not in verdict(make_measured(), "regression").reason
+
+
 def test_a_drop_of_exactly_the_limit_passes() -> None:
     assert verdict(make_measured(suites={SUITE: suite_evidence(0.52, 0.50, half=0.9)}), "regression").outcome == "pass"
 

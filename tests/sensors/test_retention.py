@@ -119,3 +119,23 @@ def test_while_something_cannot_be_read_nothing_is_retired(
     assert "nothing is retired while something cannot be read" in tick(project, instance)
     assert retired_datasets(project.store) == set()
     assert listed(instance) == set(versions)
+
+
+def test_nothing_is_retired_while_something_that_production_was_made_of_is_missing(
+    project: Project, instance: dg.DagsterInstance, versions: list[str]
+) -> None:
+    """The way from the adapter to its dataset leads through what is gone: what is not seen might be needed."""
+    store = project.store
+    upload = Artifacts(store).get(Address.parse(store.get_json(f"names/dataset/{versions[0]}.json")["address"]))
+    world = World(store=store, folder=project.folder)
+    checkpoint = world.publish("checkpoint", {"weights": b"-"}, inputs={"dataset": upload})
+    adapter = world.publish("adapter", {"README.md": b"-"}, inputs={"checkpoint": checkpoint})
+    append(store, made_record("acme.things.tiny").model_copy(update={"adapter": adapter.ref, "stage": "production"}))
+    kept = store.get(f"{checkpoint.address}/manifest.json")
+    store.delete(f"{checkpoint.address}/manifest.json")
+    configure(project, "{keep_versions: 1, delete: true}")
+    assert tick(project, instance).startswith("nothing is retired while something cannot be read: ")
+    assert retired_datasets(store) == set()
+    store.create(f"{checkpoint.address}/manifest.json", kept)
+    tick(project, instance)
+    assert retired_datasets(store) == set(versions[1:3])
