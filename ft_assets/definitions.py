@@ -12,11 +12,13 @@ from ft_assets.evals.assets import eval_report
 from ft_assets.evals.checks import eval_gates
 from ft_assets.packs.assets import token_pack
 from ft_assets.packs.checks import pack_doctor
+from ft_assets.retention.jobs import collect_unreferenced_job
 from ft_assets.submissions.jobs import all_jobs
 from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource, default_store_url
 from ft_resources.launchers.choice import launcher_kind
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
+from ft_sensors.leftovers import leftovers_sensor
 from ft_sensors.metering import metering_sensor
 from ft_sensors.notices import notices_sensor
 from ft_sensors.orphans import orphans_sensor
@@ -40,7 +42,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             adapter,
         ],
         asset_checks=[dataset_review, pack_doctor, eval_gates],
-        jobs=[*all_jobs, *line_jobs],
+        jobs=[*all_jobs, *line_jobs, collect_unreferenced_job],
         sensors=[
             submissions_sensor,
             retraining_sensor,
@@ -50,6 +52,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             notices_sensor,
             metering_sensor,
             retention_sensor,
+            leftovers_sensor,
             orphans_sensor,
         ],
         resources={

@@ -14,7 +14,7 @@ from ft_assets.notices.settings import Notify
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
 from ft_assets.recipes.settings import Settings, unique
 from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
-from ft_assets.retention.settings import Retention
+from ft_assets.retention.settings import Leftovers, Retention
 from ft_resources.errors import BadRecipe
 
 DEFAULT_TIER = "default"
@@ -175,6 +175,12 @@ class TenantsFile(Settings):
         """The hosts that may see a tenant's rows: its own list where it has one, else the platform's."""
         own = self.tenants[tenant].judge_hosts if tenant in self.tenants else None
         return self.judge_hosts if own is None else own
+
+    def leftovers_of(self, tenant: str) -> Leftovers:
+        """How long a tenant's leftovers are kept: its own ``retention`` where it has one, else the platform's."""
+        own = self.tenants[tenant].retention if tenant in self.tenants else None
+        rule = self.retention if own is None else own
+        return (rule.leftovers if rule else None) or Leftovers()
 
     def price_of(self, hardware: Hardware) -> float | None:
         """The price of an hour of one such GPU; None where none is set."""

@@ -9,6 +9,7 @@ from ft_assets.cli.environment import actor, open_store
 
 if TYPE_CHECKING:
     from ft_assets.erasure.tombstones import Subject
+    from ft_resources.artifacts import Artifacts
     from ft_resources.store import Store
 
 Reason = Annotated[str, typer.Option(help="Why; it is recorded with your name.")]
@@ -79,7 +80,10 @@ def erase(
 def collect(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
-    """Erase what was deleted, whose grace is over and which nothing needs. Hashes and tombstones stay."""
+    """Erase what was deleted, whose grace is over and which nothing needs. Hashes and tombstones stay.
+
+    Leftovers go too, where the tenants file says after how many days (retention.leftovers).
+    """
     from ft_assets.cli.output import note
     from ft_assets.erasure.collect import collect as carry_out
     from ft_assets.erasure.collect import look
@@ -97,6 +101,28 @@ def collect(
         note(f"{len(plan.waiting)} artifacts wait for the end of their grace")
     if done:
         note(f"{len(done.addresses)} artifacts erased, {done.objects} objects")
+    _collect_leftovers(artifacts, dry_run=dry_run)
+
+
+def _collect_leftovers(artifacts: "Artifacts", *, dry_run: bool) -> None:
+    from ft_assets.cli.output import note
+    from ft_assets.retention.collect import collect_unreferenced
+    from ft_assets.retention.places import collect_places
+    from ft_assets.tenants import load_tenants
+
+    tenants = load_tenants()
+    places = collect_places(artifacts, tenants, dry_run=dry_run)
+    verb = "would remove" if dry_run else "removed"
+    for leftover in places.dropped:
+        print(f"{verb} {leftover.address}: {leftover.what} ({leftover.why}; {leftover.size / 1e6:.1f} MB)")
+    for path in places.ended:
+        print(f"{'would end' if dry_run else 'ended'} {path}: no sign of life, it is collected later")
+    unreferenced = collect_unreferenced(artifacts, tenants, dry_run=dry_run)
+    for address in unreferenced.plan.remove if dry_run else unreferenced.addresses:
+        print(f"{verb} {address}: nothing leads to it any more")
+    waiting = len(unreferenced.plan.mark) + len(unreferenced.plan.waiting)
+    if waiting:
+        note(f"nothing leads to {waiting} more artifacts; they go when that has lasted as long as the rule says")
 
 
 def _subject(store: "Store", text: str) -> "Subject":

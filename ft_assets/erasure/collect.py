@@ -22,11 +22,16 @@ from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.store import Store
 
 # Folders at the store's root that belong to no tenant, and those of a tenant that say what happened: they stay.
-_ROOT = frozenset({"names", "open_submissions", "retrainings", "retiring", "notices_due"})
-_RECORDS = frozenset(
+_ROOT = frozenset(
+    {
+        *("names", "open_submissions", "open_attempts", "retrainings", "retiring", "notices_due"),
+        "unreferenced_since",
+    }
+)
+RECORDS = frozenset(
     {
         *("lines", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
-        *("run_failures", "cache"),
+        *("run_failures", "usage", "quota", "refunds", "cache"),
     }
 )
 _CACHE = "cache"
@@ -58,9 +63,9 @@ def erase_tenant(
     return tombstone, archived
 
 
-def look(artifacts: Artifacts, now: datetime | None = None) -> Situation:
-    """All that the plan looks at. Raises CorruptArtifact for whatever cannot be read: what is not understood might
-    stand on what would be removed."""
+def look(artifacts: Artifacts, now: datetime | None = None, *, whole: bool = False) -> Situation:
+    """All that the plan looks at; every artifact also where nothing has a tombstone, with ``whole``. Raises
+    CorruptArtifact for whatever cannot be read: what is not understood might stand on what would be removed."""
     store = artifacts.store
     tombstones = list(all_tombstones(store))
     uploads = {
@@ -68,9 +73,10 @@ def look(artifacts: Artifacts, now: datetime | None = None) -> Situation:
         for entry in store.entries(_DATASETS)
     }
     return Situation(
-        nodes={node.address: node for node in _nodes(artifacts)},
+        # Without a tombstone nothing goes, and nothing needs to be read.
+        nodes={node.address: node for node in _nodes(artifacts)} if tombstones or whole else {},
         uploads=uploads,
-        wanted=_wanted(artifacts, uploads) if tombstones else {},
+        wanted=_wanted(artifacts, uploads) if tombstones or whole else {},
         served=served_adapters(store),
         tombstones=tombstones,
         now=now or datetime.now(UTC),
@@ -110,11 +116,16 @@ def served_adapters(store: Store) -> dict[str, str]:
     return served
 
 
+def tenant_folders(store: Store) -> list[str]:
+    """Tenants with anything in the store, ``shared`` among them."""
+    return [name for name in store.folders() if name not in _ROOT]
+
+
 def _nodes(artifacts: Artifacts) -> Iterator[Node]:
     store = artifacts.store
-    for tenant in store.folders():
-        for asset in store.folders(tenant) if tenant not in _ROOT else ():
-            for fingerprint in store.folders(f"{tenant}/{asset}") if asset not in _RECORDS else ():
+    for tenant in tenant_folders(store):
+        for asset in store.folders(tenant):
+            for fingerprint in store.folders(f"{tenant}/{asset}") if asset not in RECORDS else ():
                 yield _node(artifacts, Address(tenant=tenant, asset=asset, fingerprint=fingerprint))
 
 

@@ -1,0 +1,94 @@
+"""Artifacts that nothing leads to any more: a pure plan over the graph.
+
+An artifact goes when nothing has led to it for some days, counted from a mark that the first look made. So code that
+is taken back to an earlier version finds what that made, and a look that came at a bad moment removes nothing.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ft_assets.erasure.plan import Node
+
+# What the platform makes on its own and can make again. Uploads, adapters, suites and all else is somebody's: only a
+# tombstone removes them.
+REMADE = frozenset(
+    {"dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unreferenced:
+    """Addresses: what goes, what is made of others first; what is marked from now on; what loses its mark; and what
+    has one and waits."""
+
+    remove: tuple[str, ...] = ()
+    mark: tuple[str, ...] = ()
+    unmark: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+def plan_unreferenced(
+    nodes: Mapping[str, Node],
+    roots: Iterable[str],
+    marks: Mapping[str, datetime],
+    days: Mapping[str, int],
+    now: datetime,
+) -> Unreferenced:
+    """Pure. Whatever stays keeps all that it was made of.
+
+    Args:
+        nodes: every artifact by address, erased ones too.
+        roots: addresses that something leads to.
+        marks: since when nothing leads to an address.
+        days: how long that must be, by tenant; nothing goes of a tenant that is not in it.
+    """
+    owned = [
+        address
+        for address, node in nodes.items()
+        if not node.erased and (node.asset not in REMADE or node.tenant not in days)
+    ]
+    led_to = _ground(nodes, [*roots, *owned])
+    free = sorted(address for address, node in nodes.items() if not node.erased and address not in led_to)
+    due = {each for each in free if each in marks and now - marks[each] > timedelta(days=days[nodes[each].tenant])}
+    waiting = [address for address in free if address not in due]
+    stays = _ground(nodes, waiting)
+    going = {address for address in due if address not in stays}
+    return Unreferenced(
+        remove=tuple(_children_first(nodes, going)),
+        mark=tuple(address for address in free if address not in marks),
+        unmark=tuple(sorted(set(marks) - set(free))),
+        waiting=tuple(address for address in free if address in marks and address not in going),
+    )
+
+
+def _ground(nodes: Mapping[str, Node], addresses: Iterable[str]) -> set[str]:
+    """The addresses and all that they were made of."""
+    seen: set[str] = set()
+    waiting = list(addresses)
+    while waiting:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            node = nodes.get(current)
+            waiting += node.inputs.values() if node else ()
+    return seen
+
+
+def _children_first(nodes: Mapping[str, Node], going: Collection[str]) -> list[str]:
+    """``going`` in an order in which nothing ever lacks what it was made of, wherever it is interrupted."""
+    children = dict.fromkeys(going, 0)
+    for address in going:
+        for parent in set(nodes[address].inputs.values()) & set(going):
+            children[parent] += 1
+    ready = sorted(address for address, count in children.items() if not count)
+    ordered = []
+    while ready:
+        current = ready.pop()
+        ordered.append(current)
+        for parent in sorted(set(nodes[current].inputs.values())):
+            if parent in children:
+                children[parent] -= 1
+                if not children[parent]:
+                    ready.append(parent)
+    return ordered
