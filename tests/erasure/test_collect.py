@@ -114,6 +114,10 @@ def test_a_tenant_is_erased_with_its_lines_archived_and_its_records_kept(line: P
     others = add_dataset(line.world, "globex.things.v1", b"others", tenant="globex")
     stray = "acme/token_pack/stray/w1/tokens.bin"
     store.put(stray, b"half of it")
+    # What was used, promised and given back are the platform's books.
+    books = [f"acme/{folder}/2026-01/1.json" for folder in ("usage", "quota", "refunds")]
+    for book in books:
+        store.put(book, b"{}")
     _, archived = erase_tenant(artifacts, "acme", decided(reason="they asked"), grace_days=0)
     assert archived == [f"in production of {LINE}"]
     assert read_line(store, LINE).at("production") is None
@@ -124,6 +128,7 @@ def test_a_tenant_is_erased_with_its_lines_archived_and_its_records_kept(line: P
     assert not store.exists(stray)
     assert artifacts.find(others.address) is not None
     assert store.exists(f"names/dataset/{KEY}.json")
+    assert all(store.exists(book) for book in books)
     assert [record.stage for record in read_line(store, LINE).records] == ["production", "archived"]
     assert artifacts.find(line.base.address) is not None
 
