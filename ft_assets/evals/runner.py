@@ -134,7 +134,7 @@ def _score(
     samples = [sample for sample in samples if sample["filter"] == first]
     return suite_score(
         metric,
-        [str(sample["doc"].get("id", sample["doc_id"])) for sample in samples],
+        [str(sample["doc_id"] if (own := sample["doc"].get("id")) is None else own) for sample in samples],
         [true_mass(sample) if metric == "mc2" else float(sample[metric]) for sample in samples],
         [_said(task, settings, sample) for sample in samples],
         where=where,

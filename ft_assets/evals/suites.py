@@ -206,11 +206,16 @@ def _check_data(task: SuiteTask, files: Mapping[str, Path], where: str) -> int:
 
 def _read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Where each row of a data file stands, and the row; ids, where rows have them, differ."""
-    rows, ids = [], set()
-    for number, (where, row) in enumerate(template_rows(path), start=1):
-        if "id" in row and str(row["id"]) in ids:
-            remedy = "Give each item an id of its own, or none an id."
+    rows: list[tuple[str, dict[str, Any]]] = []
+    ids: set[str] = set()
+    remedy = "Give each item an id of its own, or none an id."
+    for where, row in template_rows(path):
+        found = row.get("id")
+        # A row without an id has null in its place once all rows are one table, and so would the next one.
+        if rows and (found is None) != (rows[0][1].get("id") is None):
+            raise BadRecipe("some items have an id and others none", where=where, remedy=remedy)
+        if str(found) in ids:
             raise BadRecipe("an earlier item has this id", where=where, remedy=remedy)
-        ids.add(str(row.get("id", f"line {number}")))
+        ids |= set() if found is None else {str(found)}
         rows.append((where, row))
     return rows

@@ -320,3 +320,10 @@ def test_a_csv_file_with_one_name_for_two_columns_is_refused(tmp_path: Path) -> 
     path.write_text("question,answer,answer\nq,0,1\n")
     with pytest.raises(BadRecipe, match="two columns have one name"):
         next(read_rows(path))
+
+
+def test_items_of_which_only_some_have_an_id_are_refused_when_they_are_registered(store: Store, folder: Path) -> None:
+    item = {"question": "1 is", "choices": ["odd", "even"], "answer": 0}
+    for rows in ([item, {**item, "id": "a"}], [{**item, "id": None}, {**item, "id": "a"}], [{**item, "id": 1}, item]):
+        (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        assert "some items have an id and others none" in refused(store, folder)
