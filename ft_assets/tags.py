@@ -12,3 +12,7 @@ TENANT = "ft/tenant"
 ALLOW_PAIRS = "ft/allow-pairs"
 # On the jobs that train: dagster.yaml limits how many of them run at once.
 TRAINS = "ft/trains"
+# On a training's run: the tier of its tenant, so that an instance may limit how many of a tier wait at once.
+TRAINS_TIER = "ft/trains-tier"
+# Dagster's own: runs with larger numbers leave the queue first.
+PRIORITY = "dagster/priority"

@@ -156,9 +156,13 @@ class TenantsFile(Settings):
     )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="What the prices are in.")
 
+    def tier_name_of(self, tenant: str) -> str:
+        """The name of a tenant's tier; `default` where the file does not name the tenant."""
+        return self.tenants[tenant].tier if tenant in self.tenants else DEFAULT_TIER
+
     def tier_of(self, tenant: str) -> Tier:
         """The tier of a tenant; the default one's where the file does not name the tenant."""
-        name = self.tenants[tenant].tier if tenant in self.tenants else DEFAULT_TIER
+        name = self.tier_name_of(tenant)
         return self.tiers[name] if name in self.tiers else Tier()
 
     def quota_of(self, tenant: str) -> Quota:

@@ -13,7 +13,7 @@ from ft_assets.submissions.record import Submission, open_submissions
 from ft_assets.submissions.run import launch_tags, record_end, register_launched
 from ft_assets.submissions.runs import as_dagster_shows, only_waits, run_states, under_way
 from ft_assets.sweeps.retiring import retire_trials
-from ft_assets.tenants import load_tenants
+from ft_assets.tenants import TenantsFile, load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import StoreUnavailable, UserError
 from ft_sensors.pace import at_most
@@ -62,7 +62,8 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
             record_end(store.store, action)
             finished += 1
     register_launched(context.instance, launches)
-    requests = [_request(launch) for launch in launches]
+    tenants = _tenants()
+    requests = [_request(launch, tenants) for launch in launches]
     retired = _retire(context.instance, store, problems)
     for problem in problems:
         context.log.warning(problem)
@@ -116,10 +117,18 @@ def _retire(instance: dg.DagsterInstance, store: StoreResource, problems: list[s
         return []
 
 
-def _request(action: Launch) -> dg.RunRequest:
+def _tenants() -> TenantsFile:
+    """For the tags of runs; preparing goes on where the file cannot be read, and no training is launched then."""
+    try:
+        return load_tenants()
+    except UserError:
+        return TenantsFile()
+
+
+def _request(action: Launch, tenants: TenantsFile) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=action.run_key,
         job_name=action.stage.value,
         partition_key=action.partition,
-        tags=launch_tags(action),
+        tags=launch_tags(action, tenants),
     )

@@ -9,6 +9,7 @@ from ft_assets.cli import (
     adapters,
     base_bump,
     cancel,
+    cluster,
     datasets,
     demo,
     erasure,
@@ -63,6 +64,7 @@ app.add_typer(recipes.app, name="recipe")
 app.add_typer(suites.app, name="suite")
 app.add_typer(adapters.app, name="adapter")
 app.add_typer(gates.app, name="gate")
+app.add_typer(cluster.app, name="cluster")
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("submit")(run.submit)

@@ -1,0 +1,66 @@
+"""``ft cluster``: what an administrator applies to a cluster, printed from the settings and the tenants file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Objects of a cluster and of its bucket, for an administrator to apply.")
+
+
+@app.command()
+def manifests(
+    tenant: Annotated[str, typer.Argument(help="Name of a tenant; all of the tenants file, and `shared`.")] = "",
+    flavours: Annotated[Path | None, typer.Option(help="Kueue's flavours; without them no queues are printed.")] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of the control plane.")] = "ft-system",
+    account: Annotated[str, typer.Option(help="Service account of the control plane.")] = "ft-control-plane",
+) -> None:
+    """Print namespaces, accounts, network policies, rights and queues as YAML, for `kubectl apply -f -`."""
+    import yaml
+
+    from ft_assets.tenants import load_tenants
+    from ft_resources.kubernetes.platform import platform_objects, read_flavours
+    from ft_resources.launchers.choice import read_settings
+
+    settings = read_settings()
+    known = sorted({*load_tenants().tenants, _SHARED})
+    found = read_flavours(flavours) if flavours else []
+    chosen = [_known(tenant, known)] if tenant else known
+    objects = platform_objects(settings, chosen, found, account=account, namespace=namespace)
+    typer.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
+
+
+@app.command()
+def policy(
+    tenant: Annotated[str, typer.Argument(help="Name of a tenant, or `shared`.")],
+) -> None:
+    """Print what the tenant's role may do in the bucket of FT_STORE, as an IAM policy."""
+    import json
+
+    from ft_assets.keys import check_part
+    from ft_resources.dagster_resources import default_store_url
+    from ft_resources.errors import UserError
+    from ft_resources.kubernetes.s3_policy import role_policy
+
+    url = default_store_url()
+    if not url.startswith("s3://"):
+        raise UserError(
+            f"{url} is no bucket of S3", where="FT_STORE", remedy="Set it to the store's URL, such as s3://bucket/root."
+        )
+    typer.echo(json.dumps(role_policy(url, check_part(tenant, "tenant name")), indent=2))
+
+
+_SHARED = "shared"
+
+
+def _known(tenant: str, known: list[str]) -> str:
+    from ft_assets.recipes.strict import nearest
+    from ft_resources.errors import UserError
+
+    if tenant not in known:
+        raise UserError(
+            f"there is no tenant {tenant!r}: {nearest(tenant, known)}",
+            where="FT_TENANTS",
+            remedy="Add it to the tenants file first, so that its tier and quota are said.",
+        )
+    return tenant

@@ -1,0 +1,145 @@
+"""What Dagster's chart makes of our values: the part of its template for ``dagster.yaml`` that they use.
+
+After helm/dagster/templates/configmap-instance.yaml of the chart. Helm itself is no Python package; what is checked is
+that every value has a place in the chart, and that the instance it leads to works.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+K8S = Path(__file__).resolve().parents[2] / "k8s"
+
+# Keys that the chart's schema (values.schema.json of 1.13) knows, of the sections that we set. It forbids others.
+_POD = {"image", "env", "envConfigMaps", "envSecrets", "annotations", "nodeSelector", "affinity", "tolerations"}
+_POD |= {"podSecurityContext", "securityContext", "resources", "livenessProbe", "readinessProbe", "startupProbe"}
+_POD |= {"labels", "volumes", "volumeMounts", "schedulerName"}
+KEYS: dict[tuple[str, ...], set[str]] = {
+    (): {
+        "global", "serviceAccount", "rbacEnabled", "generatePostgresqlPasswordSecret", "generateCeleryConfigSecret",
+        "telemetry", "rabbitmq", "redis", "flower", "postgresql", "computeLogManager", "runLauncher",
+        "dagster-user-deployments", "dagsterWebserver", "dagsterDaemon", "additionalInstanceConfig", "pythonLogs",
+        "ingress", "imagePullSecrets", "scheduler", "busybox", "migrate", "retention", "concurrency",
+    },
+    ("global",): {"postgresqlSecretName", "dagsterHome", "serviceAccountName", "celeryConfigSecretName"},
+    ("postgresql",): {
+        "enabled", "postgresqlHost", "postgresqlUsername", "postgresqlPassword", "postgresqlDatabase",
+        "postgresqlParams", "postgresqlScheme", "service", "image",
+    },
+    ("computeLogManager", "config", "s3ComputeLogManager"): {
+        "bucket", "localDir", "prefix", "useSsl", "verify", "verifyCertPath", "endpointUrl", "skipEmptyFiles",
+        "uploadInterval", "uploadExtraArgs", "showUrlOnly", "region",
+    },
+    ("runLauncher", "config", "k8sRunLauncher"): {
+        "image", "imagePullPolicy", "jobNamespace", "loadInclusterConfig", "kubeconfigFile", "envConfigMaps",
+        "envSecrets", "envVars", "volumeMounts", "volumes", "labels", "failPodOnRunFailure", "resources",
+        "schedulerName", "securityContext", "runK8sConfig",
+    },
+    ("dagsterWebserver",): _POD | {"replicaCount", "nameOverride", "pathPrefix", "service", "workspace",
+                                   "deploymentLabels", "enableReadOnly", "dbStatementTimeout", "dbPoolRecycle",
+                                   "logLevel"},
+    ("dagsterDaemon",): _POD | {"enabled", "runCoordinator", "heartbeatTolerance", "deploymentLabels",
+                                "runMonitoring", "runRetries", "sensors", "schedules"},
+    ("dagster-user-deployments",): {"enabled", "enableSubchart", "imagePullSecrets", "deployments"},
+    ("dagster-user-deployments", "deployments", "0"): _POD | {
+        "name", "dagsterApiGrpcArgs", "codeServerArgs", "includeConfigInLaunchedRuns", "port",
+    },
+}  # fmt: skip
+
+
+def values() -> dict[str, Any]:
+    loaded = yaml.safe_load((K8S / "helm" / "values.yaml").read_text())
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def at(tree: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        tree = tree[int(key)] if isinstance(tree, list) else tree[key]
+    return tree
+
+
+def instance_config(values: dict[str, Any], *, namespace: str = "ft-system") -> dict[str, Any]:
+    """The ``dagster.yaml`` that the chart writes for these values."""
+    daemon, logs = values["dagsterDaemon"], values["computeLogManager"]["config"]["s3ComputeLogManager"]
+    queue = daemon["runCoordinator"]["config"]["queuedRunCoordinator"]
+    monitoring, retries = daemon["runMonitoring"], daemon["runRetries"]
+    return {
+        "run_storage": _postgres("run_storage", "PostgresRunStorage", values),
+        "event_log_storage": _postgres("event_log", "PostgresEventLogStorage", values),
+        "schedule_storage": _postgres("schedule_storage", "PostgresScheduleStorage", values),
+        "scheduler": {"module": "dagster.core.scheduler", "class": "DagsterDaemonScheduler"},
+        "run_launcher": {"module": "dagster_k8s", "class": "K8sRunLauncher", "config": _launcher(values, namespace)},
+        "run_coordinator": {
+            "module": "dagster.core.run_coordinator",
+            "class": "QueuedRunCoordinator",
+            "config": {
+                "max_concurrent_runs": queue["maxConcurrentRuns"],
+                "tag_concurrency_limits": queue["tagConcurrencyLimits"],
+            },
+        },
+        "compute_logs": {
+            "module": "dagster_aws.s3.compute_log_manager",
+            "class": "S3ComputeLogManager",
+            "config": {
+                "bucket": logs["bucket"],
+                "prefix": logs["prefix"],
+                "local_dir": logs["localDir"],
+                "region": logs["region"],
+                "upload_interval": logs["uploadInterval"],
+                "skip_empty_files": logs["skipEmptyFiles"],
+                "verify": True,
+                **({"endpoint_url": logs["endpointUrl"]} if "endpointUrl" in logs else {}),
+            },
+        },
+        "run_monitoring": {
+            "enabled": monitoring["enabled"],
+            "start_timeout_seconds": monitoring["startTimeoutSeconds"],
+            "max_resume_run_attempts": monitoring["maxResumeRunAttempts"],
+            "poll_interval_seconds": monitoring["pollIntervalSeconds"],
+            "free_slots_after_run_end_seconds": monitoring["freeSlotsAfterRunEndSeconds"],
+        },
+        "run_retries": {"enabled": retries["enabled"], "max_retries": retries["maxRetries"]},
+        "sensors": {"use_threads": True, "num_workers": daemon["sensors"]["numWorkers"]},
+        "schedules": {"use_threads": True, "num_workers": daemon["schedules"]["numWorkers"]},
+        "telemetry": {"enabled": values["telemetry"]["enabled"]},
+        **values["additionalInstanceConfig"],
+    }
+
+
+def _postgres(module: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    postgres = values["postgresql"]
+    database = {
+        "username": postgres["postgresqlUsername"],
+        "password": {"env": "DAGSTER_PG_PASSWORD"},
+        "hostname": postgres["postgresqlHost"],
+        "db_name": postgres["postgresqlDatabase"],
+        "port": postgres["service"]["port"],
+        "params": postgres["postgresqlParams"],
+    }
+    return {"module": f"dagster_postgres.{module}", "class": name, "config": {"postgres_db": database}}
+
+
+def _launcher(values: dict[str, Any], namespace: str) -> dict[str, Any]:
+    ours = values["runLauncher"]["config"]["k8sRunLauncher"]
+    extra = ours["runK8sConfig"]
+    return {
+        "load_incluster_config": ours["loadInclusterConfig"],
+        "job_namespace": namespace,
+        "image_pull_policy": ours["imagePullPolicy"],
+        "service_account_name": values["global"]["serviceAccountName"],
+        "dagster_home": values["global"]["dagsterHome"],
+        "instance_config_map": "dagster-instance",
+        "postgres_password_secret": values["global"]["postgresqlSecretName"],
+        "env_config_maps": [each["name"] for each in ours["envConfigMaps"]],
+        "env_secrets": [each["name"] for each in ours["envSecrets"]],
+        "volumes": ours["volumes"],
+        "volume_mounts": ours["volumeMounts"],
+        "resources": ours["resources"],
+        "security_context": ours["securityContext"],
+        "run_k8s_config": {
+            "pod_spec_config": extra["podSpecConfig"],
+            "job_spec_config": extra["jobSpecConfig"],
+        },
+    }

@@ -1,0 +1,229 @@
+"""What an administrator applies: manifests that the API takes, rights that are as narrow as the docs say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import boto3
+import kubernetes_validate
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from moto.iam.access_control import IAMPolicy, PermissionResult
+from typer.testing import CliRunner
+
+from ft_assets.cli.main import app
+from ft_assets.tenants import load_tenants
+from ft_resources.kubernetes.platform import platform_objects, read_flavours
+from ft_resources.kubernetes.s3_policy import role_policy, session_policy
+from ft_resources.launchers.choice import read_settings
+from tests.k8s.chart import K8S, KEYS, at, values
+from tests.resources.kubernetes.specs import spec_of
+from tests.s3_server import s3_server, use_bucket
+
+BASE = K8S / "kustomize" / "base"
+VERSION = "1.36"
+
+
+def base_objects() -> list[dict[str, Any]]:
+    files = yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]
+    return [each for file in files for each in yaml.safe_load_all((BASE / file).read_text())]
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_KUBERNETES", str(BASE / "kubernetes.yaml"))
+    monkeypatch.setenv("FT_TENANTS", str(BASE / "tenants.yaml"))
+
+
+def printed(*arguments: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(app, ["cluster", "manifests", *arguments])
+    assert result.exit_code == 0, result.output
+    return list(yaml.safe_load_all(result.stdout))
+
+
+def test_every_file_of_the_base_is_listed_and_valid() -> None:
+    for manifest in base_objects():
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    generated = {name for each in listed["configMapGenerator"] for name in each.get("files", []) + each.get("envs", [])}
+    there = {file.name for file in BASE.iterdir()} - {"kustomization.yaml", "flavours.yaml"}
+    assert there == {*listed["resources"], *generated}
+
+
+def test_the_example_settings_are_ones_that_we_read(example: None) -> None:
+    assert read_settings().queue == "ft-{tenant}"
+    assert load_tenants().tier_of("acme").max_wait_minutes == 5
+    assert [each.name for each in read_flavours(BASE / "flavours.yaml")] == ["h100-on-demand", "h100-spot", "cpu"]
+
+
+def test_printed_manifests_are_valid_and_whole_for_each_tenant(example: None) -> None:
+    found = printed("--flavours", str(BASE / "flavours.yaml"))
+    for manifest in found:
+        if "kueue" not in manifest["apiVersion"]:
+            kubernetes_validate.validate(manifest, VERSION, strict=True)
+    kinds = [(each["kind"], each["metadata"].get("namespace", each["metadata"]["name"])) for each in found]
+    for tenant in ("acme", "globex", "shared"):
+        for kind in ("Namespace", "ServiceAccount", "RoleBinding", "ClusterQueue", "LocalQueue"):
+            assert (kind, f"ft-{tenant}") in kinds
+    assert sum(kind == "ResourceFlavor" for kind, _ in kinds) == 3
+
+
+def test_one_tenant_can_be_printed_alone_and_an_unknown_one_is_refused(example: None) -> None:
+    assert {each["metadata"].get("namespace", "ft-acme") for each in printed("acme")} == {"ft-acme"}
+    result = CliRunner().invoke(app, ["cluster", "manifests", "acmee"])
+    assert result.exit_code == 2
+    assert "did you mean" in result.output or "acme" in result.output
+
+
+def test_flavours_that_count_different_things_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "flavours.yaml"
+    file.write_text(
+        'flavours:\n- {name: a, labels: {}, quota: {cpu: "1"}}\n- {name: b, labels: {}, quota: {memory: 1Gi}}\n'
+    )
+    with pytest.raises(Exception, match="has a quota of"):
+        read_flavours(file)
+
+
+def test_the_control_plane_may_not_read_secrets_run_commands_or_give_rights() -> None:
+    rules = [rule for each in base_objects() if each["kind"] in ("Role", "ClusterRole") for rule in each["rules"]]
+    resources = {name for rule in rules for name in rule["resources"]}
+    assert not resources & {"secrets", "pods/exec", "roles", "rolebindings", "clusterroles", "serviceaccounts", "*"}
+    assert all("*" not in rule["verbs"] and "*" not in rule["apiGroups"] for rule in rules)
+
+
+def test_rights_over_the_whole_cluster_are_to_list_jobs_only() -> None:
+    roles = {each["metadata"]["name"]: each["rules"] for each in base_objects() if each["kind"] == "ClusterRole"}
+    bound = [each["roleRef"]["name"] for each in base_objects() if each["kind"] == "ClusterRoleBinding"]
+    assert bound == ["ft-orphans"]
+    assert roles["ft-orphans"] == [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
+
+
+def test_the_launcher_may_do_what_it_asks_of_the_api(example: None) -> None:
+    (role,) = [each for each in base_objects() if each["metadata"]["name"] == "ft-launcher"]
+    may = {(name, verb) for rule in role["rules"] for name in rule["resources"] for verb in rule["verbs"]}
+    needs = {"jobs": ("create", "get", "list", "watch", "patch", "delete"), "pods": ("get", "list", "delete")}
+    needs |= {"pods/log": ("get",), "services": ("create",), "networkpolicies": ("create",)}
+    needs |= {"events": ("list",), "workloads": ("list",)}
+    assert {(name, verb) for name, verbs in needs.items() for verb in verbs} <= may
+    bindings = [each for each in printed() if each["kind"] == "RoleBinding"]
+    assert {each["roleRef"]["name"] for each in bindings} == {"ft-launcher"}
+    subject = {"kind": "ServiceAccount", "name": "ft-control-plane", "namespace": "ft-system"}
+    assert all(each["subjects"] == [subject] for each in bindings)
+
+
+def test_a_tenants_pods_have_no_way_to_the_api(example: None) -> None:
+    """No token, no rights, and no route: private addresses, where the API is, are no part of what is allowed."""
+    objects = printed("acme")
+    (account,) = [each for each in objects if each["kind"] == "ServiceAccount"]
+    assert account["automountServiceAccountToken"] is False
+    bound = [subject for each in objects if each["kind"] == "RoleBinding" for subject in each["subjects"]]
+    assert all(subject["namespace"] != "ft-acme" for subject in bound)
+    policies = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "NetworkPolicy"}
+    assert policies["ft-default-deny"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    for rule in policies["ft-store"]["egress"]:
+        for peer in rule["to"]:
+            if "ipBlock" in peer:
+                assert {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} <= set(peer["ipBlock"]["except"])
+            else:
+                assert peer["podSelector"]["matchLabels"] == {"k8s-app": "kube-dns"}
+
+
+PARTS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,12}[a-z0-9])?", fullmatch=True)
+PATHS = st.lists(st.from_regex(r"[a-z0-9._-]{1,12}", fullmatch=True), min_size=1, max_size=4).map("/".join)
+ACTIONS = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")
+
+
+def allows(policy: str, action: str, path: str) -> bool:
+    return IAMPolicy(policy).is_action_permitted(action, f"arn:aws:s3:::bucket/ft/{path}") is PermissionResult.PERMITTED
+
+
+@given(tenant=PARTS, other=PARTS, path=PATHS, action=st.sampled_from(ACTIONS))
+def test_no_tenant_reads_or_writes_below_anothers_prefix(tenant: str, other: str, path: str, action: str) -> None:
+    if other in (tenant, "shared"):
+        return
+    role = json.dumps(role_policy("s3://bucket/ft", tenant))
+    assert not allows(role, action, f"{other}/{path}")
+    assert allows(role, "s3:GetObject", f"{tenant}/{path}")
+    session = session_policy(spec_of(tenant=tenant))
+    assert session is not None
+    assert not allows(session, action, f"{other}/{path}")
+
+
+def test_the_values_have_only_keys_that_the_chart_knows() -> None:
+    found = values()
+    for path, known in KEYS.items():
+        assert set(at(found, path)) <= known, path
+
+
+def test_waiting_trainings_leave_places_for_curation_and_premium() -> None:
+    queue = values()["dagsterDaemon"]["runCoordinator"]["config"]["queuedRunCoordinator"]
+    limits = {(each["key"], each["value"]): each["limit"] for each in queue["tagConcurrencyLimits"]}
+    trains = limits.pop(("ft/trains", "true"))
+    assert trains < queue["maxConcurrentRuns"]
+    tiers = {value: limit for (key, value), limit in limits.items() if key == "ft/trains-tier"}
+    example = load_tenants(BASE / "tenants.yaml")
+    assert set(tiers) == {"default", *example.tiers} - {"premium"}
+    assert sum(tiers.values()) < trains
+
+
+def test_every_container_is_non_root_with_a_read_only_root() -> None:
+    found = values()
+    launcher = found["runLauncher"]["config"]["k8sRunLauncher"]
+    deployment = found["dagster-user-deployments"]["deployments"][0]
+    for each in (deployment, found["dagsterWebserver"], found["dagsterDaemon"]):
+        assert each["podSecurityContext"]["runAsNonRoot"]
+        assert each["image"]["repository"].endswith("@sha256")
+        assert len(each["image"]["tag"]) == 64
+    for each in (launcher, deployment, found["dagsterWebserver"], found["dagsterDaemon"]):
+        assert each["securityContext"]["readOnlyRootFilesystem"]
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert {mount["mountPath"] for mount in each["volumeMounts"]} == {"/tmp", "/etc/ft"}
+    assert launcher["runK8sConfig"]["podSpecConfig"]["securityContext"]["runAsNonRoot"]
+
+
+def test_values_and_kustomize_name_the_same_things() -> None:
+    found, custom = values(), yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    names = {each["name"] for each in custom["configMapGenerator"]}
+    launcher = found["runLauncher"]["config"]["k8sRunLauncher"]
+    assert {each["name"] for each in launcher["envConfigMaps"]} <= names
+    assert {each["configMap"]["name"] for each in launcher["volumes"] if "configMap" in each} <= names
+    accounts = {each["metadata"]["name"] for each in base_objects() if each["kind"] == "ServiceAccount"}
+    assert {found["global"]["serviceAccountName"], found["serviceAccount"]["name"]} == accounts
+    environment = dict(line.split("=", 1) for line in (BASE / "environment.env").read_text().split())
+    assert environment["FT_LAUNCHER"] == "kubernetes"
+    assert {Path(environment[name]).name for name in ("FT_KUBERNETES", "FT_TENANTS")} <= {
+        name for each in custom["configMapGenerator"] for name in each.get("files", [])
+    }
+    bucket = environment["FT_STORE"].removeprefix("s3://").split("/")[0]
+    assert found["computeLogManager"]["config"]["s3ComputeLogManager"]["bucket"] == bucket
+
+
+@pytest.mark.parametrize("name", ["lifecycle", "encryption", "policy"])
+def test_the_buckets_rules_are_taken_by_s3(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = json.loads((K8S / "bucket" / f"{name}.json").read_text())
+    with s3_server() as endpoint:
+        use_bucket(monkeypatch, endpoint, "ft-example")
+        s3 = boto3.client("s3", endpoint_url=endpoint)
+        if name == "lifecycle":
+            s3.put_bucket_lifecycle_configuration(Bucket="ft-example", LifecycleConfiguration=rules)
+            assert len(s3.get_bucket_lifecycle_configuration(Bucket="ft-example")["Rules"]) == len(rules["Rules"])
+        elif name == "encryption":
+            s3.put_bucket_encryption(Bucket="ft-example", ServerSideEncryptionConfiguration=rules)
+        else:
+            s3.put_bucket_policy(Bucket="ft-example", Policy=json.dumps(rules))
+
+
+def test_deleted_objects_are_gone_after_30_days_and_no_living_record_ever_expires() -> None:
+    rules = json.loads((K8S / "bucket" / "lifecycle.json").read_text())["Rules"]
+    (deleted,) = [rule for rule in rules if "NoncurrentVersionExpiration" in rule]
+    assert deleted["NoncurrentVersionExpiration"] == {"NoncurrentDays": 30}
+    for rule in rules:
+        if "Days" in rule.get("Expiration", {}):
+            assert rule["Filter"]["Prefix"].startswith("dagster/")
+
+
+def test_platform_objects_without_flavours_have_no_queues(example: None) -> None:
+    found = platform_objects(read_settings(), ["acme"], [])
+    assert not [each for each in found if "kueue" in each["apiVersion"]]
