@@ -126,6 +126,7 @@ def _launcher(values: dict[str, Any], namespace: str) -> dict[str, Any]:
     extra = ours["runK8sConfig"]
     return {
         "load_incluster_config": ours["loadInclusterConfig"],
+        **({"kubeconfig_file": ours["kubeconfigFile"]} if "kubeconfigFile" in ours else {}),
         "job_namespace": namespace,
         "image_pull_policy": ours["imagePullPolicy"],
         "service_account_name": values["global"]["serviceAccountName"],
