@@ -117,6 +117,7 @@ def _postgres(module: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
         "db_name": postgres["postgresqlDatabase"],
         "port": postgres["service"]["port"],
         "params": postgres["postgresqlParams"],
+        "scheme": postgres["postgresqlScheme"],
     }
     return {"module": f"dagster_postgres.{module}", "class": name, "config": {"postgres_db": database}}
 
