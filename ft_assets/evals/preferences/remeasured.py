@@ -15,7 +15,7 @@ from ft_assets.evals.evidence import JudgedEvidence, JudgeEvidence
 from ft_assets.evals.preferences.comparison import ORDERS, Order
 from ft_assets.evals.preferences.judge import PROSE
 from ft_assets.evals.preferences.prompt import preference
-from ft_assets.evals.statistics import studentized
+from ft_assets.evals.statistics import Interval, studentized, wilson
 
 Columns = Mapping[str, tuple[Any, ...]]
 _ALLOWED = (None, 0, 0.5, 1)
@@ -33,10 +33,7 @@ def judge_evidence(columns: Columns, *, seed: int) -> JudgeEvidence:
     known = [win for win in wins if win is not None]
     asked = [place for place, win in enumerate(wins) if win is not None and not alike[place]]
     same = sum(orders[0][place] == orders[1][place] for place in asked)
-    ends = [
-        studentized(np.asarray([worst if win is None else win for win in wins]), np.ones(len(wins)), seed=seed)
-        for worst in (0.0, 1.0)
-    ]
+    ends = [_interval([worst if win is None else win for win in wins], seed) for worst in (0.0, 1.0)]
     value = float(np.mean(known)) if known else 0.5
     return JudgeEvidence(
         value=value,
@@ -47,6 +44,18 @@ def judge_evidence(columns: Columns, *, seed: int) -> JudgeEvidence:
         alike=sum(alike),
         problems=_problems(columns, wins),
     )
+
+
+def _interval(wins: Sequence[float], seed: int) -> Interval:
+    """Of the mean win, by the studentised bootstrap.
+
+    Where all prompts ended alike a bootstrap knows no other end and would claim certainty: then as many further ones
+    as Wilson's interval leaves room for may all be lost, or won.
+    """
+    if len(set(wins)) > 1:
+        return studentized(np.asarray(wins), np.ones(len(wins)), seed=seed)
+    value, unseen = wins[0], 1 - wilson(len(wins), len(wins)).low
+    return Interval(low=value * (1 - unseen), high=value + (1 - value) * unseen)
 
 
 def require_stated(columns: Columns, stated: JudgedEvidence) -> None:

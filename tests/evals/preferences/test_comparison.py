@@ -236,3 +236,19 @@ def test_the_page_escapes_what_answers_hold(world: World) -> None:
     assert "&lt;img src=x" in page
     assert "<script>q" not in page
     assert judges_section([], None) == ""
+
+
+def test_a_dozen_ties_are_no_proof_of_parity_and_a_dozen_wins_no_certainty() -> None:
+    """Where all prompts end alike a bootstrap finds an interval of no width."""
+
+    def found(value: float, count: int) -> JudgeEvidence:
+        columns = {"item_id": tuple(range(count)), "candidate_first": (value,) * count, "base_first": (value,) * count}
+        return judge_evidence(columns, seed=1)
+
+    low, high = found(0.5, 12).interval
+    assert (low < 0.45, high > 0.55) == (True, True)
+    assert outcome(found(0.5, 12))[0] == "inconclusive"
+    assert outcome(found(0.5, 200))[0] == "pass"
+    assert found(1.0, 12).interval == (pytest.approx(0.757, abs=1e-3), 1.0)
+    assert outcome(found(1.0, 12))[0] == "pass"
+    assert outcome(found(0.0, 12))[0] == "fail"
