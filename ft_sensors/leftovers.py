@@ -42,6 +42,8 @@ def leftovers_sensor(
         return dg.SkipReason(f"no leftovers are collected while something cannot be read: {error}")
     for leftover in collected.dropped:
         context.log.info(f"removed {leftover.address}: {leftover.what} ({leftover.why})")
+    for problem in collected.problems:
+        context.log.warning(problem)
     for path in collected.ended:
         context.log.info(f"ended {path}: no sign of life")
     if daily and asked != today:
@@ -56,4 +58,6 @@ def _said(collected: PlacesCollected) -> str:
         return "no rule about leftovers applies to anything here"
     gone = f"{len(collected.dropped)} leftovers removed ({collected.objects} objects, {collected.size / 1e6:.1f} MB)"
     said = f"looked at {collected.looked} addresses: {gone}, {len(collected.ended)} attempts ended"
+    if collected.problems:
+        said += f", {len(collected.problems)} left alone as they cannot be read (first: {collected.problems[0]})"
     return f"{said}; goes on behind {collected.last}" if collected.last else said

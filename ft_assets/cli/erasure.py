@@ -115,6 +115,8 @@ def _collect_leftovers(artifacts: "Artifacts", *, dry_run: bool) -> None:
     verb = "would remove" if dry_run else "removed"
     for leftover in places.dropped:
         print(f"{verb} {leftover.address}: {leftover.what} ({leftover.why}; {leftover.size / 1e6:.1f} MB)")
+    for problem in places.problems:
+        note(f"left alone: {problem}")
     for path in places.ended:
         print(f"{'would end' if dry_run else 'ended'} {path}: no sign of life, it is collected later")
     unreferenced = collect_unreferenced(artifacts, tenants, dry_run=dry_run)

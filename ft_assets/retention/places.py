@@ -16,7 +16,7 @@ from ft_assets.submissions.record import Submission, open_submissions
 from ft_assets.tenants import TenantsFile
 from ft_resources.artifacts import MANIFEST, Address, Artifacts
 from ft_resources.attempts import Attempt
-from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.execution import Execution
 from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Outcome
@@ -35,11 +35,12 @@ _DEAD = {
 
 @dataclass(kw_only=True)
 class PlacesCollected:
-    """What was done, or would be: attempts whose ending is recorded, what goes, how many objects; and where the look
-    ended, "" where it saw all."""
+    """What was done, or would be: attempts whose ending is recorded, what goes, how many objects; what could not be
+    read and was left alone; and where the look ended, "" where it saw all."""
 
     ended: list[str] = field(default_factory=list)
     dropped: list[Leftover] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     looked: int = 0
     last: str = ""
 
@@ -75,7 +76,7 @@ def collect_places(
         most: of objects, how many go; what is left is the next look's.
         seconds: how long to look.
 
-    Raises CorruptArtifact for what cannot be read, and goes no further.
+    An address whose records cannot be read is left alone, and the others go on. Raises StoreUnavailable.
     """
     store, now, began = artifacts.store, now or datetime.now(UTC), time.monotonic()
     found = PlacesCollected()
@@ -94,10 +95,13 @@ def collect_places(
                 found.last = last
                 return found
             found.looked, last = found.looked + 1, address
-            place = Place(address=address, entries=entries, writer=_writer(artifacts, address, entries))
-            if may_have_leftovers(place, rule, now):
-                place = _read(store, place, waited, retired, execution)
-                _carry_out(store, place, plan_place(place, rule, now), found, execution, dry_run=dry_run)
+            try:
+                place = Place(address=address, entries=entries, writer=_writer(artifacts, address, entries))
+                if may_have_leftovers(place, rule, now):
+                    place = _read(store, place, waited, retired, execution)
+                    _carry_out(store, place, plan_place(place, rule, now), found, execution, dry_run=dry_run)
+            except CorruptArtifact as error:
+                found.problems.append(f"{error.where}: {error.what}")
     return found
 
 
@@ -167,12 +171,19 @@ def _read(
         {int(parts[4]) for parts in (each.path.split("/") for each in place.entries) if parts[3] == "attempts"}
     )
     attempts = [Attempt(store, address, number) for number in numbers]
-    # A listing may be minutes old; what somebody has begun since then counts.
-    specs = [store.find_json(f"{attempt.path}/spec.json") or {} for attempt in attempts]
-    labels = [str(spec["label"]) for spec in specs if "label" in spec]
-    wanted = next((waited[label] for label in labels if label in waited), "")
-    again = not labels or any(label.partition("|")[0] not in retired for label in labels)
-    traces = [_trace(store, attempt, place.entries, execution) for attempt in attempts]
+    try:
+        # A listing may be minutes old; what somebody has begun since then counts.
+        specs = [store.find_json(f"{attempt.path}/spec.json") or {} for attempt in attempts]
+        labels = [str(spec["label"]) for spec in specs if "label" in spec]
+        wanted = next((waited[label] for label in labels if label in waited), "")
+        again = not labels or any(label.partition("|")[0] not in retired for label in labels)
+        traces = [_trace(store, attempt, place.entries, execution) for attempt in attempts]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # Not as a worker writes them: whoever reads them as "nothing is there" might remove what is in use.
+        remedy = "Restore the object from the bucket's versions or a backup."
+        raise CorruptArtifact(
+            "the records of an attempt cannot be read", where=f"{address}/attempts", remedy=remedy
+        ) from error
     return replace(place, attempts=tuple(traces), wanted=wanted, again=again)
 
 
@@ -184,7 +195,7 @@ def _trace(store: Store, attempt: Attempt, entries: Collection[Entry], execution
     return Trace(
         number=attempt.number,
         seen_at=max(newest, _time(beat)) if beat else newest,
-        ended_at=_time(outcome["at"]) if outcome and outcome.get("at") else newest if outcome else None,
+        ended_at=None if outcome is None else _time(outcome["at"]) if outcome.get("at") else newest,
         running=outcome is None and _runs(attempt, launch or {}, execution),
         counted=not store.exists(attempt.marker),
     )

@@ -101,12 +101,26 @@ def test_the_job_for_what_nothing_leads_to_is_asked_for_once_a_day(
     assert Artifacts(project.store).find(stray.address) is not None
 
 
-def test_what_cannot_be_read_stops_it_and_is_named(
-    project: Project, instance: dg.DagsterInstance, attempt: Attempt
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"outcome": "preempted", "at": "soon"}'])
+def test_what_cannot_be_read_is_left_alone_and_named_and_the_others_go_on(
+    project: Project, instance: dg.DagsterInstance, attempt: Attempt, data: bytes
 ) -> None:
     configure(project, "{attempt_days: 7}")
-    project.store.put(f"{attempt.path}/outcome.json", b"{")
+    project.store.put(f"{attempt.path}/outcome.json", data)
+    other = f"globex/dataset/{'f' * 64}/w1/rows"
+    project.store.put(other, b"half")
     found, _ = tick(project, instance)
     assert isinstance(found, dg.SkipReason)
-    assert "outcome.json" in str(found.skip_message)
+    assert f"1 left alone as they cannot be read (first: {attempt.address}/attempts" in str(found.skip_message)
+    assert attempt.log() == "words"
+    assert not project.store.exists(other)
+
+
+def test_a_tenants_file_that_means_nothing_stops_it(
+    project: Project, instance: dg.DagsterInstance, attempt: Attempt
+) -> None:
+    configure(project, "{attempt_days: 0}")
+    found, _ = tick(project, instance)
+    assert isinstance(found, dg.SkipReason)
+    assert "attempt_days" in str(found.skip_message)
     assert attempt.log() == "words"
