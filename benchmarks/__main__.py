@@ -6,8 +6,8 @@ from importlib import import_module
 
 from benchmarks.table import Figure, print_table
 
-NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates")
-_WITH_OPTIONS = ("gpu",)
+NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates", "cluster")
+_WITH_OPTIONS = ("gpu", "cluster")
 
 
 def main() -> None:

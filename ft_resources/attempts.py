@@ -86,6 +86,11 @@ class Attempt:
         raw = self.store.find_json(f"{self.path}/outcome.json")
         return Ending(outcome=Outcome(raw["outcome"]), error=raw["error"]) if raw else None
 
+    def closed_at(self) -> float | None:
+        """When its end was put on record, in seconds since the epoch; None while it is not."""
+        raw = self.store.find_json(f"{self.path}/outcome.json")
+        return float(raw.get("at", 0.0)) if raw else None
+
     def record_ending(self, outcome: Outcome, error: dict[str, str] | None = None) -> None:
         """Say how it ended, unless somebody (the worker itself) said so first."""
         self.store.create_json(f"{self.path}/outcome.json", {"outcome": outcome, "error": error, "at": time.time()})

@@ -15,7 +15,7 @@ from ft_resources.kubernetes import names
 from ft_resources.kubernetes.orphans import Orphan, Standing, address_of, attempt_of, plan_orphans
 from ft_resources.launchers.choice import launcher_kind
 from ft_resources.launchers.kubernetes import KubernetesLauncher
-from ft_resources.outcomes import Outcome
+from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
 
 ACTOR = "orphans_sensor"
@@ -61,14 +61,14 @@ def stand(store: Store, job: dict[str, Any], partitions: set[str]) -> Standing:
     """A Job and what the store says of it."""
     address = address_of(job)
     if not address:
-        return Standing(job=job, closed=False, collected=False, wanted=True)
+        return Standing(job=job, closed_at=None, collected=False, wanted=True)
     attempt = Attempt(store, Address.parse(address), attempt_of(job))
-    closed = attempt.ending() is not None
+    closed_at, label = attempt.closed_at(), job["metadata"]["annotations"].get(names.LABEL, "")
     return Standing(
         job=job,
-        closed=closed,
-        collected=closed and attempt.place() is not None,
-        wanted=closed or _wanted(store, attempt, job["metadata"]["annotations"].get(names.LABEL, ""), partitions),
+        closed_at=closed_at,
+        collected=closed_at is not None and attempt.place() is not None,
+        wanted=closed_at is not None or _wanted(store, attempt, label, partitions),
     )
 
 
@@ -83,10 +83,11 @@ def deal_with(store: Store, cluster: KubernetesLauncher, orphan: Orphan) -> None
         cluster.state(attempt)
         execution.bury(attempt)
     elif orphan.deed == "end":
-        cluster.discard(attempt)
+        ending = attempt.ending()
+        cluster.discard(attempt, POLICIES[ending.outcome].refund if ending else "none")
     else:
         attempt.request_stop(ACTOR)
-        cluster.discard(attempt)
+        cluster.discard(attempt, "none")
         attempt.record_ending(Outcome.CANCELLED)
 
 

@@ -20,13 +20,13 @@ class Standing:
     """A Job of ours and what the store says of its attempt.
 
     Args:
-        closed: whether the attempt's end is on record.
+        closed_at: when the attempt's end was put on record, in seconds since the epoch; None where it is not.
         collected: whether its place is.
         wanted: whether a run or an open submission still needs the artifact.
     """
 
     job: Object
-    closed: bool
+    closed_at: float | None
     collected: bool
     wanted: bool
 
@@ -69,9 +69,10 @@ def _deed(standing: Standing, now: float) -> Deed | None:
     if age_s < MARGIN_S:
         return None
     if ended(job):
-        if not standing.closed:
+        if standing.closed_at is None:
             return "close"
         return None if standing.collected else "collect"
-    if standing.closed:
-        return "end"
+    if standing.closed_at is not None:
+        # Its pods may still be on their way out, and whoever waits for them is about to look how they ended.
+        return "end" if now - standing.closed_at > MARGIN_S else None
     return "stop" if age_s > UNWANTED_S and not standing.wanted else None

@@ -18,7 +18,7 @@ from ft_resources.kubernetes.api import (
     services,
     workloads,
 )
-from ft_resources.kubernetes.endings import UNEXPLAINED, PodEnding, Sight, asks_whether_begun, ended, ending_of
+from ft_resources.kubernetes.endings import UNEXPLAINED, PodEnding, Refund, Sight, asks_whether_begun, ended, ending_of
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
 from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
 from ft_resources.kubernetes.plan import plan_pod
@@ -151,10 +151,16 @@ class KubernetesLauncher:
         label = f"{names.MANAGED},{names.STORE}={names.store_label(store_url)}"
         return list(self._api.list(jobs(""), {"labelSelector": label}).get("items") or [])
 
-    def discard(self, attempt: Attempt) -> None:
-        """Have the attempt's Job removed, its pods with the grace that they have, without waiting for that."""
+    def discard(self, attempt: Attempt, refund: Refund) -> None:
+        """Have the attempt's Job removed, its pods with the grace that they have, without waiting for that; where it
+        ran is put on record first, as with the Job goes what is known of it."""
         namespace = self._settings.namespace_of(attempt.address.tenant)
         name = names.job_name(attempt.address, attempt.number)
+        job = self._api.get(jobs(namespace, name))
+        if job is None:
+            return
+        found = self._api.list(pods(namespace), {"labelSelector": f"{names.JOB}={name}"}).get("items") or []
+        record_place(attempt, job, found, None, cause=CANCELLED, refund=refund, now=self._clock())
         self._api.delete(jobs(namespace, name), propagationPolicy="Background")
 
     def why_waiting(self, attempt: Attempt) -> Waiting:

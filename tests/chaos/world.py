@@ -16,6 +16,7 @@ from ft_resources.store import Store
 from ft_resources.work import Resources, WorkRequest
 from tests.chaos.processes import Orders, start_daemon, start_run_worker, tick
 from tests.cluster.cluster import Cluster
+from tests.cluster.jobs import JobController
 from tests.cluster.objects import NAMESPACES, NODES, PODS
 from tests.e2e.project import make_project
 from tests.resources.kubernetes.specs import IMAGE
@@ -62,6 +63,10 @@ class World:
             self.problems.append(f"the run was not over after {_PATIENCE_S:.0f} s")
         self.stop()
         launcher, deadline = self.orders.launcher(), time.monotonic() + _PATIENCE_S
+        # What is on its way out has its time before two minutes are taken to have passed.
+        while any(map(lives, self.pods())) and time.monotonic() < deadline - _PATIENCE_S / 2:
+            time.sleep(0.2)
+        time.sleep(1.5 * JobController.pods_after_s)
         quiet = 0
         while quiet < 2 and time.monotonic() < deadline:
             try:

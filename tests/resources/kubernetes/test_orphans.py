@@ -12,22 +12,24 @@ from tests.resources.kubernetes.specs import settings_of, spec_of
 NOW = 1_800_000_000.0
 
 
-def standing(*, age_s: float, ended: bool = False, **facts: bool) -> Standing:
+def standing(*, age_s: float, ended: bool = False, **facts: object) -> Standing:
     job = job_manifest(plan_pod(spec_of(attempt=3), settings_of()))
     job["metadata"]["creationTimestamp"] = datetime.fromtimestamp(NOW - age_s, UTC).isoformat()
     job["status"] = {"conditions": [{"type": "Failed", "status": "True"}]} if ended else {}
-    return Standing(job=job, **{"closed": False, "collected": False, "wanted": True, **facts})
+    return Standing(job=job, **{"closed_at": None, "collected": False, "wanted": True, **facts})
 
 
 @pytest.mark.parametrize(
     ("facts", "deed"),
     [
         ({"age_s": 2 * MARGIN_S}, None),
-        ({"age_s": 2 * MARGIN_S, "closed": True}, "end"),
-        ({"age_s": MARGIN_S / 2, "closed": True}, None),
+        ({"age_s": 2 * MARGIN_S, "closed_at": NOW - MARGIN_S - 1}, "end"),
+        # A training of days whose worker has just said how it ended: its pod is on its way out.
+        ({"age_s": 2 * UNWANTED_S, "closed_at": NOW - 1}, None),
+        ({"age_s": MARGIN_S / 2, "closed_at": NOW - MARGIN_S / 4}, None),
         ({"age_s": 2 * MARGIN_S, "ended": True}, "close"),
-        ({"age_s": 2 * MARGIN_S, "ended": True, "closed": True}, "collect"),
-        ({"age_s": 2 * MARGIN_S, "ended": True, "closed": True, "collected": True}, None),
+        ({"age_s": 2 * MARGIN_S, "ended": True, "closed_at": NOW - MARGIN_S / 4}, "collect"),
+        ({"age_s": 2 * MARGIN_S, "ended": True, "closed_at": NOW - MARGIN_S / 4, "collected": True}, None),
         ({"age_s": 2 * UNWANTED_S, "wanted": False}, "stop"),
         ({"age_s": UNWANTED_S / 2, "wanted": False}, None),
         ({"age_s": 2 * UNWANTED_S, "wanted": True}, None),

@@ -66,3 +66,17 @@ def test_work_that_nobody_wants_is_stopped_gracefully(on_cluster: OnCluster) -> 
     ending = attempt.ending()
     assert ending is not None
     assert ending.outcome is Outcome.CANCELLED
+
+
+def test_a_job_whose_attempt_is_over_is_removed_and_billed_as_it_ended(on_cluster: OnCluster) -> None:
+    """Its worker has said that it is done and hangs: nobody but the sensor looks at it any more."""
+    request = work(on_cluster, seconds=60.0)
+    launcher, attempt = launched(on_cluster, request)
+    on_cluster.place().begun(request)
+    attempt.record_ending(Outcome.DONE)
+    deal_with(on_cluster.store, launcher, Orphan(address=str(attempt.address), attempt=1, deed="end"))
+    place = attempt.place()
+    assert place is not None
+    assert place["refund"] == "none"
+    assert place["started_at"] <= place["ended_at"]
+    until(lambda: on_cluster.job(attempt) is None and not on_cluster.pods(attempt))

@@ -1,0 +1,122 @@
+"""What a waiting run costs: a real Dagster run worker whose Job is queued, in a cluster that is full of Jobs."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import psutil
+from dagster._core.definitions.reconstruct import ReconstructableRepository
+from dagster._grpc.types import ExecuteRunArgs
+
+from benchmarks.cluster_world import QUEUE, TENANT, cluster_with_queue, settings_file
+from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.datasets.versions import add_dataset_version
+from ft_resources.kubernetes.api import Api, jobs
+from tests.cluster.cluster import Cluster
+from tests.cluster.objects import JOBS, PODS, Object
+from tests.e2e.project import Project, make_project
+
+QUEUED, RUNNING = 500, 50
+_PATIENCE_S, _SETTLE_S, _MEASURED_S = 300.0, 15.0, 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitingCost:
+    """Of one process, over a minute."""
+
+    rss_mb: float
+    cpu_share: float
+    requests_per_10s: float
+
+
+def waiting_cost(folder: Path) -> WaitingCost:
+    """Start a run that curates a dataset, whose Job finds the quota in use, and look at its process."""
+    project = make_project(folder / "project")
+    policy = DatasetPolicy()
+    add_dataset_version(
+        project.store, project.dataset(), tenant=TENANT, name="things", policy=policy, actor="benchmark"
+    )
+    with cluster_with_queue(gpus=1, cpus=float(RUNNING)) as cluster:
+        _fill(cluster)
+        environment = {"FT_LAUNCHER": "kubernetes", "FT_KUBERNETES": str(settings_file(folder, cluster))}
+        with _run_worker(project, environment) as process:
+            _until(lambda: len(cluster.objects.list(JOBS)) > QUEUED + RUNNING, "the run's Job", process)
+            time.sleep(_SETTLE_S)
+            cpu, asked = sum(process.cpu_times()[:2]), len(cluster.server.requests)
+            time.sleep(_MEASURED_S)
+            if len(cluster.server.watches) != 1:
+                raise RuntimeError(f"the run has {len(cluster.server.watches)} watches")
+            lines = [line for _, line in list(cluster.server.requests)[asked:] if "watch=true" not in line]
+            return WaitingCost(
+                rss_mb=process.memory_info().rss / 1e6,
+                cpu_share=(sum(process.cpu_times()[:2]) - cpu) / _MEASURED_S,
+                requests_per_10s=len(lines) * 10 / _MEASURED_S,
+            )
+
+
+def _fill(cluster: Cluster) -> None:
+    """Jobs that take the whole quota, and the others that wait for it."""
+    api = Api.connect()
+    for number in range(RUNNING + QUEUED):
+        if number == RUNNING:
+            _until(lambda: len(_running(cluster)) == RUNNING, f"{RUNNING} running pods")
+        api.create(jobs(f"ft-{TENANT}"), _sleeper(f"other-{number:03d}"))
+
+
+def _running(cluster: Cluster) -> list[Object]:
+    return list(cluster.objects.list(PODS, "", lambda pod: pod["status"].get("phase") == "Running"))
+
+
+def _sleeper(name: str) -> Object:
+    container: Object = {
+        "name": "t",
+        "image": "sleeper",
+        "command": ["sleep", "3600"],
+        "terminationMessagePolicy": "File",
+    }
+    container["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    spec = {"suspend": True, "parallelism": 1, "completions": 1, "backoffLimit": 0, "completionMode": "Indexed"}
+    labels = {"kueue.x-k8s.io/queue-name": QUEUE}
+    about = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "labels": labels}}
+    return {**about, "spec": {**spec, "template": {"spec": pod}}}
+
+
+@contextmanager
+def _run_worker(project: Project, environment: dict[str, str]) -> Iterator[psutil.Process]:
+    """The process that executes a run, started as Dagster's Kubernetes run launcher does in a pod of its own."""
+    os.environ.update({**project.environment, **environment})
+    key = f"{TENANT}.things.v1"
+    with project.instance() as instance:
+        instance.add_dynamic_partitions("dataset", [key])
+        job = ReconstructableRepository.for_module("ft_assets.definitions", "defs").get_reconstructable_job(
+            "prepare_dataset"
+        )
+        run = instance.create_run_for_job(
+            job.get_definition(),
+            tags={"dagster/partition": key},
+            job_code_origin=job.get_python_origin(),
+            status=dg.DagsterRunStatus.STARTING,
+        )
+        arguments = ExecuteRunArgs(job.get_python_origin(), run.run_id, instance.get_ref())
+        with (project.folder / "run-worker.log").open("wb") as log:
+            worker = subprocess.Popen(arguments.get_command_args(), stdout=log, stderr=log, cwd=project.folder)
+        try:
+            yield psutil.Process(worker.pid)
+        finally:
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+
+
+def _until(look: Callable[[], bool], what: str, process: psutil.Process | None = None) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while not look():
+        if time.monotonic() > end or (process is not None and process.status() == psutil.STATUS_ZOMBIE):
+            raise TimeoutError(f"waited in vain for {what}")
+        time.sleep(0.2)
