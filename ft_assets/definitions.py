@@ -22,6 +22,7 @@ from ft_sensors.leftovers import leftovers_sensor
 from ft_sensors.metering import metering_sensor
 from ft_sensors.notices import notices_sensor
 from ft_sensors.orphans import orphans_sensor
+from ft_sensors.queue import queue_sensor
 from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
@@ -50,6 +51,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             base_bump_sensor,
             run_failures_sensor,
             notices_sensor,
+            queue_sensor,
             metering_sensor,
             retention_sensor,
             leftovers_sensor,

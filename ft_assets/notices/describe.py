@@ -12,6 +12,7 @@ from ft_assets.keys import SHARED, DatasetKey
 from ft_assets.notices.due import Due, Source
 from ft_assets.notices.event import Event, clean, one_line
 from ft_assets.notices.failures import Failure, of_ending
+from ft_assets.notices.queue import queue_event
 from ft_assets.notices.runs import FailedRun
 from ft_assets.notices.settings import EventKind
 from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, find_submission
@@ -41,6 +42,7 @@ def describe(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
         "base_release": lambda: _base_release(store, due),
         "held": lambda: _held(store, due),
         "run": lambda: _run(store, due),
+        "queue": lambda: queue_event(store, due),
     }
     return makers[due.source]()
 

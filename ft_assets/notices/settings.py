@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     BASE_MOVED = "base_moved"
     BASE_RELEASED = "base_released"
     RUN_FAILED = "run_failed"
+    QUEUE = "queue"
 
 
 class WebhookSettings(Settings):
