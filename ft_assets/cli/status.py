@@ -33,11 +33,18 @@ def status(
 
     from ft_assets.cli.output import print_json, print_suggestions, print_table
     from ft_assets.submissions.status import get_submission, status_of, statuses
+    from ft_assets.submissions.waiting import with_reason
     from ft_assets.sweeps.progress import trial_progress
+    from ft_resources.launchers.choice import launcher_kind, make_launcher
+    from ft_resources.launchers.kubernetes import KubernetesLauncher
 
     store = open_store()
     one = get_submission(store, submission) if submission else None
     found = [status_of(store, one)] if one else statuses(store, tenant)
+    if one and launcher_kind() == "kubernetes":
+        launcher = make_launcher("kubernetes")
+        assert isinstance(launcher, KubernetesLauncher)
+        found = [with_reason(store, one, found[0], launcher)]
     trials = trial_progress(store, one) if one else []
     if as_json:
         print_json([asdict(item) | ({"trials": [asdict(each) for each in trials]} if trials else {}) for item in found])
