@@ -23,6 +23,7 @@ from ft_sensors.metering import metering_sensor
 from ft_sensors.notices import notices_sensor
 from ft_sensors.orphans import orphans_sensor
 from ft_sensors.queue import queue_sensor
+from ft_sensors.queueing import queueing_sensor
 from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
@@ -56,6 +57,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             retention_sensor,
             leftovers_sensor,
             orphans_sensor,
+            queueing_sensor,
         ],
         resources={
             "store": StoreResource(url=store_url),

@@ -1,15 +1,18 @@
 """Between a Dagster op and the work: run or reuse, mirror progress, and tell a cancel from a dying run worker."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 from dagster import DagsterExecutionInterruptedError
 
 from ft_assets import tags
+from ft_assets.keys import SHARED
 from ft_assets.submissions.direct import record_direct_launch
 from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, find_submission
 from ft_assets.submissions.sharing import needed_by_others
+from ft_assets.tenants import load_tenants
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, Ending
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -78,6 +81,7 @@ def run_work(
     UserError where the run's submission was cancelled in the meantime.
     """
     submission = _submission(context, store, request)
+    request = _with_priority(context, request)
     execution = launcher.execution(store.store)
     actor = acting(context)
     # Around the cancel, so that MLflow learns of it, and so that stopping the work does not wait for MLflow.
@@ -98,6 +102,22 @@ def run_work(
             raise
     context.log.info("cached, nothing to do" if result.cached else f"made in {result.attempts} attempt(s)")
     return result.artifact
+
+
+def _with_priority(context: dg.AssetExecutionContext, request: WorkRequest) -> WorkRequest:
+    """``request`` with the priority of the tier that asks: of what is shared, the tier of the run's tenant, if any.
+
+    It decides who waits on a cluster, and nothing of the result. A tenants file that cannot be read stops no work.
+    """
+    tenant = request.tenant if request.tenant != SHARED else context.run.tags.get(tags.TENANT)
+    if tenant is None or request.resources.priority is not None:
+        return request
+    try:
+        priority = load_tenants().tier_of(tenant).priority
+    except UserError as error:
+        context.log.warning(f"the work queues with the usual priority: {error}")
+        return request
+    return replace(request, resources=request.resources.model_copy(update={"priority": priority}))
 
 
 def _submission(context: dg.AssetExecutionContext, store: StoreResource, request: WorkRequest) -> Submission | None:

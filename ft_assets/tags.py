@@ -14,5 +14,7 @@ ALLOW_PAIRS = "ft/allow-pairs"
 TRAINS = "ft/trains"
 # On a training's run: the tier of its tenant, so that an instance may limit how many of a tier wait at once.
 TRAINS_TIER = "ft/trains-tier"
+# On a training's run, "true" where the tier's priority is not `production`: it leaves places to those whose is.
+YIELDS = "ft/yields"
 # Dagster's own: runs with larger numbers leave the queue first.
 PRIORITY = "dagster/priority"

@@ -4,7 +4,7 @@ import os
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
@@ -16,6 +16,7 @@ from ft_assets.recipes.settings import Settings, unique
 from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
 from ft_assets.retention.settings import Leftovers, Retention
 from ft_resources.errors import BadRecipe
+from ft_resources.work import Priority
 
 DEFAULT_TIER = "default"
 # Ten thousand subscriptions and more; it is the platform's own file.
@@ -56,7 +57,6 @@ def _check_method(text: str) -> str:
 NamedMethods = Annotated[
     tuple[Annotated[str, AfterValidator(_check_method)], ...], Strict(False), AfterValidator(unique)
 ]
-Priority = Literal["production", "batch", "interactive"]
 
 
 class Quota(Settings):

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from ft_resources.artifacts import Address, InputRef
 from ft_resources.canonical import digest
 
+Priority = Literal["production", "batch", "interactive"]
+
 
 class Resources(BaseModel):
     """What a worker asks of the place it runs in; no part of an artifact's identity. None: as the place has it.
@@ -30,7 +32,7 @@ class Resources(BaseModel):
     memory_gib: float | None = None
     spot: bool | None = None
     image: str | None = None
-    priority: Literal["production", "batch", "interactive"] | None = None
+    priority: Priority | None = None
     timeout_s: float | None = None
 
 

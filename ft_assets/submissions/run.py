@@ -9,6 +9,7 @@ import dagster as dg
 
 from ft_assets import identity, tags
 from ft_assets.cli.environment import prepare_environment
+from ft_assets.queueing import tier_tags
 from ft_assets.submissions.estimate import Estimate, estimate_training
 from ft_assets.submissions.plan import Finish, Launch, Present, RunState, Stage, Wanted, plan
 from ft_assets.submissions.present import present
@@ -24,7 +25,7 @@ from ft_assets.submissions.record import (
 from ft_assets.submissions.record import resubmit_key as next_key
 from ft_assets.submissions.runs import as_dagster_shows
 from ft_assets.sweeps.retiring import retire_trials
-from ft_assets.tenants import Priority, TenantsFile, load_tenants
+from ft_assets.tenants import TenantsFile, load_tenants
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import default_store_url
 from ft_resources.errors import StoreUnavailable, UserError
@@ -190,17 +191,11 @@ def register_launched(instance: dg.DagsterInstance, launches: Iterable[Launch]) 
             instance.add_dynamic_partitions(dimension, ordered[begin : begin + _KEYS_AT_ONCE])
 
 
-# The queue of runs: production before batch before interactive, as in the queue of a cluster.
-_RUN_PRIORITY: dict[Priority, int] = {"production": 10, "batch": 0, "interactive": -10}
-
-
 def launch_tags(action: Launch, tenants: TenantsFile) -> dict[str, str]:
     """The tags of a run that is launched for a submission."""
     submission = action.submission
     found = {tags.SUBMISSION: submission.id, tags.ACTOR: submission.actor, tags.TENANT: submission.tenant}
-    found[tags.PRIORITY] = str(_RUN_PRIORITY[tenants.tier_of(submission.tenant).priority])
-    if action.trains:
-        found[tags.TRAINS_TIER] = tenants.tier_name_of(submission.tenant)
+    found |= tier_tags(tenants, submission.tenant, trains=action.trains)
     return found | ({tags.TRIAL: action.trial} if action.trial else {})
 
 

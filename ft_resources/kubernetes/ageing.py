@@ -1,45 +1,145 @@
-"""Priorities that change with time: who waits long rises, who is nearly done is not preempted. Pure.
+"""Priorities that change with time: who waits long rises, who runs is not put out by who only waited, and who is nearly
+done is not preempted at all. Pure.
 
-Kueue compares the priorities of WorkloadPriorityClasses; relabelling a Job changes its Workload's priority. So both
-rules are a choice of class. A class of its own stands for each step of ageing and for work that is nearly done.
+Kueue compares the priorities of WorkloadPriorityClasses; relabelling a Job changes its Workload's priority, also of one
+that runs (Kueue 0.15 and later). So all rules are a choice of class, and a class of its own stands for each case.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ft_resources.kubernetes.kueue import PRIORITIES
-from ft_resources.kubernetes.settings import Priority
+from ft_resources.kubernetes import names
+from ft_resources.kubernetes.endings import ended, seconds
+from ft_resources.kubernetes.settings import Ageing, KubernetesSettings
+from ft_resources.work import Priority
 
+Object = dict[str, Any]
+PRIORITIES: dict[Priority, int] = {"production": 3000, "batch": 2000, "interactive": 1000}
+"""As the settings order them by default: production before batch before interactive."""
+_APART = 1000
 STEPS = 3
-"""So many times work rises while it waits; it never comes to the next priority, only before all of its own."""
-NEARLY_DONE = "done"
+"""So many times work rises while it waits: before younger work of its own priority, and at last also before work of the
+next priority that has not waited yet."""
+RUNNING, NEARLY_DONE = "running", "done"
+_FRESH_S = 600.0
+"""Progress that is older than this says nothing."""
+_LATE = 2.0
+_AT_LEAST_S = 600.0
+"""Who is nearly done is kept for twice what it says that it needs, and so long at least; once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rules:
-    """``age_every_s``: work rises a step each so many seconds of waiting. ``keep_from``: from this part of its expected
-    duration on (0 to 1) it is not preempted."""
+class Relabel:
+    """A class that a Job is to have, and until when (seconds since the epoch) it is kept as nearly done; None: as it
+    was."""
 
-    age_every_s: float = 4 * 3600.0
-    keep_from: float = 0.8
+    namespace: str
+    name: str
+    priority_class: str
+    kept_until: float | None = None
+
+    @property
+    def patch(self) -> Object:
+        """A merge patch of the Job."""
+        notes = {} if self.kept_until is None else {"annotations": {names.KEPT_UNTIL: f"{self.kept_until:.0f}"}}
+        return {"metadata": {"labels": {names.PRIORITY: self.priority_class}, **notes}}
 
 
-def class_for(
-    base: str, rules: Rules, *, waited_s: float = 0.0, ran_s: float = 0.0, expected_s: float | None = None
-) -> str:
-    """The class of work whose own is ``base``: ``base``, ``base-age-1`` to ``-3`` by its time in the queue, or
-    ``base-done`` for work that runs and is beyond ``keep_from`` of its expected duration.
+def rank(value: int, apart: int, waited_s: float, every_s: float) -> int:
+    """The rank of work whose own is ``value``, after so long a wait: a tenth of the distance to the next priority up
+    for each ``every_s``, and with the last step past that priority's own."""
+    step = _step(waited_s, every_s)
+    return value + (apart + apart // 20 if step == STEPS else step * apart // 10)
 
-    Work that takes longer than twice what was expected is not protected any more: the expectation was wrong.
+
+def class_for(base: str, ageing: Ageing, *, waited_s: float = 0.0, runs: bool = False, kept: bool = False) -> str:
+    """The class of work whose own is ``base``.
+
+    While it waits: ``base``, then ``base-age-1`` to ``-3``. While it runs: ``base-running``, which is below no other of
+    its priority but the last step, or that step where it came to run by it. ``base-done`` where it is ``kept``.
     """
-    if expected_s and ran_s and rules.keep_from * expected_s <= ran_s < 2 * expected_s:
+    if runs and kept:
         return f"{base}-{NEARLY_DONE}"
-    steps = min(STEPS, int(waited_s // rules.age_every_s))
-    return f"{base}-age-{steps}" if steps else base
+    step = _step(waited_s, ageing.every_hours * 3600.0)
+    if runs and step < STEPS:
+        return f"{base}-{RUNNING}"
+    return f"{base}-age-{step}" if step else base
 
 
 def all_classes(priority: Priority, base: str) -> dict[str, int]:
     """Every class that ``class_for`` may name for work of a priority, with its value."""
     value = PRIORITIES[priority]
-    aged = {f"{base}-age-{step}": value + 100 * step for step in range(1, STEPS + 1)}
+    aged = {f"{base}-age-{step}": rank(value, _APART, float(step), 1.0) for step in range(1, STEPS + 1)}
+    # Equals do not preempt each other, so what runs does not give way to what only waited, and then wait itself.
+    running = {f"{base}-{RUNNING}": rank(value, _APART, STEPS - 1.0, 1.0)}
     # Above all others, so that nothing that waits may preempt it; it waits for nothing itself.
-    return {base: value, **aged, f"{base}-{NEARLY_DONE}": max(PRIORITIES.values()) + 1000}
+    return {base: value, **aged, **running, f"{base}-{NEARLY_DONE}": max(PRIORITIES.values()) + 2 * _APART}
+
+
+def part_done(progress: Mapping[str, Any], ran_s: float, now: float) -> tuple[float, float] | None:
+    """The part (0 to 1) of a training that is behind it by its own progress, which an attempt that resumes shares with
+    those before it, and the seconds that it still needs; None where the progress is old, or of something else."""
+    fresh = now - float(progress.get("at") or 0.0) <= _FRESH_S
+    done, total = float(progress.get("done") or 0.0), float(progress.get("total") or 0.0)
+    if not fresh or progress.get("phase") != "training" or not 0.0 < done <= total:
+        return None
+    eta_s = progress.get("eta_s")
+    return done / total, ran_s * (total - done) / done if eta_s is None else max(0.0, float(eta_s))
+
+
+def started(job: Object) -> bool:
+    """Whether a Job runs and is not about to end: its progress is worth a look."""
+    status = job.get("status", {})
+    return not job["spec"].get("suspend") and bool(status.get("startTime")) and not ended(job)
+
+
+def kept(job: Object) -> float:
+    """Until when a Job is kept as nearly done, in seconds since the epoch; 0 for one that never was."""
+    try:
+        return float(job["metadata"].get("annotations", {}).get(names.KEPT_UNTIL) or 0.0)
+    except ValueError:
+        return 0.0
+
+
+def plan_classes(
+    seen: Sequence[tuple[Object, Mapping[str, Any]]], settings: KubernetesSettings, known: set[str], now: float
+) -> list[Relabel]:
+    """What to relabel, of Jobs with their last progress (empty: not looked at), at ``now`` in seconds since the epoch.
+
+    A Job whose class is none of the platform's was given it by hand and keeps it; a class that the cluster does not
+    have (``known``) is not given.
+    """
+    ageing = settings.ageing
+    if ageing is None:
+        return []
+    bases = {name: base for kind, base in settings.priority_classes.items() for name in all_classes(kind, base)}
+    found = (_relabel(job, progress, ageing, bases, now) for job, progress in seen)
+    return [each for each in found if each is not None and each.priority_class in known]
+
+
+def _relabel(
+    job: Object, progress: Mapping[str, Any], ageing: Ageing, bases: Mapping[str, str], now: float
+) -> Relabel | None:
+    meta = job["metadata"]
+    has = meta.get("labels", {}).get(names.PRIORITY, "")
+    created = seconds(meta.get("creationTimestamp"))
+    if names.QUEUE not in meta.get("labels", {}) or has not in bases or created is None:
+        return None
+    if ended(job) or "deletionTimestamp" in meta:
+        return None
+    began = seconds(job.get("status", {}).get("startTime")) if started(job) else None
+    kept_until, note = kept(job), None
+    if began is not None and not kept_until and (done := part_done(progress, now - began, now)):
+        part, rest_s = done
+        if part >= ageing.keep_from:
+            kept_until = note = now + max(_AT_LEAST_S, _LATE * rest_s)
+    waited_s = (now if began is None else began) - created
+    wanted = class_for(bases[has], ageing, waited_s=waited_s, runs=began is not None, kept=now < kept_until)
+    if wanted == has:
+        return None
+    return Relabel(namespace=meta["namespace"], name=meta["name"], priority_class=wanted, kept_until=note)
+
+
+def _step(waited_s: float, every_s: float) -> int:
+    return min(STEPS, int(max(0.0, waited_s) // every_s))

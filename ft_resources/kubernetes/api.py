@@ -238,6 +238,10 @@ def workloads(namespace: str) -> str:
     return _path("/apis/kueue.x-k8s.io/v1beta1", namespace, "workloads", "")
 
 
+def priority_classes() -> str:
+    return _path("/apis/kueue.x-k8s.io/v1beta1", "", "workloadpriorityclasses", "")
+
+
 def _path(api: str, namespace: str, plural: str, name: str) -> str:
     """A collection's path, of all namespaces where none is given, or an object's in it."""
     inside = f"{api}/namespaces/{namespace}/{plural}" if namespace else f"{api}/{plural}"

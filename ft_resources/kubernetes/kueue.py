@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ft_resources.kubernetes.settings import KubernetesSettings, Priority
+from ft_resources.kubernetes.ageing import all_classes
+from ft_resources.kubernetes.settings import KubernetesSettings
 
 Manifest = dict[str, Any]
 API = "kueue.x-k8s.io/v1beta1"
-PRIORITIES: dict[Priority, int] = {"production": 3000, "batch": 2000, "interactive": 1000}
-"""As the settings order them by default: production before batch before interactive. Ageing stays below the next."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,13 +36,13 @@ class Flavour:
 def platform_queues(
     settings: KubernetesSettings, flavours: Sequence[Flavour], tenants: Sequence[str], *, cohort: str = "ft"
 ) -> list[Manifest]:
-    """Flavours, priority classes, and for each tenant a ClusterQueue in one cohort with its LocalQueue.
+    """Flavours, priority classes (with ageing's), and for each tenant a ClusterQueue in one cohort with its LocalQueue.
 
     A tenant has its nominal quota at once and borrows what others of the cohort leave idle; it gets back its own by
     preempting who borrowed. Within a tenant's queue a higher priority preempts a lower one. Jobs are admitted whole.
     """
-    named = settings.priority_classes
-    classes = [_priority_class(named[name], value) for name, value in PRIORITIES.items() if name in named]
+    valued = [all_classes(priority, base) for priority, base in settings.priority_classes.items()]
+    classes = [_priority_class(name, value) for each in valued for name, value in each.items()]
     queues = [_cluster_queue(settings, flavours, tenant, cohort) for tenant in tenants]
     return [*(_flavour(each) for each in flavours), *classes, *queues, *(_local(settings, each) for each in tenants)]
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
 from ft_resources.outcomes import STOP_GRACE_S
+from ft_resources.work import Priority
 
 DAY_S = 24 * 3600.0
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
@@ -14,7 +15,6 @@ _TENANT = "{tenant}"
 # Tenant names have at most 40 characters, names in the API 63.
 _MAX_TENANT, _MAX_NAME = 40, 63
 
-Priority = Literal["production", "batch", "interactive"]
 _CLASSES: dict[Priority, str] = {
     "production": "ft-production",
     "batch": "ft-batch",
@@ -123,6 +123,15 @@ class Egress(_Settings):
     port: int = Field(443, ge=1, le=65535, description="TCP port.")
 
 
+class Ageing(_Settings):
+    """How priorities change with time (``ageing.py``)."""
+
+    every_hours: float = Field(4.0, gt=0.0, description="Work that waits rises a step each so many hours.")
+    keep_from: float = Field(
+        0.8, gt=0.0, le=1.0, description="From this part of its expected duration on, work is not preempted."
+    )
+
+
 class KubernetesSettings(_Settings):
     """The whole file. A tenant's namespace, service account and queue are made from patterns with ``{tenant}``."""
 
@@ -143,6 +152,9 @@ class KubernetesSettings(_Settings):
         description="Kueue WorkloadPriorityClass of each priority.",
     )
     priority: Priority = Field("batch", description="Priority of work that asks for none.")
+    ageing: Ageing | None = Field(
+        Ageing(), description="How priorities change with time, where the cluster has the classes; null: not at all."
+    )
     topology: str | None = Field(
         None, min_length=1, description="Node label of the topology level that a Job's nodes should share."
     )

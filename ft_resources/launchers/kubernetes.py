@@ -1,12 +1,14 @@
 """Workers as Jobs of a Kubernetes cluster: one Job for each attempt, named after it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.errors import ClusterUnavailable, UserError, WorkFailed
 from ft_resources.kubernetes import names
+from ft_resources.kubernetes.ageing import Relabel, plan_classes
 from ft_resources.kubernetes.api import (
     Api,
     ApiRefusal,
@@ -15,6 +17,7 @@ from ft_resources.kubernetes.api import (
     jobs,
     network_policies,
     pods,
+    priority_classes,
     services,
     workloads,
 )
@@ -162,6 +165,24 @@ class KubernetesLauncher:
         found = self._api.list(pods(namespace), {"labelSelector": f"{names.JOB}={name}"}).get("items") or []
         record_place(attempt, job, found, None, cause=CANCELLED, refund=refund, now=self._clock())
         self._api.delete(jobs(namespace, name), propagationPolicy="Background")
+
+    @property
+    def relabels(self) -> bool:
+        """Whether Jobs wait in a queue whose priorities change with time."""
+        return self._settings.queue is not None and self._settings.ageing is not None
+
+    def plan_classes(self, seen: Sequence[tuple[Object, Mapping[str, Any]]]) -> list[Relabel]:
+        """What to relabel, of Jobs with their last progress, among the classes that the cluster has."""
+        known = {each["metadata"]["name"] for each in self._api.list(priority_classes(), {}).get("items") or []}
+        return plan_classes(seen, self._settings, known, self._clock())
+
+    def relabel(self, change: Relabel) -> None:
+        """Give a Job its new class; one that is gone needs none. Raises ApiRefusal where it may not."""
+        try:
+            self._api.patch(jobs(change.namespace, change.name), change.patch)
+        except ApiRefusal as refusal:
+            if refusal.code != 404:
+                raise
 
     def why_waiting(self, attempt: Attempt) -> Waiting:
         """Why the attempt's pods do not run, where they do not. A few requests; nothing is kept."""

@@ -52,6 +52,8 @@ class JobReconciler(Controller):
         elif ended:
             reason = "Succeeded" if ended == "Complete" else "Failed"
             say(self._objects, workload, ("Finished", "True", reason, job["status"]["conditions"][-1]["message"]))
+        elif changed := self._changed(job, workload):
+            self._objects.change(WORKLOADS, workload, lambda draft: draft["spec"].update(changed))
         elif has(workload, "Admitted") and not has(workload, "Evicted"):
             if job["spec"]["suspend"]:
                 admission = workload["status"]["admission"]
@@ -70,9 +72,12 @@ class JobReconciler(Controller):
                 ("Admitted", "False", "NoReservation", "The workload has no reservation"),
                 ("Requeued", "True", "Preempted", why),
             )
-        elif any(workload["spec"].get(name) != value for name, value in self._asked(job).items()):
-            self._objects.change(WORKLOADS, workload, lambda draft: draft["spec"].update(self._asked(job)))
         return None
+
+    def _changed(self, job: Object, workload: Object) -> Object:
+        """What a Job's labels ask anew: also of one that runs another priority (since 0.15), but no other queue."""
+        new = {name: value for name, value in self._asked(job).items() if workload["spec"].get(name) != value}
+        return new if not has(workload, "Admitted") else {name: new[name] for name in new if name != "queueName"}
 
     def _hold(self, job: Object, workload: Object | None) -> None:
         template = workload["spec"]["podSets"][0]["template"] if workload else job["spec"]["template"]

@@ -3,12 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from ft_resources.kubernetes.ageing import STEPS, Rules, all_classes, class_for
-from ft_resources.kubernetes.kueue import PRIORITIES, Flavour, platform_queues
+from ft_resources.kubernetes.kueue import Flavour, platform_queues
 from ft_resources.kubernetes.plan import plan_pod
 from ft_resources.kubernetes.volcano import volcano_job
 from tests.resources.kubernetes.specs import settings_of, spec_of
@@ -42,27 +37,3 @@ def test_every_tenant_has_a_queue_of_its_own_that_only_its_namespace_may_use() -
     for tenant in ("acme", "globex"):
         selector = queues[f"ft-{tenant}"]["namespaceSelector"]["matchLabels"]
         assert selector == {"kubernetes.io/metadata.name": f"ft-{tenant}"}
-
-
-@given(waited=st.floats(0, 1e7), ran=st.floats(0, 1e7), expected=st.none() | st.floats(1, 1e6))
-def test_every_class_that_ageing_names_exists_and_none_reaches_the_next_priority_by_waiting(
-    waited: float, ran: float, expected: float | None
-) -> None:
-    classes = all_classes("batch", "ft-batch")
-    assert class_for("ft-batch", Rules(), waited_s=waited, ran_s=ran, expected_s=expected) in classes
-    aged = class_for("ft-batch", Rules(), waited_s=waited)
-    assert PRIORITIES["batch"] <= classes[aged] < PRIORITIES["production"]
-
-
-@pytest.mark.parametrize(("waited_h", "steps"), [(0, 0), (3.9, 0), (4, 1), (9, 2), (100, STEPS)])
-def test_work_rises_while_it_waits(waited_h: float, steps: int) -> None:
-    expected = f"ft-batch-age-{steps}" if steps else "ft-batch"
-    assert class_for("ft-batch", Rules(), waited_s=waited_h * 3600) == expected
-
-
-@pytest.mark.parametrize(("ran_s", "kept"), [(0, False), (79, False), (80, True), (150, True), (200, False)])
-def test_work_that_is_nearly_done_is_kept_unless_the_expectation_was_wrong(ran_s: float, kept: bool) -> None:
-    found = class_for("ft-batch", Rules(keep_from=0.8), ran_s=ran_s, expected_s=100.0)
-    assert (found == "ft-batch-done") is kept
-    if kept:
-        assert all_classes("batch", "ft-batch")[found] > max(PRIORITIES.values())

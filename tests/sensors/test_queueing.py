@@ -1,0 +1,146 @@
+"""Places in Dagster's queue: by the tenant's tier, rising with the wait, and held back from who comes first."""
+
+import time
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.test_utils import create_run_for_test
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_assets import tags
+from ft_assets.queueing import QueuedRun, plan_tags, tier_tags
+from ft_assets.submissions.plan import Launch, Stage
+from ft_assets.submissions.record import Submission
+from ft_assets.submissions.run import launch_tags
+from ft_assets.tenants import Tenant, TenantsFile, Tier, load_tenants
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_sensors.queueing import age_runs, queueing_sensor
+from tests.e2e.project import ROOT, Project
+
+HOUR = 3600.0
+TENANTS = TenantsFile(
+    tiers={"premium": Tier(priority="production"), "free": Tier(priority="interactive")},
+    tenants={"acme": Tenant(tier="premium"), "tiny": Tenant(tier="free")},
+)
+
+
+def place(tenant: str, waited_h: float = 0.0) -> int:
+    return int(tier_tags(TENANTS, tenant, trains=True, waited_s=waited_h * HOUR)[tags.PRIORITY])
+
+
+def queued(**changes: Any) -> QueuedRun:
+    return QueuedRun(**{"run_id": "r", "tenant": "globex", "trains": True, "tags": {}, "waited_s": 0.0, **changes})
+
+
+def test_a_training_says_its_tier_and_yields_unless_it_comes_first_and_curation_does_neither() -> None:
+    assert tier_tags(TENANTS, "tiny", trains=True).items() >= {tags.TRAINS_TIER: "free", tags.YIELDS: "true"}.items()
+    premium = tier_tags(TENANTS, "acme", trains=True)
+    assert premium[tags.TRAINS_TIER] == "premium"
+    assert tags.YIELDS not in premium
+    assert set(tier_tags(TENANTS, "tiny", trains=False)) == {tags.PRIORITY}
+
+
+def test_places_are_in_the_order_of_the_tiers_and_waiting_passes_at_last_those_who_just_came() -> None:
+    assert place("tiny") < place("globex") < place("acme")
+    assert place("globex", 9) < place("acme")
+    assert place("acme") < place("globex", 13) < place("acme", 5)
+    assert place("tiny", 99) < place("acme")
+
+
+@given(waited=st.floats(0, 1e7), has=st.none() | st.integers(-1000, 1000), tagged=st.booleans())
+def test_a_place_is_never_lowered_and_a_second_look_adds_nothing(waited: float, has: int | None, tagged: bool) -> None:
+    before = {tags.PRIORITY: str(has)} if has is not None else {}
+    before |= {tags.TRAINS_TIER: "gold"} if tagged else {}
+    added = plan_tags([queued(tags=before, waited_s=waited)], TENANTS).get("r", {})
+    after = before | added
+    assert int(after[tags.PRIORITY]) >= (-100 if has is None else has)
+    assert after[tags.TRAINS_TIER] == ("gold" if tagged else "default")
+    assert plan_tags([queued(tags=after, waited_s=waited)], TENANTS) == {}
+
+
+def test_dagsters_limits_hold_back_who_yields_and_leave_places_to_the_first_and_to_curation() -> None:
+    runs = yaml.safe_load((ROOT / "dagster.yaml").read_text())["concurrency"]["runs"]
+    limits = {(each["key"], each["value"]): each["limit"] for each in runs["tag_concurrency_limits"]}
+    assert limits[tags.YIELDS, "true"] < limits[tags.TRAINS, "true"] < runs["max_concurrent_runs"]
+
+
+@pytest.fixture
+def tenants(project: Project) -> None:
+    text = "tiers: {premium: {priority: production}}\ntenants: {acme: {tier: premium}}\n"
+    (project.folder / "tenants.yaml").write_text(text)
+
+
+def submission() -> Submission:
+    return Submission(
+        id="0" * 16,
+        dataset="acme.things.v1",
+        recipe="tiny.v1",
+        actor="ann",
+        origin="ui",
+        idempotency_key="k",
+        driver="sensor",
+        created_at="2026-01-01T00:00:00+00:00",
+    )
+
+
+@pytest.mark.usefixtures("tenants")
+def test_a_launched_run_carries_its_tier() -> None:
+    launch = Launch(submission=submission(), stage=Stage.TRAIN_PAIR)
+    assert launch_tags(launch, load_tenants())[tags.TRAINS_TIER] == "premium"
+
+
+@pytest.mark.usefixtures("tenants")
+def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
+
+    place = RegisteredCodeLocationOrigin(location_name="ft")
+    origin = RemoteJobOrigin(
+        repository_origin=RemoteRepositoryOrigin(code_location_origin=place, repository_name="r"), job_name="train_pair"
+    )
+
+    def queue(tenant: str) -> str:
+        run = create_run_for_test(
+            instance,
+            job_name="train_pair",
+            status=dg.DagsterRunStatus.QUEUED,
+            tags={"dagster/partition": f"{tenant}.things.v1|tiny.v1"},
+            remote_job_origin=origin,
+        )
+        return run.run_id
+
+    def order() -> list[str]:
+        daemon = QueuedRunCoordinatorDaemon(interval_seconds=5)
+        waiting = instance.get_runs(filters=dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED]))
+        return [run.run_id for run in daemon._priority_sort(waiting)]
+
+    low, high = queue("globex"), queue("acme")
+    ended = create_run_for_test(instance, job_name="train_pair", tags={"dagster/partition": "acme.things.v1|tiny.v1"})
+    assert "looked at 2 queued runs: 2 tagged" in age_runs(instance)
+    assert order() == [high, low]
+    assert "0 tagged" in age_runs(instance)
+    ahead = time.time() + 13 * HOUR
+    monkeypatch.setattr("ft_sensors.queueing.time.time", lambda: ahead)
+    instance.add_run_tags(high, {tags.PRIORITY: "100"})
+    age_runs(instance)
+    found = {run.run_id: run.tags for run in instance.get_runs()}
+    assert int(found[low][tags.PRIORITY]) > 100
+    assert tags.TRAINS_TIER not in found[ended.run_id]
+
+
+def test_a_tick_says_what_it_looked_at_and_why_it_could_not(instance: dg.DagsterInstance, project: Project) -> None:
+    def say() -> str:
+        found = queueing_sensor(
+            dg.build_sensor_context(instance=instance),
+            store=StoreResource(url=project.store_url),
+            launcher=LauncherResource(),
+        )
+        assert isinstance(found, dg.SkipReason)
+        return str(found.skip_message)
+
+    assert say() == "looked at 0 queued runs: 0 tagged anew"
+    (project.folder / "tenants.yaml").write_text("tiers: 7")
+    assert "runs keep their places" in say()
