@@ -11,8 +11,8 @@ from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 
 
 def write(context: WorkContext) -> WorkResult:
-    """Write ``params.text`` after ``runtime.seconds``, a step row each tenth of a second. With ``runtime.trained`` it says
-    all the while that it is a training that has come so many percent."""
+    """Write ``params.text`` after ``runtime.seconds``, a step row each tenth of a second. With ``runtime.trained`` it
+    says all the while that it is a training that has come so many percent."""
     deadline = time.monotonic() + context.runtime.get("seconds", 0.0)
     step = 0
     while time.monotonic() < deadline:
