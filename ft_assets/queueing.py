@@ -13,7 +13,7 @@ from ft_resources.kubernetes.ageing import rank
 from ft_resources.kubernetes.settings import Ageing
 from ft_resources.work import Priority
 
-# Runs without a place of their own have 0. So far apart that ageing can be told in whole numbers between them (see ``rank``).
+# Runs without a place have 0. So far apart that ageing can be told in whole numbers between them (see ``rank``).
 _PLACES: dict[Priority, int] = {"production": 100, "batch": 0, "interactive": -100}
 _APART = 100
 _EVERY_S = Ageing().every_hours * 3600.0
