@@ -76,7 +76,7 @@ def test_a_job_that_waited_long_is_admitted_before_a_younger_one_of_a_higher_cla
     until(lambda: now.why_waiting(young).reason == "quota")
     # Who runs is not put out by who only waited.
     assert now.why_waiting(first).reason == "running"
-    now.discard(first)
+    now.discard(first, refund="none")
     until(lambda: now.why_waiting(old).reason == "running")
     assert on_cluster.pods(young) == []
 
