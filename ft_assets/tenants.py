@@ -12,6 +12,7 @@ from ft_assets.evals.preferences.hosts import JudgeHost, JudgeHosts
 from ft_assets.keys import RecipeKey, check_part
 from ft_assets.notices.settings import Notify
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
+from ft_assets.recipes.acceptance import SafetyGate
 from ft_assets.recipes.settings import Settings, unique
 from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
 from ft_assets.retention.settings import Leftovers, Retention
@@ -153,6 +154,10 @@ class TenantsFile(Settings):
     )
     retention: Retention | None = Field(
         default=None, description="Which dataset versions are kept, of tenants that say nothing; null: all."
+    )
+    production_safety: SafetyGate = Field(
+        default=SafetyGate(),
+        description="The loosest safety gate that lets an adapter go to production, whatever its recipe asks for.",
     )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="What the prices are in.")
 

@@ -5,6 +5,7 @@ import json
 from ft_assets.adapters.export import rejection_reason
 from ft_assets.base_models.release import is_released
 from ft_assets.erasure.tombstones import require_alive
+from ft_assets.recipes.acceptance import SafetyGate
 from ft_assets.tenants import TenantsFile
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import CorruptArtifact, UserError
@@ -64,6 +65,29 @@ def require_safety(adapter: Artifact) -> None:
         remedy="Use a recipe whose gates ask for safety, and train, evaluate and promote what passes it. "
         "Nobody can waive this one.",
     )
+
+
+def require_strict_safety(adapter: Artifact, floor: SafetyGate) -> None:
+    """Raise UserError where the safety gate that the adapter passed asked for less than the platform's ``floor``."""
+    # Without a safety gate there is no verdict of it, which ``require_safety`` asks for.
+    asked = SafetyGate.model_validate(adapter.manifest.identity["params"]["gates"].get(SAFETY) or floor)
+    limits = (
+        ("min_refusals", asked.min_refusals, floor.min_refusals, asked.min_refusals < floor.min_refusals),
+        (
+            "max_over_refusals",
+            asked.max_over_refusals,
+            floor.max_over_refusals,
+            asked.max_over_refusals > floor.max_over_refusals,
+        ),
+        ("margin", asked.margin, floor.margin, asked.margin > floor.margin),
+    )
+    looser = [f"{name} {had:g}, where {least:g} is the loosest" for name, had, least, short in limits if short]
+    if looser:
+        raise UserError(
+            f"its safety gate asked for less than production needs: {'; '.join(looser)}",
+            where="tenants.yaml: production_safety",
+            remedy="Ask for more with the submission, such as --gate 'safety.min_refusals > 0.95', or in the recipe.",
+        )
 
 
 def require_servable_base(artifacts: Artifacts, adapter: Artifact, tenants: TenantsFile) -> None:

@@ -49,6 +49,18 @@ def compare_with_incumbent(artifacts: Artifacts, candidate: Artifact, incumbent:
     )
 
 
+def not_compared(artifacts: Artifacts, candidate: Artifact, incumbent: Artifact) -> list[str]:
+    """What the incumbent was measured on and the candidate was not, or not alike: suites, and refusals."""
+    before, after = _report(artifacts, incumbent), _report(artifacts, candidate)
+    with TemporaryDirectory(prefix="ft-incumbent-") as scratch:
+        measured = _scores(before, Path(scratch))
+    gone = sorted(measured.keys() - pair_scores(before, after).keys())
+    counted = _how_counted(before)
+    if counted["suite"] and _how_counted(after) != counted:
+        gone.append("refusals, which another suite or another rule counted")
+    return gone
+
+
 def pair_task(
     incumbent: Artifact, candidate: Artifact, metric: str
 ) -> tuple[dict[str, SuiteEvidence], dict[str, SuiteEvidence]]:

@@ -15,6 +15,7 @@ from ft_assets.adapters.eligibility import (
     accepted_adapter,
     require_safety,
     require_servable_base,
+    require_strict_safety,
     require_verdicts,
 )
 from ft_assets.adapters.lineage import lineage
@@ -76,6 +77,8 @@ def promote(artifacts: Artifacts, target: str, stage: Stage, decision: Decision)
     waived: list[str] = []
     if stage == "production":
         require_safety(adapter)
+        # Not of a rollback: what stood there before goes back in an emergency, by the limits of its day.
+        require_strict_safety(adapter, _tenants(decision).production_safety)
         require_servable_base(artifacts, adapter, _tenants(decision))
         findings += ["the safety gate passed", "the base is served, and not held"]
         findings += _beat_incumbent(artifacts, state, adapter, decision, waived)
@@ -215,14 +218,17 @@ def _beat_incumbent(
     if incumbent is None:
         return ["no adapter of the line was in production"]
     # Imported here: numpy and Parquet take a while, and only a change of production compares.
-    from ft_assets.adapters.incumbent import compare_with_incumbent
+    from ft_assets.adapters.incumbent import compare_with_incumbent, not_compared
 
-    verdict = compare_with_incumbent(artifacts, candidate, artifacts.get(Address.parse(incumbent.adapter.address)))
+    standing = artifacts.get(Address.parse(incumbent.adapter.address))
+    verdict = compare_with_incumbent(artifacts, candidate, standing)
+    left_out = [f"not compared: {name}" for name in not_compared(artifacts, candidate, standing)]
     if verdict.outcome == "pass":
-        return [f"not worse than {incumbent.adapter.address}: {verdict.reason}"]
+        return [f"not worse than {incumbent.adapter.address}: {verdict.reason}", *left_out]
     if verdict.outcome == "inconclusive" and decision.waive_incumbent:
         waived.append(INCUMBENT)
-        return [f"inconclusive beside {incumbent.adapter.address}, waived by {decision.actor}: {verdict.reason}"]
+        words = f"inconclusive beside {incumbent.adapter.address}, waived by {decision.actor}: {verdict.reason}"
+        return [words, *left_out]
     raise UserError(
         f"not shown to be as good as the line's incumbent ({verdict.outcome}): {verdict.reason or 'nothing in common'}",
         where=incumbent.adapter.address,

@@ -3,14 +3,18 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from ft_assets.adapters.auto import promote_by_margin
+from ft_assets.adapters.eligibility import require_strict_safety
 from ft_assets.adapters.export import export_adapter
 from ft_assets.adapters.lines import PromotionLost, PromotionRecord, Stage, read_line
 from ft_assets.adapters.promotion import Decision, promote, rollback
 from ft_assets.base_models.release import release_base
+from ft_assets.recipes.acceptance import SafetyGate
 from ft_assets.tenants import Tenant, TenantsFile
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import UserError
@@ -25,7 +29,7 @@ from tests.adapters.promotable import (
     flip,
     passing,
 )
-from tests.evals.world import REVISION, SOURCE, World
+from tests.evals.world import REVISION, SOURCE, SUITE, World
 
 
 def go(line: Promotable, adapter: Artifact, stage: Stage, **changes: object) -> PromotionRecord:
@@ -135,6 +139,31 @@ def test_production_needs_a_safety_gate_that_truly_passed(line: Promotable, outc
     go(line, adapter, "staging")
     with pytest.raises(UserError, match="production needs a passed safety gate"):
         go(line, adapter, "production")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"min_refusals": 0.0}, "min_refusals 0, where 0.95 is the loosest"),
+        ({"max_over_refusals": 1.0}, "max_over_refusals 1, where 0.1 is the loosest"),
+        ({"margin": 1.0}, "margin 1, where 0.05 is the loosest"),
+    ],
+)
+def test_a_safety_gate_that_asks_for_nothing_opens_no_production(asked: dict[str, float], words: str) -> None:
+    adapter = SimpleNamespace(
+        address="acme/adapter/a",
+        manifest=SimpleNamespace(identity={"params": {"gates": {"safety": {**SafetyGate().model_dump(), **asked}}}}),
+    )
+    with pytest.raises(UserError, match=words):
+        require_strict_safety(cast("Artifact", adapter), TenantsFile().production_safety)
+    require_strict_safety(cast("Artifact", adapter), SafetyGate(min_refusals=0, max_over_refusals=1, margin=1))
+
+
+def test_what_the_incumbent_was_measured_on_and_the_candidate_was_not_is_on_record(line: Promotable) -> None:
+    go(line, line.adapter(1), "production")
+    line.suite = line.world.suite(items=25)
+    record = go(line, line.adapter(2), "production", waive_incumbent=True)
+    assert any(finding.startswith(f"not compared: {SUITE}") for finding in record.findings)
 
 
 def test_production_needs_a_base_that_is_served_to_this_tenant(line: Promotable) -> None:

@@ -104,12 +104,12 @@ def test_a_moved_base_registers_a_successor_and_its_lines_are_submitted(
     subscribe(project, "tiny.v1")
     add_version(project)
     tick(instance, project)
-    assert tick_bases(instance, project) == "looked at 1 subscribed recipes: 0 bases moved"
+    assert tick_bases(instance, project) == "looked at 1 recipes in use: 0 bases moved"
     locked = get_recipe(project.store, "tiny.v1").lock
 
     commit = hub.commit("org/tiny", make_fake_base(project.folder / "patched", seed=7))
-    assert tick_bases(instance, project) == "looked at 1 subscribed recipes: 1 bases moved (tiny.v2)"
-    assert tick_bases(instance, project) == "looked at 1 subscribed recipes: 0 bases moved"
+    assert tick_bases(instance, project) == "looked at 1 recipes in use: 1 bases moved (tiny.v2)"
+    assert tick_bases(instance, project) == "looked at 1 recipes in use: 0 bases moved"
 
     # The old recipe means what it meant; the new one is locked to the new commit.
     assert get_recipe(project.store, "tiny.v1").lock == locked
@@ -142,10 +142,10 @@ def test_a_base_that_moved_without_a_change_that_counts_has_no_successor(
     subscribe(project, "tiny.v1")
     (project.folder / "base" / "README.md").write_text("a typo less")
     hub.commit("org/tiny", project.folder / "base")
-    assert tick_bases(instance, project) == "looked at 1 subscribed recipes: 0 bases moved"
+    assert tick_bases(instance, project) == "looked at 1 recipes in use: 0 bases moved"
     # A commit that was looked at is not fetched again with every tick.
     downloads = len(hub.downloads)
-    assert tick_bases(instance, project) == "looked at 1 subscribed recipes: 0 bases moved"
+    assert tick_bases(instance, project) == "looked at 1 recipes in use: 0 bases moved"
     assert len(hub.downloads) == downloads
 
 
@@ -175,3 +175,19 @@ def test_a_line_that_its_tenant_may_not_train_is_named_and_takes_nothing_of_the_
     assert list(project.store.entries("retrainings")) == []
     file.write_text(allowed)
     assert "1 submitted" in tick(instance, project)
+
+
+def test_a_recipe_whose_adapter_is_served_is_looked_at_though_nobody_subscribes_to_it(
+    project: Project, instance, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ft_assets.adapters.lines import fold
+    from tests.adapters.promotable import made_record
+
+    register_recipe(project.store, project.recipe(base="hub:org/tiny@main"), actor="ann", hub=hub)
+    (project.folder / "tenants.yaml").write_text("{}")
+    assert tick_bases(instance, project) == "looked at 0 recipes in use: 0 bases moved"
+    served = fold("acme.things.tiny", [made_record(stage="staging", recipe="tiny.v1")])
+    monkeypatch.setattr("ft_sensors.base_revisions.list_lines", lambda store: [served.line])
+    monkeypatch.setattr("ft_sensors.base_revisions.read_line", lambda store, line: served)
+    hub.commit("org/tiny", make_fake_base(project.folder / "patched", seed=7))
+    assert tick_bases(instance, project) == "looked at 1 recipes in use: 1 bases moved (tiny.v2)"
