@@ -16,6 +16,7 @@ from ft_assets.retention.jobs import collect_unreferenced_job
 from ft_assets.submissions.jobs import all_jobs
 from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource, default_store_url
 from ft_resources.launchers.choice import launcher_kind
+from ft_sensors.ageing import ageing_sensor
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
 from ft_sensors.leftovers import leftovers_sensor
@@ -23,7 +24,6 @@ from ft_sensors.metering import metering_sensor
 from ft_sensors.notices import notices_sensor
 from ft_sensors.orphans import orphans_sensor
 from ft_sensors.queue import queue_sensor
-from ft_sensors.queueing import queueing_sensor
 from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
@@ -57,7 +57,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
             retention_sensor,
             leftovers_sensor,
             orphans_sensor,
-            queueing_sensor,
+            ageing_sensor,
         ],
         resources={
             "store": StoreResource(url=store_url),

@@ -14,7 +14,7 @@ from ft_resources.kubernetes.ageing import all_classes
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.work import Priority, WorkRequest
-from ft_sensors.queueing import age_jobs
+from ft_sensors.ageing import age_jobs
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import FAKE, OnCluster
 from tests.resources.launchers.test_cluster_faults import work

@@ -28,7 +28,7 @@ _TRAINED = frozenset({"checkpoint", "adapter"})
 
 
 @dg.sensor(minimum_interval_seconds=at_most(60), default_status=dg.DefaultSensorStatus.RUNNING)
-def queueing_sensor(
+def ageing_sensor(
     context: dg.SensorEvaluationContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.SkipReason:
     """Raise what has waited, tag runs that were launched by hand, and keep what is nearly done from preemption."""

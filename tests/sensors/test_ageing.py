@@ -18,7 +18,7 @@ from ft_assets.submissions.record import Submission
 from ft_assets.submissions.run import launch_tags
 from ft_assets.tenants import Tenant, TenantsFile, Tier, load_tenants
 from ft_resources.dagster_resources import LauncherResource, StoreResource
-from ft_sensors.queueing import age_runs, queueing_sensor
+from ft_sensors.ageing import age_runs, ageing_sensor
 from tests.e2e.project import ROOT, Project
 
 HOUR = 3600.0
@@ -123,7 +123,7 @@ def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, mo
     assert order() == [high, low]
     assert "0 tagged" in age_runs(instance)
     ahead = time.time() + 13 * HOUR
-    monkeypatch.setattr("ft_sensors.queueing.time.time", lambda: ahead)
+    monkeypatch.setattr("ft_sensors.ageing.time.time", lambda: ahead)
     instance.add_run_tags(high, {tags.PRIORITY: "100"})
     age_runs(instance)
     found = {run.run_id: run.tags for run in instance.get_runs()}
@@ -133,7 +133,7 @@ def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, mo
 
 def test_a_tick_says_what_it_looked_at_and_why_it_could_not(instance: dg.DagsterInstance, project: Project) -> None:
     def say() -> str:
-        found = queueing_sensor(
+        found = ageing_sensor(
             dg.build_sensor_context(instance=instance),
             store=StoreResource(url=project.store_url),
             launcher=LauncherResource(),
