@@ -42,7 +42,8 @@ def s3_server() -> Iterator[str]:
                 time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()
+        # Nothing of it is worth keeping, and whoever started the tests may have had SIGTERM ignored.
+        process.kill()
         process.wait()
 
 
