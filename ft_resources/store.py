@@ -113,7 +113,7 @@ class Store:
 
         Also where a bucket's answers are lost. StoreUnavailable says that nobody knows: it may have been written.
         """
-        if self.root is None:
+        if not isinstance(self._backend, LocalStore):
             with _explained(path, "write"):
                 return create_once(self._backend, _checked(path), data)
         try:

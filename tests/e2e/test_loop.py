@@ -172,7 +172,8 @@ def test_upload_retrain_promote_bump_carry_retrain_release_rollback(project: Pro
         retrained = "acme.boxes.v1|tiny.v2"
         wait_for(lambda: asked(store, retrained, "train"), LONG, "the retraining")
         request = identity.checkpoint_request(artifacts, "acme.boxes.v1", "tiny.v2")
-        wait_for(lambda: attempts_at(store, request.address), LONG, "the training")
+        # A claim alone is nobody's work yet: whoever comes next rightly claims anew.
+        wait_for(lambda: any(each.launch() for each in attempts_at(store, request.address)), LONG, "the training")
         server.kill()
 
     # Nobody is there to release the base, so that nothing on it goes to production, whoever asks.
