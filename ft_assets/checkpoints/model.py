@@ -14,7 +14,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.base_models.weights import require_every_weight
 from ft_assets.checkpoints.variants import Variant
-from ft_assets.checkpoints.variants.holding import holding
+from ft_assets.checkpoints.variants.holding import holding, keep_held
 from ft_assets.packs.isolation.architectures import require_packable_folder, require_packable_modules
 from ft_assets.packs.isolation.attention import ATTENTION, register
 from ft_assets.packs.isolation.guard import guard
@@ -59,6 +59,7 @@ def load_base(
     require_every_weight(loading, str(folder))
     require_packable_modules(model)
     guard(model)
+    keep_held(model)
     return model
 
 

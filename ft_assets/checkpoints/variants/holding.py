@@ -28,3 +28,15 @@ def holding(weights: Weights, precision: str, device: str) -> dict[str, Any]:
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
     )
     return {"dtype": dtype, "quantization_config": four_bit, "device_map": {"": device}}
+
+
+def keep_held(model: Any) -> None:
+    """Keep 4-bit weights as they are held, on every processor.
+
+    Where a CPU has AVX512-BF16, bitsandbytes 0.50 repacks them at the first evaluation and rounds their scales to
+    bfloat16: other figures than elsewhere, other weights than were trained on, and an error where a matrix has fewer
+    columns than a block (64).
+    """
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
