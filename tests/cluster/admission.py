@@ -140,7 +140,7 @@ def selector(kind: Kind, labels: str, fields: str) -> Match:
         path, equal, value = re.fullmatch(r"(.+?)(!=|==?)(.*)", part).groups()  # type: ignore[union-attr]
         if path not in ("metadata.name", "metadata.namespace", *kind.fields):
             raise ApiError(400, "BadRequest", f"field label not supported: {path}")
-        tests.append(lambda item, path=path, equal=equal, value=value: (_at(item, path) == value) == (equal != "!="))
+        tests.append(_field(path, value, equal != "!="))
     return lambda item: all(test(item) for test in tests)
 
 
@@ -148,6 +148,10 @@ def _at(item: Any, path: str) -> str:
     for name in path.split("."):
         item = item.get(name, "") if isinstance(item, dict) else ""
     return str(item)
+
+
+def _field(path: str, value: str, wanted: bool) -> Match:
+    return lambda item: (_at(item, path) == value) == wanted
 
 
 def _label(part: str) -> Match:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from tests.cluster.containers import Container, address, make_volumes, quantity
@@ -33,7 +34,7 @@ class Scheduler(Controller):
             if why := self._misfit(pod, node):
                 reasons[why] = reasons.get(why, 0) + 1
                 continue
-            self._objects.change(PODS, pod, lambda draft, name=node["metadata"]["name"]: _bind(draft, name), "all")
+            self._objects.change(PODS, pod, partial(_bind, node=node["metadata"]["name"]), "all")
             text = f"Successfully assigned {'/'.join(key)} to {node['metadata']['name']}"
             record(self._objects, pod, "Scheduled", text, "default-scheduler")
             return None

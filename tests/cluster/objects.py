@@ -60,7 +60,7 @@ class ApiError(Exception):
     def __init__(self, code: int, reason: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
         self.code, self.headers = code, headers or {}
-        self.status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        self.status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         self.status |= {"message": message, "reason": reason, "code": code}
 
 
@@ -160,7 +160,7 @@ class Objects:
             item["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
             return old if item == old else self._reap(kind, self._write(kind, item, "MODIFIED", old))
 
-    def change(self, kind: Kind, item: Object, edit: Callable[[Object], None], part: str = "") -> Object | None:
+    def change(self, kind: Kind, item: Object, edit: Callable[[Object], object], part: str = "") -> Object | None:
         """Edit the latest version of ``item``; None where it is gone."""
         meta = item["metadata"]
         with self.lock:
