@@ -10,7 +10,7 @@ from ft_assets.evals.gates import passed
 from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
 from ft_assets.evals.verdict import Verdict
 from ft_assets.glue import acting, asked_gates, common_metadata, pair_of, run_work
-from ft_assets.identity import CODE_VERSIONS
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.partitions import pair_partitions
 from ft_assets.rejections.record import RejectionRecord, quarantine
 from ft_assets.rejections.shown import shown_suggestions

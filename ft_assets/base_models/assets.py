@@ -4,7 +4,7 @@ import dagster as dg
 
 from ft_assets import identity
 from ft_assets.glue import common_metadata, run_work
-from ft_assets.identity import CODE_VERSIONS
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.partitions import recipe_partitions
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 

@@ -12,6 +12,7 @@ from ft_assets.checkpoints.configuration.shown import configuration_hash, made_f
 from ft_assets.checkpoints.telemetry.alerts import Alert
 from ft_assets.checkpoints.telemetry.report import LOSS, THROUGHPUT
 from ft_assets.glue import common_metadata, pair_of, run_work
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.packs.checks import refuse_sick_pack
 from ft_assets.partitions import pair_partitions
 from ft_assets.submissions.admission import require_affordable
@@ -31,7 +32,7 @@ from ft_resources.tracking import default_uri
     group_name="training",
     kinds={"pytorch"},
     owners=["team:ml-platform"],
-    code_version=identity.CODE_VERSIONS["checkpoint"],
+    code_version=CODE_VERSIONS["checkpoint"],
 )
 def checkpoint(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource

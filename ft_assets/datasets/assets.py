@@ -11,6 +11,7 @@ from ft_assets.datasets.reporting.pictures import length_histogram_png
 from ft_assets.datasets.reporting.reasons import reason_words
 from ft_assets.datasets.review import note_held
 from ft_assets.glue import common_metadata, run_work
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.partitions import dataset_partitions
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -23,7 +24,7 @@ _REPORT = "report/report.html"
     group_name="data",
     kinds={"file"},
     owners=["team:ml-platform"],
-    code_version=identity.CODE_VERSIONS["raw_dataset"],
+    code_version=CODE_VERSIONS["raw_dataset"],
 )
 def raw_dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
     """The uploaded bytes, untouched, and the dataset policy they came with."""
@@ -49,7 +50,7 @@ def raw_dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.M
     group_name="data",
     kinds={"python", "parquet"},
     owners=["team:ml-platform"],
-    code_version=identity.CODE_VERSIONS["dataset"],
+    code_version=CODE_VERSIONS["dataset"],
 )
 def dataset(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource

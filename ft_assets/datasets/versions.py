@@ -14,7 +14,7 @@ from ft_assets.datasets.intake.spool import Role, spool
 from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.settle import settle
 from ft_assets.erasure.tombstones import Subject, find_tombstone
-from ft_assets.identity import CODE_VERSIONS
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.keys import DatasetKey, check_part
 from ft_assets.retention.retired import find_retired
 from ft_resources.artifacts import Address, Artifact, Artifacts

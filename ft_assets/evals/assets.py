@@ -5,7 +5,7 @@ import dagster as dg
 from ft_assets import identity
 from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
 from ft_assets.glue import acting, asked_gates, common_metadata, pair_of, run_work
-from ft_assets.identity import CODE_VERSIONS
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.partitions import pair_partitions
 from ft_assets.rejections.record import quarantine
 from ft_assets.rejections.shown import shown_suggestions

@@ -4,7 +4,7 @@ import dagster as dg
 
 from ft_assets import identity
 from ft_assets.glue import common_metadata, pair_of, run_work
-from ft_assets.identity import CODE_VERSIONS
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.packs.report import SAMPLES_PAGE, length_picture, pack_warnings
 from ft_assets.partitions import pair_partitions
 from ft_assets.submissions.estimate import estimate_training

@@ -89,7 +89,7 @@ def build_pack(context: WorkContext) -> WorkResult:
 
 
 def _require_tools(wanted: Mapping[str, str]) -> None:
-    """Raise OtherTools unless these versions of packages (``identity.PACK_TOOLS``) are installed."""
+    """Raise OtherTools unless these versions of packages (``identity.versions.PACK_TOOLS``) are installed."""
     others = [f"{name} {found}, not {wanted[name]}" for name, found in map(_installed, wanted) if found != wanted[name]]
     if others:
         raise OtherTools(

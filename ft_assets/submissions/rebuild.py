@@ -10,6 +10,7 @@ from ft_assets import identity
 from ft_assets.adapters.lines import list_lines
 from ft_assets.adapters.registry import note_line, register_adapter
 from ft_assets.glue import common_metadata
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.recipes.register import get_recipe
 from ft_assets.retention.retired import retired_datasets
 from ft_assets.submissions.record import all_submissions
@@ -208,7 +209,7 @@ def _materialize(instance: dg.DagsterInstance, known: Known) -> bool:
             asset_key=asset,
             partition=partition,
             metadata=common_metadata(known.artifact),
-            tags={_DATA: digest, _CODE: identity.CODE_VERSIONS[known.asset], **inputs},
+            tags={_DATA: digest, _CODE: CODE_VERSIONS[known.asset], **inputs},
         )
     )
     return True

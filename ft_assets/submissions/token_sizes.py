@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from ft_assets import identity
+from ft_assets.identity.pairs import LEARNS_FROM
 from ft_assets.packs.estimate.bounds import Bounds
 from ft_assets.recipes.models import Recipe
 from ft_assets.submissions.known_base import KnownBase
@@ -112,7 +113,7 @@ def _guessed(artifacts: Artifacts, raw: Artifact, dataset_key: str, recipe: Reci
         source = f"a guess from the upload's bytes and {named}, at {BYTES_PER_TOKEN} bytes a token"
     tokens = max(1, tokens)
     length = min(max_length, each or (tokens / rows["train"] if rows["train"] else max_length / 2))
-    one_a_window = identity.LEARNS_FROM[recipe.method] == "preference" and rows["train"]
+    one_a_window = LEARNS_FROM[recipe.method] == "preference" and rows["train"]
     return Sizes(
         tokens=tokens,
         examples=rows["train"] if curated else round(share * (raw.facts.get("rows") or 0)),

@@ -17,13 +17,13 @@ from transformers import AutoModelForCausalLM
 from trl import DPOConfig, DPOTrainer
 from trl.experimental.orpo import ORPOTrainer
 
-from ft_assets import identity
 from ft_assets.checkpoints.methods import METHODS, make_objective
 from ft_assets.checkpoints.methods.objective import FirstLoss, Objective, Part, WrongReference
 from ft_assets.checkpoints.methods.orpo import log_odds
 from ft_assets.checkpoints.model import load_base
 from ft_assets.checkpoints.reader import References
 from ft_assets.checkpoints.validation import whole_of
+from ft_assets.identity.pairs import LEARNS_FROM
 from ft_assets.packs.format import Pack, PackWriter
 from ft_assets.packs.isolation.batches import micro_batch
 from ft_assets.packs.packing import one_by_one
@@ -301,5 +301,5 @@ def test_log_odds_are_finite_with_finite_gradients_also_where_the_probability_ro
 
 def test_recipes_and_datasets_know_every_method() -> None:
     assert set(METHODS) == set(get_args(Recipe.model_fields["method"].annotation))
-    assert identity.LEARNS_FROM == {"sft": "chat", "cpt": "text", "dpo": "preference", "orpo": "preference"}
-    assert json.dumps(identity.LEARNS_FROM)
+    assert LEARNS_FROM == {"sft": "chat", "cpt": "text", "dpo": "preference", "orpo": "preference"}
+    assert json.dumps(LEARNS_FROM)

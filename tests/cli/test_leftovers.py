@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ft_assets import identity
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_assets.retention.collect import collect_unreferenced
 from ft_assets.retention.settings import Leftovers, Retention
 from ft_assets.submissions.record import SubmissionStatus, finish, submit
@@ -57,12 +58,12 @@ def test_what_a_failed_submission_leads_to_stays_until_the_code_makes_something_
         assert (done.plan.mark, done.addresses) == ((), ())
     old = tuple(str(made[asset].address) for asset in ("eval_report", "checkpoint", "token_pack"))
     with monkeypatch.context() as newer:
-        newer.setitem(identity.CODE_VERSIONS, "token_pack", "another")
+        newer.setitem(CODE_VERSIONS, "token_pack", "another")
         assert set(collect_unreferenced(artifacts, TENANTS, now=now).plan.mark) == set(old)
     # Taken back to the earlier code, what that made is led to again.
     assert set(collect_unreferenced(artifacts, TENANTS, now=now + timedelta(days=2)).plan.unmark) == set(old)
     with monkeypatch.context() as newer:
-        newer.setitem(identity.CODE_VERSIONS, "token_pack", "another")
+        newer.setitem(CODE_VERSIONS, "token_pack", "another")
         collect_unreferenced(artifacts, TENANTS, now=now)
         assert collect_unreferenced(artifacts, TENANTS, now=now + timedelta(days=2)).addresses == old
         assert identity.dataset(artifacts, pair[0]).address == made["dataset"].address

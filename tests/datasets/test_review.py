@@ -13,6 +13,7 @@ from ft_assets.datasets.checks import REVIEW, dataset_review, partition_verdict,
 from ft_assets.datasets.policy import DatasetPolicy, MixSettings
 from ft_assets.datasets.review import approve, require_approved, review_of
 from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
+from ft_assets.identity.versions import CODE_VERSIONS
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import BadData, CorruptArtifact, HeldForReview, MissingInput, UserError
@@ -102,7 +103,7 @@ def test_what_is_curated_anew_with_another_result_is_held_anew(
 ) -> None:
     curate([LEAK])
     approve(artifacts, KEY, actor="ann", note="looked at")
-    monkeypatch.setitem(identity.CODE_VERSIONS, "dataset", "next")
+    monkeypatch.setitem(CODE_VERSIONS, "dataset", "next")
     curate(held, rows)
     with pytest.raises(HeldForReview):
         identity.approved_dataset(artifacts, KEY)
@@ -115,7 +116,7 @@ def test_the_same_result_of_newer_code_stays_approved(
 ) -> None:
     curate([LEAK])
     approve(artifacts, KEY, actor="ann", note="looked at")
-    monkeypatch.setitem(identity.CODE_VERSIONS, "dataset", "next")
+    monkeypatch.setitem(CODE_VERSIONS, "dataset", "next")
     curate([LEAK])
     identity.approved_dataset(artifacts, KEY)
 

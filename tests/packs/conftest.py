@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ft_assets.datasets.writing import COLUMNS
-from ft_assets.identity import PACK_TOOLS
+from ft_assets.identity.versions import PACK_TOOLS
 from ft_assets.packs.build import build_pack
 from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 from ft_assets.packs.templates.template import ChatTemplate

@@ -9,6 +9,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from ft_assets import identity
+from ft_assets.identity import packs
+from ft_assets.identity.versions import PACK_TOOLS
 from ft_assets.packs import build
 from ft_assets.packs.documents import examples, tokenize
 from ft_assets.packs.evidence import DOCTOR_CHECKS
@@ -245,22 +247,22 @@ def test_a_process_that_dies_is_one_of_packing(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_tools_in_a_pack_s_identity_are_the_pinned_ones() -> None:
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
-    assert {name: pins[name] for name in identity.PACK_TOOLS} == identity.PACK_TOOLS
+    assert {name: pins[name] for name in PACK_TOOLS} == PACK_TOOLS
 
 
 def test_another_version_of_a_tool_is_another_pack(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     base = SimpleNamespace(address="shared/base_model/00", facts={"tokenizer_digest": "00", "template_digest": "11"})
     recipe = SimpleNamespace(token_settings=lambda: {"seed": 1}, method="sft")
-    monkeypatch.setattr(identity, "_pair", lambda *keys: recipe)
-    monkeypatch.setattr(identity, "base_model", lambda *keys: base)
-    monkeypatch.setattr(identity, "_fitting_dataset", lambda *keys: workbench.dataset(TRAIN))
+    monkeypatch.setattr(packs, "pair_recipe", lambda *keys: recipe)
+    monkeypatch.setattr(packs, "base_model", lambda *keys: base)
+    monkeypatch.setattr(packs, "fitting_dataset", lambda *keys: workbench.dataset(TRAIN))
 
     def address() -> Address:
         return identity.token_pack_request(workbench.artifacts, "acme.chats.v1", "tiny.v1").address
 
     first = address()
     assert address() == first
-    monkeypatch.setitem(identity.PACK_TOOLS, "tokenizers", "0.23.4")
+    monkeypatch.setitem(PACK_TOOLS, "tokenizers", "0.23.4")
     assert address() != first
 
 
@@ -270,7 +272,7 @@ def test_a_worker_with_another_version_of_a_tool_refuses(
 ) -> None:
     def version(name: str) -> str:
         if name != "trl":
-            return identity.PACK_TOOLS[name]
+            return PACK_TOOLS[name]
         if found is None:
             raise PackageNotFoundError(name)
         return found

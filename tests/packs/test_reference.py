@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM
 
 from ft_assets import identity, worker
 from ft_assets.checkpoints.model import load_base
+from ft_assets.identity import training
 from ft_assets.packs import reference
 from ft_assets.packs.format import Pack, PackWriter
 from ft_assets.packs.isolation.batches import micro_batch
@@ -253,10 +254,10 @@ def test_what_a_training_needs_is_keyed_by_pack_reference_and_arithmetic(
     def request(precision: str, variant: str, pack: str = "pack", base: str = "base") -> WorkRequest:
         settings = {"training": {"precision": precision}, "variant": variant, "hardware": {"device": "cpu"}}
         recipe = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", **settings}).resolved()[0]
-        monkeypatch.setattr(identity, "_pair", lambda *keys: recipe)
-        monkeypatch.setattr(identity, "trained_recipe", lambda *keys: "tiny.v1")
-        monkeypatch.setattr(identity, "token_pack", lambda *keys: SimpleNamespace(ref=ref(pack)))
-        monkeypatch.setattr(identity, "base_model", lambda *keys: SimpleNamespace(ref=ref(base)))
+        monkeypatch.setattr(training, "pair_recipe", lambda *keys: recipe)
+        monkeypatch.setattr(training, "trained_recipe", lambda *keys: "tiny.v1")
+        monkeypatch.setattr(training, "token_pack", lambda *keys: SimpleNamespace(ref=ref(pack)))
+        monkeypatch.setattr(training, "base_model", lambda *keys: SimpleNamespace(ref=ref(base)))
         return identity.reference_logps_request(Artifacts(Store(str(tmp_path))), "acme.pairs.v1", "tiny.v1")
 
     usual = request("fp32", "lora")

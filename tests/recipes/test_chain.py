@@ -11,7 +11,7 @@ from ft_assets.recipes.base_ref import AcceptedAdapter, AdapterOfPair, parse_bas
 from ft_assets.recipes.register import get_recipe, register_recipe
 from ft_assets.recipes.successors import register_successor
 from ft_resources.artifacts import Artifact
-from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, UserError
+from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, MissingInput, UserError
 from ft_resources.store import Store
 from tests.evals.world import World, lora_files
 from tests.fake_base import CHAT_TEMPLATE
@@ -153,7 +153,7 @@ def test_a_pair_without_an_accepted_adapter_is_refused(
     world: World, write_recipe: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: object) -> Artifact:
-        raise identity.MissingInput("adapter", "acme.things.v1|acme.sft.v1")
+        raise MissingInput("adapter", "acme.things.v1|acme.sft.v1")
 
     monkeypatch.setattr(identity, "adapter", missing)
     text = refused(world.store, write_recipe(key="acme.dpo.v1", base="artifact:acme.things.v1|acme.sft.v1"))

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from ft_assets import identity
 from ft_assets.evals.judging import judge_candidate
 from ft_assets.rejections.past import past_runs
 from ft_assets.rejections.record import FOLDER, find_rejection, quarantine, record_path
-from ft_resources.artifacts import Artifact
+from ft_resources.artifacts import Address, Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact
 from ft_resources.work import WorkRequest
@@ -118,7 +117,7 @@ def test_an_adapter_whose_checkpoint_lies_with_another_tenant_is_no_example(worl
 def test_damaged_curves_and_settings_give_fewer_suggestions_and_no_error(world: World) -> None:
     request = rejected(world)
     verdicts = judge_candidate(world.artifacts, request.inputs, request.params)
-    checkpoint = world.artifacts.get(identity.Address.parse(request.inputs["checkpoint"].address))
+    checkpoint = world.artifacts.get(Address.parse(request.inputs["checkpoint"].address))
     for name in ("recipe.json", "report/steps.jsonl"):
         world.store.put(checkpoint.location(name), b"{")
     record = quarantine(world.artifacts, request, verdicts, actor="ann")

@@ -1,0 +1,63 @@
+"""Where inputs are: a pure walk from partition keys over names and manifests to addresses.
+
+For every asset ``x`` there is ``x_request``, which says what would be made with today's inputs and code, and ``x``,
+which finds it or raises ``MissingInput`` with the asset to materialize. Nothing here looks for a newest anything.
+The files follow the graph: each imports only what comes before it. Callers say ``identity.x``, as ``x`` alone is what
+they call its artifact.
+"""
+
+from typing import Any
+
+from ft_assets.identity.adapters import adapter, adapter_request
+from ft_assets.identity.bases import base_model, base_model_request
+from ft_assets.identity.carried import carry_problem
+from ft_assets.identity.datasets import approved_dataset, dataset, dataset_request, raw_dataset
+from ft_assets.identity.packs import token_pack, token_pack_request
+from ft_assets.identity.pairs import require_fitting
+from ft_assets.identity.reports import baseline_report, baseline_report_request, eval_report, eval_report_request
+from ft_assets.identity.training import (
+    checkpoint,
+    checkpoint_request,
+    compares,
+    decision_path_of,
+    pair_configuration,
+    reference_logps,
+    reference_logps_request,
+)
+
+__all__ = [
+    "adapter",
+    "adapter_request",
+    "approved_dataset",
+    "base_model",
+    "base_model_request",
+    "baseline_report",
+    "baseline_report_request",
+    "carry_problem",
+    "checkpoint",
+    "checkpoint_request",
+    "compares",
+    "dataset",
+    "dataset_request",
+    "decision_path_of",
+    "eval_report",
+    "eval_report_request",
+    "pair_configuration",
+    "pair_requests",
+    "raw_dataset",
+    "reference_logps",
+    "reference_logps_request",
+    "require_fitting",
+    "token_pack",
+    "token_pack_request",
+]
+
+
+def pair_requests() -> dict[str, Any]:
+    """The pair assets' request functions by asset name, in graph order."""
+    return {
+        "token_pack": token_pack_request,
+        "checkpoint": checkpoint_request,
+        "eval_report": eval_report_request,
+        "adapter": adapter_request,
+    }

@@ -1,0 +1,58 @@
+"""The walk's first steps on the data's side: uploads, and what was curated of them."""
+
+from ft_assets.datasets.policy import policy_of
+from ft_assets.datasets.review import require_approved
+from ft_assets.datasets.screening.classifiers import get_classifier
+from ft_assets.erasure.tombstones import require_dataset_alive
+from ft_assets.evals.suites import get_suite
+from ft_assets.identity.lookup import require_made
+from ft_assets.identity.versions import CODE_VERSIONS
+from ft_assets.keys import DatasetKey
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.errors import UserError
+from ft_resources.work import WorkRequest
+
+
+def raw_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
+    """The uploaded bytes behind a dataset version. Raises UserError for a key that was never added, and Deleted."""
+    key = DatasetKey.parse(dataset_key)
+    require_dataset_alive(artifacts.store, key)
+    pointer = artifacts.store.find_json(f"names/dataset/{key}.json")
+    if pointer is None:
+        raise UserError(
+            f"there is no dataset version {str(key)!r}",
+            where=f"dataset key {dataset_key!r}",
+            remedy=f"Add it with: ft dataset add FILE --name {key.tenant}.{key.name}",
+        )
+    return artifacts.get(Address.parse(pointer["address"]))
+
+
+def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
+    raw = raw_dataset(artifacts, dataset_key)
+    settled = raw.manifest.identity["params"]["policy"]
+    policy = policy_of(settled)
+    suites = policy.contamination.suites
+    inputs = {f"suite:{key}": get_suite(artifacts.store, key) for key in (() if suites == "all" else suites)}
+    if policy.toxicity:
+        inputs["classifier"] = get_classifier(artifacts.store, policy.toxicity.classifier)
+    inputs.update({f"mix:{each.dataset}": approved_dataset(artifacts, each.dataset).ref for each in policy.mix})
+    return WorkRequest(
+        asset="dataset",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["dataset"],
+        inputs={"raw": raw.ref, **inputs},
+        params={"policy": settled},
+        label=dataset_key,
+    )
+
+
+def dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
+    """The curated version as it is, for those who show it; what makes something of it asks ``approved_dataset``."""
+    return require_made(artifacts, dataset_request(artifacts, dataset_key))
+
+
+def approved_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
+    """The curated version, to be used. Raises HeldForReview where a person must look at it first, and has not."""
+    curated = dataset(artifacts, dataset_key)
+    require_approved(artifacts, curated, dataset_key)
+    return curated

@@ -1,0 +1,22 @@
+"""A registered recipe and a made artifact, or a clear word that they are not there."""
+
+from ft_assets.erasure.tombstones import require_tenant_alive
+from ft_assets.keys import RecipeKey
+from ft_assets.recipes.register import StoredRecipe, get_recipe
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import MissingInput
+from ft_resources.work import WorkRequest
+
+
+def registered_recipe(artifacts: Artifacts, recipe_key: str) -> StoredRecipe:
+    key = RecipeKey.parse(recipe_key)
+    if key.tenant:
+        require_tenant_alive(artifacts.store, key.tenant)
+    return get_recipe(artifacts.store, str(key))
+
+
+def require_made(artifacts: Artifacts, request: WorkRequest) -> Artifact:
+    found = artifacts.find(request.address)
+    if found is None:
+        raise MissingInput(request.asset, request.label)
+    return found

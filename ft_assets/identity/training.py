@@ -1,0 +1,155 @@
+"""A pair's training: its settled configuration, a sweep's winner, the reference that it compares with."""
+
+from typing import Any
+
+from ft_assets.base_bumps.carries import find_carry
+from ft_assets.checkpoints.configuration.combinations import require_possible
+from ft_assets.checkpoints.configuration.configure import Configuration, configure
+from ft_assets.checkpoints.configuration.known import known_pair
+from ft_assets.checkpoints.methods import METHODS
+from ft_assets.checkpoints.variants import VARIANTS
+from ft_assets.identity.bases import base_model
+from ft_assets.identity.carried import carried_request
+from ft_assets.identity.datasets import approved_dataset
+from ft_assets.identity.lookup import registered_recipe, require_made
+from ft_assets.identity.packs import token_pack
+from ft_assets.identity.pairs import pair_recipe
+from ft_assets.identity.versions import CODE_VERSIONS
+from ft_assets.keys import DatasetKey, RecipeKey, check_pair
+from ft_assets.recipes.register import StoredRecipe
+from ft_assets.sweeps.compared import trial_tags
+from ft_assets.sweeps.decision import SweepUndecided, decision_path, find_decision
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import BadRecipe, MissingInput
+from ft_resources.work import WorkRequest
+
+
+def compares(artifacts: Artifacts, recipe_key: str) -> bool:
+    """Whether a recipe's training needs ``reference_logps``."""
+    return METHODS[registered_recipe(artifacts, recipe_key).recipe.method].compares
+
+
+def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+    """The base's log-probabilities of a pair's pack, in the arithmetic of the pair's training.
+
+    No asset of its own: ``checkpoint`` has it made where its method compares (``compares``).
+    """
+    recipe = pair_recipe(artifacts, dataset_key, trained_recipe(artifacts, dataset_key, recipe_key))
+    precision = recipe.training.precision
+    assert precision != "auto"
+    return WorkRequest(
+        asset="reference_logps",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["reference_logps"],
+        inputs={
+            "pack": token_pack(artifacts, dataset_key, recipe_key).ref,
+            "reference": base_model(artifacts, recipe_key).ref,
+        },
+        params={
+            "weights": VARIANTS[recipe.variant].weights(precision),
+            "precision": precision,
+            "device": recipe.hardware.device,
+        },
+        label=f"{dataset_key}|{recipe_key}",
+        resources=recipe.hardware.resources(1),
+    )
+
+
+def reference_logps(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    """Raises MissingInput for ``checkpoint``, by which it is made, where it is not there."""
+    request = reference_logps_request(artifacts, dataset_key, recipe_key)
+    found = artifacts.find(request.address)
+    if found is None:
+        raise MissingInput("checkpoint", request.label)
+    return found
+
+
+def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+    """The training of a pair. A sweep's is its winner's: equal settings, and so the same address.
+
+    A pair that is carried has another one's weights on its base, until somebody asks for a training of it.
+    """
+    if (carry := find_carry(artifacts.store, dataset_key, recipe_key)) is not None:
+        return carried_request(artifacts, carry)
+    configuration = pair_configuration(artifacts, dataset_key, recipe_key)
+    recipe, training = configuration.recipe, configuration.recipe.training
+    inputs = {
+        "pack": token_pack(artifacts, dataset_key, recipe_key).ref,
+        "base": base_model(artifacts, recipe_key).ref,
+    }
+    if METHODS[recipe.method].compares:
+        inputs["reference_logps"] = reference_logps(artifacts, dataset_key, recipe_key).ref
+    return WorkRequest(
+        asset="checkpoint",
+        tenant=DatasetKey.parse(dataset_key).tenant,
+        code_version=CODE_VERSIONS["checkpoint"],
+        inputs=inputs,
+        params=recipe.training_settings(),
+        runtime={
+            "checkpoint_every_steps": training.checkpoint_every_steps,
+            "checkpoint_every_minutes": training.checkpoint_every_minutes,
+            "micro_batch_divisor": 1,
+            "micro_batch_size": training.micro_batch_size,
+            "predicted_memory_bytes": configuration.memory_bytes,
+            "device": recipe.hardware.device,
+            "recompute": training.recompute == "on",
+            "processes": max(1, recipe.hardware.gpus),
+            "nodes": recipe.hardware.nodes,
+            "sharding": recipe.hardware.sharding,
+            "origins": configuration.origins,
+            **_tracked(artifacts, recipe_key),
+        },
+        label=f"{dataset_key}|{recipe_key}",
+        resources=recipe.hardware.resources(recipe.hardware.gpus),
+    )
+
+
+def checkpoint(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    return require_made(artifacts, checkpoint_request(artifacts, dataset_key, recipe_key))
+
+
+def _tracked(artifacts: Artifacts, recipe_key: str) -> dict[str, Any]:
+    """What MLflow is to know of a trial from its first step on; words, and so no part of what it is."""
+    trial = registered_recipe(artifacts, recipe_key).trial
+    return {"tags": trial_tags(trial.sweep, trial.number)} if trial else {}
+
+
+def pair_configuration(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Configuration:
+    """A pair's recipe with nothing left open. Raises BadRecipe where it cannot work with this dataset and base."""
+    check_pair(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key))
+    pack, base = token_pack(artifacts, dataset_key, recipe_key), base_model(artifacts, recipe_key)
+    config = base.read("config.json") if "config.json" in base.manifest.files else None
+    known = known_pair(pack.facts, base.facts, config)
+    trained = trained_recipe(artifacts, dataset_key, recipe_key)
+    settled = configure(registered_recipe(artifacts, trained).recipe, known)
+    require_possible(settled.recipe, known, f"pair {dataset_key}|{recipe_key}")
+    return settled
+
+
+def trained_recipe(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> str:
+    """The recipe whose settings a pair is trained with: the pair's own, and of a sweep the winner's.
+
+    Raises SweepUndecided, which names the trials to train, and SweepFailed where none of them can win.
+    """
+    stored = registered_recipe(artifacts, recipe_key)
+    if not stored.trials:
+        return recipe_key
+    decision = find_decision(artifacts.store, decision_path_of(artifacts, dataset_key, stored))
+    if decision is not None:
+        return decision.winning.key
+    missing = [trial.key for trial in stored.trials if not _trained(artifacts, dataset_key, trial.key)]
+    raise SweepUndecided(dataset_key, recipe_key, missing)
+
+
+def decision_path_of(artifacts: Artifacts, dataset_key: str, sweep: StoredRecipe) -> str:
+    """Where it is recorded which trial of a sweep won on a dataset, by what both are and not by their names."""
+    content = approved_dataset(artifacts, dataset_key).digest
+    return decision_path(DatasetKey.parse(dataset_key).tenant, content, sweep.digest)
+
+
+def _trained(artifacts: Artifacts, dataset_key: str, trial_key: str) -> bool:
+    try:
+        checkpoint(artifacts, dataset_key, trial_key)
+    except (MissingInput, BadRecipe):
+        return False
+    return True
