@@ -11,10 +11,14 @@ import yaml
 
 K8S = Path(__file__).resolve().parents[2] / "k8s"
 
-# Keys that the chart's schema (values.schema.json of 1.13) knows, of the sections that we set. It forbids others.
+# Keys that the chart's schema (values.schema.json of 1.13) knows, of the sections that we set. Of most it forbids
+# others; of some it lets them through, and nobody reads them.
 _POD = {"image", "env", "envConfigMaps", "envSecrets", "annotations", "nodeSelector", "affinity", "tolerations"}
 _POD |= {"podSecurityContext", "securityContext", "resources", "livenessProbe", "readinessProbe", "startupProbe"}
-_POD |= {"labels", "volumes", "volumeMounts", "schedulerName"}
+_POD |= {"labels", "volumes", "volumeMounts", "schedulerName", "initContainerResources"}
+_SERVER = _POD | {"deploymentLabels", "checkDbReadyInitContainer", "logFormat", "extraContainers"}
+_SERVER |= {"extraPrependedInitContainers"}
+_WORKERS = {"useThreads", "numWorkers", "numSubmitWorkers"}
 KEYS: dict[tuple[str, ...], set[str]] = {
     (): {
         "global", "serviceAccount", "rbacEnabled", "generatePostgresqlPasswordSecret", "generateCeleryConfigSecret",
@@ -36,14 +40,40 @@ KEYS: dict[tuple[str, ...], set[str]] = {
         "envSecrets", "envVars", "volumeMounts", "volumes", "labels", "failPodOnRunFailure", "resources",
         "schedulerName", "securityContext", "runK8sConfig",
     },
-    ("dagsterWebserver",): _POD | {"replicaCount", "nameOverride", "pathPrefix", "service", "workspace",
-                                   "deploymentLabels", "enableReadOnly", "dbStatementTimeout", "dbPoolRecycle",
-                                   "logLevel"},
-    ("dagsterDaemon",): _POD | {"enabled", "runCoordinator", "heartbeatTolerance", "deploymentLabels",
-                                "runMonitoring", "runRetries", "sensors", "schedules"},
-    ("dagster-user-deployments",): {"enabled", "enableSubchart", "imagePullSecrets", "deployments"},
+    ("runLauncher",): {"type", "config"},
+    ("runLauncher", "config", "k8sRunLauncher", "runK8sConfig"): {
+        "containerConfig", "podSpecConfig", "podTemplateSpecMetadata", "jobSpecConfig", "jobMetadata",
+    },
+    ("computeLogManager",): {"type", "config"},
+    ("postgresql", "service"): {"port"},
+    ("serviceAccount",): {"create", "name", "annotations"},
+    ("dagsterWebserver",): _SERVER | {"replicaCount", "nameOverride", "pathPrefix", "service", "workspace",
+                                      "enableReadOnly", "dbStatementTimeout", "dbPoolRecycle", "dbPoolMaxOverflow",
+                                      "logLevel"},
+    ("dagsterWebserver", "service"): {"type", "port", "annotations"},
+    ("dagsterWebserver", "image"): {"repository", "tag", "pullPolicy"},
+    ("dagsterDaemon",): _SERVER | {"enabled", "runCoordinator", "heartbeatTolerance", "runMonitoring", "runRetries",
+                                   "sensors", "schedules", "backfills"},
+    ("dagsterDaemon", "image"): {"repository", "tag", "pullPolicy"},
+    ("dagsterDaemon", "runCoordinator"): {"enabled", "type", "config"},
+    ("dagsterDaemon", "runCoordinator", "config", "queuedRunCoordinator"): {
+        "maxConcurrentRuns", "tagConcurrencyLimits", "dequeueIntervalSeconds", "dequeueNumWorkers",
+        "dequeueUseThreads", "blockOpConcurrencyLimitedRuns",
+    },
+    ("dagsterDaemon", "runMonitoring"): {
+        "enabled", "startTimeoutSeconds", "cancelTimeoutSeconds", "maxRuntimeSeconds", "maxResumeRunAttempts",
+        "pollIntervalSeconds", "freeSlotsAfterRunEndSeconds",
+    },
+    ("dagsterDaemon", "runRetries"): {"enabled", "maxRetries", "retryOnAssetOrOpFailure"},
+    ("dagsterDaemon", "sensors"): _WORKERS,
+    ("dagsterDaemon", "schedules"): _WORKERS,
+    # What the subchart's own values have besides is for it alone.
+    ("dagster-user-deployments",): {"enabled", "enableSubchart", "imagePullSecrets", "deployments",
+                                    "serviceAccount", "rbacEnabled"},
+    ("dagster-user-deployments", "serviceAccount"): {"create", "name", "annotations"},
     ("dagster-user-deployments", "deployments", "0"): _POD | {
-        "name", "dagsterApiGrpcArgs", "codeServerArgs", "includeConfigInLaunchedRuns", "port",
+        "name", "dagsterApiGrpcArgs", "codeServerArgs", "includeConfigInLaunchedRuns", "port", "initContainers",
+        "sidecarContainers", "service",
     },
 }  # fmt: skip
 
@@ -100,7 +130,16 @@ def instance_config(values: dict[str, Any], *, namespace: str = "ft-system") -> 
             "poll_interval_seconds": monitoring["pollIntervalSeconds"],
             "free_slots_after_run_end_seconds": monitoring["freeSlotsAfterRunEndSeconds"],
         },
-        "run_retries": {"enabled": retries["enabled"], "max_retries": retries["maxRetries"]},
+        "run_retries": {
+            "enabled": retries["enabled"],
+            "max_retries": retries["maxRetries"],
+            # Dagster's own default is to retry a run whatever it failed by.
+            **(
+                {"retry_on_asset_or_op_failure": retries["retryOnAssetOrOpFailure"]}
+                if "retryOnAssetOrOpFailure" in retries
+                else {}
+            ),
+        },
         "sensors": {"use_threads": True, "num_workers": daemon["sensors"]["numWorkers"]},
         "schedules": {"use_threads": True, "num_workers": daemon["schedules"]["numWorkers"]},
         "telemetry": {"enabled": values["telemetry"]["enabled"]},

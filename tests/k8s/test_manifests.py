@@ -18,7 +18,7 @@ from ft_assets.tenants import load_tenants
 from ft_resources.kubernetes.platform import platform_objects, read_flavours
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
 from ft_resources.launchers.choice import read_settings
-from tests.k8s.chart import K8S, KEYS, at, values
+from tests.k8s.chart import K8S, KEYS, at, instance_config, values
 from tests.resources.kubernetes.specs import spec_of
 from tests.s3_server import s3_server, use_bucket
 
@@ -158,6 +158,31 @@ def test_the_values_have_only_keys_that_the_chart_knows() -> None:
     found = values()
     for path, known in KEYS.items():
         assert set(at(found, path)) <= known, path
+
+
+def test_the_cluster_tries_again_what_one_machine_does_and_no_more() -> None:
+    """Dagster retries a run whatever it failed by unless told; a rejected candidate would be judged ten times more."""
+    embedded = yaml.safe_load((K8S.parent / "dagster.yaml").read_text())
+    found = instance_config(values())
+    assert found["run_retries"] == embedded["run_retries"]
+    assert found["run_retries"]["retry_on_asset_or_op_failure"] is False
+    for name in ("telemetry", "nux"):
+        assert found[name] == embedded[name]
+
+
+def test_the_webserver_is_probed_where_it_listens() -> None:
+    """The chart's probe asks port 80 whatever the service's port is; a pod that is never ready is served by nobody."""
+    server = values()["dagsterWebserver"]
+    assert server["readinessProbe"]["httpGet"]["port"] == server["service"]["port"] > 1024
+    (ui,) = [each for each in base_objects() if each["metadata"]["name"] == "ui"]
+    assert ui["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": server["service"]["port"]}]
+
+
+def test_neither_chart_nor_subchart_makes_accounts_or_gives_rights_of_its_own() -> None:
+    found = values()
+    for each in (found, found["dagster-user-deployments"]):
+        assert each["rbacEnabled"] is False
+        assert each["serviceAccount"]["create"] is False
 
 
 def test_waiting_trainings_leave_places_for_curation_and_premium() -> None:

@@ -1,0 +1,87 @@
+"""What Kustomize makes of a folder: by its own program where there is one, and always by the part of it that we use.
+
+The part is written down here so that a machine without ``kubectl`` checks the same; where there is one, both have to
+say the same. Whatever a kustomization says that is not known here is an error, as it would be rendered by nobody.
+"""
+
+import copy
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Manifest = dict[str, Any]
+_KEYS = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "generatorOptions", "patches"}
+_CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
+
+
+def program() -> list[str] | None:
+    """The command that renders a folder, None where this machine has none."""
+    if kustomize := shutil.which("kustomize"):
+        return [kustomize, "build"]
+    kubectl = shutil.which("kubectl")
+    return [kubectl, "kustomize"] if kubectl else None
+
+
+def rendered_by(command: list[str], folder: Path) -> list[Manifest]:
+    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def rendered(folder: Path) -> list[Manifest]:
+    """Every object of ``folder``: resources in order, then generated ConfigMaps, patched, in the namespace."""
+    said = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert set(said) <= _KEYS, f"{folder}: {sorted(set(said) - _KEYS)}"
+    assert (said["apiVersion"], said["kind"]) == ("kustomize.config.k8s.io/v1beta1", "Kustomization")
+    assert said.get("generatorOptions", {}) == {"disableNameSuffixHash": True}
+    found: list[Manifest] = []
+    for name in said.get("resources", []):
+        at = folder / name
+        found += rendered(at.resolve()) if at.is_dir() else yaml.safe_load_all(at.read_text())
+    for generator in said.get("configMapGenerator", []):
+        _generate(found, generator, folder)
+    for patch in said.get("patches", []):
+        _patch(found, patch)
+    namespace = said.get("namespace")
+    for manifest in found:
+        if namespace and manifest["kind"] not in _CLUSTER_WIDE:
+            manifest["metadata"]["namespace"] = namespace
+    return found
+
+
+def _generate(found: list[Manifest], said: dict[str, Any], folder: Path) -> None:
+    assert set(said) <= {"name", "namespace", "behavior", "envs", "files", "literals"}, said
+    lines = [line for name in said.get("envs", []) for line in (folder / name).read_text().splitlines()]
+    pairs = [line for line in lines if line and not line.startswith("#")] + said.get("literals", [])
+    data = dict(pair.split("=", 1) for pair in pairs)
+    data |= {name: (folder / name).read_text() for name in said.get("files", [])}
+    there = [each for each in found if each["kind"] == "ConfigMap" and each["metadata"]["name"] == said["name"]]
+    if said.get("behavior", "create") == "merge":
+        (before,) = there
+        assert before["metadata"].get("namespace") == said.get("namespace"), said["name"]
+        before["data"] |= data
+        return
+    assert said.get("behavior", "create") == "create"
+    assert not there, said["name"]
+    metadata = {"name": said["name"], **({"namespace": said["namespace"]} if "namespace" in said else {})}
+    found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _patch(found: list[Manifest], said: dict[str, Any]) -> None:
+    """JSON patches (RFC 6902) that replace what is there, at one target."""
+    assert set(said) == {"target", "patch"}, said
+    assert set(said["target"]) == {"kind", "name"}
+    wanted = (said["target"]["kind"], said["target"]["name"])
+    (target,) = [each for each in found if (each["kind"], each["metadata"]["name"]) == wanted]
+    for step in yaml.safe_load(said["patch"]):
+        assert set(step) == {"op", "path", "value"}, step
+        assert step["op"] == "replace"
+        *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]]
+        at = target
+        for part in parents:
+            at = at[part]
+        assert last in at, step["path"]
+        at[last] = copy.deepcopy(step["value"])
