@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote, urlparse
 
 from ft_resources.canonical import digest, sha256_bytes
 from ft_resources.errors import BadBase
-from ft_resources.hub import HubFile, HubSnapshot
+from ft_resources.hub import Hub, HubFile, HubSnapshot, HuggingFaceHub
 
 
 class FakeHub:
@@ -67,6 +68,16 @@ def hub_server(content: FakeHub) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def hub_by(way: str, content: FakeHub, kind: Literal["model", "dataset"] = "model") -> Iterator[Hub]:
+    """What ``content`` holds, from the "fake" itself or over "http" with the real client: both keep one contract."""
+    if way == "fake":
+        yield content
+        return
+    with hub_server(content) as endpoint:
+        yield HuggingFaceHub(endpoint, kind=kind)
 
 
 class _Handler(BaseHTTPRequestHandler):

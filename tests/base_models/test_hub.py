@@ -9,7 +9,7 @@ from ft_assets.base_models.lock import lock_hub
 from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase
 from ft_resources.hub import Hub, HubUnavailable, HuggingFaceHub, git_blob_id, verify_file
-from tests.fake_hub import FakeHub, hub_server
+from tests.fake_hub import FakeHub, hub_by
 
 REPO = "org/tiny"
 
@@ -21,11 +21,8 @@ def fake() -> FakeHub:
 
 @pytest.fixture(params=["fake", "http"])
 def hub(request: pytest.FixtureRequest, fake: FakeHub) -> Iterator[Hub]:
-    if request.param == "fake":
-        yield fake
-        return
-    with hub_server(fake) as endpoint:
-        yield HuggingFaceHub(endpoint)
+    with hub_by(request.param, fake) as hub:
+        yield hub
 
 
 def test_a_branch_is_resolved_to_its_commit_and_files(hub: Hub, fake: FakeHub, base: Path) -> None:

@@ -13,11 +13,11 @@ import yaml
 from ft_assets.evals.suites import add_suite, get_suite, read_task, scored_texts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe
-from ft_resources.hub import Hub, HuggingFaceHub
+from ft_resources.hub import Hub
 from ft_resources.store import Store
 from tests.evals.test_generated import TASK
 from tests.evals.test_instructions import ITEM
-from tests.fake_hub import FakeHub, hub_server
+from tests.fake_hub import FakeHub, hub_by
 
 KEY, REPO = "sums.v1", "org/sums"
 NAMES = {"train": "main/train-00000-of-00001.parquet", "test": "main/test-00000-of-00001.parquet"}
@@ -35,11 +35,8 @@ def fake() -> FakeHub:
 
 @pytest.fixture(params=["fake", "http"])
 def hub(request: pytest.FixtureRequest, fake: FakeHub) -> Iterator[Hub]:
-    if request.param == "fake":
-        yield fake
-        return
-    with hub_server(fake) as endpoint:
-        yield HuggingFaceHub(endpoint, kind="dataset")
+    with hub_by(request.param, fake, kind="dataset") as hub:
+        yield hub
 
 
 @pytest.fixture
