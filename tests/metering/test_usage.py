@@ -14,7 +14,7 @@ from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
-from tests.resources.test_execution import request_for
+from tests.resources.small_work import request_for
 from tests.submissions.estimate_world import DATASET, World, make_world, world_in
 
 PAIR = f"{DATASET}|large.v1"

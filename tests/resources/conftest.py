@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from ft_resources.artifacts import Artifacts
+from ft_resources.execution import Execution
+from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
 from tests.s3_server import s3_server, use_bucket
 
@@ -33,3 +35,9 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def artifacts(any_store: Store) -> Artifacts:
     return Artifacts(any_store)
+
+
+@pytest.fixture
+def execution(store: Store) -> Execution:
+    """On this machine, with the fake worker."""
+    return Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05)

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ft_resources.attempts import Attempt, attempts_at
+from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.api import Api
@@ -21,10 +20,10 @@ from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
-from ft_resources.work import Resources, WorkRequest
-from tests.cluster.fixtures import Access, cluster, until
-from tests.cluster.objects import KUEUE
+from ft_resources.work import WorkRequest
+from tests.cluster.fixtures import Access, cluster
 from tests.resources.kubernetes.specs import IMAGE
+from tests.resources.small_work import begun, request_for
 
 __all__ = ["cluster"]
 FAKE = "tests.fake_worker"
@@ -43,26 +42,11 @@ class Place:
     def execution(self, **changes: Any) -> Execution:
         return Execution(**{"store": self.store, "launcher": self.launcher(), "poll_s": 0.05, **changes})
 
-    def request(self, asset: str, *, runtime: dict | None = None, **params: object) -> WorkRequest:
-        return WorkRequest(
-            asset=asset,
-            tenant=self.tenant,
-            code_version="1",
-            inputs={},
-            params=dict(params),
-            runtime=runtime or {},
-            label=f"{self.tenant}.x.v1",
-        )
+    def request(self, asset: str, **given: Any) -> WorkRequest:
+        return request_for(asset, tenant=self.tenant, **given)
 
     def begun(self, request: WorkRequest, phase: str = "writing") -> Attempt:
-        """The attempt at ``request``, once its worker reports."""
-
-        def look() -> Attempt | None:
-            attempts = attempts_at(self.store, request.address)
-            here = attempts and attempts[-1].progress().get("phase") == phase and attempts[-1].launch()
-            return attempts[-1] if here else None
-
-        return until(look)
+        return begun(self.store, request, phase)
 
 
 @dataclass
@@ -95,24 +79,6 @@ class OnCluster:
             kill=self.kill,
             lives=lambda attempt: any(pod["status"]["phase"] == "Running" for pod in self.pods(attempt)),
         )
-
-    def queue(self, gpus: int) -> str:
-        """A LocalQueue whose ClusterQueue has so many GPUs, and enough of all else that workers ask for."""
-        access, name = self.access, f"ft-{uuid.uuid4().hex[:8]}"
-        quota = {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": gpus}
-        resources = [{"name": resource, "nominalQuota": amount} for resource, amount in quota.items()]
-        group = {"coveredResources": list(quota), "flavors": [{"name": name, "resources": resources}]}
-        spec = {
-            "namespaceSelector": {},
-            "resourceGroups": [group],
-            "preemption": {"withinClusterQueue": "LowerPriority"},
-        }
-        access.make("resourceflavors", "ResourceFlavor", name, {})
-        access.make("clusterqueues", "ClusterQueue", name, {"spec": spec})
-        body = {"apiVersion": KUEUE, "kind": "LocalQueue", "metadata": {"name": name}, "spec": {"clusterQueue": name}}
-        path = f"/apis/{KUEUE}/namespaces/{access.namespace}/localqueues"
-        self.api().create(path, body)
-        return name
 
     def pods(self, attempt: Attempt) -> list[dict]:
         name = names.job_name(attempt.address, attempt.number)
@@ -170,9 +136,3 @@ def gone(place: Place, attempt: Attempt, within_s: float = 30) -> None:
     while place.lives(attempt):
         assert time.monotonic() < end, "the worker goes on"
         time.sleep(0.1)
-
-
-def with_resources(request: WorkRequest, **resources: Any) -> WorkRequest:
-    from dataclasses import replace
-
-    return replace(request, resources=Resources(**resources))

@@ -30,7 +30,7 @@ def queued(on_cluster: OnCluster, *, classes: bool = True, **changes: Any) -> Ku
     for priority, base in bases.items():
         for name, value in all_classes(priority, base).items() if classes else ():
             on_cluster.access.make("workloadpriorityclasses", "WorkloadPriorityClass", name, {"value": value})
-    return on_cluster.settings(queue=on_cluster.queue(gpus=1), priority_classes=bases, **changes)
+    return on_cluster.settings(queue=on_cluster.access.queue(gpus=1), priority_classes=bases, **changes)
 
 
 def launcher(on_cluster: OnCluster, settings: KubernetesSettings, *, later_s: float = 0.0) -> KubernetesLauncher:

@@ -17,7 +17,7 @@ from ft_resources.work import Resources, WorkRequest
 from tests.cluster.fixtures import until
 from tests.resources.kubernetes.specs import IMAGE
 from tests.resources.launchers.conftest import OnCluster
-from tests.resources.test_execution import Watcher, in_thread
+from tests.resources.small_work import Watcher, in_thread
 
 pytestmark = pytest.mark.e2e
 
@@ -184,7 +184,7 @@ def test_a_cancelled_attempt_was_stopped_by_us(on_cluster: OnCluster) -> None:
 
 
 def test_work_that_kueue_preempts_saves_and_is_queued_again(on_cluster: OnCluster) -> None:
-    queue = on_cluster.queue(gpus=1)
+    queue = on_cluster.access.queue(gpus=1)
     for name, value in (("ft-batch", 1), ("ft-production", 2)):
         on_cluster.access.make("workloadpriorityclasses", "WorkloadPriorityClass", name, {"value": value})
     changes = {"queue": queue}
@@ -202,7 +202,7 @@ def test_work_that_kueue_preempts_saves_and_is_queued_again(on_cluster: OnCluste
 
 
 def test_waiting_longer_than_the_queue_timeout_is_told_from_running_too_long(on_cluster: OnCluster) -> None:
-    queue = on_cluster.queue(gpus=1)
+    queue = on_cluster.access.queue(gpus=1)
     request = work(on_cluster, gpus=4)
     with pytest.raises(WorkFailed, match="waited longer for a place"):
         on_cluster.place(queue=queue, queue_timeout_s=2.0, run_timeout_s=3600.0).execution().run(request, actor="a")

@@ -29,7 +29,7 @@ def launched(on_cluster: OnCluster, request, **changes: object):
 def test_a_wrong_queue_name_and_a_full_quota_are_told_apart(on_cluster: OnCluster) -> None:
     launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1), queue="nowhere")
     until(lambda: launcher.why_waiting(attempt).reason == "queue_name")
-    queue = on_cluster.queue(gpus=1)
+    queue = on_cluster.access.queue(gpus=1)
     launcher, attempt = launched(on_cluster, work(on_cluster, gpus=1, text="a", seconds=60.0), queue=queue)
     until(lambda: launcher.why_waiting(attempt).reason == "running")
     _, second = launched(on_cluster, work(on_cluster, gpus=1, text="b"), queue=queue)

@@ -1,0 +1,69 @@
+"""Requests for small work of the fake worker, and somebody who watches it being done."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ft_resources.attempts import Attempt, attempts_at
+from ft_resources.execution import Silent
+from ft_resources.store import Store
+from ft_resources.work import WorkRequest
+from tests.cluster.fixtures import until
+
+
+def request_for(asset: str, *, tenant: str = "acme", runtime: dict | None = None, **params: object) -> WorkRequest:
+    return WorkRequest(
+        asset=asset,
+        tenant=tenant,
+        code_version="1",
+        inputs={},
+        params=dict(params),
+        runtime=runtime or {},
+        label=f"{tenant}.x.v1",
+    )
+
+
+def begun(store: Store, request: WorkRequest, phase: str = "writing") -> Attempt:
+    """The attempt at ``request``, once its worker reports."""
+
+    def look() -> Attempt | None:
+        attempts = attempts_at(store, request.address)
+        here = attempts and attempts[-1].progress().get("phase") == phase and attempts[-1].launch()
+        return attempts[-1] if here else None
+
+    return until(look)
+
+
+class Watcher(Silent):
+    def __init__(self) -> None:
+        self.attached: list[bool] = []
+        self.phases: list[str] = []
+        self.chunks: list[int] = []
+        self.retries = 0
+
+    def attempt(self, attempt: Attempt, *, attached: bool) -> None:
+        self.attached.append(attached)
+
+    def progress(self, progress: dict) -> None:
+        self.phases.append(progress["phase"])
+
+    def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
+        self.chunks.append(chunk)
+
+    def retrying(self, ending: object, delay_s: float) -> None:
+        self.retries += 1
+
+
+def in_thread(call: Callable[[], Any]) -> tuple[threading.Thread, list]:
+    """The thread that calls, and the list in which its result or error will be."""
+    results: list = []
+
+    def target() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    return thread, results
