@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+Refund = Literal["none", "full", "flagged"]
+"""Flagged: billed, until somebody looks at it."""
+
 
 class Outcome(StrEnum):
     """Each ending has one exit code (``EXIT_CODES``); anything else, a signal included, counts as PREEMPTED."""
@@ -51,7 +54,7 @@ class Policy:
     retries: int
     backoff_s: float = 0.0
     halves: bool = False
-    refund: Literal["none", "full", "flagged"]
+    refund: Refund
     message: str
 
 

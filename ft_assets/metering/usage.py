@@ -19,11 +19,10 @@ from ft_resources.artifacts import Address
 from ft_resources.attempts import OPEN_ATTEMPTS, Attempt, Span
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
-from ft_resources.outcomes import POLICIES, Outcome
+from ft_resources.outcomes import POLICIES, Outcome, Refund
 from ft_resources.records import find_record
 from ft_resources.store import Store
 
-Refund = Literal["none", "full", "flagged"]
 # What runs on the recipe's GPUs, and whether on those of all its nodes; everything else needs none.
 _ON_GPUS = {"checkpoint": True, "reference_logps": False, "baseline_report": False, "eval_report": False}
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.endings import ended, seconds
+from ft_resources.kubernetes.objects import Object, ended, seconds
 from ft_resources.kubernetes.settings import Ageing, KubernetesSettings
 from ft_resources.work import Priority
 
-Object = dict[str, Any]
 PRIORITIES: dict[Priority, int] = {"production": 3000, "batch": 2000, "interactive": 1000}
 """As the settings order them by default: production before batch before interactive."""
 _APART = 1000

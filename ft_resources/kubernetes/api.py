@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ft_resources.errors import ClusterUnavailable
+from ft_resources.kubernetes.objects import Object
 
-Object = dict[str, Any]
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
 _CONNECT_S, _ANSWER_S = 10.0, 60.0

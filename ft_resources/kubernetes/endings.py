@@ -1,4 +1,4 @@
-"""Every way in which a pod can end, told apart, and what each means for the attempt and for the bill.
+"""Every way in which a pod can end, told apart.
 
 Pure: from the Job and its pods as the API shows them. Which conditions there are, and in which order they come, is
 from https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions and
@@ -8,130 +8,10 @@ https://kubernetes.io/docs/tasks/job/pod-failure-policy/ and was recorded from a
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from enum import StrEnum
-from typing import Any, Literal
 
-from ft_resources.outcomes import POLICIES, Outcome, outcome_of_exit
-
-Object = dict[str, Any]
-Refund = Literal["none", "full", "flagged"]
-
-
-class Cause(StrEnum):
-    """Why a pod is no more; ``WORKER`` where the worker ended by itself and its exit code says how."""
-
-    WORKER = "worker"
-    QUEUE_PREEMPTION = "queue_preemption"
-    SCHEDULER_PREEMPTION = "scheduler_preemption"
-    SPOT_RECLAIMED = "spot_reclaimed"
-    DRAINED = "drained"
-    EVICTED = "evicted"
-    NODE_SHUTDOWN = "node_shutdown"
-    NODE_LOST = "node_lost"
-    DISRUPTED = "disrupted"
-    DISK_LIMIT = "disk_limit"
-    OOM_KILLED = "oom_killed"
-    IMAGE_PULL = "image_pull"
-    NOT_STARTED = "not_started"
-    RUN_TIMEOUT = "run_timeout"
-    QUEUE_TIMEOUT = "queue_timeout"
-    DELETED = "deleted_by_hand"
-    STOPPED = "stopped"
-    KILLED = "killed"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Meaning:
-    """What follows from a cause: the outcome that decides on another attempt, who pays, and words for the user."""
-
-    outcome: Outcome
-    refund: Refund
-    what: str
-    remedy: str = ""
-
-
-_AGAIN = "Nothing needs to be done: the work goes on from its last save."
-MEANINGS: dict[Cause, Meaning] = {
-    Cause.QUEUE_PREEMPTION: Meaning(
-        outcome=Outcome.PREEMPTED,
-        refund="full",
-        what="Kueue took its quota for work of a higher priority",
-        remedy=_AGAIN,
-    ),
-    Cause.SCHEDULER_PREEMPTION: Meaning(
-        outcome=Outcome.PREEMPTED, refund="full", what="a pod of a higher priority took its place", remedy=_AGAIN
-    ),
-    Cause.SPOT_RECLAIMED: Meaning(
-        outcome=Outcome.PREEMPTED, refund="full", what="its spot node was taken away", remedy=_AGAIN
-    ),
-    Cause.DRAINED: Meaning(outcome=Outcome.PREEMPTED, refund="full", what="its node was drained", remedy=_AGAIN),
-    Cause.EVICTED: Meaning(
-        outcome=Outcome.PREEMPTED, refund="full", what="its node was short of memory or disk", remedy=_AGAIN
-    ),
-    Cause.NODE_SHUTDOWN: Meaning(
-        outcome=Outcome.PREEMPTED, refund="full", what="its node was shut down", remedy=_AGAIN
-    ),
-    Cause.NODE_LOST: Meaning(outcome=Outcome.PREEMPTED, refund="full", what="its node was lost", remedy=_AGAIN),
-    Cause.DISRUPTED: Meaning(
-        outcome=Outcome.PREEMPTED, refund="full", what="the cluster took its place away", remedy=_AGAIN
-    ),
-    Cause.DISK_LIMIT: Meaning(
-        outcome=Outcome.PLATFORM_ERROR,
-        refund="full",
-        what="it wrote more to a volume than the volume may have",
-        remedy="Give scratch_gib or cache.size_gib of the cluster's settings more room.",
-    ),
-    Cause.OOM_KILLED: Meaning(
-        outcome=Outcome.OUT_OF_MEMORY,
-        refund="none",
-        what="the kernel killed it, as its host memory was used up",
-        remedy="Ask for more with hardware.memory_gib, or use a smaller micro-batch.",
-    ),
-    Cause.IMAGE_PULL: Meaning(
-        outcome=Outcome.PLATFORM_ERROR,
-        refund="full",
-        what="its image could not be fetched",
-        remedy="Check that the image of this digest is in the registry and that the nodes may read it.",
-    ),
-    Cause.NOT_STARTED: Meaning(
-        outcome=Outcome.PLATFORM_ERROR,
-        refund="full",
-        what="its container could not be started",
-        remedy="Check the secret, the volumes and the image of the cluster's settings.",
-    ),
-    Cause.RUN_TIMEOUT: Meaning(
-        outcome=Outcome.TIMED_OUT,
-        refund="none",
-        what="it ran longer than it may",
-        remedy="Raise run_timeout_s of the cluster's settings; asked for again, it goes on from its last save.",
-    ),
-    Cause.QUEUE_TIMEOUT: Meaning(
-        outcome=Outcome.TIMED_OUT,
-        refund="full",
-        what="it waited longer for a place than it may",
-        remedy="See why it waited with `ft status`; raise queue_timeout_s of the cluster's settings, or the quota.",
-    ),
-    Cause.DELETED: Meaning(
-        outcome=Outcome.PREEMPTED, refund="flagged", what="its Job was deleted, not by this platform", remedy=_AGAIN
-    ),
-    Cause.STOPPED: Meaning(
-        outcome=Outcome.PREEMPTED,
-        refund="flagged",
-        what="it was asked to stop, and the cluster does not say by whom",
-        remedy=_AGAIN,
-    ),
-    Cause.KILLED: Meaning(
-        outcome=Outcome.PREEMPTED, refund="flagged", what="it ended without saying how", remedy="Look at its log."
-    ),
-}
-"""All but WORKER, whose meaning is its exit code's."""
-
-SPOT_LOSSES = frozenset({Cause.SPOT_RECLAIMED, Cause.DRAINED, Cause.NODE_LOST, Cause.NODE_SHUTDOWN, Cause.DISRUPTED})
-"""What counts as a lost node for work on spot nodes: who takes them away drains, shuts down, or just goes."""
-
-UNEXPLAINED = frozenset({Cause.WORKER, Cause.DELETED, Cause.STOPPED, Cause.KILLED})
-"""What the platform's own stop looks like from the cluster."""
+from ft_resources.kubernetes.causes import MEANINGS, Cause
+from ft_resources.kubernetes.objects import Object, condition, containers, ended, seconds
+from ft_resources.outcomes import EXIT_CODES, POLICIES, Outcome, Refund, outcome_of_exit
 
 _BY_CONDITION = {
     "PreemptionByScheduler": Cause.SCHEDULER_PREEMPTION,
@@ -209,22 +89,6 @@ def asks_whether_begun(sight: Sight) -> bool:
     return bool(sight.job["spec"].get("suspend")) or _waited_s(sight) > sight.queue_timeout_s
 
 
-def ended(job: Object) -> bool:
-    """Whether a Job has its last condition."""
-    return condition(job, "Complete") is not None or condition(job, "Failed") is not None
-
-
-def condition(item: Object, kind: str) -> Object | None:
-    """The condition ``kind`` of a Job or pod where it is true."""
-    conditions = item.get("status", {}).get("conditions") or []
-    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
-
-
-def seconds(moment: str | None) -> float | None:
-    """A time of the API in seconds since the epoch."""
-    return datetime.fromisoformat(moment).timestamp() if moment else None
-
-
 def _waited_s(sight: Sight) -> float:
     created = seconds(sight.job["metadata"].get("creationTimestamp")) if sight.job else None
     return sight.now - created if created else 0.0
@@ -241,9 +105,9 @@ def _of_failure(failed: Object, sight: Sight) -> PodEnding:
         return _ended(Cause.SPOT_RECLAIMED if sight.spot else Cause.DISRUPTED, sight)
     if (found := _EXIT.search(message)) is not None:
         return _of_exit(int(found[1]), sight)
-    codes = [code for pod in sight.pods if (code := _exit_code(pod))]
+    code = _exit_code(sight.pods)
     # A pod that was deleted before it started has no exit code, and is gone by now.
-    return _of_exit(codes[0], sight) if codes else _ended(Cause.STOPPED, sight)
+    return _of_exit(code, sight) if code is not None else _ended(Cause.STOPPED, sight)
 
 
 def _of_deletion(sight: Sight) -> Cause:
@@ -256,11 +120,8 @@ def _of_exit(code: int, sight: Sight) -> PodEnding:
     if outcome is not Outcome.PREEMPTED:
         refund = POLICIES[outcome].refund
         return PodEnding(cause=Cause.WORKER, outcome=outcome, refund=refund, exit_code=code)
-    asked = any("deletionTimestamp" in pod["metadata"] for pod in sight.pods) or code == _PREEMPTED
+    asked = any("deletionTimestamp" in pod["metadata"] for pod in sight.pods) or code == EXIT_CODES[Outcome.PREEMPTED]
     return _ended(Cause.STOPPED if asked else Cause.KILLED, sight, code)
-
-
-_PREEMPTED = 75
 
 
 def _of_pods(sight: Sight) -> Cause | None:
@@ -306,17 +167,16 @@ def _overdue(pod: Object, now: float) -> bool:
 
 
 def _states(pod: Object) -> list[Object]:
-    status = pod.get("status", {})
-    kinds = ("initContainerStatuses", "containerStatuses")
-    return [each.get("state") or {} for kind in kinds for each in status.get(kind) or []]
+    return [each.get("state") or {} for each in containers(pod)]
 
 
 def _ends(pod: Object) -> list[Object]:
     return [state["terminated"] for state in _states(pod) if state.get("terminated")]
 
 
-def _exit_code(pod: Object) -> int:
-    return next((int(end["exitCode"]) for end in _ends(pod) if end.get("exitCode")), 0)
+def _exit_code(pods: Sequence[Object]) -> int | None:
+    """The first exit code other than 0."""
+    return next((int(end["exitCode"]) for pod in pods for end in _ends(pod) if end.get("exitCode")), None)
 
 
 def _ended(cause: Cause, sight: Sight, exit_code: int | None = None, said: str = "") -> PodEnding:
@@ -326,6 +186,6 @@ def _ended(cause: Cause, sight: Sight, exit_code: int | None = None, said: str =
         # The platform's image is ours to keep, a recipe's its author's.
         outcome, refund = Outcome.USER_ERROR, "none"
     if exit_code is None:
-        exit_code = next((code for pod in sight.pods if (code := _exit_code(pod))), None)
+        exit_code = _exit_code(sight.pods)
     what = f"{meaning.what} ({said})" if said else meaning.what
     return PodEnding(cause=cause, outcome=outcome, refund=refund, what=what, remedy=meaning.remedy, exit_code=exit_code)

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.endings import ended, seconds
+from ft_resources.kubernetes.objects import Object, ended, seconds
 
-Object = dict[str, Any]
 Deed = Literal["collect", "close", "end", "stop"]
 MARGIN_S = 120.0
 """A worker that has said how it ended is given so long to be gone, and who launched a Job so long to say so."""

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from ft_resources.attempts import BEAT_MARGIN_S, PLACE, Attempt
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.endings import SPOT_LOSSES, Object, PodEnding, Refund, condition, seconds
+from ft_resources.kubernetes.causes import SPOT_LOSSES
+from ft_resources.kubernetes.endings import PodEnding
+from ft_resources.kubernetes.objects import Object, condition, containers, seconds
+from ft_resources.outcomes import Refund
 
 CANCELLED = "cancelled"
 """The cause of an attempt that the platform itself stopped; all others are ``Cause``s."""
@@ -97,9 +100,5 @@ def _evidence(pod: Object) -> Object:
         "reason": status.get("reason"),
         "message": status.get("message"),
         "disruption": condition(pod, "DisruptionTarget"),
-        "containers": [
-            {"name": each["name"], "state": each.get("state")}
-            for kind in ("initContainerStatuses", "containerStatuses")
-            for each in status.get(kind) or []
-        ],
+        "containers": [{"name": each["name"], "state": each.get("state")} for each in containers(pod)],
     }

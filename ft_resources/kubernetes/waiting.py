@@ -7,12 +7,11 @@ or Kueue is not there. Kueue writes the reason into the Workload
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.endings import condition, ended
+from ft_resources.kubernetes.objects import Object, condition, containers, ended
 
-Object = dict[str, Any]
 Reason = Literal[
     "running", "ended", "queue_name", "queue_missing", "too_large", "quota", "priority", "preempted", "flavour", "held",
     "unschedulable", "pods_refused", "image", "starting", "kueue_silent", "gone",
@@ -79,7 +78,7 @@ def _queued(job: Object, workload: Object | None) -> Waiting:
             what="its Workload was deactivated",
             remedy="Kueue gave it up, or somebody did: set spec.active of the Workload, or ask for the work again.",
         )
-    refused = _false(workload, "QuotaReserved") or {}
+    refused = condition(workload, "QuotaReserved", "False") or {}
     said, reason = refused.get("message", ""), refused.get("reason", "")
     evicted = condition(workload, "Evicted")
     if reason == "Misconfigured" or _MISSING in said or "is inactive" in said:
@@ -125,7 +124,7 @@ def _misconfigured(queue: str, said: str) -> Waiting:
 
 
 def _of_pod(pod: Object) -> Waiting | None:
-    scheduled = _false(pod, "PodScheduled")
+    scheduled = condition(pod, "PodScheduled", "False")
     if scheduled is not None and scheduled.get("reason") == "Unschedulable":
         return Waiting(
             reason="unschedulable",
@@ -133,20 +132,13 @@ def _of_pod(pod: Object) -> Waiting | None:
             remedy="Nodes may be on their way; if not, look whether the cluster has such GPUs and as much memory.",
             said=scheduled.get("message", ""),
         )
-    status = pod.get("status", {})
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        for each in status.get(kind) or []:
-            waiting = (each.get("state") or {}).get("waiting") or {}
-            if "Image" in waiting.get("reason", "") or waiting.get("reason") == "RegistryUnavailable":
-                return Waiting(
-                    reason="image",
-                    what="its image cannot be fetched",
-                    remedy="Check that the image of this digest is in the registry and that the nodes may read it.",
-                    said=waiting.get("message", ""),
-                )
+    for each in containers(pod):
+        waiting = (each.get("state") or {}).get("waiting") or {}
+        if "Image" in waiting.get("reason", "") or waiting.get("reason") == "RegistryUnavailable":
+            return Waiting(
+                reason="image",
+                what="its image cannot be fetched",
+                remedy="Check that the image of this digest is in the registry and that the nodes may read it.",
+                said=waiting.get("message", ""),
+            )
     return None
-
-
-def _false(item: Object, kind: str) -> Object | None:
-    conditions = item.get("status", {}).get("conditions") or []
-    return next((each for each in conditions if each["type"] == kind and each["status"] == "False"), None)

@@ -4,8 +4,8 @@ import threading
 from typing import Any
 
 from ft_resources.errors import ClusterUnavailable
-from ft_resources.kubernetes.api import Api, ApiRefusal, Object, jobs
-from ft_resources.kubernetes.endings import ended
+from ft_resources.kubernetes.api import Api, ApiRefusal, jobs
+from ft_resources.kubernetes.objects import Object, ended
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
 _GONE = 410

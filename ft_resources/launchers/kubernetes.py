@@ -12,7 +12,6 @@ from ft_resources.kubernetes.ageing import Relabel, plan_classes
 from ft_resources.kubernetes.api import (
     Api,
     ApiRefusal,
-    Object,
     events,
     jobs,
     network_policies,
@@ -21,8 +20,10 @@ from ft_resources.kubernetes.api import (
     services,
     workloads,
 )
-from ft_resources.kubernetes.endings import UNEXPLAINED, PodEnding, Refund, Sight, asks_whether_begun, ended, ending_of
+from ft_resources.kubernetes.causes import UNEXPLAINED
+from ft_resources.kubernetes.endings import PodEnding, Sight, asks_whether_begun, ending_of
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
+from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
 from ft_resources.kubernetes.plan import plan_pod
 from ft_resources.kubernetes.pod import WORKER
@@ -30,6 +31,7 @@ from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.waiting import Waiting, why_waiting
 from ft_resources.kubernetes.watch import JobWatch
 from ft_resources.launchers.base import LaunchState
+from ft_resources.outcomes import Refund
 from ft_resources.work import WorkSpec
 
 _FIRST_ANSWER_S = 5.0

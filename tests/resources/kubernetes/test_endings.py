@@ -4,8 +4,9 @@ from typing import get_args
 
 import pytest
 
-from ft_resources.kubernetes.endings import MEANINGS, Cause, PodEnding, Refund, Sight, ending_of
-from ft_resources.outcomes import EXIT_CODES, Outcome
+from ft_resources.kubernetes.causes import MEANINGS, Cause
+from ft_resources.kubernetes.endings import PodEnding, Sight, ending_of
+from ft_resources.outcomes import EXIT_CODES, Outcome, Refund
 
 NOW = 1_800_000_000.0
 SOON, LONG_AGO = "2027-01-15T07:59:55Z", "2027-01-15T06:00:00Z"

@@ -9,7 +9,7 @@ from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import UserError, WorkFailed
 from ft_resources.execution import Execution
 from ft_resources.kubernetes.api import jobs
-from ft_resources.kubernetes.endings import Cause
+from ft_resources.kubernetes.causes import Cause
 from ft_resources.kubernetes.placement import CANCELLED
 from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Outcome
