@@ -7,7 +7,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,15 @@ class ApiRefusal(Exception):
     def __init__(self, code: int, reason: str, message: str) -> None:
         self.code, self.reason, self.message = code, reason, message
         super().__init__(f"{code} {reason}: {message}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Object | None = None
+    content: str = "application/json"
 
 
 @dataclass(kw_only=True)
@@ -68,7 +77,7 @@ class Api:
     def get(self, path: str) -> Object | None:
         """The object at ``path``; None where there is none. Raises ApiRefusal and ClusterUnavailable, as all do."""
         try:
-            return self._json("GET", path)
+            return self._json(_Request("GET", path))
         except ApiRefusal as refusal:
             if refusal.code == 404:
                 return None
@@ -76,20 +85,25 @@ class Api:
 
     def list(self, path: str, query: Mapping[str, str], *, patient: bool = True) -> Object:
         """A list with its ``metadata.resourceVersion``; where not ``patient``, it is asked for once."""
-        return self._json("GET", path, query, patience_s=self.patience_s if patient else 0.0)
+        return self._json(_Request("GET", path, query), patience_s=None if patient else 0.0)
+
+    def items(self, path: str, query: Mapping[str, str], *, patient: bool = True) -> Sequence[Object]:
+        """What a list holds."""
+        found: Sequence[Object] = self.list(path, query, patient=patient).get("items") or ()
+        return found
 
     def create(self, path: str, body: Object) -> Object:
         """Raises ApiRefusal, with code 409 where the name is taken."""
-        return self._json("POST", path, body=body)
+        return self._json(_Request("POST", path, body=body))
 
     def patch(self, path: str, body: Object) -> Object:
         """A merge patch (RFC 7386)."""
-        return self._json("PATCH", path, body=body, content="application/merge-patch+json")
+        return self._json(_Request("PATCH", path, body=body, content="application/merge-patch+json"))
 
     def delete(self, path: str, **options: Any) -> None:
         """Ask for a deletion; what is not there is deleted."""
         try:
-            self._json("DELETE", path, body={"kind": "DeleteOptions", "apiVersion": "v1", **options})
+            self._json(_Request("DELETE", path, body={"kind": "DeleteOptions", "apiVersion": "v1", **options}))
         except ApiRefusal as refusal:
             if refusal.code != 404:
                 raise
@@ -97,7 +111,7 @@ class Api:
     def log(self, path: str, container: str) -> bytes:
         """A container's output so far; nothing where none can be had (any more)."""
         try:
-            return self._answered("GET", f"{path}/log", {"container": container})
+            return self._answered(_Request("GET", f"{path}/log", {"container": container}))
         except (ApiRefusal, ClusterUnavailable):
             return b""
 
@@ -109,9 +123,9 @@ class Api:
         import urllib3
 
         asked = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_S)}
+        request = _Request("GET", path, {**asked, "resourceVersion": version, **query})
         try:
-            answer = self._send("GET", path, {**asked, "resourceVersion": version, **query}, read_s=WATCH_S + 30.0)
-            with closing(answer):
+            with closing(self._send(request, read_s=WATCH_S + 30.0)) as answer:
                 if answer.status >= 300:
                     raise _refusal(answer.status, answer.read())
                 rest = b""
@@ -123,40 +137,20 @@ class Api:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise ConnectionError(str(error)) from error
 
-    def _json(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        body: Object | None = None,
-        content: str = "application/json",
-        patience_s: float | None = None,
-    ) -> Object:
-        data = self._answered(method, path, query, body=body, content=content, patience_s=patience_s)
-        answer: Object = json.loads(data or b"{}")
+    def _json(self, request: _Request, patience_s: float | None = None) -> Object:
+        answer: Object = json.loads(self._answered(request, patience_s) or b"{}")
         return answer
 
-    def _answered(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        body: Object | None = None,
-        content: str = "application/json",
-        patience_s: float | None = None,
-    ) -> bytes:
-        """The body of the answer, asked for until there is one or patience ends."""
+    def _answered(self, request: _Request, patience_s: float | None = None) -> bytes:
+        """The body of the answer, asked for until there is one or patience (None: this cluster's) ends."""
         import urllib3
 
         patience_s = self.patience_s if patience_s is None else patience_s
-
         started, wait_s = time.monotonic(), _FIRST_WAIT_S
         while True:
             hint = 0.0
             try:
-                with closing(self._send(method, path, query, body=body, content=content, read_s=_ANSWER_S)) as answer:
+                with closing(self._send(request, read_s=_ANSWER_S)) as answer:
                     data: bytes = answer.read()
                 if answer.status < 300:
                     return data
@@ -170,34 +164,25 @@ class Api:
             if time.monotonic() - started >= patience_s:
                 raise ClusterUnavailable(
                     f"the cluster's API does not answer ({problem[:300]})",
-                    where=f"{method} {path}",
+                    where=f"{request.method} {request.path}",
                     remedy="Check that the API server can be reached; what runs there goes on without it.",
                 )
             self.sleep(max(hint, wait_s * random.uniform(0.5, 1.0)))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        body: Object | None = None,
-        content: str = "application/json",
-        read_s: float,
-    ) -> Any:
-        """One request; the open answer."""
+    def _send(self, request: _Request, *, read_s: float) -> Any:
+        """Ask once; the open answer."""
         import urllib3
 
         headers: dict[str, str] = {**self.client.default_headers, **self._headers}
         self.client.update_params_for_auth(headers, [], ["BearerToken"])
-        if body is not None:
-            headers["Content-Type"] = content
-        url = f"{self.client.configuration.host}{path}"
+        if request.body is not None:
+            headers["Content-Type"] = request.content
+        url = f"{self.client.configuration.host}{request.path}"
         return self.client.rest_client.pool_manager.request(
-            method,
-            f"{url}?{urlencode(query)}" if query else url,
-            body=None if body is None else json.dumps(body),
+            request.method,
+            f"{url}?{urlencode(request.query)}" if request.query else url,
+            body=None if request.body is None else json.dumps(request.body),
             headers=headers,
             preload_content=False,
             retries=False,

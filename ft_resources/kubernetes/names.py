@@ -36,6 +36,11 @@ def job_name(address: Address, attempt: int) -> str:
     return f"ft-{asset}-{address.fingerprint[:_FINGERPRINT]}-{attempt:04d}"
 
 
+def of_job(name: str) -> dict[str, str]:
+    """The query that selects a Job's pods."""
+    return {"labelSelector": f"{JOB}={name}"}
+
+
 def store_label(store_url: str) -> str:
     """Tells Jobs of this store from those of another platform on the same cluster."""
     return sha256_bytes(store_url.encode())[:16]

@@ -2,26 +2,16 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ft_resources.attempts import Attempt, Ending, attempts_at
-from ft_resources.errors import ClusterUnavailable, UserError, WorkFailed
+from ft_resources.errors import ClusterUnavailable
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.ageing import Relabel, plan_classes
-from ft_resources.kubernetes.api import (
-    Api,
-    ApiRefusal,
-    events,
-    jobs,
-    network_policies,
-    pods,
-    priority_classes,
-    services,
-    workloads,
-)
+from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods, priority_classes, workloads
 from ft_resources.kubernetes.causes import UNEXPLAINED
-from ft_resources.kubernetes.endings import PodEnding, Sight, asks_whether_begun, ending_of
+from ft_resources.kubernetes.creation import create_beside, create_job
+from ft_resources.kubernetes.followed import FollowedJob
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
 from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
@@ -29,7 +19,6 @@ from ft_resources.kubernetes.plan import plan_pod
 from ft_resources.kubernetes.pod import WORKER
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.waiting import Waiting, why_waiting
-from ft_resources.kubernetes.watch import JobWatch
 from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Refund
 from ft_resources.work import WorkSpec
@@ -40,23 +29,6 @@ _LOOK_EVERY_S = 10.0
 _SETTLE_S = 20.0
 """A pod whose worker has said how it ended is given so long to be gone."""
 _FORCE_S = 10.0
-_PLURALS = {"Service": services, "NetworkPolicy": network_policies}
-
-
-@dataclass
-class _Followed:
-    """An attempt's Job as this process knows it."""
-
-    namespace: str
-    watch: JobWatch
-    pods: list[Object] = field(default_factory=list)
-    looked_at: float = float("-inf")
-    looked_version: str = ""
-    launched: bool = False
-    begun: bool = False
-    spot: bool = False
-    own_image: bool = False
-    ending: PodEnding | None = None
 
 
 class KubernetesLauncher:
@@ -73,7 +45,7 @@ class KubernetesLauncher:
     ) -> None:
         self._settings, self._api, self._module, self._clock = settings, api, module, clock
         self._look_every_s = look_every_s
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, FollowedJob] = {}
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
         """Create the attempt's Job, or find it there: a request whose answer was lost has created it.
@@ -90,9 +62,9 @@ class KubernetesLauncher:
             module=self._module,
         )
         job, *others = to_k8s(plan)
-        created = self._create(plan.namespace, job)
+        created = create_job(self._api, plan.namespace, job)
         for manifest in others:
-            self._create_beside(plan.namespace, owned_by(manifest, created))
+            create_beside(self._api, plan.namespace, owned_by(manifest, created))
         handle = {"launcher": "kubernetes", "namespace": plan.namespace, "job": plan.name}
         kind = {"spot": plan.spot, "own_image": spec.resources.image is not None}
         attempt.write_launch({**handle, "uid": created["metadata"]["uid"], **kind})
@@ -110,9 +82,9 @@ class KubernetesLauncher:
                 if not followed.launched:
                     return LaunchState.UNKNOWN
                 # Created after the watch began, perhaps a moment ago.
-                if self._api.get(jobs(followed.namespace, names.job_name(attempt.address, attempt.number))):
+                if self._api.get(followed.path):
                     return LaunchState.RUNNING
-            return LaunchState.GONE if self._ending(attempt, followed) else LaunchState.RUNNING
+            return LaunchState.GONE if followed.find_ending() else LaunchState.RUNNING
         except (ClusterUnavailable, ApiRefusal):
             return unknown
 
@@ -133,28 +105,25 @@ class KubernetesLauncher:
         followed = self._follow(attempt)
         if followed is None:
             return
-        name = names.job_name(attempt.address, attempt.number)
-        job = self._api.get(jobs(followed.namespace, name))
-        if job is None:
-            return
-        if ended(job):
+        job = self._api.get(followed.path)
+        if job is None or ended(job):
             return
         # In the foreground: the Job is there until its pods are gone. Each pod has its own grace to save in.
-        self._api.delete(jobs(followed.namespace, name), propagationPolicy="Foreground")
-        seen = self._wait_gone(attempt, followed, grace_s)
+        self._api.delete(followed.path, propagationPolicy="Foreground")
+        seen = followed.wait_gone(grace_s)
         for force_s in (1, 0):
-            if self._api.get(jobs(followed.namespace, name)) is None:
+            if self._api.get(followed.path) is None:
                 break
-            for pod in self._pods_of(attempt, followed):
+            for pod in followed.list_pods():
                 self._api.delete(pods(followed.namespace, pod["metadata"]["name"]), gracePeriodSeconds=force_s)
-            seen = self._wait_gone(attempt, followed, _FORCE_S) or seen
+            seen = followed.wait_gone(_FORCE_S) or seen
         record_place(attempt, job, seen, None, cause=CANCELLED, refund="none", now=self._clock())
         followed.watch.close()
 
     def jobs(self, store_url: str) -> list[Object]:
         """All Jobs that work for the store, of all tenants."""
         label = f"{names.MANAGED},{names.STORE}={names.store_label(store_url)}"
-        return list(self._api.list(jobs(""), {"labelSelector": label}).get("items") or [])
+        return list(self._api.items(jobs(""), {"labelSelector": label}))
 
     def discard(self, attempt: Attempt, refund: Refund) -> None:
         """Have the attempt's Job removed, its pods with the grace that they have, without waiting for that; where it
@@ -164,7 +133,7 @@ class KubernetesLauncher:
         job = self._api.get(jobs(namespace, name))
         if job is None:
             return
-        found = self._api.list(pods(namespace), {"labelSelector": f"{names.JOB}={name}"}).get("items") or []
+        found = self._api.items(pods(namespace), names.of_job(name))
         record_place(attempt, job, found, None, cause=CANCELLED, refund=refund, now=self._clock())
         self._api.delete(jobs(namespace, name), propagationPolicy="Background")
 
@@ -175,7 +144,7 @@ class KubernetesLauncher:
 
     def plan_classes(self, seen: Sequence[tuple[Object, Mapping[str, Any]]]) -> list[Relabel]:
         """What to relabel, of Jobs with their last progress, among the classes that the cluster has."""
-        known = {each["metadata"]["name"] for each in self._api.list(priority_classes(), {}).get("items") or []}
+        known = {each["metadata"]["name"] for each in self._api.items(priority_classes(), {})}
         return plan_classes(seen, self._settings, known, self._clock())
 
     def relabel(self, change: Relabel) -> None:
@@ -196,9 +165,9 @@ class KubernetesLauncher:
         about = {"fieldSelector": f"involvedObject.name={name}"}
         mine = {"labelSelector": f"kueue.x-k8s.io/job-uid={job['metadata']['uid']}"}
         queued = names.QUEUE in job["metadata"].get("labels", {})
-        found = self._api.list(workloads(namespace), mine).get("items") if queued else []
-        waiting_pods = self._api.list(pods(namespace), {"labelSelector": f"{names.JOB}={name}"}).get("items") or []
-        told = self._api.list(events(namespace), about).get("items") or []
+        found = self._api.items(workloads(namespace), mine) if queued else ()
+        waiting_pods = self._api.items(pods(namespace), names.of_job(name))
+        told = self._api.items(events(namespace), about)
         return why_waiting(job, found[0] if found else None, waiting_pods, told)
 
     def clean_up(self, attempt: Attempt) -> None:
@@ -214,11 +183,11 @@ class KubernetesLauncher:
         finally:
             followed.watch.close()
 
-    def _clean_up(self, attempt: Attempt, followed: _Followed) -> None:
+    def _clean_up(self, attempt: Attempt, followed: FollowedJob) -> None:
         if not followed.watch.wait_answer(_FIRST_ANSWER_S):
             return
         deadline = time.monotonic() + _SETTLE_S
-        while (ending := self._ending(attempt, followed, patient=False)) is None:
+        while (ending := followed.find_ending(patient=False)) is None:
             if time.monotonic() > deadline:
                 return
             followed.watch.wait(0.2)
@@ -228,38 +197,11 @@ class KubernetesLauncher:
         cause, refund = str(ending.cause), ending.refund
         if ending.cause in UNEXPLAINED and attempt.stop_requested():
             cause, refund = CANCELLED, "none"
-        record_place(attempt, job, followed.pods, ending, cause=cause, refund=refund, now=self._clock())
+        record_place(attempt, job, followed.last_pods, ending, cause=cause, refund=refund, now=self._clock())
         if followed.watch.job is not None and not ended(job):
-            self._api.delete(jobs(followed.namespace, job["metadata"]["name"]), propagationPolicy="Background")
+            self._api.delete(followed.path, propagationPolicy="Background")
 
-    def _create(self, namespace: str, job: Object) -> Object:
-        """The new Job, or the same one where it is there already."""
-        try:
-            return self._api.create(jobs(namespace), job)
-        except ApiRefusal as refusal:
-            if refusal.code != 409:
-                raise _explained(refusal, namespace) from refusal
-        name = job["metadata"]["name"]
-        found = self._api.get(jobs(namespace, name))
-        wanted = job["metadata"]["labels"]
-        same = (names.FINGERPRINT, names.ATTEMPT, names.TENANT, names.STORE)
-        labels = found["metadata"].get("labels", {}) if found else {}
-        if found is None or any(labels.get(label) != wanted[label] for label in same):
-            raise UserError(
-                "the name of this attempt's Job is taken by another",
-                where=f"{namespace}/{name}",
-                remedy="Look whose it is with kubectl; two platforms need two stores and two sets of namespaces.",
-            )
-        return found
-
-    def _create_beside(self, namespace: str, manifest: Object) -> None:
-        try:
-            self._api.create(_PLURALS[manifest["kind"]](namespace), manifest)
-        except ApiRefusal as refusal:
-            if refusal.code != 409:
-                raise _explained(refusal, namespace) from refusal
-
-    def _follow(self, attempt: Attempt) -> _Followed | None:
+    def _follow(self, attempt: Attempt) -> FollowedJob | None:
         """What is known of the attempt; None for one that another launcher started."""
         followed = self._followed.get(attempt.path)
         if followed is None or not followed.launched:
@@ -268,70 +210,22 @@ class KubernetesLauncher:
                 return None
             if followed is None:
                 namespace = handle["namespace"] if handle else self._settings.namespace_of(attempt.address.tenant)
-                watch = JobWatch(self._api, namespace, names.job_name(attempt.address, attempt.number))
-                followed = self._followed[attempt.path] = _Followed(namespace=namespace, watch=watch)
+                followed = self._followed[attempt.path] = FollowedJob(
+                    api=self._api,
+                    attempt=attempt,
+                    namespace=namespace,
+                    settings=self._settings,
+                    clock=self._clock,
+                    look_every_s=self._look_every_s,
+                )
             if handle is not None:
-                followed.launched, followed.spot = True, handle["spot"]
-                followed.own_image = handle["own_image"]
+                followed.know_launch(handle)
         return followed
 
-    def _ending(self, attempt: Attempt, followed: _Followed, *, patient: bool = True) -> PodEnding | None:
-        """How the attempt's pods ended, looking at them where the Job alone does not say.
-
-        Found once, it stays: what made it out is gone soon after.
-        """
-        if followed.ending is not None:
-            return followed.ending
-        job = followed.watch.job
-        if job is not None and self._should_look(job, followed, patient):
-            followed.looked_at, followed.looked_version = time.monotonic(), job["metadata"]["resourceVersion"]
-            followed.pods = _merged(followed.pods, self._pods_of(attempt, followed))
-        sight = Sight(
-            job=job,
-            pods=followed.pods,
-            begun=followed.begun,
-            spot=followed.spot,
-            own_image=followed.own_image,
-            now=self._clock(),
-            queue_timeout_s=self._settings.queue_timeout_s,
-            image_pull_timeout_s=self._settings.image_pull_timeout_s,
-        )
-        if job is not None and not followed.begun and asks_whether_begun(sight):
-            followed.begun = bool(attempt.progress())
-            sight = replace(sight, begun=followed.begun)
-        followed.ending = ending_of(sight)
-        return followed.ending
-
-    def _should_look(self, job: Object, followed: _Followed, patient: bool) -> bool:
-        """Whether the pods may have something to say: at an end at once, in trouble now and then, else never."""
-        status, fresh = job.get("status", {}), job["metadata"]["resourceVersion"] != followed.looked_version
-        if ended(job):
-            return fresh
-        troubled = status.get("terminating") or status.get("active", 0) > status.get("ready", 0)
-        due = time.monotonic() - followed.looked_at >= self._look_every_s
-        return bool(troubled) and (due or (not patient and fresh))
-
-    def _pods_of(self, attempt: Attempt, followed: _Followed) -> list[Object]:
-        name = names.job_name(attempt.address, attempt.number)
-        found = self._api.list(pods(followed.namespace), {"labelSelector": f"{names.JOB}={name}"}, patient=False)
-        return list(found.get("items") or [])
-
-    def _wait_gone(self, attempt: Attempt, followed: _Followed, seconds: float) -> list[Object]:
-        """Wait until the Job is gone, at most so long; its pods as they were seen last."""
-        name = names.job_name(attempt.address, attempt.number)
-        seen: list[Object] = []
-        deadline, pause_s = time.monotonic() + seconds, 0.2
-        while True:
-            seen = _merged(seen, self._pods_of(attempt, followed))
-            if self._api.get(jobs(followed.namespace, name)) is None or time.monotonic() >= deadline:
-                return seen
-            time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
-            pause_s = min(1.5 * pause_s, 5.0)
-
-    def _keep_logs(self, attempt: Attempt, followed: _Followed) -> None:
+    def _keep_logs(self, attempt: Attempt, followed: FollowedJob) -> None:
         """Pods go, and their logs with them: the first rank's last words go behind what its worker has shipped itself,
         other ranks' whole logs beside."""
-        for pod in followed.pods:
+        for pod in followed.last_pods:
             index = int(pod["metadata"].get("labels", {}).get(names.JOB_INDEX, 0))
             text = self._api.log(pods(followed.namespace, pod["metadata"]["name"]), WORKER)
             if index:
@@ -342,20 +236,3 @@ class KubernetesLauncher:
             rest = text[sum(len(data) for _, data in chunks) :]
             if rest:
                 attempt.write_log(chunks[-1][0] + 1 if chunks else 1, rest)
-
-
-def _merged(before: Sequence[Object], now: Sequence[Object]) -> list[Object]:
-    """Pods as they were seen last, also those that are gone by now."""
-    return list({pod["metadata"]["uid"]: pod for pod in [*before, *now]}.values())
-
-
-def _explained(refusal: ApiRefusal, namespace: str) -> UserError:
-    """A refusal in words for who can do something about it."""
-    if refusal.code in (401, 403):
-        remedy = "Let the platform's service account create Jobs in this namespace; for a quota, wait or raise it."
-        return WorkFailed(f"the cluster does not let a Job be created ({refusal})", where=namespace, remedy=remedy)
-    if refusal.code == 404:
-        remedy = "Make the tenant's namespace and what belongs into it first (docs/kubernetes.md)."
-        return WorkFailed(f"the cluster has no namespace {namespace}", where=namespace, remedy=remedy)
-    remedy = "This is for the platform's administrators: correct the cluster's settings file."
-    return WorkFailed(f"the cluster refuses the Job ({refusal})", where=namespace, remedy=remedy)
