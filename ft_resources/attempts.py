@@ -5,11 +5,13 @@ in the store, so an orchestrator that died is replaced by any other that can rea
 """
 
 import json
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
 
 from ft_resources.artifacts import Address
+from ft_resources.errors import CorruptArtifact
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec, attempt_path
@@ -22,6 +24,8 @@ PLACE = "place.json"
 _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
 BEAT_MARGIN_S = 5.0
+# Of a worker's progress.
+_NUMBERS = frozenset({"at", "done", "total", "save_s"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +82,23 @@ class Attempt:
         self.store.put_json(f"{self.path}/launch.json", {"at": time.time(), **handle})
 
     def progress(self) -> dict[str, Any]:
-        """Phase, done, total and extras of the last heartbeat; empty before the first."""
-        return self.store.find_json(f"{self.path}/progress.json") or {}
+        """Phase, done, total and extras of the last heartbeat; empty before the first.
+
+        A worker may write what it likes there: what should be a number and is none is left out.
+        """
+        raw = self.store.find_json(f"{self.path}/progress.json")
+        if not isinstance(raw, dict):
+            return {}
+        return {name: value for name, value in raw.items() if name not in _NUMBERS or _is_number(value)}
 
     def ending(self) -> Ending | None:
-        """How the attempt ended, or None while it has not."""
-        raw = self.store.find_json(f"{self.path}/outcome.json")
-        return Ending(outcome=Outcome(raw["outcome"]), error=raw["error"]) if raw else None
+        """How the attempt ended, or None while it has not. Raises CorruptArtifact for a word that is none of ours."""
+        raw = self._outcome()
+        return Ending(outcome=Outcome(raw["outcome"]), error=raw.get("error")) if raw else None
 
     def closed_at(self) -> float | None:
         """When its end was put on record, in seconds since the epoch; None while it is not."""
-        raw = self.store.find_json(f"{self.path}/outcome.json")
+        raw = self._outcome()
         return float(raw.get("at", 0.0)) if raw else None
 
     def record_ending(self, outcome: Outcome, error: dict[str, str] | None = None) -> None:
@@ -97,12 +107,15 @@ class Attempt:
 
     def place(self) -> dict[str, Any] | None:
         """What a cluster kept of where and when the attempt ran (``started_at``, ``ended_at``, ``cause``, ``refund``,
-        ``evidence``); None where it said nothing (yet)."""
-        return self.store.find_json(f"{self.path}/{PLACE}")
+        ``evidence``); None where it said nothing (yet). Raises CorruptArtifact for what no launcher wrote."""
+        raw = self.store.find_json(f"{self.path}/{PLACE}")
+        if raw is not None and not _is_place(raw):
+            raise _unreadable(f"{self.path}/{PLACE}", "where an attempt ran")
+        return raw
 
     def awaits_place(self) -> bool:
         """Whether a cluster will still say where and when the ended attempt ran."""
-        launch, outcome = self.launch(), self.store.find_json(f"{self.path}/outcome.json")
+        launch, outcome = self.launch(), self._outcome()
         if launch is None or outcome is None or launch.get("launcher") == "local" or self.place():
             return False
         return time.time() - float(outcome.get("at", 0.0)) < _PLACE_WAIT_S
@@ -121,7 +134,7 @@ class Attempt:
                 ended_at=max(float(place["started_at"]), float(place["ended_at"])),
                 evidence={"cause": place["cause"], **place["evidence"]},
             )
-        outcome, launch = self.store.find_json(f"{self.path}/outcome.json"), self.launch()
+        outcome, launch = self._outcome(), self.launch()
         beat = self.progress().get("at")
         if outcome is None or launch is None or beat is None:
             return None
@@ -129,6 +142,12 @@ class Attempt:
         ended = min(float(outcome.get("at", beat)), float(beat) + BEAT_MARGIN_S)
         evidence = {"launched_at": started, "last_beat_at": float(beat), "ended_at": outcome.get("at")}
         return Span(started_at=started, ended_at=max(started, ended), evidence=evidence)
+
+    def _outcome(self) -> dict[str, Any] | None:
+        raw = self.store.find_json(f"{self.path}/outcome.json")
+        if raw is not None and not _is_outcome(raw):
+            raise _unreadable(f"{self.path}/outcome.json", "how an attempt ended")
+        return raw
 
     def request_stop(self, actor: str) -> None:
         """Record that the work was cancelled on purpose, so that its end is not taken for a preemption."""
@@ -160,6 +179,35 @@ class Attempt:
     def log(self) -> str:
         """All log text shipped so far."""
         return b"".join(data for _, data in self.chunks("log", 0)).decode(errors="replace")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _is_outcome(raw: object) -> bool:
+    """Whether it is as a worker or ``record_ending`` writes it."""
+    if not isinstance(raw, dict) or raw.get("outcome") not in list(Outcome) or not _is_number(raw.get("at", 0.0)):
+        return False
+    error = raw.get("error")
+    words = isinstance(error, dict) and error.keys() >= {"type", "what", "where", "remedy"}
+    return error is None or (words and all(isinstance(word, str) for word in error.values()))
+
+
+def _is_place(raw: object) -> bool:
+    if not isinstance(raw, dict) or not {"started_at", "ended_at", "cause", "evidence"} <= raw.keys():
+        return False
+    times = (raw["started_at"], raw["ended_at"])
+    known = raw.get("refund", "none") in ("none", "full", "flagged") and isinstance(raw["evidence"], dict)
+    return known and isinstance(raw["cause"], str) and all(each is None or _is_number(each) for each in times)
+
+
+def _unreadable(where: str, what: str) -> CorruptArtifact:
+    return CorruptArtifact(
+        f"the record of {what} cannot be read",
+        where=where,
+        remedy="Only a worker writes there: look which image it ran. Remove the object to have the end recorded again.",
+    )
 
 
 def chunk_path(attempt: str, kind: str, number: int) -> str:

@@ -6,7 +6,7 @@ import dagster as dg
 
 from ft_assets.metering.ledger import Ledger, ledger_url
 from ft_assets.metering.quota import release_ended
-from ft_assets.metering.sync import sync
+from ft_assets.metering.sync import recent_months, sync
 from ft_assets.metering.usage import count_usage, usage_tenants
 from ft_assets.submissions.admission import standing_of
 from ft_assets.tenants import TenantsFile, load_tenants
@@ -24,7 +24,8 @@ def metering_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -
     """Write usage records and bring the ledger up to them, tenant after tenant."""
     try:
         tenants = load_tenants()
-        counted = count_usage(store.store, tenants)
+        problems: list[str] = []
+        counted = count_usage(store.store, tenants, problems=problems)
         ledger = Ledger(ledger_url())
     except UserError as error:
         return dg.SkipReason(f"usage cannot be counted: {error}")
@@ -32,11 +33,11 @@ def metering_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -
         names = usage_tenants(store.store)
         after = [name for name in names if name > (context.cursor or "")][:_TENANTS_A_TICK]
         context.update_cursor(after[-1] if len(after) == _TENANTS_A_TICK else "")
-        problems: list[str] = []
         rows = released = 0
         for name in sorted({*after, *(record.tenant for record in counted)}):
             try:
-                rows += sync(store.store, ledger, tenants, name)
+                late = {record.month for record in counted if record.tenant == name}
+                rows += sync(store.store, ledger, tenants, name, months=sorted({*recent_months(), *late}))
                 released += len(_release(store.store, tenants, name))
             except UserError as error:
                 problems.append(f"{name}: {error.what}")

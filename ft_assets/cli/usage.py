@@ -58,9 +58,17 @@ def refund(
     bill: Annotated[bool, typer.Option("--bill", help="Bill it for good, in place of refunding it.")] = False,
 ) -> None:
     """Decide a flagged attempt: refund its GPU-hours, or bill them for good. The first decision stands."""
+    from ft_assets.metering.ledger import Ledger, ledger_url
     from ft_assets.metering.refunds import decide_refund
+    from ft_assets.metering.sync import sync
+    from ft_assets.tenants import load_tenants
 
-    found = decide_refund(open_store(), tenant, _month(month), attempt, refund=not bill, actor=actor(), reason=reason)
+    store, month = open_store(), _month(month)
+    found = decide_refund(store, tenant, month, attempt, refund=not bill, actor=actor(), reason=reason)
+    # The metering sensor looks at this and the last month only.
+    ledger = Ledger(ledger_url())
+    sync(store, ledger, load_tenants(), tenant, months=[month])
+    ledger.close()
     print(f"{attempt}: {found.decision}, by {found.actor} at {found.at}")
 
 

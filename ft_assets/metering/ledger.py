@@ -28,8 +28,9 @@ metadata = sa.MetaData()
 usage = sa.Table(
     "usage",
     metadata,
+    # A fingerprint says nothing of the tenant: equal work of two tenants has one key.
+    sa.Column("tenant", sa.String(40), primary_key=True),
     sa.Column("key", sa.String(200), primary_key=True),
-    sa.Column("tenant", sa.String(40), nullable=False),
     sa.Column("month", sa.String(7), nullable=False),
     sa.Column("asset", sa.String(40), nullable=False),
     sa.Column("label", sa.String(300), nullable=False),
@@ -49,6 +50,7 @@ usage = sa.Table(
 refunds = sa.Table(
     "refunds",
     metadata,
+    sa.Column("tenant", sa.String(40), primary_key=True),
     sa.Column("key", sa.String(200), primary_key=True),
     sa.Column("decision", sa.String(10), nullable=False),
     sa.Column("actor", sa.String(200), nullable=False),
@@ -69,6 +71,8 @@ jobs = sa.Table(
     sa.Column("ended_at", sa.String(40), nullable=False),
     sa.Index("jobs_by_month", "month", "tenant"),
 )
+
+_DECIDED = (usage.c.tenant == refunds.c.tenant) & (usage.c.key == refunds.c.key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +132,10 @@ class Ledger:
             ],
         )
 
-    def add_refunds(self, decisions: Iterable[RefundDecision]) -> None:
-        """Insert decisions that are not there yet."""
-        self._insert(refunds, [decision.model_dump(mode="json", exclude={"version"}) for decision in decisions])
+    def add_refunds(self, tenant: str, decisions: Iterable[RefundDecision]) -> None:
+        """Insert decisions on a tenant's attempts that are not there yet."""
+        rows = [decision.model_dump(mode="json", exclude={"version"}) for decision in decisions]
+        self._insert(refunds, [{"tenant": tenant, **row} for row in rows])
 
     def add_jobs(self, ended: Iterable[tuple[Submission, SubmissionOutcome]]) -> None:
         """Insert submissions that have ended and are not there yet."""
@@ -156,7 +161,7 @@ class Ledger:
         """A tenant's attempts of a month, in the order in which they ended."""
         query = (
             sa.select(usage, sa.func.coalesce(refunds.c.decision, "").label("decision"))
-            .select_from(usage.outerjoin(refunds, usage.c.key == refunds.c.key))
+            .select_from(usage.outerjoin(refunds, _DECIDED))
             .where(usage.c.tenant == tenant, usage.c.month == month)
             .order_by(usage.c.ended_at, usage.c.key)
         )
@@ -178,7 +183,7 @@ class Ledger:
         """Keys of a tenant's usage and decisions of a month that are there."""
         mine = (usage.c.tenant == tenant) & (usage.c.month == month)
         used = sa.select(usage.c.key).where(mine)
-        decided = sa.select(refunds.c.key).join(usage, usage.c.key == refunds.c.key).where(mine)
+        decided = sa.select(refunds.c.key).join(usage, _DECIDED).where(mine)
         with _explained(), self._engine.connect() as connection:
             return set(connection.scalars(used)), set(connection.scalars(decided))
 
@@ -203,13 +208,25 @@ class Ledger:
 
         insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
         with _explained(), self._engine.begin() as connection:
-            connection.execute(insert(table).on_conflict_do_nothing(), list(rows))
+            connection.execute(insert(table).on_conflict_do_nothing(), [_fitting(table, row) for row in rows])
 
 
 def ledger_url() -> str:
     """``FT_METERING_DB``, or a SQLite file beside Dagster's own state."""
     default = Path(os.environ.get("FT_STATE", ".ft")).resolve() / "metering.db"
     return os.environ.get("FT_METERING_DB") or f"sqlite:///{default}"
+
+
+def _fitting(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
+    """``row`` with texts that the columns take: PostgreSQL refuses a longer one, or a NUL, and all rows beside it.
+
+    The whole text is in the store's record.
+    """
+    lengths = {column.name: getattr(column.type, "length", None) for column in table.columns}
+    return {
+        name: value.replace("\x00", "")[: lengths[name]] if isinstance(value, str) else value
+        for name, value in row.items()
+    }
 
 
 def _driven(url: str) -> sa.URL:

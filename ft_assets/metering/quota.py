@@ -1,16 +1,18 @@
 """Admission: a submission is accepted only where its GPU-hours still fit what the tenant may use this month.
 
-What counts against a quota: hours billed this month, and hours promised to submissions of this and the last month that
-have not ended. The promise is the upper bound of the estimate. It ends when the submission has ended *and* all that
+What counts against a quota: hours billed this month, and hours promised to submissions that have not ended, of whatever
+month. The promise is the upper bound of the estimate. It ends when the submission has ended *and* all that
 its attempts used is counted, so nothing is ever free in between.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from ft_assets.metering.quota_log import QuotaRecord, QuotaState, append, read_quota, release, reservation
+from ft_assets.metering.refunds import refunded_keys
 from ft_assets.metering.usage import billed_hours, count_usage, month_of, read_usage, uncounted
 from ft_assets.tenants import Quota, TenantsFile
 from ft_resources.errors import UserError
@@ -19,6 +21,9 @@ from ft_resources.store import Store
 # Between a promise and the record of its submission lie milliseconds; after this long whoever made it is dead.
 _ABANDONED = timedelta(hours=1)
 _KEEPER = "quota"
+_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
+# Store, tenant and month of logs before last month's in which nothing is open: nobody promises there any more.
+_CLOSED: set[tuple[str, str, str]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +50,26 @@ def month_before(month: str) -> str:
 
 def taken_hours(store: Store, tenant: str, month: str) -> tuple[float, float]:
     """GPU-hours billed in ``month``, and promised to what has not ended."""
-    promised = sum(read_quota(store, tenant, each).reserved for each in (month_before(month), month))
-    return billed_hours(read_usage(store, tenant, month)), promised
+    promised = sum(state.reserved for state in _logs(store, tenant, month))
+    records = read_usage(store, tenant, month)
+    if any(record.refund == "flagged" for record in records):
+        refunded = refunded_keys(store, tenant, month)
+        records = [record for record in records if record.refund != "flagged" or record.key not in refunded]
+    return billed_hours(records), promised
+
+
+def _logs(store: Store, tenant: str, month: str) -> list[QuotaState]:
+    """The logs of all months in which something may be open: a submission may wait for a person for as long as that
+    takes, and a clock may be behind another."""
+    found = []
+    for each in store.folders(f"{tenant}/quota"):
+        if not _MONTH.fullmatch(each) or (store.url, tenant, each) in _CLOSED:
+            continue
+        state = read_quota(store, tenant, each)
+        found.append(state)
+        if not state.open and each < month_before(month):
+            _CLOSED.add((store.url, tenant, each))
+    return found
 
 
 def admit(
@@ -110,8 +133,7 @@ def release_ended(
     A promise whose submission was never recorded ends after an hour: whoever made it died in between.
     """
     released: list[str] = []
-    month = month_of(now)
-    states = [read_quota(store, tenant, each) for each in (month_before(month), month)]
+    states = _logs(store, tenant, month_of(now))
     if not any(state.open for state in states):
         return []
     count_usage(store, tenants, tenant=tenant)

@@ -69,6 +69,15 @@ def refunds_folder(tenant: str, month: str) -> str:
     return f"{tenant}/refunds/{month}"
 
 
+def refunded_keys(store: Store, tenant: str, month: str) -> set[str]:
+    """Keys of the attempts of a month that somebody decided to refund."""
+    names = (
+        entry.path.rsplit("/", 1)[-1].removesuffix(".json") for entry in store.entries(refunds_folder(tenant, month))
+    )
+    decisions = (find_decision(store, tenant, month, key) for key in names)
+    return {decision.key for decision in decisions if decision is not None and decision.decision == "refund"}
+
+
 def find_decision(store: Store, tenant: str, month: str, key: str) -> RefundDecision | None:
     """What was decided of an attempt, None where nothing was."""
     return find_record(store, _path(tenant, month, key), RefundDecision, "the refund's record")

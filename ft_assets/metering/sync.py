@@ -15,16 +15,21 @@ from ft_resources.store import Store
 def sync(store: Store, ledger: Ledger, tenants: TenantsFile, tenant: str, *, months: list[str] | None = None) -> int:
     """Bring a tenant's rows up to the store, of this month and the last where none are named; how many were missing."""
     count_usage(store, tenants, tenant=tenant)
-    now = month_of(datetime.now(UTC))
     added = 0
-    for month in months or [month_before(now), now]:
+    for month in months or recent_months():
         used, decided = ledger.keys(tenant, month)
         records = _missing(store, usage_folder(tenant, month), used, UsageRecord, "the usage record")
         ledger.add_usage(records)
         decisions = _missing(store, refunds_folder(tenant, month), decided, RefundDecision, "the refund's record")
-        ledger.add_refunds(decisions)
+        ledger.add_refunds(tenant, decisions)
         added += len(records) + len(decisions)
     return added + _sync_jobs(store, ledger, tenant)
+
+
+def recent_months() -> list[str]:
+    """The last month and this one, UTC."""
+    now = month_of(datetime.now(UTC))
+    return [month_before(now), now]
 
 
 def months_of(store: Store, tenant: str) -> list[str]:

@@ -1,12 +1,12 @@
 """Usage: what an attempt occupied, for whom and at which price; a create-only record, written once it has ended.
 
 ``<tenant>/usage/<YYYY-MM>/<asset>.<fingerprint>.<attempt>.json`` is keyed by the attempt and lies in the month in
-which the attempt ended (UTC). Whoever finds the attempt ended may write it; the first word stands, so it is counted
-once, however often it is tried.
+which the attempt ended (UTC). Whoever finds the attempt ended may write it; the first word stands, also of two that put
+the end on two sides of a month's, so it is counted once, however often it is tried.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,13 +18,16 @@ from ft_assets.tenants import TenantsFile
 from ft_resources.artifacts import Address
 from ft_resources.attempts import OPEN_ATTEMPTS, Attempt, Span
 from ft_resources.canonical import canonical_json
-from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.outcomes import POLICIES, Outcome, Refund
 from ft_resources.records import find_record
 from ft_resources.store import Store
 
 # What runs on the recipe's GPUs, and whether on those of all its nodes; everything else needs none.
 _ON_GPUS = {"checkpoint": True, "reference_logps": False, "baseline_report": False, "eval_report": False}
+
+# Endings that only a worker that was heard out can say. What becomes of its node afterwards changes nothing of them.
+_HEARD_OUT = frozenset({Outcome.DONE, Outcome.DIVERGED, Outcome.BAD_DATA})
 
 # What lies beside the tenants in the store, apart from folders with an underscore, which no tenant's name has.
 _NOT_TENANTS = frozenset({"names", "retrainings"})
@@ -82,7 +85,10 @@ def usage_folder(tenant: str, month: str) -> str:
 
 
 def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: TenantsFile) -> UsageRecord | None:
-    """What an ended attempt used; None where it has not ended, or nothing was started."""
+    """What an ended attempt used; None where it has not ended, or nothing was started.
+
+    Raises CorruptArtifact for records that cannot be read, StoreUnavailable: neither says that nothing was used.
+    """
     ending = attempt.ending()
     if ending is None:
         return None
@@ -104,34 +110,67 @@ def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: Te
         gpus=gpus,
         gpu_type=gpu_type,
         outcome=ending.outcome,
-        refund=(attempt.place() or {}).get("refund", POLICIES[ending.outcome].refund),
+        refund=_refund(attempt, ending.outcome),
         price=(price or 0.0) * tenants.tier_of(address.tenant).price_factor,
         currency=tenants.currency,
         evidence=_evidence(span, ending.outcome, ending.error),
     )
 
 
-def count_usage(store: Store, tenants: TenantsFile, *, tenant: str = "", most: int = 10_000) -> list[UsageRecord]:
+def count_usage(
+    store: Store, tenants: TenantsFile, *, tenant: str = "", most: int = 10_000, problems: list[str] | None = None
+) -> list[UsageRecord]:
     """Write the records of attempts that have ended, of one tenant or of all; those that were written now.
 
-    Idempotent: a record that is there stays as it is, and the attempt is looked at until its record is there.
+    Idempotent: a record that is there stays as it is, and the attempt is looked at until its record is there. One that
+    cannot be read stays listed, is told in ``problems``, and holds up no other. Raises StoreUnavailable.
     """
     written: list[UsageRecord] = []
     for number, entry in enumerate(sorted(store.entries(_markers(tenant)), key=lambda entry: entry.path)):
         if number == most:
             break
-        attempt = _attempt_at(store, entry.path)
-        ending = attempt.ending()
-        if ending is None or attempt.awaits_place():
-            continue
-        marker = store.find_json(entry.path)
-        if marker is None:
-            continue  # Somebody else was faster.
-        record = usage_of(store, attempt, str(marker["label"]), str(marker["actor"]), tenants)
-        if record is not None and store.create(record.path, canonical_json(record.model_dump(mode="json"))):
-            written.append(record)
-        store.delete(entry.path)
+        try:
+            written += _count(store, entry.path, tenants)
+        except StoreUnavailable:
+            raise
+        except UserError as error:
+            if problems is not None:
+                problems.append(f"{error.where}: {error.what}")
     return written
+
+
+def _count(store: Store, path: str, tenants: TenantsFile) -> list[UsageRecord]:
+    """Count the attempt that is listed at ``path``; its record where it was written now."""
+    attempt = _attempt_at(store, path)
+    if attempt.ending() is None or attempt.awaits_place():
+        return []
+    marker = store.find_json(path)
+    if marker is None:
+        return []  # Somebody else was faster.
+    record = usage_of(store, attempt, str(marker["label"]), str(marker["actor"]), tenants)
+    new = record is not None and not _counted_beside(store, record)
+    written = (
+        [record] if record and new and store.create(record.path, canonical_json(record.model_dump(mode="json"))) else []
+    )
+    store.delete(path)
+    return written
+
+
+def _counted_beside(store: Store, record: UsageRecord) -> bool:
+    """Whether somebody counted the attempt in the month before or after, by another word on when it ended."""
+    ended = datetime.fromtimestamp(record.ended_at, UTC)
+    first = ended.replace(day=1)
+    others = (month_of(first - timedelta(days=1)), month_of(first + timedelta(days=32)))
+    return any(store.exists(f"{usage_folder(record.tenant, month)}/{record.key}.json") for month in others)
+
+
+def _refund(attempt: Attempt, outcome: Outcome) -> Refund:
+    """Who pays: by what the cluster saw, else by how the worker ended."""
+    by_outcome = POLICIES[outcome].refund
+    if outcome in _HEARD_OUT:
+        return by_outcome
+    found: Refund = (attempt.place() or {}).get("refund", by_outcome)
+    return found
 
 
 def uncounted(store: Store, tenant: str) -> list[str]:
@@ -178,10 +217,12 @@ def _gpus(store: Store, asset: str, label: str) -> tuple[int, str]:
     recipe_key = label.rpartition("|")[2]
     try:
         RecipeKey.parse(recipe_key)
-        hardware = get_recipe(store, recipe_key).recipe.hardware
     except UserError:
         # Work by hand may have any label; without a recipe nobody can be billed.
         return 0, ""
+    if not store.exists(f"names/recipe/{recipe_key}.json"):
+        return 0, ""
+    hardware = get_recipe(store, recipe_key).recipe.hardware
     return (hardware.all_gpus if _ON_GPUS[asset] else hardware.gpus), hardware.gpu_type or ""
 
 

@@ -112,7 +112,9 @@ def test_refunds_and_overage_make_the_cost(url: str) -> None:
             record("checkpoint.d.0001", 7.0, refund="flagged"),
         ]
     )
-    ledger.add_refunds([RefundDecision(key="checkpoint.c.0001", decision="refund", actor="bo", reason="r", at="now")])
+    ledger.add_refunds(
+        "acme", [RefundDecision(key="checkpoint.c.0001", decision="refund", actor="bo", reason="r", at="now")]
+    )
     quota = Quota(soft_gpu_hours=5.0, overage_factor=1.5)
     report = month_report("acme", "2025-11", ledger.usage_rows("acme", "2025-11"), {}, quota, "USD")
     assert (report.gpu_hours, report.billed_hours, report.refunded_hours) == (22.0, 11.0, 11.0)

@@ -96,3 +96,21 @@ def test_the_report_says_what_is_billed_flagged_and_promised(
     wrong = ft("usage", "acme", "--month", "November")
     assert wrong.exit_code == 2
     assert "'November' is no month" in wrong.stderr
+
+
+def test_what_is_counted_or_refunded_months_later_comes_to_the_ledger_by_itself(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    ft: Ft,  # noqa: F811
+    tmp_path,
+) -> None:
+    monkeypatch.setenv("FT_STORE", world.project.store_url)
+    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
+    monkeypatch.setattr("tests.metering.test_usage.AT", datetime(2025, 1, 15, tzinfo=UTC).timestamp())
+    attempt_at(world.store, outcome=Outcome.OUT_OF_MEMORY)
+    tick(world)
+    ledger = Ledger(f"sqlite:///{tmp_path}/metering.db")
+    (row,) = ledger.usage_rows("acme", "2025-01")
+    assert row.flagged
+    ft("refund", "acme", row.key, "--month", "2025-01", "--reason", "ours")
+    assert [found.decision for found in ledger.usage_rows("acme", "2025-01")] == ["refund"]

@@ -1,0 +1,239 @@
+"""What could lose or double a bill: failing reads, equal work of two tenants, month borders, records not as ours."""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ft_assets.metering.ledger import Ledger
+from ft_assets.metering.quota import OverQuota, Standing, admit, release_ended, taken_hours
+from ft_assets.metering.refunds import RefundDecision, decide_refund
+from ft_assets.metering.usage import count_usage, read_usage
+from ft_assets.tenants import Quota, TenantsFile, Tier
+from ft_resources.attempts import PLACE
+from ft_resources.errors import StoreUnavailable
+from ft_resources.outcomes import Outcome
+from ft_resources.store import Store
+from tests.metering.test_ledger import record
+from tests.metering.test_quota import NOW, RUNS, ask, tenants, use
+from tests.metering.test_usage import PAIR, attempt_at
+from tests.postgres import postgres_database
+from tests.submissions.estimate_world import World, make_world, world_in
+
+MONTH_END = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    make_world(tmp_path / "world")
+    world = world_in(tmp_path / "world")
+    world.recipe(gpus=2, nodes=2)
+    return world
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "store"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/metering.db"
+    else:
+        with postgres_database() as url:
+            yield url
+
+
+def test_equal_work_of_two_tenants_is_billed_to_both_and_refunded_to_one(url: str) -> None:
+    """A fingerprint says nothing of tenants: the same public rows and a shared recipe have one, in two prefixes."""
+    ledger = Ledger(url)
+    key = "checkpoint.f.0001"
+    ledger.add_usage([record(key, 2.0, tenant=name, refund="flagged") for name in ("acme", "globex")])
+    decision = RefundDecision(key=key, decision="refund", actor="bo", reason="r", at="now")
+    ledger.add_refunds("acme", [decision])
+    billed = {name: sum(r.billed_hours for r in ledger.usage_rows(name, "2025-11")) for name in ("acme", "globex")}
+    assert billed == {"acme": 0.0, "globex": 2.0}
+    assert ledger.keys("globex", "2025-11") == ({key}, set())
+    ledger.close()
+
+
+def test_a_ledger_of_the_first_schema_keeps_its_rows_and_decisions(url: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    import ft_assets.metering.ledger as module
+
+    engine = sa.create_engine(module._driven(url))
+    config = Config()
+    config.set_main_option("script_location", str(module._MIGRATIONS))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        row = record("checkpoint.f.0001", 3.0, refund="flagged")
+        values = {**row.model_dump(mode="json", exclude={"version"}), "month": row.month, "gpu_hours": row.gpu_hours}
+        connection.execute(sa.insert(module.usage), [values])
+        said = (
+            "INSERT INTO refunds (key, decision, actor, reason, at) VALUES ('checkpoint.f.0001','refund','b','r','n')"
+        )
+        connection.execute(sa.text(said))
+    engine.dispose()
+    ledger = Ledger(url)
+    assert [(found.gpu_hours, found.decision) for found in ledger.usage_rows("acme", "2025-11")] == [(3.0, "refund")]
+    ledger.close()
+
+
+def test_text_that_a_database_refuses_keeps_nobodys_bill_away(url: str) -> None:
+    """Who launches from the UI names themselves, at any length and with any character."""
+    ledger = Ledger(url)
+    odd = record("checkpoint.a.0001", 1.0).model_copy(update={"actor": "a\x00" * 500})
+    ledger.add_usage([odd, record("checkpoint.b.0001", 1.0)])
+    assert len(ledger.usage_rows("acme", "2025-11")) == 2
+    ledger.close()
+
+
+def test_a_store_that_fails_while_a_recipe_is_read_does_not_make_its_gpus_free(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt_at(world.store, outcome=Outcome.DONE)
+
+    def fails(*_: object) -> None:
+        raise StoreUnavailable("the store refused to read", where="names/recipe")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ft_assets.metering.usage.get_recipe", fails)
+        with pytest.raises(StoreUnavailable):
+            count_usage(world.store, TenantsFile())
+    (found,) = count_usage(world.store, TenantsFile())
+    assert found.gpu_hours == 6.0
+
+
+def test_a_delivered_result_is_billed_though_its_node_went_right_after(world: World) -> None:
+    attempt_at(world.store, outcome=Outcome.DONE, refund="full")
+    (found,) = count_usage(world.store, TenantsFile())
+    assert found.billed_hours == 6.0
+
+
+def test_two_words_on_when_it_ended_on_both_sides_of_a_months_end_are_one_bill(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever counted first died before the listing was gone; meanwhile the cluster's own word was brought."""
+    monkeypatch.setattr("tests.metering.test_usage.AT", MONTH_END - 1.0)
+    attempt = attempt_at(world.store, outcome=Outcome.DONE)
+    (first,) = count_usage(world.store, TenantsFile())
+    attempt.mark_open(PAIR, "ann")
+    place = attempt.place()
+    assert place is not None
+    world.store.put_json(f"{attempt.path}/{PLACE}", {**place, "ended_at": MONTH_END + 1.0})
+    assert count_usage(world.store, TenantsFile()) == []
+    assert read_usage(world.store, "acme", "2026-11") == [first]
+    assert read_usage(world.store, "acme", "2026-12") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("outcome.json", {"outcome": "won", "error": None, "at": 1.0}),
+        ("outcome.json", ["done"]),
+        ("outcome.json", {"outcome": "done", "error": "text", "at": "soon"}),
+        (PLACE, {"refund": "full"}),
+        (PLACE, {"started_at": "x", "ended_at": {}, "cause": 1, "evidence": [], "refund": "half"}),
+    ],
+)
+def test_a_worker_that_writes_nonsense_about_itself_stops_no_other_bill(
+    world: World, name: str, content: object
+) -> None:
+    """A worker may write what it likes into its attempt's folder, and runs what a tenant brought."""
+    odd = attempt_at(world.store, outcome=Outcome.DONE, number=1)
+    world.store.put_json(f"{odd.path}/{name}", content)
+    attempt_at(world.store, outcome=Outcome.DONE, number=2)
+    problems: list[str] = []
+    found = count_usage(world.store, TenantsFile(), problems=problems)
+    assert [each.key[-4:] for each in found] == ["0002"]
+    assert len(problems) == 1
+    assert world.store.exists(odd.marker), "it is not forgotten"
+
+
+@pytest.mark.parametrize("content", [[1], "x", {"at": "now", "done": "a", "total": None, "save_s": []}, {"at": -1}])
+def test_progress_that_is_none_is_read_as_no_sign_of_life(world: World, content: object) -> None:
+    attempt = attempt_at(world.store, outcome=Outcome.DONE)
+    world.store.put_json(f"{attempt.path}/progress.json", content)
+    assert attempt.progress().keys().isdisjoint({"at", "done", "total", "save_s"})
+
+
+def test_what_a_person_refunds_is_free_again(store: Store) -> None:
+    use(store, "checkpoint.a.0001", 9.0, refund="flagged")
+    with pytest.raises(OverQuota):
+        ask(store, "one", 5.0)
+    decide_refund(store, "acme", "2026-11", "checkpoint.a.0001", refund=True, actor="bo", reason="ours")
+    assert ask(store, "one", 5.0) == []
+    assert taken_hours(store, "acme", "2026-11") == (0.0, 5.0)
+
+
+def test_a_promise_counts_and_ends_however_long_its_submission_takes(store: Store) -> None:
+    """A dataset waits for a person for two months; what it was promised is not given to others meanwhile."""
+    ask(store, "slow", 8.0, now=datetime(2026, 8, 1, tzinfo=UTC))
+    with pytest.raises(OverQuota, match=r"8\.00 promised"):
+        ask(store, "two", 5.0)
+    ended = Standing(ended=True, labels=frozenset())
+    assert release_ended(store, tenants(), "acme", lambda _: ended, now=NOW) == ["slow"]
+    assert ask(store, "two", 5.0) == []
+
+
+def test_a_clock_that_is_a_month_behind_does_not_see_less_than_there_is(store: Store) -> None:
+    ask(store, "one", 8.0, now=datetime(2026, 12, 1, tzinfo=UTC))
+    with pytest.raises(OverQuota):
+        ask(store, "two", 8.0, now=datetime(2026, 11, 30, 23, 59, tzinfo=UTC))
+
+
+RACER = """
+import sys
+from tests.metering.test_quota import ask
+from ft_assets.metering.quota import OverQuota
+from ft_resources.store import Store
+
+sys.stdin.readline()
+store, got = Store(sys.argv[1]), 0
+for number in range(8):
+    try:
+        ask(store, f"s{sys.argv[2]}-{number}", 1.5)
+        got += 1
+    except OverQuota:
+        pass
+print(got)
+"""
+
+
+def test_processes_that_submit_at_once_never_overshoot(store: Store) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-c", RACER, store.url]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": env}
+    racers = [subprocess.Popen([*command, str(number)], **pipes) for number in range(3)]
+    for racer in racers:
+        assert racer.stdin
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    got = [int(racer.communicate()[0]) for racer in racers]
+    assert sum(got) == 6
+    assert taken_hours(store, "acme", "2026-11") == (0.0, 9.0)
+
+
+def test_admission_goes_on_beside_an_attempt_that_cannot_be_read(world: World) -> None:
+    """Its promise is kept, as nobody knows what it used; the tenant's other work is not held up by it."""
+    odd = attempt_at(world.store, outcome=Outcome.DONE)
+    world.store.put_json(f"{odd.path}/outcome.json", ["done"])
+    quota = TenantsFile(tiers={"default": Tier(quota=Quota(hard_gpu_hours=10.0))})
+
+    def asks(name: str) -> list[str]:
+        return admit(world.store, quota, "acme", name, hours=lambda: 4.0, standing=lambda _: RUNS, actor="ann", now=NOW)
+
+    assert asks("one") == []
+    assert asks("two") == []
+    ended = Standing(ended=True, labels=frozenset({PAIR}))
+    assert release_ended(world.store, quota, "acme", lambda _: ended, now=NOW) == []
