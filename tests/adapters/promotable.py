@@ -15,7 +15,8 @@ from ft_assets.tenants import TenantsFile
 from ft_resources.artifacts import Artifact, InputRef
 from ft_resources.canonical import canonical_json, digest
 from ft_resources.work import WorkRequest
-from tests.evals.world import REVISION, SOURCE, SUITE, Results, World, losses
+from tests.evals.results import SUITE, Results, losses
+from tests.evals.world import REVISION, SOURCE, World
 
 LINE = "acme.things.tiny"
 RECIPE = "tiny.v1"

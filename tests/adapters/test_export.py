@@ -23,7 +23,8 @@ from ft_resources.errors import BadBase, CorruptArtifact, GateRejected, UserErro
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.base_models.made import rebuilt_base
-from tests.evals.world import REVISION, SOURCE, SUITE, Results, World, flips, losses, make_results
+from tests.evals.results import SUITE, Results, flips, losses, make_results
+from tests.evals.world import REVISION, SOURCE, World
 from tests.fake_base import CHAT_TEMPLATE
 
 

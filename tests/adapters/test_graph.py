@@ -31,8 +31,9 @@ from ft_resources.canonical import canonical_json
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.work import WorkRequest
+from tests.evals.results import SUITE, Results, flips, make_results
 from tests.evals.safety_world import write_safety_suite
-from tests.evals.world import SUITE, Results, World, flips, lora_files, make_results, rows, suite_files
+from tests.evals.world import World, lora_files, rows, suite_files
 from tests.fake_base import make_fake_base
 
 DATASET = "acme.things.v1"

@@ -5,7 +5,8 @@ import pytest
 from ft_assets.adapters.incumbent import compare_with_incumbent, pair_refusals
 from ft_assets.evals.verdict import Verdict
 from ft_resources.artifacts import Artifact
-from tests.evals.world import SUITE, World, flips, make_results, samples_file
+from tests.evals.results import SUITE, flips, make_results, samples_file
+from tests.evals.world import World
 
 N = 400
 

@@ -29,7 +29,8 @@ from tests.adapters.promotable import (
     flip,
     passing,
 )
-from tests.evals.world import REVISION, SOURCE, SUITE, World
+from tests.evals.results import SUITE
+from tests.evals.world import REVISION, SOURCE, World
 
 
 def go(line: Promotable, adapter: Artifact, stage: Stage, **changes: object) -> PromotionRecord:

@@ -10,7 +10,8 @@ from ft_assets.cli.main import app
 from ft_resources.store import Store
 from tests.adapters.test_graph import BAD, DATASET, GOOD, report
 from tests.adapters.test_graph import project as project  # a fixture
-from tests.evals.world import World, flips, losses, make_results
+from tests.evals.results import flips, losses, make_results
+from tests.evals.world import World
 
 
 @pytest.fixture

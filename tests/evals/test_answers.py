@@ -10,7 +10,8 @@ from ft_assets.evals.holdout import HoldoutScore
 from ft_assets.evals.holdout_rows import HoldoutRow, choose
 from ft_assets.evals.page import MAX_EXAMPLES, Page, evaluation_page, flipped
 from ft_resources.errors import UserError
-from tests.evals.world import make_evidence, rows
+from tests.evals.results import make_evidence
+from tests.evals.world import rows
 
 words = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6).map(" ".join)
 

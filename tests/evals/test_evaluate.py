@@ -18,7 +18,8 @@ from ft_assets.worker import drop_saves
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.work import WorkRequest
-from tests.evals.world import SUITE, World, evaluation, lora_files
+from tests.evals.results import SUITE
+from tests.evals.world import World, evaluation, lora_files
 
 pytestmark = pytest.mark.e2e
 SUITE_INPUT = f"suite:{SUITE}"

@@ -18,8 +18,9 @@ from ft_resources.artifacts import Address, Artifact
 from ft_resources.errors import BadBase, UserError
 from ft_resources.work import WorkRequest
 from tests.datasets.screening.conftest import make_classifier
+from tests.evals.results import SUITE, parquet_of
 from tests.evals.safety_world import ANSWER, BENIGN, HARMFUL, answer_with, careful, write_safety_suite
-from tests.evals.world import SUITE, World, evaluation, parquet_of
+from tests.evals.world import World, evaluation
 from tests.fake_base import make_fake_base
 
 pytestmark = pytest.mark.e2e

@@ -11,7 +11,8 @@ import pytest
 from ft_assets.evals.model import load_model
 from ft_assets.evals.runner import score_loaded
 from ft_resources.errors import BadBase, BadRecipe, UserError
-from tests.evals.world import SUITE, lora_files, suite_files
+from tests.evals.results import SUITE
+from tests.evals.world import lora_files, suite_files
 from tests.fake_base import make_fake_base
 
 pytestmark = pytest.mark.e2e

@@ -18,8 +18,9 @@ from ft_assets.evals.verdict import Verdict
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.work import WorkRequest
+from tests.evals.results import SUITE, make_results
 from tests.evals.safety_world import ANSWER, BENIGN, HARMFUL, REFUSAL, answer_with, careful, write_safety_suite
-from tests.evals.world import SUITE, World, evaluation, make_results
+from tests.evals.world import World, evaluation
 from tests.fake_base import make_fake_base
 
 pytestmark = pytest.mark.e2e

@@ -14,7 +14,8 @@ from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact
 from ft_resources.work import WorkRequest
 from tests.adapters.promotable import add_recipe
-from tests.evals.world import World, flips, losses, make_results
+from tests.evals.results import flips, losses, make_results
+from tests.evals.world import World
 
 STEPS = "".join(
     json.dumps(

@@ -17,7 +17,7 @@ from ft_assets.recipes.models import Recipe
 from ft_assets.rejections.curves import Curves
 from ft_assets.rejections.past import PastRun
 from ft_assets.rejections.suggest import Observed, Suggestion, suggest
-from tests.evals.world import SUITE, metric_evidence, suite_evidence
+from tests.evals.results import SUITE, metric_evidence, suite_evidence
 from tests.rejections.test_curves import falling, validated
 
 OVERFIT = Curves(training=tuple(falling(60)), validation=validated(2.0, 1.6, 1.4, 1.5, 1.7, 2.1))

@@ -14,8 +14,9 @@ from ft_assets.recipes.register import register_recipe
 from ft_resources.work import WorkRequest
 from tests.adapters.test_graph import DATASET, leave, project  # noqa: F401
 from tests.datasets.screening.conftest import make_classifier
+from tests.evals.results import SUITE
 from tests.evals.safety_world import write_safety_suite
-from tests.evals.world import SUITE, World
+from tests.evals.world import World
 from tests.fake_base import make_fake_base
 
 ENDPOINT = {"endpoint": "https://judge.example.com/v1", "model": "Qwen/Qwen3-32B"}

@@ -22,7 +22,8 @@ from ft_resources.errors import BadRecipe, UserError
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext
 from tests.evals.preferences.judge_server import Answer, JudgeServer, judge_server, prefer
-from tests.evals.world import SUITE, World, evaluation
+from tests.evals.results import SUITE
+from tests.evals.world import World, evaluation
 from tests.fake_base import make_fake_base
 
 pytestmark = pytest.mark.e2e
