@@ -7,7 +7,9 @@ import pytest
 # Where it is imported already, tokenizers are compared in this process, which saves seconds a test.
 import transformers  # noqa: F401
 
+from ft_resources.artifacts import Artifact
 from ft_resources.store import Store
+from ft_resources.work import WorkRequest
 from tests.adapters.promotable import Promotable
 from tests.evals.world import World
 
@@ -30,3 +32,18 @@ def judged_well(monkeypatch: pytest.MonkeyPatch) -> None:
 def line(world: World, judged_well: None) -> Promotable:
     """A line without adapters yet."""
     return Promotable.make(world)
+
+
+@pytest.fixture
+def base(world: World) -> Artifact:
+    return world.base()
+
+
+@pytest.fixture
+def checkpoint(world: World, base: Artifact) -> Artifact:
+    return world.checkpoint(base)
+
+
+@pytest.fixture
+def accepted(world: World, base: Artifact, checkpoint: Artifact) -> WorkRequest:
+    return world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
