@@ -1,8 +1,5 @@
 """Events from real records to real servers: at least once, to the right ones, and never again."""
 
-import json
-import re
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,100 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.adapters.lines import append
-from ft_assets.base_bumps.bump import BaseBump, Dependent
 from ft_assets.notices.due import mark_due, markers
-from ft_assets.notices.failures import Failure, of_ending, of_step
 from ft_assets.notices.plan import BACKOFF_S, LEASE_S, MOST_TRIES, Delivery, Try, plan
 from ft_assets.notices.records import begin_try, find_event, told
 from ft_assets.notices.telling import Round, tell
-from ft_assets.submissions.record import Submission, SubmissionStatus, finish
+from ft_assets.submissions.record import SubmissionStatus
 from ft_assets.tenants import load_tenants
-from ft_resources.artifacts import InputRef
-from ft_resources.canonical import canonical_json, sha256_bytes
 from ft_resources.errors import UserError
 from ft_resources.notifier import Message, Notifier, Target
-from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
-from tests.adapters.promotable import made_record
-from tests.notices.servers import Hook, mail_server, webhook
-
-SECRET = "a key of thirty-two characters.."
-Tell = Callable[..., Round]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
-
-
-@pytest.fixture
-def hooks() -> Iterator[dict[str, Hook]]:
-    with webhook() as acme, webhook() as other, webhook() as platform:
-        yield {"acme": acme, "other": other, "platform": platform}
-
-
-def tenants_file(folder: Path, hooks: dict[str, Hook], events: str = "") -> Path:
-    def section(owner: str, indent: str) -> str:
-        name = f"FT_WEBHOOK_{owner.upper()}"
-        return f"{indent}notify: {{webhook: {{url: '{hooks[owner].url}', secret_env: {name}}}{events}}}\n"
-
-    text = "tenants:\n"
-    for tenant in ("acme", "other"):
-        text += f"  {tenant}:\n" + section(tenant, "    ")
-    path = folder / "tenants.yaml"
-    path.write_text(section("platform", "") + text)
-    return path
-
-
-def send_for(hosts: str = "127.0.0.1") -> Callable[[Target, Message], None]:
-    environment = {f"FT_WEBHOOK_{name}": SECRET for name in ("ACME", "OTHER", "PLATFORM")} | {"FT_NOTIFY_HOSTS": hosts}
-    return Notifier(environment=environment.get, timeout_s=5.0).send
-
-
-@pytest.fixture
-def tick(tmp_path: Path, store: Store, hooks: dict[str, Hook]) -> Tell:
-    """A round at a later time; nothing is kept in the process between two of them."""
-    path = tenants_file(tmp_path, hooks)
-
-    def at(later_s: float = 0.0, failure: Failure | None = None, **more: object) -> Round:
-        moment = datetime.now(UTC) + timedelta(seconds=later_s)
-        return tell(Store(store.url), load_tenants(path), send_for(), lambda _: failure, now=lambda: moment, **more)
-
-    return at
-
-
-def ended(
-    store: Store,
-    tenant: str = "acme",
-    status: SubmissionStatus = SubmissionStatus.ACCEPTED,
-    reason: str = "",
-    n: int = 0,
-) -> Submission:
-    """A submission that ended; only its records."""
-    submission = Submission(
-        id=f"{n:016x}",
-        dataset=f"{tenant}.things.v1",
-        recipe="tiny.v1",
-        actor="ann",
-        origin="cli",
-        idempotency_key="ask-1",
-        driver="sensor",
-        created_at="2026-01-01T00:00:00+00:00",
-    )
-    store.put(submission.path, canonical_json(submission.model_dump(mode="json")))
-    adapter = "acme/adapter/a" if status == "accepted" else ""
-    tried = ["train for fewer epochs"] if status == "rejected" else []
-    finish(store, submission, status, reason=reason, adapter=adapter, suggestions=tried)
-    return submission
-
-
-def bodies(hook: Hook) -> list[dict]:
-    return [json.loads(body) for _, body in hook.got]
-
-
-def kinds(hook: Hook) -> list[str]:
-    return [body["kind"] for body in bodies(hook)]
+from tests.notices.servers import Hook
+from tests.notices.world import Tell, bodies, ended, kinds, send_for
 
 
 def test_an_end_is_told_once_whoever_looks_again(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
@@ -242,112 +156,11 @@ def test_a_round_is_bounded_and_the_next_goes_on(store: Store, hooks: dict[str, 
     assert tick(after="zzz").looked == 5
 
 
-def test_only_what_was_asked_for_is_told(store: Store, hooks: dict[str, Hook], tmp_path: Path) -> None:
-    path = tenants_file(tmp_path, hooks, ", events: [rejected]")
-    ended(store, n=1)
-    ended(store, status=SubmissionStatus.REJECTED, reason="task_gain: fail, 0.1 where 0.2 is required", n=2)
-    for _ in range(2):
-        tell(store, load_tenants(path), send_for(), lambda _: None)
-    assert kinds(hooks["acme"]) == ["rejected"]
-    assert bodies(hooks["acme"])[0]["details"] == ["task_gain: fail, 0.1 where 0.2 is required"]
-    assert bodies(hooks["acme"])[0]["suggestions"] == ["train for fewer epochs"]
-    assert markers(store) == []
-
-
 def test_with_nobody_to_tell_markers_go_and_nothing_is_read_or_kept(store: Store, tmp_path: Path) -> None:
     ended(store)
     tell(store, load_tenants(tmp_path / "none.yaml"), send_for(), lambda _: None)
     assert markers(store) == []
     assert "notices" not in store.folders("acme")
-
-
-def test_a_failure_says_whose_it_is_and_what_to_do(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
-    error = {"type": "UserError", "what": "loss 1e9 at step 4", "remedy": "less"}
-    why = of_ending("checkpoint", Outcome.DIVERGED, error)
-    ended(store, status=SubmissionStatus.FAILED, reason="train_pair failed")
-    tick(failure=why)
-    (body,) = bodies(hooks["acme"])
-    assert body["kind"] == "failed"
-    assert body["facts"]["asset"] == "checkpoint"
-    assert (body["blame"], body["remedy"]) == ("user", "less")
-    assert "diverged" in body["cause"]
-    assert "loss 1e9 at step 4" in body["details"]
-
-
-@pytest.mark.parametrize("kind", ["BadData", "WorkFailed", "KeyError", ""])
-def test_what_may_quote_a_row_is_not_told(kind: str) -> None:
-    row = "the patient's name is Ann"
-    ending = of_ending("dataset", Outcome.BAD_DATA, {"type": kind, "what": row, "where": "rows.jsonl, row 7"})
-    chain = [("DagsterExecutionStepExecutionError", "x"), (kind, f"ft_resources.errors.{kind}: {row}")]
-    step = of_step("dataset", chain)
-    for failure in (ending, step):
-        assert row not in failure.model_dump_json()
-    assert ending.where == "rows.jsonl, row 7"
-
-
-def test_users_and_platforms_failures_are_told_apart() -> None:
-    said = "ft.BadRecipe: r.v1: no such key\n  What to do: y\n"
-    asked = of_step("token_pack", [("Dagster", "x"), ("BadRecipe", said)])
-    assert (asked.blame, asked.sentence, asked.remedy) == ("user", "r.v1: no such key", "y")
-    assert of_step("a", [("Dagster", "x"), ("StoreUnavailable", "ft.StoreUnavailable: down")]).blame == "platform"
-    assert of_step("a", [("Dagster", "x"), ("ZeroDivisionError", "x")]).blame == "platform"
-    assert of_ending("checkpoint", Outcome.PREEMPTED, None).blame == "platform"
-    assert of_ending("checkpoint", Outcome.DIVERGED, None).blame == "user"
-
-
-def test_promotions_and_their_like_are_told_with_who_and_why(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
-    previous = ""
-    for seq, (stage, kind) in enumerate(
-        [("staging", "promotion"), ("production", "promotion"), ("staging", "rollback"), ("archived", "promotion")], 1
-    ):
-        record = made_record(seq=seq, stage=stage, kind=kind, previous=previous, reason=f"reason {seq}")
-        append(store, record)
-        previous = sha256_bytes(record.data())
-    tick()
-    assert sorted(kinds(hooks["acme"])) == ["archived", "promoted", "promoted", "rolled_back"]
-    archived = next(body for body in bodies(hooks["acme"]) if body["kind"] == "archived")
-    assert archived["details"][0] == "reason 4"
-    assert archived["facts"]["by"] == "ann"
-
-
-def test_a_moved_base_is_told_to_each_with_its_own_part(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
-    ref = InputRef(address="x/adapter/a", digest="d")
-    dependents = tuple(
-        Dependent(dataset=f"{tenant}.things.v1", recipe="tiny.v1", adapter=ref, checkpoint=ref)
-        for tenant in ("acme", "other", "third")
-    )
-    bump = BaseBump(recipe="tiny.v2", dependents=dependents, actor="sensor", at="2026-01-01T00:00:00+00:00")
-    mark_due(store, "base_bump", "shared", "names/base_bump/tiny.v2.json")
-    store.create("names/base_bump/tiny.v2.json", canonical_json(bump.model_dump(mode="json")))
-    for _ in range(3):
-        tick()
-    (mine,) = bodies(hooks["acme"])
-    assert mine["facts"]["adapters"] == "1"
-    assert "other" not in json.dumps(mine)
-    (all_of_it,) = bodies(hooks["platform"])
-    assert all_of_it["facts"]["adapters"] == "3"
-
-
-def test_a_mail_says_it_in_words(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "tenants.yaml").write_text("tenants: {acme: {notify: {email: {to: [ann@example.org]}}}}\n")
-    ended(store, status=SubmissionStatus.REJECTED, reason="safety: fail\nBcc: eve@example.org\x1b[31m")
-    with mail_server() as box:
-        environment = {
-            "FT_SMTP_HOST": "127.0.0.1",
-            "FT_SMTP_PORT": str(box.port),
-            "FT_SMTP_FROM": "ft@example.org",
-            "FT_SMTP_STARTTLS": "off",
-        }
-        send = Notifier(environment=environment.get).send
-        for _ in range(2):
-            tell(store, load_tenants(tmp_path / "tenants.yaml"), send, lambda _: None)
-    ((to, data),) = box.got
-    assert to == ["ann@example.org"]
-    head, _, body = data.decode().partition("\r\n\r\n")
-    assert "Subject: [acme] acme.things.v1 with tiny.v1 was rejected" in head
-    assert "eve" not in head
-    assert "safety: fail" in body
-    assert "\x1b" not in data.decode()
 
 
 @given(
@@ -385,28 +198,6 @@ def test_a_try_is_made_by_one(store: Store, tick: Tell) -> None:
     event = find_event(store, "acme", name)
     assert event is not None
     assert not begin_try(store, event, "tenant-webhook", 1)
-
-
-@pytest.mark.parametrize(
-    ("section", "words"),
-    [
-        ("{webhook: {url: 'ftp://x/y', secret_env: FT_WEBHOOK_A}}", "should be https"),
-        ("{webhook: {url: 'https://u:p@x/y', secret_env: FT_WEBHOOK_A}}", "no user and password"),
-        ("{webhook: {url: 'https://x/y', secret_env: AWS_SECRET_ACCESS_KEY}}", "secret_env"),
-        ("{webhook: {url: 'https://x/y'}}", "secret_env: is missing"),
-        ('{email: {to: ["ann@example.org\\nBcc: eve@example.org"]}}', "one mail address"),
-        ("{email: {to: [Ann <ann@example.org>]}}", "one mail address"),
-        ("{email: {to: []}}", "to"),
-        ("{events: [acepted]}", "events"),
-        ("{webhok: {}}", "did you mean 'webhook'"),
-    ],
-)
-def test_a_section_that_means_nothing_is_refused_with_its_place(tmp_path: Path, section: str, words: str) -> None:
-    path = tmp_path / "tenants.yaml"
-    path.write_text(f"tenants: {{acme: {{notify: {section}}}}}\n")
-    with pytest.raises(UserError, match=re.escape(words)) as caught:
-        load_tenants(path)
-    assert "tenants.acme.notify" in str(caught.value)
 
 
 def test_a_missing_key_is_a_failed_try_that_names_the_variable(

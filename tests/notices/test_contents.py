@@ -1,0 +1,147 @@
+"""What a notice says to whom, and what it keeps to itself; the section of tenants.yaml that asks for notices."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ft_assets.adapters.lines import append
+from ft_assets.base_bumps.bump import BaseBump, Dependent
+from ft_assets.notices.due import mark_due, markers
+from ft_assets.notices.failures import of_ending, of_step
+from ft_assets.notices.telling import tell
+from ft_assets.submissions.record import SubmissionStatus
+from ft_assets.tenants import load_tenants
+from ft_resources.artifacts import InputRef
+from ft_resources.canonical import canonical_json, sha256_bytes
+from ft_resources.errors import UserError
+from ft_resources.notifier import Notifier
+from ft_resources.outcomes import Outcome
+from ft_resources.store import Store
+from tests.adapters.promotable import made_record
+from tests.notices.servers import Hook, mail_server
+from tests.notices.world import Tell, bodies, ended, kinds, send_for, tenants_file
+
+
+def test_only_what_was_asked_for_is_told(store: Store, hooks: dict[str, Hook], tmp_path: Path) -> None:
+    path = tenants_file(tmp_path, hooks, ", events: [rejected]")
+    ended(store, n=1)
+    ended(store, status=SubmissionStatus.REJECTED, reason="task_gain: fail, 0.1 where 0.2 is required", n=2)
+    for _ in range(2):
+        tell(store, load_tenants(path), send_for(), lambda _: None)
+    assert kinds(hooks["acme"]) == ["rejected"]
+    assert bodies(hooks["acme"])[0]["details"] == ["task_gain: fail, 0.1 where 0.2 is required"]
+    assert bodies(hooks["acme"])[0]["suggestions"] == ["train for fewer epochs"]
+    assert markers(store) == []
+
+
+def test_a_failure_says_whose_it_is_and_what_to_do(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
+    error = {"type": "UserError", "what": "loss 1e9 at step 4", "remedy": "less"}
+    why = of_ending("checkpoint", Outcome.DIVERGED, error)
+    ended(store, status=SubmissionStatus.FAILED, reason="train_pair failed")
+    tick(failure=why)
+    (body,) = bodies(hooks["acme"])
+    assert body["kind"] == "failed"
+    assert body["facts"]["asset"] == "checkpoint"
+    assert (body["blame"], body["remedy"]) == ("user", "less")
+    assert "diverged" in body["cause"]
+    assert "loss 1e9 at step 4" in body["details"]
+
+
+@pytest.mark.parametrize("kind", ["BadData", "WorkFailed", "KeyError", ""])
+def test_what_may_quote_a_row_is_not_told(kind: str) -> None:
+    row = "the patient's name is Ann"
+    ending = of_ending("dataset", Outcome.BAD_DATA, {"type": kind, "what": row, "where": "rows.jsonl, row 7"})
+    chain = [("DagsterExecutionStepExecutionError", "x"), (kind, f"ft_resources.errors.{kind}: {row}")]
+    step = of_step("dataset", chain)
+    for failure in (ending, step):
+        assert row not in failure.model_dump_json()
+    assert ending.where == "rows.jsonl, row 7"
+
+
+def test_users_and_platforms_failures_are_told_apart() -> None:
+    said = "ft.BadRecipe: r.v1: no such key\n  What to do: y\n"
+    asked = of_step("token_pack", [("Dagster", "x"), ("BadRecipe", said)])
+    assert (asked.blame, asked.sentence, asked.remedy) == ("user", "r.v1: no such key", "y")
+    assert of_step("a", [("Dagster", "x"), ("StoreUnavailable", "ft.StoreUnavailable: down")]).blame == "platform"
+    assert of_step("a", [("Dagster", "x"), ("ZeroDivisionError", "x")]).blame == "platform"
+    assert of_ending("checkpoint", Outcome.PREEMPTED, None).blame == "platform"
+    assert of_ending("checkpoint", Outcome.DIVERGED, None).blame == "user"
+
+
+def test_promotions_and_their_like_are_told_with_who_and_why(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
+    previous = ""
+    for seq, (stage, kind) in enumerate(
+        [("staging", "promotion"), ("production", "promotion"), ("staging", "rollback"), ("archived", "promotion")], 1
+    ):
+        record = made_record(seq=seq, stage=stage, kind=kind, previous=previous, reason=f"reason {seq}")
+        append(store, record)
+        previous = sha256_bytes(record.data())
+    tick()
+    assert sorted(kinds(hooks["acme"])) == ["archived", "promoted", "promoted", "rolled_back"]
+    archived = next(body for body in bodies(hooks["acme"]) if body["kind"] == "archived")
+    assert archived["details"][0] == "reason 4"
+    assert archived["facts"]["by"] == "ann"
+
+
+def test_a_moved_base_is_told_to_each_with_its_own_part(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
+    ref = InputRef(address="x/adapter/a", digest="d")
+    dependents = tuple(
+        Dependent(dataset=f"{tenant}.things.v1", recipe="tiny.v1", adapter=ref, checkpoint=ref)
+        for tenant in ("acme", "other", "third")
+    )
+    bump = BaseBump(recipe="tiny.v2", dependents=dependents, actor="sensor", at="2026-01-01T00:00:00+00:00")
+    mark_due(store, "base_bump", "shared", "names/base_bump/tiny.v2.json")
+    store.create("names/base_bump/tiny.v2.json", canonical_json(bump.model_dump(mode="json")))
+    for _ in range(3):
+        tick()
+    (mine,) = bodies(hooks["acme"])
+    assert mine["facts"]["adapters"] == "1"
+    assert "other" not in json.dumps(mine)
+    (all_of_it,) = bodies(hooks["platform"])
+    assert all_of_it["facts"]["adapters"] == "3"
+
+
+def test_a_mail_says_it_in_words(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "tenants.yaml").write_text("tenants: {acme: {notify: {email: {to: [ann@example.org]}}}}\n")
+    ended(store, status=SubmissionStatus.REJECTED, reason="safety: fail\nBcc: eve@example.org\x1b[31m")
+    with mail_server() as box:
+        environment = {
+            "FT_SMTP_HOST": "127.0.0.1",
+            "FT_SMTP_PORT": str(box.port),
+            "FT_SMTP_FROM": "ft@example.org",
+            "FT_SMTP_STARTTLS": "off",
+        }
+        send = Notifier(environment=environment.get).send
+        for _ in range(2):
+            tell(store, load_tenants(tmp_path / "tenants.yaml"), send, lambda _: None)
+    ((to, data),) = box.got
+    assert to == ["ann@example.org"]
+    head, _, body = data.decode().partition("\r\n\r\n")
+    assert "Subject: [acme] acme.things.v1 with tiny.v1 was rejected" in head
+    assert "eve" not in head
+    assert "safety: fail" in body
+    assert "\x1b" not in data.decode()
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ("{webhook: {url: 'ftp://x/y', secret_env: FT_WEBHOOK_A}}", "should be https"),
+        ("{webhook: {url: 'https://u:p@x/y', secret_env: FT_WEBHOOK_A}}", "no user and password"),
+        ("{webhook: {url: 'https://x/y', secret_env: AWS_SECRET_ACCESS_KEY}}", "secret_env"),
+        ("{webhook: {url: 'https://x/y'}}", "secret_env: is missing"),
+        ('{email: {to: ["ann@example.org\\nBcc: eve@example.org"]}}', "one mail address"),
+        ("{email: {to: [Ann <ann@example.org>]}}", "one mail address"),
+        ("{email: {to: []}}", "to"),
+        ("{events: [acepted]}", "events"),
+        ("{webhok: {}}", "did you mean 'webhook'"),
+    ],
+)
+def test_a_section_that_means_nothing_is_refused_with_its_place(tmp_path: Path, section: str, words: str) -> None:
+    path = tmp_path / "tenants.yaml"
+    path.write_text(f"tenants: {{acme: {{notify: {section}}}}}\n")
+    with pytest.raises(UserError, match=re.escape(words)) as caught:
+        load_tenants(path)
+    assert "tenants.acme.notify" in str(caught.value)

@@ -1,0 +1,33 @@
+"""A pack in a bucket of a real S3 server, and a machine's cache."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ft_resources.artifacts import Artifact
+from ft_resources.file_cache import FileCache
+from tests.packs.format.bucket import CountingStore, publish
+from tests.s3_server import s3_server, use_bucket
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> CountingStore:
+    return CountingStore(use_bucket(monkeypatch, endpoint, f"test-{uuid.uuid4().hex[:8]}"))
+
+
+@pytest.fixture
+def artifact(store: CountingStore, tmp_path: Path) -> Artifact:
+    return publish(store, tmp_path)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> FileCache:
+    return FileCache(tmp_path / "cache")
