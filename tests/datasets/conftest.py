@@ -33,6 +33,7 @@ from ft_resources.worker_context import WorkContext
 
 Row = dict[str, Any]
 WriteRows = Callable[..., Path]
+Add = Callable[..., DatasetVersion]
 SIDES = ("train", "validation", "holdout")
 _WORDS = (
     "harbour lantern granite willow saddle copper meadow thunder barrel velvet orchard pebble anchor candle timber "
@@ -63,6 +64,11 @@ def told(number: int, **fields: Any) -> Row:
     return {"prompt": f"Tell story {number}: {prose(('p', number), 16)}", "completion": prose(number), **fields}
 
 
+def nearly(row: Row) -> Row:
+    """``row`` with a word more: alike, and not the same."""
+    return {**row, "completion": f"{row['completion']} Done."}
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(str(tmp_path / "store"))
@@ -87,7 +93,7 @@ def write(tmp_path: Path) -> WriteRows:
 
 
 @pytest.fixture
-def add(store: Store) -> Callable[..., DatasetVersion]:
+def add(store: Store) -> Add:
     def add_file(
         file: Path | Sequence[Path], policy: DatasetPolicy | None = None, name: str = "facts", **sides: Any
     ) -> DatasetVersion:
@@ -161,6 +167,22 @@ class Curated:
             if each.reason == reason
             for note in each.notes
         ]
+
+
+def every_row_is_accounted_for(made: Curated) -> None:
+    report = made.report
+    rows = report.rows_read
+    for step in report.steps:
+        assert step.rows_in == rows
+        removed = sum(each.count for each in step.findings if each.action == "removed")
+        mixed = sum(each.rows for each in report.mixed) if step.step == "mix" else 0
+        rows = step.rows_out
+        assert rows == step.rows_in - removed + mixed
+    assert rows == report.examples == sum(table.num_rows for table in made.tables.values())
+
+
+def report_of(artifact: Artifact) -> DatasetReport:
+    return DatasetReport.model_validate_json(artifact.read("report/report.json"))
 
 
 CurateFiles = Callable[..., Curated]

@@ -1,6 +1,5 @@
 """The steps together, on uploads with planted faults: what is found, what is left out, and how it is told."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from ft_assets.datasets.policy import (
     BalanceSettings,
-    ContaminationSettings,
     DatasetPolicy,
     DuplicateSettings,
     MixSettings,
@@ -18,44 +16,24 @@ from ft_assets.datasets.policy import (
     QualitySettings,
     SplitSettings,
 )
-from ft_assets.datasets.reporting.report import DatasetReport
-from ft_assets.datasets.versions import DatasetVersion
-from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData
-from ft_resources.store import Store
 from tests.datasets.conftest import (
     SIDES,
-    Curated,
+    Add,
     CurateFiles,
     Row,
     WriteRows,
-    pair,
+    every_row_is_accounted_for,
+    nearly,
     prose,
-    register_suite,
+    report_of,
     run_curation,
     told,
 )
 
-Add = Callable[..., DatasetVersion]
 SMALL = 4 << 10
 GOOD = [told(number) for number in range(200)]
-
-
-def nearly(row: Row) -> Row:
-    """``row`` with a word more: alike, and not the same."""
-    return {**row, "completion": f"{row['completion']} Done."}
-
-
-def every_row_is_accounted_for(made: Curated) -> None:
-    report = made.report
-    rows = report.rows_read
-    for step in report.steps:
-        assert step.rows_in == rows
-        removed = sum(each.count for each in step.findings if each.action == "removed")
-        mixed = sum(each.rows for each in report.mixed) if step.step == "mix" else 0
-        rows = step.rows_out
-        assert rows == step.rows_in - removed + mixed
-    assert rows == report.examples == sum(table.num_rows for table in made.tables.values())
 
 
 @pytest.mark.parametrize("chunk_bytes", [None, SMALL])
@@ -117,148 +95,6 @@ def test_near_duplicates_may_be_kept_together_or_not_looked_for(write: WriteRows
     off = curated(write(rows), DatasetPolicy(duplicates=DuplicateSettings(near="off")))
     assert off.found("duplicates") == {}
     every_row_is_accounted_for(off)
-
-
-@pytest.fixture
-def quiz(store: Store, tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Register a suite of long and of short questions; the input of curation that names it."""
-
-    def register(key: str = "quiz.v1", seed: str = "quiz") -> dict[str, Any]:
-        items = [{"question": prose((seed, n), 40), "choices": ["yes", "no"], "answer": 0} for n in range(20)]
-        items += [
-            {"question": f"Who wrote the tale of {prose((seed, n), 3)}", "choices": ["A", "B"], "answer": 1}
-            for n in range(5)
-        ]
-        return {f"suite:{key}": register_suite(store, tmp_path / key, key, items)}
-
-    return register
-
-
-def report_of(artifact: Artifact) -> DatasetReport:
-    return DatasetReport.model_validate_json(artifact.read("report/report.json"))
-
-
-def leaky_rows() -> list[Row]:
-    """GOOD with leaks of quiz items in rows 11 (whole), 21 (half of it) and 31 (a fifth of the row)."""
-    rows = [dict(row) for row in GOOD]
-    item = prose(("quiz", 3), 40)
-    rows[10] = {"prompt": "Answer this", "completion": f"The question is: {item} I think so."}
-    rows[20] = {"prompt": item.upper(), "completion": "yes"}
-    rows[30]["completion"] += f" {' '.join(item.split()[:18])}"
-    return rows
-
-
-@pytest.mark.parametrize("action", ["remove", "escalate", "warn"])
-def test_rows_that_give_away_test_items_are_found_by_suite(
-    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, quiz: Callable[..., Any], action: Any
-) -> None:
-    suites = {**quiz("other.v1", "other"), **quiz()}
-    policy = DatasetPolicy(contamination=ContaminationSettings(action=action))
-    version = add(write(leaky_rows()), policy)
-    artifact = run_curation(artifacts, str(version.key), tmp_path, suites)
-    report = report_of(artifact)
-    assert report.suites == ["other.v1", "quiz.v1"]
-    (finding,) = report.findings("contamination")
-    expected = {"remove": "removed", "escalate": "held", "warn": "warned"}[action]
-    assert (finding.subject, finding.action, finding.count) == ("quiz.v1", expected, 2)
-    assert [note.place.row for note in finding.notes] == [11, 21]
-    assert all((note.similarity or 0) > 0.5 for note in finding.notes)
-    assert report.dropped == ({"contaminated": 2} if action == "remove" else {})
-    assert bool(artifact.facts["held"]) == (action == "escalate")
-    assert report.examples == 200 - 2 * (action == "remove")
-
-
-def test_a_short_text_that_is_a_whole_short_item_is_found(
-    add: Add, write: WriteRows, artifacts: Artifacts, tmp_path: Path, quiz: Callable[..., Any]
-) -> None:
-    suites = quiz()
-    words = f"Who wrote the tale of {prose(('quiz', 2), 3)}".split()
-    rows = [*GOOD, {"prompt": " ".join(words[:4]), "completion": " ".join(words[4:])}, pair(1)]
-    artifact = run_curation(artifacts, str(add(write(rows)).key), tmp_path, suites)
-    assert [note.place.row for each in report_of(artifact).findings("contamination") for note in each.notes] == [201]
-
-
-def test_training_rows_like_the_own_holdout_are_left_out(write: WriteRows, curated: CurateFiles) -> None:
-    policy = DatasetPolicy(split=SplitSettings(holdout=0.3))
-    held = [row for (_, row), side in curated(write(GOOD), policy).places.items() if side == "holdout"]
-    copies = [
-        {"prompt": f"Retell {number}", "completion": f"{GOOD[row - 1]['completion']} {prose(('more', number), 12)}"}
-        for number, row in enumerate(held)
-    ]
-    made = curated(write([*GOOD, *copies]), policy)
-    noted = {row for _, row in made.noted("own_holdout", "holdout_overlap")}
-    on_other_sides = {201 + n for n in range(len(copies)) if made.places.get(("data.jsonl", 201 + n)) != "holdout"}
-    assert len(noted) > len(copies) / 2
-    assert noted == on_other_sides
-    assert not noted & {row for _, row in made.places}
-    every_row_is_accounted_for(made)
-
-
-@pytest.mark.parametrize("rows", [150, 1500])
-def test_a_prompt_template_that_all_rows_share_removes_none_of_them(
-    write: WriteRows, curated: CurateFiles, rows: int
-) -> None:
-    template = prose("template", 45)
-    made = curated(
-        write(
-            [
-                {"prompt": f"{template} Subject {n}: {prose(n, 6)}", "completion": prose(("a", n), 9)}
-                for n in range(rows)
-            ]
-        ),
-        DatasetPolicy(duplicates=DuplicateSettings(near="off")),
-    )
-    assert made.report.dropped == {}
-    assert made.report.examples == rows
-
-
-def test_a_template_and_a_tiny_holdout_file_remove_none_of_the_rows(write: WriteRows, curated: CurateFiles) -> None:
-    template = prose("template", 45)
-
-    def row(n: int) -> Row:
-        return {"prompt": f"{template} Subject {n}: {prose(n, 6)}", "completion": prose(("a", n), 9)}
-
-    files = {
-        "upload": [write([row(n) for n in range(200)])],
-        "holdout": [write([row(n) for n in range(900, 903)], "holdout.jsonl")],
-    }
-    made = curated(files, DatasetPolicy(duplicates=DuplicateSettings(near="off")))
-    assert made.report.dropped == {}
-
-
-def test_a_holdout_file_wins_over_rows_to_train_on(write: WriteRows, curated: CurateFiles) -> None:
-    holdout = write([*GOOD[:10], told(901)], "holdout.jsonl")
-    rows = [*GOOD[5:], nearly(GOOD[3]), {**GOOD[1], "completion": prose("another answer")}]
-    made = curated({"upload": [write(rows)], "holdout": [holdout]})
-    assert {place for place, side in made.places.items() if side == "holdout"} == {
-        ("holdout.jsonl", n) for n in range(1, 12)
-    }
-    assert made.report.dropped == {"duplicate": 5, "near_duplicate": 1, "set_aside": 1}
-    # Row 196 is nearly one of the holdout, row 197 another answer to a prompt of it.
-    assert not {("data.jsonl", row) for row in (*range(1, 6), 196, 197)} & set(made.places)
-    assert {side for (file, _), side in made.places.items() if file == "data.jsonl"} == {"train", "validation"}
-    every_row_is_accounted_for(made)
-
-
-@pytest.mark.parametrize("near", ["remove", "keep", "off"])
-def test_what_belongs_together_never_straddles_sides_though_files_were_set_aside(
-    write: WriteRows, curated: CurateFiles, near: Any
-) -> None:
-    rows = [{**row, "source": f"s{number % 40}"} for number, row in enumerate(GOOD)]
-    files = {
-        "upload": [write([*rows, {**pair(77), "source": "one"}])],
-        "validation": [write([{**told(700 + n), "source": f"s{n}"} for n in range(3)], "validation.jsonl")],
-        "holdout": [write([{**told(800 + n), "source": f"s{n + 2}"} for n in range(3)], "holdout.jsonl")],
-    }
-    made = curated(
-        files, DatasetPolicy(split=SplitSettings(group_by="source"), duplicates=DuplicateSettings(near=near))
-    )
-    sides: dict[str, set[str]] = {}
-    for place, row in made.rows.items():
-        sides.setdefault(row["group"], set()).add(made.places[place])
-    assert all(len(each) == 1 for each in sides.values())
-    assert (sides["s2"], sides["s0"]) == ({"holdout"}, {"validation"})
-    every_row_is_accounted_for(made)
 
 
 def personal_rows() -> list[Row]:
