@@ -1,66 +1,131 @@
 """``python -m benchmarks cluster [PART …]``: what running on a cluster costs, and whether faults leave it whole.
 
-Everything runs on the cluster of ``tests/cluster``: a real API over HTTP and real processes, on this machine.
-FT_CHAOS_RUNS is how many chaos runs there are (100).
+Everything runs on the cluster of ``tests/cluster``: a real API over HTTP and real processes, on this machine. Without
+a PART all of them are measured, one after the other; each one's figures are printed when it is done, as the last may
+take an hour. Smaller numbers than the goals' prove the program and meet no goal.
 """
 
+import argparse
 import os
+import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks import cluster_admission, cluster_chaos, cluster_waiting, replay
+from benchmarks import cluster_admission, cluster_chaos, cluster_finetunes, cluster_waiting, replay
+from benchmarks.cluster_finetunes_asked import ask
 from benchmarks.table import Figure
 
 
-def measure(*parts: str) -> list[Figure]:
-    """The figures of these parts, of all where none is named."""
-    unknown = set(parts) - set(_PARTS)
-    if unknown:
-        raise SystemExit(f"no part {', '.join(sorted(unknown))}; there are {', '.join(_PARTS)}")
-    return [figure for name, part in _PARTS.items() if name in parts or not parts for figure in part()]
+def measure(*arguments: str) -> list[Figure]:
+    """The figures of the parts that are asked for, of all where none is named."""
+    asked = _arguments(arguments)
+    figures: list[Figure] = []
+    for name, part in _PARTS.items():
+        if name in asked.parts or not asked.parts:
+            began = time.monotonic()
+            with tempfile.TemporaryDirectory(prefix=f"ft-{name}-") as folder, _own_environment():
+                figures += (found := part(Path(folder), asked))
+            told = ", ".join(f"{figure.key} {figure.ours:g}" for figure in found if figure.ours is not None)
+            print(f"{name}, {time.monotonic() - began:.0f} s: {told}", file=sys.stderr, flush=True)
+    return figures
 
 
-def _admission() -> list[Figure]:
-    with tempfile.TemporaryDirectory(prefix="ft-admission-") as folder:
-        slowest = cluster_admission.slowest_admission_s(Path(folder))
+def _admission(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    slowest = cluster_admission.slowest_admission_s(folder)
     return [_bound("admission_to_pod_s", "admission to pod, the slowest of 20, s", slowest, "< 1", 1.0)]
 
 
-def _waiting() -> list[Figure]:
-    with tempfile.TemporaryDirectory(prefix="ft-waiting-") as folder:
-        cost = cluster_waiting.waiting_cost(Path(folder))
-    around = f"beside {cluster_waiting.QUEUED} queued and {cluster_waiting.RUNNING} running Jobs"
+def _waiting(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    cost = cluster_waiting.waiting_cost(folder, queued=asked.queued, running=asked.running)
+    whole = asked.queued >= cluster_waiting.QUEUED and asked.running >= cluster_waiting.RUNNING
+    around = f"beside {asked.queued} queued and {asked.running} running Jobs"
     return [
-        _bound("waiting_run_rss_mb", f"memory of a waiting run's process {around}, MB", cost.rss_mb, "< 250", 250.0),
-        _bound("waiting_run_cpu_share", "CPU of that process, part of a core", cost.cpu_share, "<= 0.01", 0.0101),
+        _bound("waiting_run_rss_mb", f"memory of a waiting run {around}, MB", cost.rss_mb, "< 250", 250.0, whole),
+        _bound("waiting_run_cpu_share", "CPU of it, part of a core", cost.cpu_share, "<= 0.01", 0.0101, whole),
         _bound(
             "waiting_run_requests_per_10s",
             "requests to the API beside its one watch, in 10 s",
             cost.requests_per_10s,
             "<= 1",
             1.01,
+            whole,
         ),
     ]
 
 
-def _chaos() -> list[Figure]:
-    runs = int(os.environ.get("FT_CHAOS_RUNS", cluster_chaos.RUNS))
-    return cluster_chaos.figures(cluster_chaos.measure(runs), runs)
-
-
-def _quotas() -> list[Figure]:
+def _quotas(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     found = float(replay.replay()["quota_violations"])
     return [_bound("quota_violations", "quotas broken in a replayed week of 1,000 submissions", found, "0", 0.5)]
 
 
-def _bound(key: str, what: str, ours: float, goal: str, below: float) -> Figure:
-    return Figure(key=key, what=what, ours=ours, peer=None, peer_is="", goal=goal, met=ours < below)
+def _finetunes(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    found = cluster_finetunes.fine_tunes(*ask(folder, asked.finetunes))
+    if found.problems:
+        print("fine-tunes:", *found.problems, sep="\n  ", file=sys.stderr, flush=True)
+    goal = cluster_finetunes.FINE_TUNES
+    return [
+        Figure(
+            key="concurrent_finetunes_done",
+            what=f"fine-tunes of the demo's base, done in {found.seconds:.0f} s",
+            ours=found.done,
+            peer=found.at_once,
+            peer_is="trainings that ran at one time",
+            goal=f"{goal} of {goal} at once",
+            met=min(found.done, found.at_once) >= goal and not found.problems,
+        )
+    ]
 
 
-_PARTS: dict[str, Callable[[], list[Figure]]] = {
+def _chaos(folder: Path, asked: argparse.Namespace) -> list[Figure]:
+    return cluster_chaos.figures(cluster_chaos.measure(folder, asked.chaos_runs))
+
+
+def _bound(key: str, what: str, ours: float, goal: str, below: float, whole: bool = True) -> Figure:
+    met = ours < below if whole else None
+    return Figure(key=key, what=what, ours=ours, peer=None, peer_is="", goal=goal, met=met)
+
+
+_PARTS: Mapping[str, Callable[[Path, argparse.Namespace], list[Figure]]] = {
     "admission": _admission,
     "waiting": _waiting,
     "quotas": _quotas,
+    "finetunes": _finetunes,
     "chaos": _chaos,
 }
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """What a part sets for its processes is not there for the next part's."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _arguments(arguments: tuple[str, ...]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks cluster", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(_PARTS)}; all where none is named")
+    for name, default, what in (
+        ("queued", cluster_waiting.QUEUED, "Jobs in the queue beside a waiting run"),
+        ("running", cluster_waiting.RUNNING, "Jobs that run beside a waiting run"),
+        ("finetunes", cluster_finetunes.FINE_TUNES, "fine-tunes at once"),
+        ("chaos-runs", cluster_chaos.RUNS, "runs that meet a fault"),
+    ):
+        parser.add_argument(f"--{name}", type=_positive, default=default, metavar="N", help=f"{what} ({default})")
+    asked = parser.parse_args(arguments)
+    if unknown := set(asked.parts) - set(_PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(_PARTS)}")
+    return asked
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import boto3
@@ -16,10 +15,10 @@ RUNS = 100
 _SEED = 20261122
 
 
-def measure(runs: int = RUNS) -> list[ChaosRun]:
+def measure(folder: Path, runs: int = RUNS) -> list[ChaosRun]:
     """``runs`` runs whose fault struck while the work was under way; what was wrong is told on stderr."""
     done: list[ChaosRun] = []
-    with tempfile.TemporaryDirectory(prefix="ft-chaos-") as folder, s3_server() as endpoint:
+    with s3_server() as endpoint:
         os.environ.update({**ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint})
         boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket=BUCKET)
         kinds = list(KINDS)
@@ -28,7 +27,7 @@ def measure(runs: int = RUNS) -> list[ChaosRun]:
             if len(done) == runs:
                 break
             kind = kinds[number % len(kinds)]
-            run = chaos_run(Path(folder) / f"run-{number}", kind, _SEED + number, endpoint)
+            run = chaos_run(folder / f"run-{number}", kind, _SEED + number, endpoint)
             if run.problems:
                 print(f"{kind}, seed {run.seed}:", *run.problems, sep="\n  ", file=sys.stderr, flush=True)
             if run.struck:
@@ -36,7 +35,7 @@ def measure(runs: int = RUNS) -> list[ChaosRun]:
     return done
 
 
-def figures(done: list[ChaosRun], wanted: int) -> list[Figure]:
+def figures(done: list[ChaosRun]) -> list[Figure]:
     whole = sum(not run.problems for run in done)
     return [
         Figure(
@@ -45,8 +44,8 @@ def figures(done: list[ChaosRun], wanted: int) -> list[Figure]:
             ours=len(done),
             peer=None,
             peer_is="",
-            goal=f"{wanted}",
-            met=len(done) >= wanted,
+            goal=f"{RUNS}",
+            met=len(done) >= RUNS,
         ),
         Figure(
             key="chaos_whole",

@@ -14,7 +14,7 @@ import psutil
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 from dagster._grpc.types import ExecuteRunArgs
 
-from benchmarks.cluster_world import QUEUE, TENANT, cluster_with_queue, settings_file
+from benchmarks.cluster_world import TENANT, cluster_with_queue, settings_file, sleeper
 from ft_assets.datasets.policy import DatasetPolicy
 from ft_assets.datasets.versions import add_dataset_version
 from ft_resources.kubernetes.api import Api, jobs
@@ -35,18 +35,23 @@ class WaitingCost:
     requests_per_10s: float
 
 
-def waiting_cost(folder: Path) -> WaitingCost:
-    """Start a run that curates a dataset, whose Job finds the quota in use, and look at its process."""
+def waiting_cost(folder: Path, *, queued: int = QUEUED, running: int = RUNNING) -> WaitingCost:
+    """Start a run that curates a dataset, whose Job finds the quota in use, and look at its process.
+
+    Args:
+        queued: other Jobs that wait for the quota.
+        running: other Jobs that have it.
+    """
     project = make_project(folder / "project")
     policy = DatasetPolicy()
     add_dataset_version(
         project.store, project.dataset(), tenant=TENANT, name="things", policy=policy, actor="benchmark"
     )
-    with cluster_with_queue(gpus=1, cpus=float(RUNNING)) as cluster:
-        _fill(cluster)
+    with cluster_with_queue(gpus=1, cpus=float(running)) as cluster:
+        _fill(cluster, queued, running)
         environment = {"FT_LAUNCHER": "kubernetes", "FT_KUBERNETES": str(settings_file(folder, cluster))}
         with _run_worker(project, environment) as process:
-            _until(lambda: len(cluster.objects.list(JOBS)) > QUEUED + RUNNING, "the run's Job", process)
+            _until(lambda: len(cluster.objects.list(JOBS)) > queued + running, "the run's Job", process)
             time.sleep(_SETTLE_S)
             cpu, asked = sum(process.cpu_times()[:2]), len(cluster.server.requests)
             time.sleep(_MEASURED_S)
@@ -60,32 +65,17 @@ def waiting_cost(folder: Path) -> WaitingCost:
             )
 
 
-def _fill(cluster: Cluster) -> None:
+def _fill(cluster: Cluster, queued: int, running: int) -> None:
     """Jobs that take the whole quota, and the others that wait for it."""
     api = Api.connect()
-    for number in range(RUNNING + QUEUED):
-        if number == RUNNING:
-            _until(lambda: len(_running(cluster)) == RUNNING, f"{RUNNING} running pods")
-        api.create(jobs(f"ft-{TENANT}"), _sleeper(f"other-{number:03d}"))
+    for number in range(running + queued):
+        if number == running:
+            _until(lambda: len(_running(cluster)) == running, f"{running} running pods")
+        api.create(jobs(f"ft-{TENANT}"), sleeper(f"other-{number:03d}"))
 
 
 def _running(cluster: Cluster) -> list[Object]:
     return list(cluster.objects.list(PODS, "", lambda pod: pod["status"].get("phase") == "Running"))
-
-
-def _sleeper(name: str) -> Object:
-    container: Object = {
-        "name": "t",
-        "image": "sleeper",
-        "command": ["sleep", "3600"],
-        "terminationMessagePolicy": "File",
-    }
-    container["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
-    spec = {"suspend": True, "parallelism": 1, "completions": 1, "backoffLimit": 0, "completionMode": "Indexed"}
-    labels = {"kueue.x-k8s.io/queue-name": QUEUE}
-    about = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "labels": labels}}
-    return {**about, "spec": {**spec, "template": {"spec": pod}}}
 
 
 @contextmanager

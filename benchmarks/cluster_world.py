@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.objects import CLUSTER_QUEUES, FLAVORS, KUEUE, LOCAL_QUEUES, NAMESPACES
+from tests.cluster.objects import CLUSTER_QUEUES, FLAVORS, KUEUE, LOCAL_QUEUES, NAMESPACES, Object
 from tests.resources.kubernetes.specs import IMAGE
 
 TENANT, QUEUE = "acme", "ft-acme"
@@ -38,6 +38,22 @@ def settings_file(folder: Path, cluster: Cluster, **changes: Any) -> Path:
     settings = {"image": IMAGE, "service_account": "default", "queue": QUEUE, **_SMALL, **changes}
     path.write_text(json.dumps(settings))
     return path
+
+
+def sleeper(name: str, *, cpus: int = 1) -> Object:
+    """A Job of the queue that does nothing but take ``cpus`` of its quota for an hour."""
+    container: Object = {
+        "name": "t",
+        "image": "sleeper",
+        "command": ["sleep", "3600"],
+        "terminationMessagePolicy": "File",
+    }
+    container["resources"] = {"requests": {"cpu": str(cpus), "memory": "1Gi"}}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    spec = {"suspend": True, "parallelism": 1, "completions": 1, "backoffLimit": 0, "completionMode": "Indexed"}
+    labels = {"kueue.x-k8s.io/queue-name": QUEUE}
+    about = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "labels": labels}}
+    return {**about, "spec": {**spec, "template": {"spec": pod}}}
 
 
 def _queue(cluster: Cluster, tenants: tuple[str, ...], quota: dict[str, Any]) -> None:
