@@ -38,7 +38,7 @@ check: $(VENV)/.dev  ## lint and types
 format: $(VENV)/.dev  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu or gates: the figures of one area
+benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu, gates or cluster: the figures of one area
 	$(BIN)/python -m benchmarks $(NAME)
 
 clean:  ## remove the environment and everything that was made
