@@ -114,9 +114,14 @@ class Attempt:
         return raw
 
     def awaits_place(self) -> bool:
-        """Whether a cluster will still say where and when the ended attempt ran."""
+        """Whether a cluster will still say where and when the ended attempt ran.
+
+        A worker that was heard of ran, also where whoever launched it died before it had written that down.
+        """
         launch, outcome = self.launch(), self._outcome()
-        if launch is None or outcome is None or launch.get("launcher") == "local" or self.place():
+        local = launch is not None and launch.get("launcher") == "local"
+        never_ran = launch is None and not self.progress()
+        if outcome is None or local or never_ran or self.place():
             return False
         return time.time() - float(outcome.get("at", 0.0)) < _PLACE_WAIT_S
 

@@ -167,6 +167,20 @@ def test_an_attempt_on_a_cluster_is_counted_when_its_place_is_known(world: World
     assert [record.gpu_hours for record in count_usage(world.store, TenantsFile())] == [6.0]
 
 
+def test_work_whose_launcher_died_before_it_wrote_the_launch_down_is_counted_when_its_place_is_known(
+    world: World,
+) -> None:
+    attempt = attempt_at(world.store, outcome=Outcome.DONE)
+    path = f"{attempt.path}/{PLACE}"
+    place = world.store.get_json(path)
+    world.store.delete(path)
+    world.store.delete(f"{attempt.path}/launch.json")
+    world.store.put_json(f"{attempt.path}/progress.json", {"at": AT, "phase": "training"})
+    assert count_usage(world.store, TenantsFile()) == []
+    world.store.put_json(path, place)
+    assert [record.gpu_hours for record in count_usage(world.store, TenantsFile())] == [6.0]
+
+
 def test_a_pod_that_waited_in_the_queue_until_it_was_given_up_costs_nothing(world: World) -> None:
     attempt = attempt_at(world.store, outcome=Outcome.PLATFORM_ERROR)
     path = f"{attempt.path}/{PLACE}"
