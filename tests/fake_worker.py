@@ -2,10 +2,12 @@
 
 import ctypes
 import errno
+import json
 import os
 import time
 
 from ft_assets import worker
+from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import BadData
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 
@@ -76,10 +78,18 @@ def hang(context: WorkContext) -> WorkResult:
     return WorkResult(folder=context.output)
 
 
+def told(context: WorkContext) -> WorkResult:
+    """Leave the SHA-256 of the variables that ``params.names`` names, as far as they are set."""
+    found = {name: os.environ.get(name) for name in context.params["names"]}
+    digests = {name: sha256_bytes(value.encode()) for name, value in found.items() if value is not None}
+    (context.output / "told.json").write_text(json.dumps(digests))
+    return WorkResult(folder=context.output)
+
+
 def main() -> None:
     worker.WORK.update({"write": "tests.fake_worker:write", "fail": "tests.fake_worker:fail"})
     worker.WORK.update({"save": "tests.fake_worker:save", "hang": "tests.fake_worker:hang"})
-    worker.WORK["train"] = "tests.fake_worker:train"
+    worker.WORK.update({"train": "tests.fake_worker:train", "told": "tests.fake_worker:told"})
     worker.main()
 
 

@@ -20,13 +20,22 @@ def manifests(
 
     from ft_assets.tenants import load_tenants
     from ft_resources.kubernetes.platform import platform_objects, read_flavours
+    from ft_resources.kubernetes.reach import JudgeReach
     from ft_resources.launchers.choice import read_settings
 
-    settings = read_settings()
-    known = sorted({*load_tenants().tenants, _SHARED})
+    settings, tenants = read_settings(), load_tenants()
+    known = sorted({*tenants.tenants, _SHARED})
     found = read_flavours(flavours) if flavours else []
     chosen = [_known(tenant, known)] if tenant else known
-    objects = platform_objects(settings, chosen, found, account=account, namespace=namespace)
+    judges = {
+        name: JudgeReach(
+            public=any(not host.private for host in tenants.judge_hosts_of(name)),
+            private=any(host.private for host in tenants.judge_hosts_of(name)),
+        )
+        for name in chosen
+        if name != _SHARED
+    }
+    objects = platform_objects(settings, chosen, found, judges=judges, account=account, namespace=namespace)
     typer.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
 
 

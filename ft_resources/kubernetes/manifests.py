@@ -53,7 +53,7 @@ def job(plan: PodPlan) -> Manifest:
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {"rules": _failure_rules()},
             "template": {
-                "metadata": {"labels": names.job_labels(plan.address, plan.attempt), "annotations": _pod_notes(plan)},
+                "metadata": {"labels": _pod_labels(plan), "annotations": _pod_notes(plan)},
                 "spec": pod_spec(plan),
             },
         },
@@ -84,6 +84,11 @@ def _metadata(plan: PodPlan, *, queueing: bool = False) -> Manifest:
             names.CAPACITY: "spot" if plan.spot else "on-demand",
         },
     }
+
+
+def _pod_labels(plan: PodPlan) -> dict[str, str]:
+    """By ``JUDGES`` the tenant's network policy knows the pods that may go to judges."""
+    return {**names.job_labels(plan.address, plan.attempt), **({names.JUDGES: "true"} if plan.asks_judges else {})}
 
 
 def _pod_notes(plan: PodPlan) -> dict[str, str]:

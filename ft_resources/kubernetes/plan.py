@@ -7,7 +7,16 @@ from ft_resources.artifacts import Address
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.names import job_name, store_label
 from ft_resources.kubernetes.s3_policy import session_policy
-from ft_resources.kubernetes.settings import Cache, GpuType, KubernetesSettings, Place, Toleration, WebIdentity, pinned
+from ft_resources.kubernetes.settings import (
+    Cache,
+    GpuType,
+    KubernetesSettings,
+    Place,
+    RunCode,
+    Toleration,
+    WebIdentity,
+    pinned,
+)
 from ft_resources.outcomes import grace_s
 from ft_resources.work import WorkSpec
 
@@ -16,6 +25,7 @@ _SAVE_BYTES_PER_S = 50e6
 """How fast a save is written at least, before one was measured (see ``checkpoints/stops.py``)."""
 _LAST_WORDS_S = 30.0
 """A pod is killed so long after its worker has ended itself."""
+_EVALUATIONS = frozenset({"baseline_report", "eval_report"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +65,10 @@ class PodPlan:
     policy: str | None
     cache: Cache
     environment: Mapping[str, str] = field(default_factory=dict)
+    asks_judges: bool = False
+    judge_keys: tuple[str, ...] = ()
+    judge_secret: str = ""
+    run_code: RunCode | None = None
 
 
 def plan_pod(
@@ -114,7 +128,18 @@ def plan_pod(
         policy=session_policy(spec) if identity else None,
         cache=settings.cache,
         environment=settings.environment,
+        asks_judges=bool(spec.runtime.get("judge_hosts")),
+        judge_keys=_judge_keys(spec),
+        judge_secret=settings.judges.secret,
+        run_code=settings.run_code if spec.asset in _EVALUATIONS else None,
     )
+
+
+def _judge_keys(spec: WorkSpec) -> tuple[str, ...]:
+    """Names of the keys that the recipe's judges want, of those that the platform allows the tenant."""
+    allowed = {key for host in spec.runtime.get("judge_hosts") or () for key in host["keys"]}
+    judge = (spec.params.get("evaluation") or {}).get("judge") or {}
+    return tuple(sorted(allowed & {model.get("key") for model in judge.get("models", ())}))
 
 
 def _grace(spec: WorkSpec, settings: KubernetesSettings, save_s: float) -> int:

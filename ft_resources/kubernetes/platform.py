@@ -1,6 +1,6 @@
 """Everything that an administrator applies for tenants, from the settings and a list of flavours: plain manifests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ft_resources.kubernetes.kueue import Flavour, platform_queues
 from ft_resources.kubernetes.names import MANAGED_BY, TENANT
+from ft_resources.kubernetes.reach import JudgeReach
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.kubernetes.tenant_objects import tenant_objects
 
@@ -79,15 +80,17 @@ def platform_objects(
     tenants: Sequence[str],
     flavours: Sequence[Flavour],
     *,
+    judges: Mapping[str, JudgeReach] | None = None,
     account: str = "ft-control-plane",
     namespace: str = "ft-system",
 ) -> list[Manifest]:
     """Namespaces, accounts, policies and rights for each tenant, and Kueue's objects where the settings name a queue.
 
     Args:
+        judges: by tenant, the judges that its evaluations may ask; of those that are not in it, none.
         account: the control plane's service account, in ``namespace``, which gets to launch in tenants' namespaces.
     """
-    objects = [each for tenant in tenants for each in tenant_objects(settings, tenant)]
+    objects = [each for tenant in tenants for each in tenant_objects(settings, tenant, (judges or {}).get(tenant))]
     objects += [_may_launch(settings, tenant, account, namespace) for tenant in tenants]
     return objects + (platform_queues(settings, flavours, tenants) if settings.queue and flavours else [])
 

@@ -31,36 +31,41 @@ def pod_spec(plan: PodPlan) -> dict[str, Any]:
         },
         **({"subdomain": plan.name} if plan.nodes > 1 else {}),
         **({"nodeSelector": dict(plan.node_selector)} if plan.node_selector else {}),
+        **({"runtimeClassName": plan.run_code.runtime_class} if plan.run_code and plan.run_code.runtime_class else {}),
         "tolerations": _tolerations(plan),
-        "initContainers": [_container(plan, FETCH, [_PYTHON, "-m", "ft_assets.fetch", plan.spec_location])],
-        "containers": [
-            _container(
-                plan,
-                WORKER,
-                [
-                    _PYTHON,
-                    "-m",
-                    "ft_resources.kubernetes.first_process",
-                    _PYTHON,
-                    "-m",
-                    plan.module,
-                    plan.spec_location,
-                ],
-                gpus=plan.gpus,
-            )
-        ],
+        "initContainers": [_container(plan, FETCH, ["ft_assets.fetch"])],
+        "containers": [_worker(plan)],
         "volumes": _volumes(plan),
     }
 
 
-def _container(plan: PodPlan, name: str, command: list[str], gpus: int = 0) -> dict[str, Any]:
+def _worker(plan: PodPlan) -> dict[str, Any]:
+    """The container that does the work: it alone has the GPUs, the keys of judges, and the sandbox's rights."""
+    first = ["ft_resources.kubernetes.first_process", _PYTHON, "-m"]
+    container = _container(plan, WORKER, [*first, plan.module], gpus=plan.gpus)
+    for key in plan.judge_keys:
+        # One that is not there is missed by the worker, which says so better than a container that does not start.
+        reference = {"name": plan.judge_secret, "key": key, "optional": True}
+        container["env"].append({"name": key, "valueFrom": {"secretKeyRef": reference}})
+    if plan.run_code:
+        container["env"].append({"name": "FT_RUN_CODE", "value": "sandbox"})
+        for field, profile in (
+            ("seccompProfile", plan.run_code.seccomp_profile),
+            ("appArmorProfile", plan.run_code.apparmor_profile),
+        ):
+            if profile:
+                container["securityContext"][field] = {"type": "Localhost", "localhostProfile": profile}
+    return container
+
+
+def _container(plan: PodPlan, name: str, modules: list[str], gpus: int = 0) -> dict[str, Any]:
     memory = f"{round(plan.memory_gib * _GIB)}Mi"
     devices = {plan.gpu_resource: str(gpus)} if gpus else {}
     return {
         "name": name,
         "image": plan.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": command,
+        "command": [_PYTHON, "-m", *modules, plan.spec_location],
         "env": _environment(plan),
         **({"envFrom": [{"secretRef": {"name": plan.secret}}]} if plan.secret else {}),
         # Memory is requested as it is limited: no training is to be killed for what its neighbours take.

@@ -3,8 +3,10 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import AfterValidator, Field, Strict, model_validator
 
+from ft_resources.kubernetes.reach import Egress, Egresses, Judges, Texts
+from ft_resources.kubernetes.strict import StrictSettings
 from ft_resources.outcomes import STOP_GRACE_S
 from ft_resources.work import Priority
 
@@ -12,6 +14,7 @@ DAY_S = 24 * 3600.0
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _TENANT = "{tenant}"
+_PROFILE = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$"
 # Tenant names have at most 40 characters, names in the API 63.
 _MAX_TENANT, _MAX_NAME = 40, 63
 
@@ -20,12 +23,6 @@ _CLASSES: dict[Priority, str] = {
     "batch": "ft-batch",
     "interactive": "ft-interactive",
 }
-
-
-class _Settings(BaseModel):
-    """Unknown keys, other types, NaN and infinities are errors; frozen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def pinned(image: str) -> bool:
@@ -58,10 +55,9 @@ def _name_pattern(pattern: str) -> str:
 Image = Annotated[str, AfterValidator(_pinned_image)]
 NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 Seconds = Annotated[float, Field(gt=0.0)]
-Texts = Annotated[tuple[str, ...], Strict(False)]
 
 
-class Toleration(_Settings):
+class Toleration(StrictSettings):
     """A taint that workers may run beside."""
 
     key: str = Field(min_length=1, description="The taint's key.")
@@ -72,7 +68,7 @@ class Toleration(_Settings):
 Tolerations = Annotated[tuple[Toleration, ...], Strict(False)]
 
 
-class Place(_Settings):
+class Place(StrictSettings):
     """Which nodes do: labels that they have, and taints that do not matter."""
 
     node_selector: dict[str, str] = Field(default_factory=dict, description="Labels of the nodes.")
@@ -85,7 +81,7 @@ class GpuType(Place):
     resource: str = Field("nvidia.com/gpu", min_length=1, description="Name of the extended resource.")
 
 
-class Cache(_Settings):
+class Cache(StrictSettings):
     """The volume on local disk that inputs are fetched to."""
 
     kind: Literal["empty-dir", "ephemeral", "host-path"] = Field(
@@ -102,7 +98,7 @@ class Cache(_Settings):
     )
 
 
-class WebIdentity(_Settings):
+class WebIdentity(StrictSettings):
     """Credentials of the store by the pod's own, refreshed token (AssumeRoleWithWebIdentity)."""
 
     role_arn: Annotated[str, AfterValidator(_per_tenant)] = Field(
@@ -112,18 +108,7 @@ class WebIdentity(_Settings):
     token_s: int = Field(3600, ge=600, le=86400, description="Life of a token; the kubelet renews it before its end.")
 
 
-class Egress(_Settings):
-    """Addresses that workers may connect to beside DNS: the store, and who gives out its credentials."""
-
-    cidr: str = Field("0.0.0.0/0", min_length=1, description="Addresses.")
-    except_cidrs: Texts = Field(
-        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"),
-        description="Addresses of these that are not meant: the cluster's own network, its API and metadata services.",
-    )
-    port: int = Field(443, ge=1, le=65535, description="TCP port.")
-
-
-class Ageing(_Settings):
+class Ageing(StrictSettings):
     """How priorities change with time (``ageing.py``)."""
 
     every_hours: float = Field(4.0, gt=0.0, description="Work that waits rises a step each so many hours.")
@@ -132,7 +117,28 @@ class Ageing(_Settings):
     )
 
 
-class KubernetesSettings(_Settings):
+class RunCode(StrictSettings):
+    """What gives evaluations the namespaces and mounts of their sandbox (docs/suites.md), which the default profiles of
+    container runtimes forbid. Names of profiles are relative, as the kubelet of each node finds them."""
+
+    seccomp_profile: str | None = Field(
+        None, pattern=_PROFILE, description="Seccomp profile of the nodes, such as profiles/ft-sandbox.json."
+    )
+    apparmor_profile: str | None = Field(
+        None, pattern=_PROFILE, description="AppArmor profile of the nodes, where they have AppArmor."
+    )
+    runtime_class: str | None = Field(
+        None, min_length=1, description="RuntimeClass of evaluations, such as one with a kernel of its own."
+    )
+
+    @model_validator(mode="after")
+    def _some_way(self) -> "RunCode":
+        if not self.seccomp_profile and not self.runtime_class:
+            raise ValueError("should name a seccomp_profile or a runtime_class: the default profile forbids namespaces")
+        return self
+
+
+class KubernetesSettings(StrictSettings):
     """The whole file. A tenant's namespace, service account and queue are made from patterns with ``{tenant}``."""
 
     image: Image = Field(description="The platform's worker image, by digest.")
@@ -179,8 +185,10 @@ class KubernetesSettings(_Settings):
     environment: dict[str, str] = Field(
         default_factory=dict, description="Further variables of workers, such as AWS_REGION; nothing secret."
     )
-    store_egress: Annotated[tuple[Egress, ...], Strict(False)] = Field(
-        (Egress(),), description="Where the store and its credentials are."
+    store_egress: Egresses = Field((Egress(),), description="Where the store and its credentials are.")
+    judges: Judges = Field(Judges(), description="How evaluations get to judges behind endpoints.")
+    run_code: RunCode | None = Field(
+        None, description="How evaluations contain programs that a model wrote; null: none are run."
     )
     dns_namespace: str = Field("kube-system", min_length=1, description="Namespace of the cluster's DNS.")
     run_as: int = Field(10001, ge=1, description="User and group that workers run as.")

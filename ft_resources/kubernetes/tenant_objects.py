@@ -2,14 +2,17 @@
 
 from typing import Any
 
-from ft_resources.kubernetes.names import MANAGED_BY, TENANT
-from ft_resources.kubernetes.settings import Egress, KubernetesSettings
+from ft_resources.kubernetes.names import JUDGES, MANAGED_BY, TENANT
+from ft_resources.kubernetes.reach import Egress, JudgeReach, JudgeService
+from ft_resources.kubernetes.settings import KubernetesSettings
 
 Manifest = dict[str, Any]
 
 
-def tenant_objects(settings: KubernetesSettings, tenant: str) -> list[Manifest]:
+def tenant_objects(settings: KubernetesSettings, tenant: str, judges: JudgeReach | None = None) -> list[Manifest]:
     """Namespace, service account without any rights, and network policies, for an administrator to apply.
+
+    ``judges`` are those that the tenant's evaluations may ask; None: none behind an endpoint.
 
     Pod security "restricted" is enforced by the API server, so a Job that asks for more is refused whoever made it.
     A host-path cache is more than "restricted" allows: then it is "baseline" without host paths that must be relaxed
@@ -43,7 +46,25 @@ def tenant_objects(settings: KubernetesSettings, tenant: str) -> list[Manifest]:
                 "egress": [_dns(settings.dns_namespace), *(_egress(each) for each in settings.store_egress)],
             },
         ),
+        *_to_judges(settings, namespace, labels, judges or JudgeReach()),
     ]
+
+
+def _to_judges(
+    settings: KubernetesSettings, namespace: str, labels: dict[str, str], judges: JudgeReach
+) -> list[Manifest]:
+    """The policy of the pods that ask judges. A policy cannot name hosts, so it opens where judges of the tenant's
+    kinds are; the worker itself asks no host but those of ``judge_hosts``."""
+    wanted, ways = settings.judges, list[Manifest]()
+    if judges.public:
+        ways += [_egress(each) for each in wanted.egress]
+    if judges.private:
+        ways += [*(_egress(each) for each in wanted.private_egress), *(_service(each) for each in wanted.services)]
+    if not ways:
+        return []
+    policy = _policy("ft-judges", namespace, labels, {"policyTypes": ["Egress"], "egress": ways})
+    policy["spec"]["podSelector"] = {"matchLabels": {JUDGES: "true"}}
+    return [policy]
 
 
 def _policy(name: str, namespace: str, labels: dict[str, str], rules: Manifest) -> Manifest:
@@ -73,3 +94,10 @@ def _egress(each: Egress) -> Manifest:
     if each.except_cidrs:
         block["except"] = list(each.except_cidrs)
     return {"to": [{"ipBlock": block}], "ports": [{"protocol": "TCP", "port": each.port}]}
+
+
+def _service(each: JudgeService) -> Manifest:
+    peer: Manifest = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": each.namespace}}}
+    if each.pod_labels:
+        peer["podSelector"] = {"matchLabels": dict(each.pod_labels)}
+    return {"to": [peer], "ports": [{"protocol": "TCP", "port": each.port}]}

@@ -69,7 +69,8 @@ class Container:
             environment |= self._secret(entry["secretRef"]["name"])
         for entry in self.spec.get("env", []):
             value = self._source(entry["valueFrom"]) if "valueFrom" in entry else entry.get("value", "")
-            environment[entry["name"]] = self._placed(_expand(value, environment))
+            if value is not None:
+                environment[entry["name"]] = self._placed(_expand(value, environment))
         words = [*self.spec.get("command", []), *self.spec.get("args", [])]
         command = [self._placed(_expand(word, environment)) for word in words]
         self.started_at = now()
@@ -167,7 +168,8 @@ class Container:
     def _host(self) -> str:
         return str(self._pod["spec"].get("hostname", self._pod["metadata"]["name"]))
 
-    def _source(self, source: Object) -> str:
+    def _source(self, source: Object) -> str | None:
+        """What a variable is taken from; None for a secret's key that is not there and needs not be."""
         meta = self._pod["metadata"]
         if reference := source.get("fieldRef"):
             path = reference["fieldPath"]
@@ -177,7 +179,12 @@ class Container:
             for part in path.split("."):
                 item = item.get(part, "")
             return str(item)
-        return self._secret(source["secretKeyRef"]["name"])[source["secretKeyRef"]["key"]]
+        wanted = source["secretKeyRef"]
+        if wanted.get("optional"):
+            there = self._objects.find(SECRETS, self._pod["metadata"]["namespace"], wanted["name"])
+            if there is None or wanted["key"] not in there.get("data", {}):
+                return None
+        return self._secret(wanted["name"])[wanted["key"]]
 
     def _secret(self, name: str) -> dict[str, str]:
         item = self._objects.get(SECRETS, self._pod["metadata"]["namespace"], name)

@@ -133,6 +133,18 @@ def test_a_tenants_pods_have_no_way_to_the_api(example: None) -> None:
                 assert peer["podSelector"]["matchLabels"] == {"k8s-app": "kube-dns"}
 
 
+def test_only_tenants_that_may_ask_judges_get_a_way_to_them(
+    example: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = yaml.safe_load((BASE / "tenants.yaml").read_text())
+    said["judge_hosts"] = [{"host": "judge.example.com"}]
+    said["tenants"]["globex"]["judge_hosts"] = []
+    (tmp_path / "tenants.yaml").write_text(yaml.safe_dump(said))
+    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
+    named = {each["metadata"]["namespace"] for each in printed() if each["metadata"]["name"] == "ft-judges"}
+    assert named == {"ft-acme"}
+
+
 PARTS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,12}[a-z0-9])?", fullmatch=True)
 PATHS = st.lists(st.from_regex(r"[a-z0-9._-]{1,12}", fullmatch=True), min_size=1, max_size=4).map("/".join)
 ACTIONS = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")
