@@ -1,7 +1,10 @@
 """Programs that mean harm, in the real sandbox; where the machine has none, that nothing is run and why is said."""
 
 import os
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -195,6 +198,57 @@ def processes() -> int:
         except OSError:
             continue
     return found
+
+
+# How a namespace is asked for: unshare, clone and clone3 (whose flags are in memory), setns.
+NO_NAMESPACES = """
+import ctypes, errno, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+clone = {"x86_64": 56, "aarch64": 220}[platform.machine()]
+for flags in (0x10000000, 0x10020000, 0x00020000, 0x40000000, 0x20000000, 0x02000000):
+    assert libc.unshare(flags) == -1 and ctypes.get_errno() == errno.EPERM, flags
+    assert libc.syscall(clone, flags | 17, 0, 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM, flags
+arguments = (ctypes.c_uint64 * 8)(0x10000000, 0, 0, 0, 17, 0, 0, 0)
+assert libc.syscall(435, ctypes.byref(arguments), ctypes.c_size_t(64)) == -1 and ctypes.get_errno() == errno.ENOSYS
+assert libc.setns(0, 0) == -1 and ctypes.get_errno() == errno.EPERM
+import threading
+thread = threading.Thread(target=lambda: None)
+thread.start()
+thread.join()
+child = os.fork()
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@needs_sandbox
+def test_no_namespace_is_made_in_the_namespace_and_threads_and_children_are() -> None:
+    assert run_program(NO_NAMESPACES, QUICK) == "passed"
+
+
+def container(*command: str) -> list[str]:
+    """``command`` where the kernel's settings are read-only, as in a container."""
+    quiet = "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys"
+    return ["unshare", "-m", "sh", "-c", f'{quiet} && exec "$@"', "sh", *command]
+
+
+def makes_containers() -> bool:
+    return shutil.which("unshare") is not None and not subprocess.run(container("true"), capture_output=True).returncode
+
+
+@needs_sandbox
+@pytest.mark.skipif(not makes_containers(), reason="who runs this may make no mount namespace")
+def test_where_the_kernels_settings_are_read_only_as_in_a_container_programs_are_contained_all_the_same() -> None:
+    check = (
+        "import sys\n"
+        "from ft_assets.evals.kinds.sandbox import Limits, require_sandbox, run_program\n"
+        "assert not __import__('os').access('/proc/sys/user/max_user_namespaces', 2)\n"
+        "require_sandbox()\n"
+        "print(run_program(sys.argv[1], Limits(timeout_s=20.0)))\n"
+    )
+    done = subprocess.run(container(sys.executable, "-c", check, NO_NAMESPACES), capture_output=True, text=True)
+    assert done.stdout == "passed\n", done.stderr
 
 
 @needs_sandbox

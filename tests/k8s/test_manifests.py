@@ -1,6 +1,7 @@
 """What an administrator applies: manifests that the API takes, rights that are as narrow as the docs say."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,20 @@ def test_only_tenants_that_may_ask_judges_get_a_way_to_them(
     monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
     named = {each["metadata"]["namespace"] for each in printed() if each["metadata"]["name"] == "ft-judges"}
     assert named == {"ft-acme"}
+
+
+def test_the_sandboxes_profile_forbids_nothing_that_the_sandbox_calls() -> None:
+    profile = json.loads((K8S / "seccomp" / "ft-sandbox.json").read_text())
+    assert profile["defaultAction"] == "SCMP_ACT_ALLOW"
+    (rule,) = profile["syscalls"]
+    assert rule["action"] == "SCMP_ACT_ERRNO"
+    forbidden = set(rule["names"])
+    assert rule["names"] == sorted(forbidden)
+    source = (K8S.parent / "ft_assets" / "evals" / "kinds" / "sandbox_process.py").read_text()
+    called = set(re.findall(r"_libc\.([a-z0-9_]+)\(", source)) | {"pivot_root", "mount_setattr", "pidfd_send_signal"}
+    assert {"unshare", "mount", "umount2", "prctl", "capset"} < called
+    assert not called & forbidden
+    assert {"bpf", "init_module", "kexec_load", "keyctl", "io_uring_setup", "setns"} <= forbidden
 
 
 PARTS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,12}[a-z0-9])?", fullmatch=True)
