@@ -24,8 +24,8 @@ def admit(objects: Objects, kind: Kind, namespace: str, body: Object) -> Object:
         raise ApiError(
             400, "BadRequest", f"{body.get('apiVersion')}, {body.get('kind')} is not {kind.api}, {kind.name}"
         )
-    if not meta.get("name") and not meta.get("generateName"):
-        raise invalid(kind, "", "metadata.name: Required value: name or generateName is required")
+    if not meta.get("name"):
+        raise invalid(kind, "", "metadata.name: Required value: this cluster makes up no names")
     if kind is JOBS:
         _job(item)
     if kind is PODS:

@@ -18,18 +18,16 @@ from tests.cluster.objects import NAMESPACES, NODES, PODS, ApiError, Change, Obj
 from tests.cluster.server import Fault, Server
 
 ADMIN = "admin-token"
+# Stands for the 300 s that every pod tolerates an unreachable node.
+_EVICTION_S = 0.3
 
 
 class NodeLifecycle(Controller):
     """Taints a node that is not heard of, deletes its pods when tolerations are over, and collects those of no node,
-    be it that theirs is gone or that they were deleted before they had one.
+    be it that theirs is gone or that they were deleted before they had one."""
 
-    ``eviction_s`` stands for the 300 s that every pod tolerates an unreachable node.
-    """
-
-    def __init__(self, objects: Objects, eviction_s: float) -> None:
+    def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
-        self._eviction_s = eviction_s
         self._since: dict[str, float] = {}
 
     def key(self, change: Change) -> Key | None:
@@ -42,7 +40,7 @@ class NodeLifecycle(Controller):
         lost = {name for name, node in nodes.items() if has(node, "Ready", "Unknown")}
         for name in lost:
             since = self._since.setdefault(name, time.monotonic())
-            if time.monotonic() - since > self._eviction_s:
+            if time.monotonic() - since > _EVICTION_S:
                 text = "Taint manager: deleting due to NoExecute taint"
                 for pod in self._on(name):
                     if "deletionTimestamp" not in pod["metadata"]:
@@ -85,7 +83,6 @@ class Cluster:
         gpus: int = 8,
         kueue: bool = True,
         image: dict[str, str] | None = None,
-        eviction_s: float = 0.3,
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ft-cluster-")
         self.folder = Path(self._folder.name)
@@ -94,7 +91,7 @@ class Cluster:
         self.kubelets: dict[str, Kubelet] = {}
         queues = [JobReconciler(self.objects), QueueScheduler(self.objects)] if kueue else []
         workings = [JobController(self.objects), GarbageCollector(self.objects), Scheduler(self.objects)]
-        self.control = ControlPlane(self.objects, [*queues, *workings, NodeLifecycle(self.objects, eviction_s)])
+        self.control = ControlPlane(self.objects, [*queues, *workings, NodeLifecycle(self.objects)])
         self.objects.create(NAMESPACES, "", {"metadata": {"name": "default"}})
         for at in range(nodes):
             self.add_node(f"n{at + 1}", gpus)

@@ -210,17 +210,13 @@ def _expand(text: str, environment: dict[str, str]) -> str:
     return re.sub(r"\$\((\w+)\)", lambda found: environment.get(found[1], found[0]), text)
 
 
-def make_volumes(objects: Objects, pod: Object, folder: Path, node: Path) -> None:
-    """The pod's volumes as folders: emptyDir and claims of its own, hostPath of the node, files of what has files."""
+def make_volumes(pod: Object, folder: Path, node: Path) -> None:
+    """The pod's volumes as folders: hostPath of the node, all others its own and empty."""
     for volume in pod["spec"].get("volumes", []):
         at = folder / "volumes" / volume["name"]
         at.parent.mkdir(parents=True, exist_ok=True)
         if host := volume.get("hostPath"):
             (node / host["path"].lstrip("/")).mkdir(parents=True, exist_ok=True)
             at.symlink_to(node / host["path"].lstrip("/"))
-            continue
-        at.mkdir()
-        for source in [volume, *volume.get("projected", {}).get("sources", [])]:
-            if token := source.get("serviceAccountToken"):
-                account = f"{pod['metadata']['namespace']}:{pod['spec']['serviceAccountName']}"
-                (at / token["path"]).write_text(f"token of system:serviceaccount:{account}")
+        else:
+            at.mkdir()

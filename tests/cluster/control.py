@@ -1,5 +1,6 @@
 """The control plane: one thread that brings objects to what their specs say; and garbage collection."""
 
+import abc
 import heapq
 import threading
 import time
@@ -12,7 +13,7 @@ Key = tuple[str, ...]
 _OWNING = [kind for kind in KINDS.values() if kind not in (EVENTS, NODES)]
 
 
-class Controller:
+class Controller(abc.ABC):
     """Brings one kind of thing in order; ``pods_after_s`` is how long it waits for more news after one of a pod."""
 
     pods_after_s = 0.0
@@ -20,13 +21,13 @@ class Controller:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
+    @abc.abstractmethod
     def key(self, change: Change) -> Key | None:
         """What to bring in order after a change; None where that is no matter of this controller."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def sync(self, key: Key) -> float | None:
         """Bring it in order; seconds until it must be looked at again, if it must."""
-        raise NotImplementedError
 
 
 class ControlPlane:
@@ -83,7 +84,7 @@ class ControlPlane:
                 after_s = self._controllers[at].sync(key)
             except ApiError as error:
                 after_s = 0.0 if error.code in (404, 409) else 0.5
-            except Exception:
+            except Exception:  # One controller's mistake is told when the cluster is closed; the others go on.
                 self.errors.append(traceback.format_exc())
                 after_s = None
             if after_s is not None:

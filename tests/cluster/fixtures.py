@@ -163,6 +163,8 @@ def cluster() -> Iterator[Access]:
     kubeconfig = made.kubeconfig() if made else Path(os.environ["KUBECONFIG"])
     image = os.environ.get("FT_CLUSTER_IMAGE", "python:3.11-slim")
     access = Access(kubeconfig, f"ft-test-{uuid.uuid4().hex[:8]}", image, made)
+    from kubernetes.client.exceptions import ApiException
+
     core, custom = access.core, access.custom
     core.create_namespace({"metadata": {"name": access.namespace}})
     try:
@@ -173,5 +175,5 @@ def cluster() -> Iterator[Access]:
         else:
             core.delete_namespace(access.namespace)
             for plural, name in reversed(access.cluster_wide):
-                with suppress(Exception):
+                with suppress(ApiException):
                     custom.delete_cluster_custom_object(*KUEUE.split("/"), plural, name)

@@ -174,7 +174,7 @@ class PodRunner(threading.Thread):
     def run(self) -> None:
         try:
             self._report()
-            make_volumes(self._objects, self._pod, self._folder, self._kubelet.folder)
+            make_volumes(self._pod, self._folder, self._kubelet.folder)
             self._meet()
             if self._pull():
                 self._run_all()

@@ -113,8 +113,6 @@ class Objects:
         item = copy.deepcopy(body) | {"kind": kind.name, "apiVersion": kind.api}
         meta = item.setdefault("metadata", {})
         with self.lock:
-            if not meta.get("name"):
-                meta["name"] = meta["generateName"] + suffix()
             if kind.namespaced:
                 self.get(NAMESPACES, "", namespace)
                 meta["namespace"] = namespace

@@ -21,6 +21,7 @@ _PATH = re.compile(
     r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))"
     r"(?:/namespaces/(?P<namespace>[^/]+)(?=/))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+)(?:/(?P<part>[a-z]+))?)?"
 )
+_BOOKMARK_S = 60.0
 Logs = Callable[[Object, str | None, bool, int | None], Iterator[bytes]]
 
 
@@ -48,7 +49,6 @@ class Server(ThreadingHTTPServer):
         self.requests: deque[tuple[float, str]] = deque(maxlen=100_000)
         self.watches: dict[socket.socket, queue.SimpleQueue[bytes | None]] = {}
         self.connections: set[socket.socket] = set()
-        self.bookmark_s = 60.0
         super().__init__(("127.0.0.1", port), Handler)
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
@@ -113,8 +113,6 @@ class Handler(BaseHTTPRequestHandler):
     def _serve(self, body: Object) -> None:
         url = urlsplit(self.path)
         query = dict(parse_qsl(url.query))
-        if url.path == "/version":
-            return self._send(200, {"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
         at = _PATH.fullmatch(url.path)
         kind = KINDS.get((at["core"] or at["group"], at["plural"])) if at else None
         if at is None or kind is None:
@@ -215,7 +213,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.server.watches[self.connection] = lines
             while (left := until - time.monotonic()) > 0:
                 try:
-                    line = lines.get(timeout=min(left, self.server.bookmark_s))
+                    line = lines.get(timeout=min(left, _BOOKMARK_S))
                 except queue.Empty:
                     line = self._bookmark(kind, lines) if bookmarks else b""
                 if line is None:

@@ -114,6 +114,7 @@ def test_a_higher_priority_preempts_and_the_preempted_job_runs_again_later(clust
     assert conditions["Requeued"] == ("True", "Preempted")
     job = cluster.job("a")
     assert (job.spec.suspend, job.status.failed, job.status.start_time) == (True, None, None)
+    until(lambda: not cluster.pods("a"))
     cluster.batch.delete_namespaced_job("b", cluster.namespace, propagation_policy="Background")
     (second,) = cluster.running("a")
     assert second.metadata.uid != first.metadata.uid

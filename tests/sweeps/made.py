@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from ft_assets import identity
-from ft_assets.recipes.register import get_recipe, register_recipe
+from ft_assets.recipes.register import register_recipe
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.outcomes import Outcome
@@ -66,9 +66,3 @@ def ended(world: World, trial: str, outcome: Outcome, *, divisor: int = 1, error
     )
     attempt.record_ending(outcome, {"type": error, "what": "row 7 says 4111", "where": "", "remedy": ""})
     return attempt
-
-
-def number_of(world: World, trial: str) -> int:
-    found = get_recipe(world.store, trial).trial
-    assert found is not None
-    return found.number
