@@ -3,11 +3,13 @@
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
+
+from ft_resources.dotted import leaves
 
 RunStatus = Literal["FINISHED", "FAILED", "KILLED"]
 ADDRESS, MARKS, FINGERPRINT = "ft.address", "ft.marks", "ft.fingerprint"
@@ -73,7 +75,7 @@ class MlflowServer:
         experiment = self._experiment(address.split("/")[0])
         run = self._client.create_run(experiment, run_name=name, tags={**tags, ADDRESS: address})
         self._runs[address] = run.info.run_id
-        settled = [Param(key, value[:_MAX_TEXT]) for key, value in _flat(params)]
+        settled = [Param(key, _text(value)[:_MAX_TEXT]) for key, value in leaves(params)]
         for start in range(0, len(settled), _MAX_PARAMS):
             self._client.log_batch(run.info.run_id, params=settled[start : start + _MAX_PARAMS])
 
@@ -197,13 +199,9 @@ class MlflowServer:
         return experiment_id
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """``{"a": {"b": 1}}`` as ``("a.b", "1")``; lists as JSON."""
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            yield from _flat(item, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", item if isinstance(item, str) else json.dumps(item)
+def _text(value: Any) -> str:
+    """Text as it is, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _cut(text: str) -> str:

@@ -1,13 +1,12 @@
 """The adapter in MLflow's registry, with everything that says where it came from as tags, and where its line stands."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ft_assets.adapters.lineage import lineage
 from ft_assets.adapters.lines import POINTERS, LineState, read_line
 from ft_assets.erasure.tombstones import require_alive
 from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.dotted import leaves
 from ft_resources.errors import UserError
 from ft_resources.mlflow_server import Standing
 from ft_resources.tracking import Log, Mirror, default_uri, shared_mirror
@@ -93,7 +92,7 @@ def registration_tags(artifacts: Artifacts, adapter: Artifact) -> dict[str, str]
     params = adapter.manifest.identity["params"]
     tags = {f"ft.{name}": str(params[name]) for name in ("line", "dataset", "recipe")}
     tags |= {"ft.tenant": adapter.address.tenant, "ft.accepted_by": adapter.manifest.actor}
-    tags |= {f"ft.metric.{name}": f"{value:.6g}" for name, value in _numbers(adapter.facts["metrics"])}
+    tags |= {f"ft.metric.{name}": f"{float(value):.6g}" for name, value in leaves(adapter.facts["metrics"])}
     seen: set[str] = set()
     count: Counter[str] = Counter()
     # The nearest first: of an adapter that stands on another one, each has a checkpoint, a dataset and so on.
@@ -106,12 +105,3 @@ def registration_tags(artifacts: Artifacts, adapter: Artifact) -> dict[str, str]
         key = f"ft.lineage.{asset}" if count[asset] == 1 else f"ft.lineage.{asset}.{count[asset]}"
         tags |= {key: node.address, f"{key}.digest": node.digest}
     return tags
-
-
-def _numbers(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """``{"a": {"b": 1.0}}`` as ``("a.b", 1.0)``."""
-    for name, item in value.items():
-        if isinstance(item, Mapping):
-            yield from _numbers(item, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", float(item)

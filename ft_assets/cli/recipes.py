@@ -69,10 +69,11 @@ def show(key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")
     from ft_assets.cli.output import print_table
     from ft_assets.recipes.register import get_recipe
     from ft_assets.sweeps.expand import shown_values
+    from ft_resources.dotted import leaves
 
     stored = get_recipe(open_store(), key)
     recipe, origins = stored.recipe.resolved()
-    settings = dict(_flat(recipe.model_dump(mode="json")))
+    settings = dict(leaves(recipe.model_dump(mode="json")))
     rows = [(path, _shown(settings[path]), origin) for path, origin in origins.items() if path != "sweep"]
     rows += [(trial.key, shown_values(trial.values), "a trial of this sweep") for trial in stored.trials]
     lock = stored.lock
@@ -87,14 +88,6 @@ def schema() -> None:
     from ft_assets.recipes.schema import recipe_schema
 
     print(recipe_schema(), end="")
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """``{"a": {"b": 1}}`` as ``("a.b", 1)``."""
-    found: list[tuple[str, Any]] = []
-    for name, item in value.items():
-        found += _flat(item, f"{prefix}{name}.") if isinstance(item, dict) else [(f"{prefix}{name}", item)]
-    return found
 
 
 def _shown(value: Any) -> str:

@@ -22,6 +22,7 @@ from ft_assets.recipes.vocabulary import require_new_tokens
 from ft_assets.sweeps.expand import Trial, TrialOf, expand, trial_recipe, trial_recipes
 from ft_resources.artifacts import Artifacts
 from ft_resources.canonical import digest
+from ft_resources.dotted import leaves
 from ft_resources.errors import BadRecipe, CorruptArtifact, UserError
 from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.store import Store
@@ -225,7 +226,7 @@ def _require_same(recipe: Recipe, stored: StoredRecipe, where: str) -> None:
             where=where,
             remedy="Use another name for this recipe.",
         )
-    ours, theirs = _flat(recipe.model_dump(mode="json")), _flat(stored.recipe.model_dump(mode="json"))
+    ours, theirs = (dict(leaves(each.model_dump(mode="json"))) for each in (recipe, stored.recipe))
     said = {*written_paths(recipe), *written_paths(stored.recipe)}
     differing = [path for path in {**theirs, **ours} if path in said and ours.get(path) != theirs.get(path)]
     if recipe.sweep != stored.recipe.sweep:
@@ -319,11 +320,3 @@ def _digest(recipe: dict[str, Any], lock: dict[str, Any], extra: dict[str, Any])
     """Digest of recipe and lock as JSON, without where inputs lie, which says nothing about the content."""
     terms = {name: lock[name] for name in lock if name not in ("upload", "parent")}
     return digest({"recipe": recipe, "lock": terms, **extra})
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"a": {"b": 1}}`` as ``{"a.b": 1}``."""
-    flat: dict[str, Any] = {}
-    for name, item in value.items():
-        flat |= _flat(item, f"{prefix}{name}.") if isinstance(item, dict) else {f"{prefix}{name}": item}
-    return flat
