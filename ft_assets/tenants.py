@@ -14,7 +14,7 @@ from ft_assets.notices.settings import Notify
 from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
 from ft_assets.recipes.acceptance import SafetyGate
 from ft_assets.recipes.settings import Settings, unique
-from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml
+from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml, read_text
 from ft_assets.retention.settings import Leftovers, Retention
 from ft_resources.errors import BadRecipe
 from ft_resources.work import Priority
@@ -204,7 +204,7 @@ def load_tenants(path: Path | None = None) -> TenantsFile:
     path = path or Path(os.environ.get("FT_TENANTS", "tenants.yaml"))
     if not path.exists():
         return TenantsFile()
-    return _parse(path, path.read_text(encoding="utf-8"))
+    return _parse(path, read_text(path, str(path), most_bytes=_MOST_BYTES))
 
 
 @lru_cache(maxsize=4)

@@ -56,3 +56,11 @@ def test_a_tier_that_means_nothing_is_refused_by_its_place(tmp_path: Path, text:
         load_tenants(write(tmp_path, text))
     assert message in str(error.value)
     assert "tenants.yaml" in error.value.where
+
+
+def test_a_file_that_is_not_text_is_refused_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "tenants.yaml"
+    file.write_bytes(b"tenants:\n  caf\xe9: {}\n")
+    with pytest.raises(UserError, match="not UTF-8") as caught:
+        load_tenants(file)
+    assert "line 2" in caught.value.where

@@ -7,6 +7,7 @@ from pathlib import Path
 from ft_assets.datasets.intake.hub import PREFIX, OpenSplit, fetch_split
 from ft_assets.datasets.policy import DatasetPolicy, load_policy
 from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
+from ft_assets.recipes.strict import read_text
 from ft_assets.tenants import load_tenants
 from ft_resources.errors import UserError
 from ft_resources.store import Store
@@ -35,7 +36,7 @@ def add_dataset(
             f"{name!r} is not a dataset name", where="name", remedy="Write it as tenant.name, such as acme.support."
         )
     max_examples = load_tenants().tier_of(tenant).max_examples
-    settled = load_policy(_read_text(policy), str(policy)) if policy else DatasetPolicy()
+    settled = load_policy(read_text(policy, str(policy)), str(policy)) if policy else DatasetPolicy()
     with tempfile.TemporaryDirectory(prefix="ft-add-") as scratch:
 
         def local(sources: Sequence[Path | str]) -> list[Path]:
@@ -57,11 +58,3 @@ def add_dataset(
             holdout=local(holdout),
             max_examples=max_examples,
         )
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UserError(f"the file cannot be read ({reason})", where=str(path), remedy="Check the path.") from error

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
@@ -15,7 +16,37 @@ from ft_resources.errors import BadRecipe
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
 Model = TypeVar("Model", bound=BaseModel)
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
+
+
+def read_strict(model_class: type[Model], file: Path, *, what: str, remedy: str) -> Model:
+    """The YAML of ``file`` as an instance of ``model_class``. Raises BadRecipe as ``read_text``, ``parse_yaml`` and
+    ``parse_strict`` do."""
+    where = str(file)
+    text = read_text(file, where, what=what, remedy=remedy)
+    return parse_strict(model_class, parse_yaml(text, where), where)
+
+
+def read_text(
+    path: Path, where: str, *, most_bytes: int = MAX_BYTES, what: str = "the file", remedy: str = "Check the path."
+) -> str:
+    """The text of a file of UTF-8. Raises BadRecipe where it is none, larger, or cannot be read; ``what`` and
+    ``remedy`` are the words for the latter."""
+    try:
+        size = path.stat().st_size
+        data = path.read_bytes() if size <= most_bytes else b""
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "this is not a path"
+        raise BadRecipe(f"{what} cannot be read ({reason})", where=where, remedy=remedy) from error
+    if size > most_bytes:
+        raise BadRecipe(f"the file is larger than {most_bytes // 1024} KiB", where=where, remedy="Shorten it.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise BadRecipe(
+            "this is not UTF-8 text", where=f"{where}, line {line}", remedy="Save the file as UTF-8."
+        ) from error
 
 
 def parse_yaml(text: str, where: str, *, most_bytes: int = MAX_BYTES) -> Any:
@@ -129,9 +160,9 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 
 def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) -> list[tuple[str, str]]:
     """(field path, what is wrong), one for each field; what the branches of a union expect is joined by "or"."""
-    expected: dict[Path, list[str]] = {}
-    refused: dict[Path, str] = {}
-    shown: dict[Path, str] = {}
+    expected: dict[FieldPath, list[str]] = {}
+    refused: dict[FieldPath, str] = {}
+    shown: dict[FieldPath, str] = {}
     for item in error.errors(include_url=False, include_context=False):
         path = _field_path(item["loc"], value, missing=item["type"] == "missing")
         if item["type"] == "extra_forbidden":
@@ -157,7 +188,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
     return [(_written(path), text) for path, text in refused.items()]
 
 
-def _field_path(loc: Path, value: Any, *, missing: bool) -> Path:
+def _field_path(loc: FieldPath, value: Any, *, missing: bool) -> FieldPath:
     """``loc`` without the names of union branches, which pydantic mixes in: only what ``value`` has."""
     path: list[str | int] = []
     for part in loc:
@@ -171,7 +202,7 @@ def _field_path(loc: Path, value: Any, *, missing: bool) -> Path:
     return tuple(path)
 
 
-def _written(path: Path) -> str:
+def _written(path: FieldPath) -> str:
     """``("a", "b", 0, "c")`` as ``a.b[0].c``."""
     names = [f"[{part}]" if isinstance(part, int) else f".{_visible(part)}" for part in path]
     return "".join(names).lstrip(".")
@@ -182,7 +213,7 @@ def _visible(key: str) -> str:
     return key if key.isprintable() else repr(key)
 
 
-def _known_keys(model_class: type[BaseModel], path: Path) -> list[str]:
+def _known_keys(model_class: type[BaseModel], path: FieldPath) -> list[str]:
     """The keys that may stand in the mapping at ``path``."""
     models = {model_class}
     for part in path:

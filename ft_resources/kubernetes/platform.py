@@ -44,18 +44,11 @@ class FlavoursFile(_Strict):
 def read_flavours(file: Path) -> list[Flavour]:
     """The flavours of a strict YAML list. Raises BadRecipe that names every mistake, and UserError where they differ
     in what they count: Kueue wants one set of resources for all."""
-    from ft_assets.recipes.strict import parse_strict, parse_yaml
+    from ft_assets.recipes.strict import read_strict
     from ft_resources.errors import BadRecipe
 
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadRecipe(
-            f"the flavours cannot be read ({error.strerror})",
-            where=str(file),
-            remedy="Write them as k8s/kustomize/base/flavours.yaml shows.",
-        ) from error
-    found = parse_strict(FlavoursFile, parse_yaml(text, str(file)), str(file)).flavours
+    remedy = "Write them as k8s/kustomize/base/flavours.yaml shows."
+    found = read_strict(FlavoursFile, file, what="the flavours", remedy=remedy).flavours
     for flavour in found[1:]:
         if set(flavour.quota) != set(found[0].quota):
             raise BadRecipe(

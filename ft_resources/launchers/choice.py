@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ft_resources.errors import BadRecipe, UserError
+from ft_resources.errors import UserError
 from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.local import LocalLauncher
 
@@ -41,16 +41,9 @@ def make_launcher(kind: str, settings_path: str = "") -> Launcher:
 def read_settings(path: str = "") -> "KubernetesSettings":
     """The cluster's settings. Raises BadRecipe that names every mistake of the file."""
     # What reads strict YAML belongs to the recipes; this is the one place that needs it from down here.
-    from ft_assets.recipes.strict import parse_strict, parse_yaml
+    from ft_assets.recipes.strict import read_strict
     from ft_resources.kubernetes.settings import KubernetesSettings
 
     file = Path(path or os.environ.get("FT_KUBERNETES", DEFAULT_SETTINGS))
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadRecipe(
-            f"the cluster's settings cannot be read ({error.strerror})",
-            where=str(file),
-            remedy="Write them (docs/kubernetes.md), and name the file in FT_KUBERNETES.",
-        ) from error
-    return parse_strict(KubernetesSettings, parse_yaml(text, str(file)), str(file))
+    remedy = "Write them (docs/kubernetes.md), and name the file in FT_KUBERNETES."
+    return read_strict(KubernetesSettings, file, what="the cluster's settings", remedy=remedy)

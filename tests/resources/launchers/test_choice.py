@@ -30,6 +30,10 @@ def test_mistakes_of_the_settings_file_come_with_the_nearest_key(tmp_path: Path)
     with pytest.raises(BadRecipe, match="queue") as caught:
         read_settings(str(file))
     assert "digest" in str(caught.value)
+    file.write_bytes(b"image: x\nqueue: \xff\n")
+    with pytest.raises(BadRecipe, match="not UTF-8") as caught:
+        read_settings(str(file))
+    assert "line 2" in caught.value.where
 
 
 @pytest.mark.e2e
