@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ft_assets.metering.refunds import RefundDecision
+from ft_assets.metering.tables import jobs, refunds, usage
 from ft_assets.metering.usage import UsageRecord
 from ft_assets.submissions.record import Submission, SubmissionOutcome
 from ft_resources.errors import UserError
@@ -23,55 +24,6 @@ from ft_resources.errors import UserError
 # Alembic keeps the context of a migration in module globals.
 _MIGRATING = threading.Lock()
 _MIGRATIONS = Path(__file__).parent / "migrations"
-metadata = sa.MetaData()
-
-usage = sa.Table(
-    "usage",
-    metadata,
-    # A fingerprint says nothing of the tenant: equal work of two tenants has one key.
-    sa.Column("tenant", sa.String(40), primary_key=True),
-    sa.Column("key", sa.String(200), primary_key=True),
-    sa.Column("month", sa.String(7), nullable=False),
-    sa.Column("asset", sa.String(40), nullable=False),
-    sa.Column("label", sa.String(300), nullable=False),
-    sa.Column("actor", sa.String(200), nullable=False),
-    sa.Column("started_at", sa.Float, nullable=False),
-    sa.Column("ended_at", sa.Float, nullable=False),
-    sa.Column("gpus", sa.Integer, nullable=False),
-    sa.Column("gpu_type", sa.String(100), nullable=False),
-    sa.Column("outcome", sa.String(40), nullable=False),
-    sa.Column("refund", sa.String(10), nullable=False),
-    sa.Column("gpu_hours", sa.Float, nullable=False),
-    sa.Column("price", sa.Float, nullable=False),
-    sa.Column("currency", sa.String(10), nullable=False),
-    sa.Column("evidence", sa.JSON, nullable=False),
-    sa.Index("usage_by_month", "month", "tenant"),
-)
-refunds = sa.Table(
-    "refunds",
-    metadata,
-    sa.Column("tenant", sa.String(40), primary_key=True),
-    sa.Column("key", sa.String(200), primary_key=True),
-    sa.Column("decision", sa.String(10), nullable=False),
-    sa.Column("actor", sa.String(200), nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("at", sa.String(40), nullable=False),
-)
-jobs = sa.Table(
-    "jobs",
-    metadata,
-    sa.Column("submission", sa.String(16), primary_key=True),
-    sa.Column("tenant", sa.String(40), nullable=False),
-    sa.Column("month", sa.String(7), nullable=False),
-    sa.Column("pair", sa.String(300), nullable=False),
-    sa.Column("actor", sa.String(200), nullable=False),
-    sa.Column("origin", sa.String(20), nullable=False),
-    sa.Column("status", sa.String(20), nullable=False),
-    sa.Column("asked_at", sa.String(40), nullable=False),
-    sa.Column("ended_at", sa.String(40), nullable=False),
-    sa.Index("jobs_by_month", "month", "tenant"),
-)
-
 _DECIDED = (usage.c.tenant == refunds.c.tenant) & (usage.c.key == refunds.c.key)
 
 

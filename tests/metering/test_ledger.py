@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.metering.ledger import Ledger, metadata
+from ft_assets.metering.ledger import Ledger
 from ft_assets.metering.refunds import RefundDecision
 from ft_assets.metering.report import month_report
+from ft_assets.metering.tables import metadata
 from ft_assets.metering.usage import UsageRecord
 from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
 from ft_assets.tenants import Quota
