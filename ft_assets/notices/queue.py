@@ -3,12 +3,12 @@
 ``shared/queue_alerts/<tier>/<seq>.json`` holds the changes, create-only; the last one is how it stands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets.keys import SHARED
 from ft_assets.notices.due import Due, mark_due
@@ -19,7 +19,8 @@ from ft_resources.records import find_record
 from ft_resources.store import Store
 
 FOLDER = f"{SHARED}/queue_alerts"
-_NAMED = 20
+_NAMED, _EXPLAINED = 20, 5
+_LONGEST = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +32,7 @@ class Wait:
 
 
 class QueueChange(BaseModel):
-    """The record of a breach, or of its end."""
+    """The record of a breach, or of its end. ``reasons`` are by submission, of those that were asked about."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,6 +43,7 @@ class QueueChange(BaseModel):
     longest_s: float
     submissions: tuple[str, ...]
     at: str
+    reasons: dict[str, str] = Field(default_factory=dict)
 
 
 def change(before: QueueChange | None, tier: str, limit_minutes: float, waits: Sequence[Wait]) -> QueueChange | None:
@@ -62,8 +64,18 @@ def change(before: QueueChange | None, tier: str, limit_minutes: float, waits: S
     )
 
 
-def record_waits(store: Store, tier: str, limit_minutes: float, waits: Sequence[Wait]) -> QueueChange | None:
-    """Record and announce what changed; None where nothing did, or another caller was first. Raises CorruptArtifact."""
+def record_waits(
+    store: Store,
+    tier: str,
+    limit_minutes: float,
+    waits: Sequence[Wait],
+    why: Callable[[str], str] = lambda submission: "",
+) -> QueueChange | None:
+    """Record and announce what changed; None where nothing did, or another caller was first. Raises CorruptArtifact.
+
+    ``why`` tells why a submission waits, empty where nobody can; asked of a few of those that wait longest, and only
+    when a breach is recorded.
+    """
     # Names of tiers are free text.
     folder = f"{FOLDER}/{digest({'tier': tier})[:16]}"
     names = store.names(folder)
@@ -71,6 +83,9 @@ def record_waits(store: Store, tier: str, limit_minutes: float, waits: Sequence[
     found = change(before, tier, limit_minutes, waits)
     if found is None:
         return None
+    if found.state == "breach":
+        asked = {each: one_line(why(each))[:_LONGEST] for each in found.submissions[:_EXPLAINED]}
+        found = found.model_copy(update={"reasons": {each: reason for each, reason in asked.items() if reason}})
     path = f"{folder}/{len(names) + 1:06d}.json"
     mark_due(store, "queue", SHARED, path)
     return found if store.create(path, canonical_json(found.model_dump(mode="json"))) else None
@@ -95,6 +110,6 @@ def queue_event(store: Store, due: Due) -> Event | None:
         title=one_line(title),
         at=found.at,
         facts={"tier": one_line(found.tier), "state": found.state, "limit": limit, "depth": str(found.depth)},
-        details=tuple(found.submissions),
+        details=tuple(": ".join(filter(None, (each, found.reasons.get(each)))) for each in found.submissions),
         remedy=remedy,
     )

@@ -39,3 +39,31 @@ def test_a_breach_is_recorded_and_due_once_however_often_it_is_seen(tmp_path: Pa
     assert record_waits(store, "premium", 5, []) is not None
     assert record_waits(store, "premium", 5, []) is None
     assert len(markers(store)) == 2
+
+
+def test_those_that_wait_longest_are_asked_about_and_only_when_a_breach_begins(tmp_path: Path) -> None:
+    store, asked = Store(str(tmp_path)), list[str]()
+
+    def why(submission: str) -> str:
+        asked.append(submission)
+        return "no node has room" if len(asked) == 1 else ""
+
+    assert record_waits(store, "premium", 5, waits(1, 2), why) is None
+    found = record_waits(store, "premium", 5, waits(*range(1, 31)), why)
+    assert found is not None
+    assert asked == list(found.submissions[:5])
+    assert found.reasons == {found.submissions[0]: "no node has room"}
+    assert record_waits(store, "premium", 5, waits(40), why) is None
+    assert record_waits(store, "premium", 5, [], why) is not None
+    assert len(asked) == 5
+    events = [queue_event(store, due) for due in read_markers(store, markers(store), [])]
+    (event,) = [each for each in events if each and each.facts["state"] == "breach"]
+    assert event.details[:2] == (f"{found.submissions[0]}: no node has room", found.submissions[1])
+
+
+def test_records_from_before_there_were_reasons_are_read(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    found = record_waits(store, "premium", 5, waits(7))
+    assert found is not None
+    old = {name: value for name, value in found.model_dump(mode="json").items() if name != "reasons"}
+    assert QueueChange(**old) == found

@@ -1,11 +1,19 @@
 """The queue's sensor on a real project."""
 
 import dagster as dg
+import pytest
 
-from ft_assets.notices.due import markers
+from ft_assets.notices.due import markers, read_markers
+from ft_assets.notices.queue import queue_event
 from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.record import SubmissionStatus, finish, submit
-from ft_resources.dagster_resources import StoreResource
+from ft_assets.submissions import status
+from ft_assets.submissions.record import Submission, SubmissionStatus, finish, submit
+from ft_assets.submissions.status import read_works
+from ft_resources.attempts import Attempt
+from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.errors import ClusterUnavailable
+from ft_resources.kubernetes.api import ApiRefusal
+from ft_resources.kubernetes.waiting import Waiting
 from ft_sensors.queue import queue_sensor
 from tests.e2e.project import Project
 from tests.sensors.conftest import add_version
@@ -13,7 +21,7 @@ from tests.sensors.conftest import add_version
 
 def tick(project: Project, instance: dg.DagsterInstance) -> str:
     context = dg.build_sensor_context(instance=instance)
-    reason = queue_sensor(context, store=StoreResource(url=project.store_url))
+    reason = queue_sensor(context, store=StoreResource(url=project.store_url), launcher=LauncherResource())
     assert isinstance(reason, dg.SkipReason)
     return str(reason.skip_message)
 
@@ -47,3 +55,61 @@ def test_a_wait_beyond_the_tiers_limit_is_a_breach_until_it_ends(
     assert tick(project, instance) == "premium: 0 wait, recovered"
     assert tick(project, instance) == "premium: 0 wait"
     assert told == 1
+
+
+class Cluster:
+    """A launcher that says why something waits, or does not."""
+
+    def __init__(self, problem: Exception | None = None) -> None:
+        self.problem, self.asked = problem, list[str]()
+
+    def why_waiting(self, attempt: Attempt) -> Waiting:
+        self.asked.append(attempt.address.asset)
+        if self.problem:
+            raise self.problem
+        return Waiting(reason="quota", what="the quota of its queue is in use", said="insufficient\nunused quota")
+
+
+def queued(project: Project, monkeypatch: pytest.MonkeyPatch) -> Submission:
+    """A submission whose first work has a Job that nothing is heard of."""
+    monkeypatch.setattr(status, "LEASE_S", -1.0)
+    recipe = str(register_recipe(project.store, project.recipe(), actor="ann").key)
+    limit(project, 0.000001)
+    dataset = add_version(project)
+    asked = {"recipe": recipe, "actor": "ann", "origin": "cli", "idempotency_key": "1"}
+    submission, _ = submit(project.store, dataset=dataset, **asked)
+    work = read_works(project.store, submission)[0]
+    assert work.address is not None
+    Attempt(project.store, work.address, 1).claim("a")
+    return submission
+
+
+def test_a_breach_says_why_work_waits_where_the_cluster_can_tell(
+    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster()
+    monkeypatch.setattr(LauncherResource, "launcher", cluster)
+    submission = queued(project, monkeypatch)
+    assert tick(project, instance) == "premium: 1 wait, breach"
+    (due,) = read_markers(project.store, markers(project.store), [])
+    event = queue_event(project.store, due)
+    assert event is not None
+    assert event.details == (f"{submission.id}: dataset: the quota of its queue is in use (insufficient unused quota)",)
+    # The cluster is asked when a breach is told, and not while it lasts.
+    assert tick(project, instance) == "premium: 1 wait"
+    assert cluster.asked == ["dataset"]
+
+
+@pytest.mark.parametrize(
+    "problem", [ClusterUnavailable("no answer", where="API", remedy=""), ApiRefusal(403, "Forbidden", "no events")]
+)
+def test_a_cluster_that_does_not_say_keeps_no_breach_from_being_told(
+    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    monkeypatch.setattr(LauncherResource, "launcher", Cluster(problem))
+    submission = queued(project, monkeypatch)
+    assert tick(project, instance) == "premium: 1 wait, breach"
+    (due,) = read_markers(project.store, markers(project.store), [])
+    event = queue_event(project.store, due)
+    assert event is not None
+    assert event.details == (submission.id,)
