@@ -18,7 +18,7 @@ from ft_assets.checkpoints.variants.holding import holding, keep_held
 from ft_assets.packs.isolation.architectures import require_packable_folder, require_packable_modules
 from ft_assets.packs.isolation.attention import ATTENTION, register
 from ft_assets.packs.isolation.guard import guard
-from ft_assets.recipes.models import LoraSettings, TrainingSettings
+from ft_assets.recipes.training import LoraSettings, TrainingSettings
 
 
 def load_base(

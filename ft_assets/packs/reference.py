@@ -22,7 +22,7 @@ from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.packs.format import SPLITS, CachedFiles, Pack
 from ft_assets.packs.isolation.batches import MicroBatch, micro_batch
 from ft_assets.packs.isolation.losses import token_losses
-from ft_assets.recipes.models import TrainingSettings
+from ft_assets.recipes.training import TrainingSettings
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadBase, BadData, CorruptArtifact, UserError
 from ft_resources.worker_context import WorkContext, WorkResult

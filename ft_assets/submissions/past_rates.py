@@ -10,7 +10,8 @@ from ft_assets.keys import DatasetKey
 from ft_assets.packs.estimate.memory import Setup, Variant
 from ft_assets.packs.estimate.model_size import Architecture
 from ft_assets.packs.estimate.time import Work, training_flops
-from ft_assets.recipes.models import HardwareSettings, Recipe
+from ft_assets.recipes.hardware import HardwareSettings
+from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.register import get_recipe
 from ft_assets.submissions.known_base import KnownBase
 from ft_assets.submissions.token_sizes import Sizes, counted_sizes

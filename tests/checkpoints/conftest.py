@@ -9,7 +9,7 @@ import pytest
 
 from ft_assets.checkpoints.sampler import Order
 from ft_assets.packs.format import Layout, Pack, PackWriter
-from ft_assets.recipes.models import LoraSettings, TrainingSettings
+from ft_assets.recipes.training import LoraSettings, TrainingSettings
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store

@@ -28,7 +28,8 @@ from ft_assets.packs.format import Pack, PackWriter
 from ft_assets.packs.isolation.batches import micro_batch
 from ft_assets.packs.packing import one_by_one
 from ft_assets.packs.reference import score
-from ft_assets.recipes.models import Recipe, TrainingSettings
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.training import TrainingSettings
 from tests.fake_base import VOCABULARY, make_fake_base
 from tests.packs.made import made_spool
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ft_assets.checkpoints.model import load_base
-from ft_assets.recipes.models import TrainingSettings
+from ft_assets.recipes.training import TrainingSettings
 from tests.fake_base import make_fake_base
 
 SETTINGS = TrainingSettings(precision="fp32")

@@ -10,7 +10,7 @@ from ft_assets.checkpoints.variants import VARIANTS
 from ft_assets.packs.format import Layout, PackWriter
 from ft_assets.packs.packing import one_by_one
 from ft_assets.packs.reference import reference_logps
-from ft_assets.recipes.models import LoraSettings, PreferenceSettings, TrainingSettings
+from ft_assets.recipes.training import LoraSettings, PreferenceSettings, TrainingSettings
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec

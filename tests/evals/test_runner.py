@@ -165,7 +165,7 @@ def test_a_base_that_lacks_weights_is_refused_where_transformers_would_make_some
     from safetensors.numpy import load_file, save_file
 
     from ft_assets.checkpoints.model import load_base
-    from ft_assets.recipes.models import TrainingSettings
+    from ft_assets.recipes.training import TrainingSettings
 
     part = shutil.copytree(base, tmp_path / "part")
     weights = load_file(part / "model.safetensors")

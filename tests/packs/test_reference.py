@@ -24,7 +24,8 @@ from ft_assets.packs.format import Pack, PackWriter
 from ft_assets.packs.isolation.batches import micro_batch
 from ft_assets.packs.packing import one_by_one
 from ft_assets.packs.reference import document_logps, passes, read_reference, reference_logps, score
-from ft_assets.recipes.models import Recipe, TrainingSettings
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.training import TrainingSettings
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.canonical import digest
 from ft_resources.errors import BadData, CorruptArtifact

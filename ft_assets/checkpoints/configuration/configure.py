@@ -9,7 +9,9 @@ from ft_assets.checkpoints.configuration import rules
 from ft_assets.checkpoints.configuration.fitting import Fit, best_fit, expected_memory
 from ft_assets.checkpoints.configuration.known import Known
 from ft_assets.checkpoints.configuration.rules import Choice
-from ft_assets.recipes.models import HardwareSettings, LoraSettings, Recipe, TrainingSettings
+from ft_assets.recipes.hardware import HardwareSettings
+from ft_assets.recipes.models import Recipe
+from ft_assets.recipes.training import LoraSettings, TrainingSettings
 from ft_assets.sweeps.settings import SweepSettings
 
 Rule = Callable[[Recipe, Known | None], Choice | None]

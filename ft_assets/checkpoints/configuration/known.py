@@ -8,7 +8,8 @@ from typing import Any
 from ft_assets.packs.estimate.bounds import Bounds
 from ft_assets.packs.estimate.hardware import CATALOGUE, Hardware, find_hardware
 from ft_assets.packs.estimate.model_size import Architecture, read_architecture
-from ft_assets.recipes.models import HardwareSettings, Recipe
+from ft_assets.recipes.hardware import HardwareSettings
+from ft_assets.recipes.models import Recipe
 
 # The smallest of the usual GPUs that compute in bf16: what fits it fits whatever a cluster gives.
 _SMALLEST = CATALOGUE["A10"]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ft_assets.recipes.models import LoraSettings, TrainingSettings
+from ft_assets.recipes.training import LoraSettings, TrainingSettings
 
 
 class SettledTraining(TrainingSettings):

@@ -18,7 +18,7 @@ from torch.nn.functional import logsigmoid
 from ft_assets.checkpoints.methods.objective import FirstLoss, Part, Whole
 from ft_assets.checkpoints.methods.pairs import FIGURES, figures, read_pairs
 from ft_assets.packs.isolation.batches import MicroBatch
-from ft_assets.recipes.models import PreferenceSettings
+from ft_assets.recipes.training import PreferenceSettings
 
 _ROUNDING = {False: 0.01, True: 1.0}
 """Nats by which rounding may move a pair's log-ratio, in float32 on a CPU and elsewhere: there, a token's 0.02 in

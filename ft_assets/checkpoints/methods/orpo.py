@@ -20,7 +20,7 @@ from torch.nn.functional import logsigmoid
 from ft_assets.checkpoints.methods.objective import FirstLoss, Part, Whole
 from ft_assets.checkpoints.methods.pairs import FIGURES, figures, read_pairs
 from ft_assets.packs.isolation.batches import MicroBatch
-from ft_assets.recipes.models import PreferenceSettings
+from ft_assets.recipes.training import PreferenceSettings
 
 _SUREST = -(2.0**-24)
 """A log-probability above this is that of certainty to float32, whose odds would be infinite."""

@@ -3,7 +3,7 @@
 from itertools import chain
 from typing import Any
 
-from ft_assets.recipes.models import LoraSettings
+from ft_assets.recipes.training import LoraSettings
 from ft_resources.errors import BadRecipe
 
 

@@ -13,7 +13,7 @@ from ft_assets.evals.model import load_model
 from ft_assets.packs.isolation.attention import ATTENTION, BrokenIsolation, MissingBoundaries
 from ft_assets.packs.isolation.guard import guard, starts_again
 from ft_assets.packs.isolation.tiny import tiny_model
-from ft_assets.recipes.models import TrainingSettings
+from ft_assets.recipes.training import TrainingSettings
 from ft_resources.errors import BadBase
 from tests.fake_base import make_fake_base
 
