@@ -5,12 +5,9 @@ So two writers never mix, a folder without a manifest does not exist, and of two
 """
 
 import json
-import os
-import subprocess
 import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ft_resources.canonical import canonical_json, digest, sha256_bytes, sha256_file
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
+from ft_resources.provenance import lock_digest, software_versions, source_commit
 from ft_resources.store import Store
 
 MANIFEST = "manifest.json"
-_PROJECT = Path(__file__).resolve().parents[1]
 # Files below these folders explain an artifact; they are stored and verified but do not decide its content digest.
 EXPLAINING_FOLDERS = ("report/", "evidence/", "log/")
 
@@ -328,45 +325,3 @@ class Artifacts:
 def content_digest(files: dict[str, FileEntry]) -> str:
     """Digest of the names and hashes of the files that count as content (see EXPLAINING_FOLDERS)."""
     return digest({name: entry.sha256 for name, entry in files.items() if not name.startswith(EXPLAINING_FOLDERS)})
-
-
-def software_versions() -> dict[str, str]:
-    """Versions of Python and of the installed packages that decide results; absent ones are left out."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions = {"python": platform.python_version()}
-    for package in (
-        "ft-platform",
-        "torch",
-        "transformers",
-        "trl",
-        "peft",
-        "tokenizers",
-        "lm-eval",
-        "pyarrow",
-    ):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
-
-
-@cache
-def source_commit() -> str:
-    """The commit of the running code: ``FT_COMMIT`` (an image sets it), else the checkout's, else ""."""
-    if given := os.environ.get("FT_COMMIT"):
-        return given
-    command = ["git", "-C", str(_PROJECT), "rev-parse", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-@cache
-def lock_digest() -> str:
-    """sha256 of the constraints file that the environment was made from; "" where the package lies without it."""
-    path = _PROJECT / "constraints.txt"
-    return sha256_file(path) if path.is_file() else ""

@@ -20,7 +20,7 @@ from ft_assets.checkpoints.journal import Cadence, Journal
 from ft_assets.checkpoints.saves import Save, SaveWriter, newest_save
 from ft_assets.checkpoints.state import HostCopies, RandomStates, read_state, write_state
 from ft_assets.checkpoints.trainer import PackedTrainer
-from ft_resources.artifacts import software_versions
+from ft_resources.provenance import software_versions
 from ft_resources.worker_context import WorkContext
 
 _ASSUMED_BYTES_S = 50e6
