@@ -15,22 +15,19 @@ from ft_resources.outcomes import Outcome
 from ft_sensors.metering import metering_sensor
 from tests.cli.conftest import Ft, ft, instance, project  # noqa: F401
 from tests.metering.test_usage import attempt_at
-from tests.submissions.estimate_world import DATASET, World, make_world, world_in
+from tests.submissions.estimate_world import DATASET, World
 
 
 @pytest.fixture
-def world(tmp_path, monkeypatch: pytest.MonkeyPatch) -> World:
-    make_world(tmp_path / "world")
-    found = world_in(tmp_path / "world")
-    found.recipe(gpus=2, nodes=2)
+def world(world: World, tmp_path, monkeypatch: pytest.MonkeyPatch) -> World:
     (tmp_path / "tenants.yaml").write_text(
         "gpu_prices: {H100: 4.0}\ntenants: {acme: {quota: {soft_gpu_hours: 1, hard_gpu_hours: 400}}}\n"
     )
     monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
-    monkeypatch.setenv("FT_STORE", found.project.store_url)
+    monkeypatch.setenv("FT_STORE", world.project.store_url)
     monkeypatch.setenv("FT_METERING_DB", f"sqlite:///{tmp_path}/metering.db")
     monkeypatch.setenv("FT_TRACKING", "off")
-    return found
+    return world
 
 
 def tick(world: World) -> str:

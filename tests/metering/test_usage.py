@@ -15,18 +15,10 @@ from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
 from tests.resources.small_work import request_for
-from tests.submissions.estimate_world import DATASET, World, make_world, world_in
+from tests.submissions.estimate_world import DATASET, World
 
 PAIR = f"{DATASET}|large.v1"
 AT = datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    make_world(tmp_path / "world")
-    world = world_in(tmp_path / "world")
-    world.recipe(gpus=2, nodes=2)
-    return world
 
 
 def attempt_at(

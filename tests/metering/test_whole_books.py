@@ -1,7 +1,6 @@
 """What could lose or double a bill: failing reads, equal work of two tenants, month borders, records not as ours."""
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,32 +19,14 @@ from ft_resources.store import Store
 from tests.metering.test_ledger import record
 from tests.metering.test_quota import NOW, RUNS, ask, tenants, use
 from tests.metering.test_usage import PAIR, attempt_at
-from tests.postgres import postgres_database
-from tests.submissions.estimate_world import World, make_world, world_in
+from tests.submissions.estimate_world import World
 
 MONTH_END = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    make_world(tmp_path / "world")
-    world = world_in(tmp_path / "world")
-    world.recipe(gpus=2, nodes=2)
-    return world
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(str(tmp_path / "store"))
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path}/metering.db"
-    else:
-        with postgres_database() as url:
-            yield url
 
 
 def test_equal_work_of_two_tenants_is_billed_to_both_and_refunded_to_one(url: str) -> None:

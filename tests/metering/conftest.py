@@ -1,0 +1,26 @@
+"""A world whose recipe takes four GPUs on two nodes, and a ledger's address on either database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgres import postgres_database
+from tests.submissions.estimate_world import World, make_world, world_in
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    make_world(tmp_path / "world")
+    world = world_in(tmp_path / "world")
+    world.recipe(gpus=2, nodes=2)
+    return world
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/metering.db"
+    else:
+        with postgres_database() as url:
+            yield url
