@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections import Counter
 from pathlib import Path
 
@@ -19,27 +18,15 @@ from ft_resources.canonical import digest, sha256_bytes
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
-from tests.s3_server import use_bucket
+from tests.counting_store import CountingStore
 
 FILES = {"config.json": b"{}", "model-1.safetensors": b"a" * 3000, "model-2.safetensors": b"b" * 3000, "sub/x": b"x"}
 TOTAL = sum(map(len, FILES.values()))
 
 
-class CountingStore(Store):
-    """A store that notes what is fetched from it, slowly where it is told to."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.fetched: Counter[str] = Counter()
-
-    def download(self, path: str, target: Path) -> None:
-        self.fetched[path.split("/w1/")[1]] += 1
-        super().download(path, target)
-
-
 @pytest.fixture
 def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> CountingStore:
-    return CountingStore(use_bucket(monkeypatch, s3_endpoint, f"test-{uuid.uuid4().hex[:8]}"))
+    return CountingStore.in_new_bucket(monkeypatch, s3_endpoint)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A pack of eight shards in a bucket that counts what is fetched, and what a machine's cache holds of it."""
+"""A pack of eight shards in a bucket, and what a machine's cache holds of it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,18 +20,6 @@ IDENTITY = {"asset": "token_pack"}
 ADDRESS = Address(tenant="acme", asset="token_pack", fingerprint=digest(IDENTITY))
 
 
-class CountingStore(Store):
-    """A store that notes what is fetched from it."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.fetched: Counter[str] = Counter()
-
-    def download(self, path: str, target: Path) -> None:
-        self.fetched[path.split("/w1/")[1]] += 1
-        super().download(path, target)
-
-
 def publish(store: Store, folder: Path) -> Artifact:
     """A pack of 64 windows in eight shards; token ids count up, window after window."""
     spool = made_spool(folder / "spool", [WINDOW_TOKENS] * WINDOWS)
@@ -39,6 +27,15 @@ def publish(store: Store, folder: Path) -> Artifact:
     limit = WINDOWS // SHARDS * WINDOW_TOKENS
     PackWriter(folder / "pack", "train", "chat", WINDOW_TOKENS, shard_tokens=limit).write(spool, layout)
     return Artifacts(store).publish(ADDRESS, folder / "pack", writer="w1", identity=IDENTITY, actor="test")
+
+
+def damage(store: Store, artifact: Artifact) -> str:
+    """Flip a bit in the bucket, in the tokens of the first shard; that file's name."""
+    name = array_name("train", 0, "input_ids")
+    data = bytearray(store.get(artifact.location(name)))
+    data[-1] ^= 1
+    store.put(artifact.location(name), bytes(data))
+    return name
 
 
 def limited(cache: FileCache, limit: float) -> FileCache:

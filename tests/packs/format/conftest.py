@@ -1,6 +1,5 @@
 """A pack in a bucket of a real S3 server, and a machine's cache."""
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +7,9 @@ import pytest
 
 from ft_resources.artifacts import Artifact
 from ft_resources.file_cache import FileCache
-from tests.packs.format.bucket import CountingStore, publish
-from tests.s3_server import s3_server, use_bucket
+from tests.counting_store import CountingStore
+from tests.packs.format.bucket import publish
+from tests.s3_server import s3_server
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> CountingStore:
-    return CountingStore(use_bucket(monkeypatch, endpoint, f"test-{uuid.uuid4().hex[:8]}"))
+    return CountingStore.in_new_bucket(monkeypatch, endpoint)
 
 
 @pytest.fixture

@@ -16,14 +16,15 @@ from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
+from tests.counting_store import CountingStore
 from tests.packs.format.bucket import (
     ADDRESS,
     SHARDS,
     WINDOW_TOKENS,
     WINDOWS,
-    CountingStore,
     cached,
     cached_sizes,
+    damage,
     limited,
     own_files,
     publish,
@@ -179,10 +180,7 @@ def test_half_a_file_in_the_cache_is_fetched_again(store: CountingStore, artifac
 def test_damage_in_the_bucket_is_an_error_and_never_lands_in_the_cache(
     store: CountingStore, artifact: Artifact, cache: FileCache
 ) -> None:
-    name = array_name("train", 0, "input_ids")
-    data = bytearray(store.get(artifact.location(name)))
-    data[-1] ^= 1
-    store.put(artifact.location(name), bytes(data))
+    name = damage(store, artifact)
     pack = Pack.open(CachedFiles(artifact, cache), "train")
     with pytest.raises(CorruptArtifact, match="does not match its sha256"):
         pack.read([0])

@@ -14,12 +14,13 @@ from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
+from tests.counting_store import CountingStore
 from tests.packs.format.bucket import (
     SHARDS,
     WINDOWS,
-    CountingStore,
     cached,
     cached_sizes,
+    damage,
     limited,
     publish,
     require_each_once,
@@ -67,10 +68,7 @@ def test_reading_and_fetching_ahead_at_once_fetch_each_file_once_and_stay_within
 def test_damage_that_is_met_ahead_is_an_error_where_it_is_read(
     store: CountingStore, artifact: Artifact, cache: FileCache
 ) -> None:
-    name = array_name("train", 0, "input_ids")
-    data = bytearray(store.get(artifact.location(name)))
-    data[-1] ^= 1
-    store.put(artifact.location(name), bytes(data))
+    name = damage(store, artifact)
     files = CachedFiles(artifact, cache)
     pack = Pack.open(files, "train")
     with files.prefetch(pack.names([0, 8])) as ahead:
