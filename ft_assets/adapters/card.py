@@ -152,8 +152,7 @@ def _load(base: Mapping[str, Any], is_adapter: bool, address: str) -> str:
 
 def _chosen(evidence: Evidence) -> list[tuple[str, Any]]:
     """Whose weights these are, where the last ones were not the only choice."""
-    chosen = evidence.chosen
-    return [("weights", f"after step {chosen.step} of {chosen.steps}, by validation loss")] if chosen else []
+    return [("weights", evidence.chosen.in_words)] if evidence.chosen else []
 
 
 def _settings(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -15,7 +15,8 @@ from ft_assets.adapters.lineage import lineage
 from ft_assets.base_bumps.carried import SOURCE
 from ft_assets.base_models.contents import TOKENIZER_FILES
 from ft_assets.base_models.token_ids import settle_tokenizer
-from ft_assets.checkpoints.kept import Weights, candidate_weights
+from ft_assets.checkpoints.kept import Weights, candidate_weights, stored_weights
+from ft_assets.evals.choice import chosen_weights
 from ft_assets.evals.evidence import Evidence
 from ft_assets.evals.gate_gain import TASK_GAIN
 from ft_assets.evals.gate_rates import JUDGE, SAFETY, SCORES
@@ -92,13 +93,21 @@ def export_adapter(context: WorkContext) -> WorkResult:
 def measured_weights(checkpoint: Artifact, report: Artifact, evidence: Evidence) -> Weights:
     """The weights that the report is about, chosen again by the rule. Raises CorruptArtifact where it says others."""
     evaluation = report.manifest.identity["params"].get("evaluation", {})
-    weights = candidate_weights(checkpoint.facts, evaluation.get("candidate", "last"))
+    wish = evaluation.get("candidate", "last")
     said = evidence.chosen.step if evidence.chosen else None
+    remedy = "Delete the report's manifest and materialize eval_report again."
+    if wish == "best_suite":
+        try:
+            # Its scores are those of its samples, or there would be no verdict.
+            return chosen_weights(stored_weights(checkpoint.facts), evidence.chosen.by if evidence.chosen else None)
+        except ValueError as error:
+            raise CorruptArtifact(str(error), where=str(report.address), remedy=remedy) from error
+    weights = candidate_weights(checkpoint.facts, wish)
     if said != (weights.step if "candidate" in evaluation else None):
         raise CorruptArtifact(
             f"the report is about the weights after step {said}, and the rule chooses those after step {weights.step}",
             where=str(report.address),
-            remedy="Delete the report's manifest and materialize eval_report again.",
+            remedy=remedy,
         )
     return weights
 

@@ -1,8 +1,9 @@
 """Weights kept beside the last ones: those of the validations with the lowest loss, and which of all go to the gates.
 
 While a run lasts they lie in ``<attempt>/kept/<step>/``, complete once ``kept.json`` is there, which names the loss
-and each file's sha256; in the artifact in ``kept/<step>/``, in the form of ``final/``. Which are kept, and which one is
-the candidate, follows from validation loss alone: the holdout is what the gates judge by, and never chooses.
+and each file's sha256; in the artifact in ``kept/<step>/``, in the form of ``final/``. Which are kept follows from
+validation loss alone. Which one is the candidate follows from it too, or from a suite (``evals/choice.py``): never from
+the holdout, by which the gates judge.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from ft_resources.work import attempt_path
 
 FOLDER, RECORD = "kept", "kept.json"
 FINAL = "final/"
+# Choices that a checkpoint's facts decide.
 Candidate = Literal["last", "best_validation"]
 
 
@@ -35,10 +37,12 @@ class KeptRecord(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """Which weights of a checkpoint are the candidate: their folder in it, and the step they are of."""
+    """Weights of a checkpoint: their folder in it, the step they are of, and validation loss there (nats a token), None
+    where it was not measured."""
 
     prefix: str
     step: int
+    loss: float | None = None
 
 
 def lowest(rows: Iterable[Mapping[str, Any]], count: int, *, last: int) -> list[tuple[int, float]]:
@@ -48,17 +52,25 @@ def lowest(rows: Iterable[Mapping[str, Any]], count: int, *, last: int) -> list[
     return sorted((each for each in found if each[0] != last), key=lambda each: (each[1], -each[0]))[:count]
 
 
+def stored_weights(facts: Mapping[str, Any]) -> list[Weights]:
+    """All weights that a checkpoint has, from its facts: the kept ones by step, then the last."""
+    steps = int(facts.get("steps", 0))
+    losses = {int(step): float(loss) for step, loss in facts.get("validation_loss", [])}
+    kept = sorted(int(step) for step, _ in facts.get("kept", []) if int(step) != steps)
+    return [
+        *(Weights(prefix=f"{folder_of(step)}/", step=step, loss=losses.get(step)) for step in kept),
+        Weights(prefix=FINAL, step=steps, loss=losses.get(steps)),
+    ]
+
+
 def candidate_weights(facts: Mapping[str, Any], wish: Candidate) -> Weights:
     """The weights that go to the gates, from the facts of a checkpoint: the last ones, or of these and the kept ones
     those with the lowest validation loss, of equals the later."""
-    steps = int(facts.get("steps", 0))
-    last = Weights(prefix=FINAL, step=steps)
-    losses = {int(step): float(loss) for step, loss in facts.get("validation_loss", [])}
-    kept = [int(step) for step, _ in facts.get("kept", [])]
-    if wish == "last" or steps not in losses or not kept:
-        return last
-    step = min([steps, *kept], key=lambda each: (losses[each], -each))
-    return last if step == steps else Weights(prefix=f"{folder_of(step)}/", step=step)
+    stored = stored_weights(facts)
+    if wish == "last" or stored[-1].loss is None:
+        return stored[-1]
+    measured = [(weights.loss, -weights.step, weights) for weights in stored if weights.loss is not None]
+    return min(measured, key=lambda each: each[:2])[2]
 
 
 def folder_of(step: int) -> str:

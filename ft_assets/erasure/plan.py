@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ft_assets.erasure.tombstones import Tombstone
+from ft_assets.evals.choice import VALIDATION_INPUT
 
 # What an adapter's own tombstone covers beside it: by input name, from the adapter upwards.
 _OF_ADAPTER = ("eval_report", "checkpoint")
 # What is made of these by somebody is his, and not a form of the deleted dataset.
-_BORDERS = ("mix:", "suite:", "safety:", "shown:")
+_BORDERS = ("mix:", "suite:", "safety:", "shown:", VALIDATION_INPUT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

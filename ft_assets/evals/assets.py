@@ -41,7 +41,7 @@ def eval_report(
             "scores": dg.MetadataValue.md(score_table(evidence)),
             **shown_suggestions(rejected),
             "holdout_rows": evidence.rows,
-            **({"weights_of_step": evidence.chosen.step} if evidence.chosen else {}),
+            **({"weights": evidence.chosen.in_words} if evidence.chosen else {}),
             "holdout_rows_too_long": evidence.too_long,
             "majority_rate": evidence.majority_rate,
             "never_seen_rate": evidence.never_seen_rate,

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.kept import candidate_weights
 from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
 from ft_assets.evals.answers import TrainingAnswers
 from ft_assets.evals.comparison import HoldoutComparison
-from ft_assets.evals.evidence import REPORT, Chosen, Evidence
+from ft_assets.evals.evidence import REPORT, Evidence
 from ft_assets.evals.fan_out import SuiteJob, score_suites
 from ft_assets.evals.holdout import HoldoutScore, HoldoutScorer
 from ft_assets.evals.holdout_rows import HoldoutRow, read_records, target_of
@@ -28,6 +27,7 @@ from ft_assets.evals.suite_comparison import asked_suites, compare_suites
 from ft_assets.evals.suites import TASK_FILE, read_task
 from ft_assets.evals.text_columns import text_evidence, write_text_columns
 from ft_assets.evals.text_metrics import LABELS, TEXT_METRICS, require_labels
+from ft_assets.evals.weighing import Choice, choose_weights
 from ft_assets.packs.format.layout import Form
 from ft_assets.recipes.acceptance import EvaluationSettings
 from ft_resources.artifacts import Artifact
@@ -65,7 +65,8 @@ def evaluate(context: WorkContext) -> WorkResult:
     keep_offline()
     with absent(*UNUSED):
         opened = open_judges(context, settings)
-        measured = _measure(context, settings)
+        choice = choose_weights(context, settings)
+        measured = _measure(context, settings, choice)
         safety = compare_answers(context.input("baseline"), measured.refusals, context.scratch)
         safety = tell_refusals(context, settings, safety)
         judges = judge_holdout(context, settings, opened, measured.rows, measured.base, measured.candidate)
@@ -85,7 +86,7 @@ def evaluate(context: WorkContext) -> WorkResult:
         majority_rate=comparison.majority_rate(training),
         never_seen_rate=never_seen_rate,
         never_seen=never_seen,
-        chosen=_chosen(context.input("checkpoint"), settings),
+        chosen=choice.chosen,
         safety={COUNTED[each.kind]: each.evidence() for each in safety},
         judges=tuple(each.evidence() for each in judges),
         judges_agree=agreement_of(judges),
@@ -151,7 +152,7 @@ def check_baseline(context: WorkContext) -> None:
         )
 
 
-def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
+def _measure(context: WorkContext, settings: EvaluationSettings, choice: Choice) -> Measured:
     """Load the models once and score them. A full model is another set of weights and is loaded after the base."""
     seconds: dict[str, float] = {}
     started = time.monotonic()
@@ -165,9 +166,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
     base_folder = context.folder("base")
     suite_folders = {key: suite.folder(context.scratch) for key, suite in asked_suites(context).items()}
     require_ready(read_task(folder / TASK_FILE) for folder in suite_folders.values())
-    final = context.folder(
-        "checkpoint", candidate_weights(context.input("checkpoint").facts, settings.candidate).prefix
-    )
+    final = context.folder("checkpoint", choice.weights.prefix)
     full = context.params["variant"] == "full"
     model = load_model(base_folder, None if full else final, engine=settings.engine)
     dataset = context.input("dataset")
@@ -214,6 +213,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
             limit=settings.suite_limit,
             template=context.params["chat_template"],
             engine=settings.engine,
+            saves=choice.saves,
         ),
     )
     lap("suites, candidate")
@@ -235,14 +235,6 @@ def _measure(context: WorkContext, settings: EvaluationSettings) -> Measured:
 def _form(dataset: Artifact) -> Form:
     form: Form = dataset.facts.get("form", "chat")
     return form
-
-
-def _chosen(checkpoint: Artifact, settings: EvaluationSettings) -> Chosen | None:
-    """Whose weights are measured, where there was a choice."""
-    if settings.candidate == "last":
-        return None
-    step = candidate_weights(checkpoint.facts, settings.candidate).step
-    return Chosen(step=step, steps=int(checkpoint.facts["steps"]))
 
 
 def _text_columns(

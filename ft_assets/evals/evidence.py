@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ft_assets.evals.agreement import Agreement
+from ft_assets.evals.choice import SuiteChoice
 from ft_resources.errors import UserError
 
 REPORT = "report.json"
@@ -191,10 +192,25 @@ class NeverSeen(_Record):
 
 
 class Chosen(_Record):
-    """Whose weights were measured: those after ``step`` of ``steps``, chosen by validation loss (nats)."""
+    """Whose weights were measured: those after ``step`` of ``steps``, chosen by validation loss (nats), or by a suite's
+    scores where there are some."""
 
     step: Annotated[int, Field(ge=1)]
     steps: Annotated[int, Field(ge=1)]
+    by: SuiteChoice | None = Field(default=None, exclude_if=lambda choice: choice is None)
+
+    @model_validator(mode="after")
+    def _follows_the_rule(self) -> "Chosen":
+        _require(self.by is None or self.by.best.step == self.step, "choice of weights")
+        return self
+
+    @property
+    def in_words(self) -> str:
+        """Such as ``after step 5 of 9, by dev.v1 (acc 62.5% of 24 items)``."""
+        how = "validation loss"
+        if self.by is not None:
+            how = f"{self.by.suite} ({self.by.metric} {self.by.best.score:.1%} of {self.by.n} items)"
+        return f"after step {self.step} of {self.steps}, by {how}"
 
 
 class Evidence(_Record):

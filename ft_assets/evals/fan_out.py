@@ -23,7 +23,7 @@ from ft_assets.evals import runner
 from ft_assets.evals.kinds.asking import Chat
 from ft_assets.evals.model import LoadedModel, load_model
 from ft_assets.evals.score import SuiteScore
-from ft_assets.evals.suite_saves import SuiteSaves
+from ft_assets.evals.suite_saves import SUITES, SuiteSaves
 from ft_assets.recipes.acceptance import Engine
 from ft_resources.work import WorkSpec
 from ft_resources.worker_context import Preempted, WorkContext
@@ -41,6 +41,7 @@ class SuiteJob(BaseModel):
         suites: suite key to its folder.
         template: the recipe's chat template; None for the base's.
         engine: what writes answers.
+        saves: where in the attempt scores are saved.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +55,7 @@ class SuiteJob(BaseModel):
     limit: int | None
     template: str | None
     engine: Engine = "transformers"
+    saves: str = SUITES
 
     def load(self) -> LoadedModel:
         """The model that is scored."""
@@ -89,7 +91,7 @@ def score_suites(context: WorkContext, loaded: LoadedModel, job: SuiteJob) -> di
     folder = context.scratch / "suites"
     claims = folder / "claims"
     claims.mkdir(parents=True, exist_ok=True)
-    saves = SuiteSaves.of(context.store, context.spec, claims)
+    saves = SuiteSaves.of(context.store, context.spec, claims, job.saves)
     devices = devices_for(len(saves.missing(job.suites)), context.runtime)
     killed_before = killed_for_memory()
     with _others(job, folder, devices[1:]) as others:

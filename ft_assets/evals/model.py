@@ -12,7 +12,17 @@ from ft_assets.base_models.token_ids import load_tokenizer
 from ft_assets.base_models.weights import require_every_weight
 from ft_assets.evals.vllm_writer import VllmWriter
 from ft_assets.recipes.acceptance import Engine
-from ft_resources.errors import BadBase
+from ft_resources.errors import BadBase, UserError
+
+
+class NotFinite(UserError):
+    """A model whose weights are, or that computes, no finite numbers."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, where="model", remedy="Its weights have probably diverged: lower the learning rate.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +129,13 @@ def load_model(
     names = tokenizer_folder or folder
     writer = VllmWriter(folder, adapter, tokenizer_folder=names, context_length=loaded.context_length)
     return replace(loaded, writer=writer)
+
+
+def require_finite(loaded: LoadedModel) -> None:
+    """Raise NotFinite where a weight is no finite number: such a model answers all the same, and it means nothing."""
+    for name, weights in loaded.model.named_parameters():
+        if not bool(weights.isfinite().all()):
+            raise NotFinite(f"{name} is not all finite numbers")
 
 
 @contextmanager

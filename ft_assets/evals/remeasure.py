@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from ft_assets.evals.agreement import Agreement, agreement
 from ft_assets.evals.answers import f1
+from ft_assets.evals.choice import SAMPLES as CHOICE
+from ft_assets.evals.choice import require_scores
 from ft_assets.evals.comparison import compare_loss, compare_perplexity, compare_shares, compare_suite
 from ft_assets.evals.evidence import (
     EXACT_MATCH,
@@ -72,6 +74,7 @@ def remeasure(report: Artifact, evidence: Evidence) -> Measured:
         columns = _read(report, counted)
         _require_same(counted, shares, _refusals(columns, counted, shares))
         _require_told(report, columns, counted, shares)
+    _require_choice(report, evidence)
     return Measured(
         fingerprint=evidence.fingerprint,
         suites=suites,
@@ -223,6 +226,21 @@ def _judge(report: Artifact, evidence: Evidence, seed: int) -> JudgeEvidence | N
             raise _bad(f"the samples of {name}: {error}") from error
         found = measured if place == 0 else found
     return found
+
+
+def _require_choice(report: Artifact, evidence: Evidence) -> None:
+    """Raise BadEvidence where a suite was to choose among weights, and the samples do not give the scores that stand
+    there."""
+    settings = report.manifest.identity["params"].get("evaluation", {}).get("validation_suite") or {}
+    choice = evidence.chosen.by if evidence.chosen else None
+    if (choice.suite if choice else None) != settings.get("suite"):
+        raise _bad("the report says another suite than its recipe's by which its weights were chosen, or none")
+    if choice is None:
+        return
+    try:
+        require_scores(choice, _read(report, CHOICE))
+    except ValueError as error:
+        raise _bad(f"the samples of the choice of weights: {error}") from error
 
 
 def _has(report: Artifact, name: str) -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 
 from lm_eval.models.huggingface import HFLM
 
-from ft_assets.evals.model import LoadedModel
+from ft_assets.evals.model import LoadedModel, NotFinite
 from ft_assets.evals.prefix_tree import Path
 from ft_assets.evals.tree_scoring import Answer, agrees, longest_tree, score_paths
 from ft_assets.evals.until import continue_requests
-from ft_resources.errors import BadRecipe, UserError
+from ft_resources.errors import BadRecipe
 
 # Rows of a batch where stock code computes.
 STOCK_ROWS = 16
@@ -68,8 +68,8 @@ class SharedPrefixLM(HFLM):
     ) -> list[Answer]:
         """(log-probability of the continuation, whether greedy decoding would write it) for each request.
 
-        Raises BadRecipe for a continuation that is longer than the model's context, UserError for likelihoods that
-        are not finite.
+        Raises BadRecipe for a continuation that is longer than the model's context, NotFinite for likelihoods that
+        are not.
         """
         paths = [path_of(context, continuation, self.max_length) for _, context, continuation in requests]
         shared = [place for place, path in enumerate(paths) if len(path.tokens) <= self._longest]
@@ -83,11 +83,7 @@ class SharedPrefixLM(HFLM):
             answers.update(zip(rest, stock, strict=True))
         if not all(math.isfinite(likelihood) for likelihood, _ in answers.values()):
             # lm-eval would take the first choice for the likeliest, and chance for a score.
-            raise UserError(
-                "the model's likelihoods are not finite numbers",
-                where="model",
-                remedy="Its weights have probably diverged: lower the learning rate.",
-            )
+            raise NotFinite("the model's likelihoods are not finite numbers")
         self._report(len(requests), len(requests))
         return [answers[place] for place in range(len(requests))]
 

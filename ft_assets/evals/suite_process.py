@@ -39,7 +39,7 @@ def _score(folder: Path) -> None:
         from ft_resources.store import Store
 
         job = SuiteJob.model_validate_json((folder / JOB).read_bytes())
-        saves = SuiteSaves.of(Store(job.spec.store_url), job.spec, folder / "claims")
+        saves = SuiteSaves.of(Store(job.spec.store_url), job.spec, folder / "claims", job.saves)
         job.score(job.load(), saves, lambda *_: None)
 
 

@@ -1,6 +1,7 @@
 """A suite's score is saved in the attempt when it is there, so that an interrupted evaluation goes on behind it.
 
-One record for each suite below ``saves/suites/`` of the attempt, create-only. A later attempt at the same address, and
+One record for each suite below ``saves/suites/`` of the attempt, or where a suite chose among weights below
+``saves/weights/<step>/``, create-only. A later attempt at the same address, and
 so with the same model, suites and settings, takes it up. Processes that share an evaluation tell each other through
 the same records which suites are done. With the artifact published they are dropped, as all saves are.
 """
@@ -12,13 +13,14 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ft_assets.evals.choice import VALIDATION_INPUT
 from ft_assets.evals.score import Said, SuiteScore
 from ft_resources.errors import CorruptArtifact
 from ft_resources.records import find_record
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec, attempt_path
 
-_FOLDER = "saves/suites"
+SUITES = "saves/suites"
 
 
 class SavedScore(BaseModel):
@@ -67,25 +69,27 @@ class SuiteSaves:
         inputs: suite key to the digest of its files.
         attempts: folders of the attempts whose saves count; new ones go to the last.
         claims: a folder in which processes of one machine say which suite they take; None for one process.
+        folder: where in an attempt they lie.
     """
 
     store: Store
     inputs: dict[str, str]
     attempts: tuple[str, ...]
     claims: Path | None = None
+    folder: str = SUITES
 
     @classmethod
-    def of(cls, store: Store, spec: WorkSpec, claims: Path | None = None) -> "SuiteSaves":
+    def of(cls, store: Store, spec: WorkSpec, claims: Path | None = None, folder: str = SUITES) -> "SuiteSaves":
         """Those of a worker's attempt and of the attempts before it."""
-        kinds = ("suite:", "shown:")
+        kinds = ("suite:", "shown:", VALIDATION_INPUT)
         inputs = {name.partition(":")[2]: ref.digest for name, ref in spec.inputs.items() if name.startswith(kinds)}
         attempts = tuple(attempt_path(spec.address, number) for number in [*spec.previous, spec.attempt])
-        return cls(store=store, inputs=inputs, attempts=attempts, claims=claims)
+        return cls(store=store, inputs=inputs, attempts=attempts, claims=claims, folder=folder)
 
     def find(self, key: str) -> SuiteScore | None:
         """The newest saved score of a suite; None where there is none that can be read and is of these files."""
         for attempt in reversed(self.attempts):
-            path = f"{attempt}/{_FOLDER}/{key}.json"
+            path = f"{attempt}/{self.folder}/{key}.json"
             try:
                 saved = find_record(self.store, path, SavedScore, "a suite's saved score")
             except CorruptArtifact as error:
@@ -100,7 +104,7 @@ class SuiteSaves:
         """Keep a score; what this attempt has already stays."""
         values: dict[str, Any] = {**asdict(score), "suite": self.inputs[key]}
         record = SavedScore.model_validate(values, strict=False)
-        self.store.create_json(f"{self.attempts[-1]}/{_FOLDER}/{key}.json", record.model_dump(mode="json"))
+        self.store.create_json(f"{self.attempts[-1]}/{self.folder}/{key}.json", record.model_dump(mode="json"))
 
     def claim(self, key: str) -> bool:
         """Whether this process is the one to score a suite."""

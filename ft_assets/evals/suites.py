@@ -1,13 +1,14 @@
 """Evaluation suites: a task file and its data, named, immutable and addressed by content."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from ft_assets.evals.kinds.registry import KINDS, kind_of
+from ft_assets.evals.overlap import all_texts
 from ft_assets.evals.safety_suite import SAFETY, Kind, Prompt, SafetyTask, read_prompts
 from ft_assets.evals.suite_items import check_items
 from ft_assets.evals.suite_rows import template_rows
@@ -114,20 +115,21 @@ def suite_files(folder: Path) -> dict[str, Path]:
 def scored_texts(folder: Path) -> list[str]:
     """Every text of the items that the suite in ``folder`` scores: questions, choices, whatever their columns hold."""
     task = read_task(folder / TASK_FILE)
+    if isinstance(task, SuiteTask):
+        rows = _read_rows(folder / task.data_files[task.scored_split])
+        return [text for _, row in rows for text in all_texts(row)]
+    return [text for texts in scored_items(folder) for text in texts]
+
+
+def scored_items(folder: Path) -> list[list[str]]:
+    """The texts of each item that the suite in ``folder`` scores, without its id."""
+    task = read_task(folder / TASK_FILE)
     if isinstance(task, SafetyTask):
-        return [prompt.text for prompts in safety_prompts(folder)[1].values() for prompt in prompts]
-    if not isinstance(task, SuiteTask):
-        return [text for item in kind_of(task).read(task, suite_files(folder), str(folder)) for text in item.texts]
-    rows = _read_rows(folder / task.data_files[task.scored_split])
-    return [text for _, row in rows for text in _texts(row)]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
+        return [[prompt.text] for prompts in safety_prompts(folder)[1].values() for prompt in prompts]
+    if isinstance(task, SuiteTask):
+        rows = _read_rows(folder / task.data_files[task.scored_split])
+        return [list(all_texts({name: value for name, value in row.items() if name != "id"})) for _, row in rows]
+    return [list(item.texts) for item in kind_of(task).read(task, suite_files(folder), str(folder))]
 
 
 def _list_files(folder: Path) -> dict[str, Path]:

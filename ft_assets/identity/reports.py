@@ -3,6 +3,7 @@
 from typing import Any
 
 from ft_assets.datasets.screening.classifiers import get_classifier
+from ft_assets.evals.choice import VALIDATION_INPUT
 from ft_assets.evals.preferences.judge import JUDGE_INPUT
 from ft_assets.evals.preferences.models import local_model
 from ft_assets.evals.preferences.prompt import PROMPT
@@ -63,6 +64,7 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             "baseline": baseline_report(artifacts, recipe_key).ref,
             "dataset": fitting_dataset(artifacts, dataset_key, recipe).ref,
             **suites,
+            **_validation_suite(artifacts, recipe),
             **_local_judges(artifacts, recipe),
             **_refusal_classifier(artifacts, recipe),
         },
@@ -92,6 +94,12 @@ def suite_inputs(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
     ``shown:<key>`` of those whose answers are only shown."""
     found = {key: get_suite(artifacts.store, key) for key in recipe.evaluation.suites}
     return {f"{role_of(ref)}:{key}": ref for key, ref in found.items()}
+
+
+def _validation_suite(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
+    """The suite that chooses among a training's weights, as an input; the base is not scored on it."""
+    wanted = recipe.evaluation.validation_suite
+    return {f"{VALIDATION_INPUT}{wanted.suite}": get_suite(artifacts.store, wanted.suite)} if wanted else {}
 
 
 def _suite_processes(recipe: Recipe, suites: dict[str, InputRef]) -> int:

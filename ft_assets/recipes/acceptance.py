@@ -2,13 +2,14 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, Strict
+from pydantic import AfterValidator, Field, Strict, model_validator
 
 from ft_assets.keys import check_suite_key
 from ft_assets.recipes.judges import PairwiseJudge, RefusalClassifier
 from ft_assets.recipes.settings import Settings, text_check, unique
 
-SuiteKeys = Annotated[tuple[Annotated[str, text_check(check_suite_key)], ...], Strict(False), AfterValidator(unique)]
+SuiteKey = Annotated[str, text_check(check_suite_key)]
+SuiteKeys = Annotated[tuple[SuiteKey, ...], Strict(False), AfterValidator(unique)]
 
 
 AnswerMetric = Literal["exact_match", "rouge1", "rougeL", "bleu", "accuracy", "balanced_accuracy", "macro_f1"]
@@ -32,6 +33,16 @@ class HoldoutSettings(Settings):
 Engine = Literal["transformers", "vllm"]
 
 
+class ValidationSuite(Settings):
+    """Items on which the weights of one training are compared, so that the best of them go to the gates."""
+
+    suite: SuiteKey = Field(
+        description="A registered general suite (name.vN), small and none of evaluation.suites: whoever is chosen by a "
+        "gate's own items has been seen by it before."
+    )
+    limit: int | None = Field(None, ge=1, description="Use only its first so many items; null: all of them.")
+
+
 class EvaluationSettings(Settings):
     """What candidate and base are scored on."""
 
@@ -44,12 +55,18 @@ class EvaluationSettings(Settings):
         None, ge=1, description="Use only the first so many items of each suite; null: all of them."
     )
     holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
-    candidate: Literal["last", "best_validation"] = Field(
+    candidate: Literal["last", "best_validation", "best_suite"] = Field(
         "last",
         # A report on the last weights is what it was before there was a choice.
         exclude_if=lambda candidate: candidate == "last",
         description="Which weights of the training go to the gates: the last ones, or of these and those that "
-        "training.keep_best kept the ones with the lowest validation loss. Never chosen by the holdout.",
+        "training.keep_best kept the ones with the lowest validation loss (best_validation) or the highest score on "
+        "validation_suite (best_suite). Never chosen by the holdout.",
+    )
+    validation_suite: ValidationSuite | None = Field(
+        None,
+        exclude_if=lambda suite: suite is None,
+        description="The suite that candidate: best_suite chooses by; null: none.",
     )
     seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
     engine: Engine = Field(
@@ -70,6 +87,21 @@ class EvaluationSettings(Settings):
         exclude_if=lambda classifier: classifier is None,
         description="A model that tells refusals on the safety suite; null: by the documented rule.",
     )
+
+    @model_validator(mode="after")
+    def _chosen_by_a_suite_of_its_own(self) -> "EvaluationSettings":
+        if self.candidate == "best_suite" and self.validation_suite is None:
+            raise ValueError("candidate: best_suite chooses by a suite: name one in validation_suite")
+        if self.validation_suite is None:
+            return self
+        if self.candidate != "best_suite":
+            raise ValueError("validation_suite: nothing is chosen by it; write candidate: best_suite, or leave it out")
+        if self.validation_suite.suite in self.suites:
+            raise ValueError(
+                f"validation_suite: {self.validation_suite.suite} is one of the suites that the gates judge by; name "
+                "another one, or take it out of suites"
+            )
+        return self
 
 
 class BenchmarkRegressionGate(Settings):

@@ -93,8 +93,10 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _there_is_a_choice(self) -> "Recipe":
-        if self.evaluation.candidate == "best_validation" and self.training.keep_best is None:
-            raise ValueError("evaluation.candidate: best_validation chooses among kept weights: set training.keep_best")
+        if self.evaluation.candidate != "last" and self.training.keep_best is None:
+            raise ValueError(
+                f"evaluation.candidate: {self.evaluation.candidate} chooses among kept weights: set training.keep_best"
+            )
         return self
 
     @model_validator(mode="after")

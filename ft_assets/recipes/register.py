@@ -18,6 +18,7 @@ from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.resolve import with_written, written_paths
 from ft_assets.recipes.strict import nearest, parse_strict
 from ft_assets.recipes.upload import publish_upload, upload_address
+from ft_assets.recipes.validation_suite import require_validation_suite
 from ft_assets.recipes.vocabulary import require_new_tokens
 from ft_assets.sweeps.expand import Trial, TrialOf, expand, trial_recipe, trial_recipes
 from ft_resources.artifacts import Artifacts
@@ -254,6 +255,7 @@ def _require_suites(store: Store, recipe: Recipe, where: str) -> None:
                 remedy="Name a registered suite, or register it first with: ft suite add FOLDER --key NAME.vN",
             )
     _require_safety_suite(store, recipe, where)
+    require_validation_suite(store, recipe, where)
 
 
 def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:

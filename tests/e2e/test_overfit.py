@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ft_assets.adapters.verify import verify
+from ft_assets.evals.samples import read_suite_samples
+from ft_assets.evals.suites import add_suite
 from ft_assets.rejections.record import FOLDER, RejectionRecord
 from ft_assets.submissions.record import SubmissionStatus
 from ft_assets.submissions.run import fine_tune
@@ -95,3 +98,54 @@ def test_with_kept_weights_the_ones_with_the_lowest_validation_loss_become_the_a
     assert adapter.manifest.files["adapter_model.safetensors"].sha256 == weights.sha256
     assert f"| weights | after step {best} of 12, by validation loss |" in adapter.read("README.md").decode()
     assert len([name for name in checkpoint.manifest.files if name.startswith("kept/")]) == 4
+
+
+def test_with_a_validation_suite_the_weights_that_score_highest_on_it_become_the_adapter(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    colours = ["red", "green", "blue", "grey"]
+    items = [{"question": f"stone {number} is", "choices": colours, "answer": number % 4} for number in range(16)]
+    dev = project.folder / "dev"
+    dev.mkdir()
+    (dev / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    (dev / "task.yaml").write_text((project.folder / "suite" / "colours.yaml").read_text())
+    add_suite(project.store, dev, "dev.v1", "ann")
+    recipe = project.recipe(
+        steps=12,
+        training={"learning_rate": 0.2, "validate_every_steps": 3, "keep_best": 2, "schedule": "constant"},
+        evaluation={"candidate": "best_suite", "validation_suite": {"suite": "dev.v1"}},
+    )
+    made = fine_tune(
+        project.dataset(),
+        recipe,
+        name="acme.things",
+        store_url=project.store_url,
+        instance=project.instance(),
+        actor="ann",
+    )
+    assert made.outcome.status is SubmissionStatus.ACCEPTED, made.outcome.reason
+    artifacts = Artifacts(project.store)
+    adapter = artifacts.get(Address.parse(made.outcome.adapter))
+    checkpoint, report = (
+        artifacts.get(Address.parse(adapter.manifest.inputs[name].address)) for name in ("checkpoint", "eval_report")
+    )
+    # Chosen once more from what the report keeps of each item, and not by the project's own rule.
+    _, columns = read_suite_samples(report.path("samples/choice.parquet", tmp_path))
+    losses = dict(checkpoint.facts["validation_loss"])
+    steps = [*(step for step, _ in checkpoint.facts["kept"]), 12]
+    assert len(steps) == 3
+    best = max(steps, key=lambda step: (sum(columns[f"score_{step}"]), -losses[step], step))
+    assert (adapter.facts["step"], adapter.facts["steps"]) == (best, 12)
+    folder = "final" if best == 12 else f"kept/{best:06d}"
+    weights = checkpoint.manifest.files[f"{folder}/adapter_model.safetensors"]
+    assert adapter.manifest.files["adapter_model.safetensors"].sha256 == weights.sha256
+    card = adapter.read("README.md").decode()
+    assert f"| weights | after step {best} of 12, by dev.v1 (acc {sum(columns[f'score_{best}']) / 16:.1%} of 16" in card
+    tree = json.loads(adapter.read("lineage.json"))
+    assert tree["step"] == best
+    assert "validation:dev.v1" in tree["inputs"]["eval_report"]["inputs"]
+    assert "validation:dev.v1" not in tree["inputs"]["eval_report"]["inputs"]["baseline"]["inputs"]
+    assert not verify(artifacts, adapter.address).findings
+    suite = artifacts.get(Address.parse(report.manifest.inputs["validation:dev.v1"].address))
+    path = suite.location("items.jsonl")
+    project.store.put(path, project.store.get(path).replace(b"stone", b"stole", 1))
+    assert any("items.jsonl" in finding for finding in verify(artifacts, adapter.address).findings)

@@ -1,0 +1,170 @@
+"""Choose the weights that go to the gates: by what the checkpoint says of them, or by scoring each on a small suite.
+
+The suite is none of those that gates judge by, and shares no item with them (``recipes/validation_suite.py``) nor with
+the holdout, which is looked at here. Scores are saved in the attempt as they come, as those of other suites are, and
+everything that is measured of some weights is saved under their step: whatever an attempt chooses, it takes up no score
+of other weights.
+"""
+
+import gc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ft_assets.checkpoints.kept import Weights, candidate_weights, stored_weights
+from ft_assets.evals.choice import SAMPLES, VALIDATION_INPUT, SuiteChoice, Weighed, chosen_weights, score_column
+from ft_assets.evals.evidence import Chosen
+from ft_assets.evals.fan_out import SuiteJob
+from ft_assets.evals.holdout_rows import read_records
+from ft_assets.evals.kinds.registry import require_ready
+from ft_assets.evals.model import NotFinite, require_finite
+from ft_assets.evals.overlap import all_texts, shared_items
+from ft_assets.evals.samples import write_suite_samples
+from ft_assets.evals.score import SuiteScore
+from ft_assets.evals.suite_saves import SUITES, SuiteSaves
+from ft_assets.evals.suites import TASK_FILE, read_task, scored_items
+from ft_assets.recipes.acceptance import EvaluationSettings
+from ft_resources.artifacts import Artifact
+from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.worker_context import WorkContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The weights that are measured, what the report says of their choice (None where there was none to make), and
+    below which folder of the attempt their suites' scores are saved."""
+
+    weights: Weights
+    chosen: Chosen | None
+    saves: str = SUITES
+
+
+def choose_weights(context: WorkContext, settings: EvaluationSettings) -> Choice:
+    """The weights that ``evaluation.candidate`` asks for; those of a suite leave ``samples/choice.parquet``.
+
+    Raises UserError where none of the weights computes finite numbers, for a suite with items of the holdout, and for
+    what scoring a suite raises; CorruptArtifact for weights that cannot be read, even if others would be chosen.
+    """
+    facts = context.input("checkpoint").facts
+    if settings.candidate == "last":
+        return Choice(weights=candidate_weights(facts, "last"), chosen=None)
+    if settings.candidate == "best_validation":
+        weights = candidate_weights(facts, "best_validation")
+        return Choice(weights=weights, chosen=Chosen(step=weights.step, steps=int(facts["steps"])))
+    stored = stored_weights(facts)
+    choice = _weigh(context, settings, stored)
+    weights = chosen_weights(stored, choice)
+    chosen = Chosen(step=weights.step, steps=int(facts["steps"]), by=choice)
+    return Choice(weights=weights, chosen=chosen, saves=_saves_of(weights))
+
+
+def _weigh(context: WorkContext, settings: EvaluationSettings, stored: list[Weights]) -> SuiteChoice:
+    ((key, suite),) = context.inputs(VALIDATION_INPUT).items()
+    folder = suite.folder(context.scratch)
+    require_ready([read_task(folder / TASK_FILE)])
+    _require_apart(context.input("dataset"), context.scratch, key, folder)
+    found = {weights.step: _score(context, settings, key, folder, weights) for weights in stored}
+    scores = {step: score for step, score in found.items() if score is not None}
+    if not scores:
+        raise UserError(
+            f"none of the {len(stored)} weights that the training kept computes finite numbers",
+            where=str(context.input("checkpoint").address),
+            remedy="They have probably diverged: lower the learning rate.",
+        )
+    _write(context.output / "samples" / f"{SAMPLES}.parquet", key, scores)
+    first = next(iter(scores.values()))
+    return SuiteChoice(
+        suite=key,
+        metric=first.metric,
+        n=first.n,
+        weights=tuple(
+            Weighed(
+                step=weights.step,
+                score=scores[weights.step].value if weights.step in scores else None,
+                validation_loss=weights.loss,
+            )
+            for weights in stored
+        ),
+    )
+
+
+def _score(
+    context: WorkContext, settings: EvaluationSettings, key: str, suite: Path, weights: Weights
+) -> SuiteScore | None:
+    """The score of ``weights``, saved or computed; None where they are, or give, no finite numbers."""
+    assert settings.validation_suite is not None
+    saves = SuiteSaves.of(context.store, context.spec, folder=_saves_of(weights))
+    if (saved := saves.find(key)) is not None:
+        return saved
+    job = SuiteJob(
+        spec=context.spec,
+        base=context.folder("base"),
+        weights=_folder(context, weights),
+        full=context.params["variant"] == "full",
+        suites={key: suite},
+        seed=settings.seed,
+        limit=settings.validation_suite.limit,
+        template=context.params["chat_template"],
+        engine=settings.engine,
+        saves=_saves_of(weights),
+    )
+    phase = f"{key}, weights after step {weights.step}"
+    context.progress(phase)
+    loaded = job.load()
+    try:
+        require_finite(loaded)
+        return job.score(loaded, saves, lambda _key, done, total: context.progress(phase, done, total))[key]
+    except NotFinite as error:
+        print(f"the weights after step {weights.step} are not chosen: {error.what}", flush=True)
+        return None
+    finally:
+        loaded.close()
+        # Models refer to themselves, and the next one needs their memory.
+        del loaded
+        gc.collect()
+
+
+def _folder(context: WorkContext, weights: Weights) -> Path:
+    try:
+        return context.folder("checkpoint", weights.prefix)
+    except KeyError as error:
+        raise CorruptArtifact(
+            f"the checkpoint says that it has the weights after step {weights.step}, and has no file of them",
+            where=f"{context.input('checkpoint').address}/{weights.prefix}",
+            remedy="Delete the checkpoint's manifest and materialize checkpoint again.",
+        ) from error
+
+
+def _saves_of(weights: Weights) -> str:
+    return f"saves/weights/{weights.step:06d}"
+
+
+def _require_apart(dataset: Artifact, scratch: Path, key: str, suite: Path) -> None:
+    """Raise UserError where the suite asks for something that the holdout asks for too."""
+    rows = read_records(dataset.path("holdout.parquet", scratch), dataset.facts.get("form", "chat"))
+    shared = shared_items(scored_items(suite), all_texts(list(rows)))
+    if shared:
+        raise UserError(
+            f"{len(shared)} of its items stand in the dataset's holdout too, the first of them is item {shared[0]}: "
+            "weights chosen by them would be judged by them once more",
+            where=f"evaluation.validation_suite, {key}",
+            remedy="Use a suite without them, or let validation loss choose (candidate: best_validation).",
+        )
+
+
+def _write(path: Path, key: str, scores: Mapping[int, SuiteScore]) -> None:
+    """One row an item: each weights' score and, where there is one, answer."""
+    first = next(iter(scores.values()))
+    columns: dict[str, Any] = {}
+    for step, score in scores.items():
+        if score.item_ids != first.item_ids:
+            raise CorruptArtifact(
+                f"the weights after step {step} were scored on other items than those before",
+                where=f"suite {key}",
+                remedy="Materialize eval_report again.",
+            )
+        columns[score_column(step)] = score.correct
+        if score.said:
+            columns[f"answer_{step}"] = [said.answer for said in score.said]
+    write_suite_samples(path, first.item_ids, **columns)
