@@ -66,6 +66,7 @@ def _finetunes(folder: Path, asked: argparse.Namespace) -> list[Figure]:
     if found.problems:
         print("fine-tunes:", *found.problems, sep="\n  ", file=sys.stderr, flush=True)
     goal = cluster_finetunes.FINE_TUNES
+    whole = min(found.done, found.at_once) == asked.finetunes and not found.problems
     return [
         Figure(
             key="concurrent_finetunes_done",
@@ -74,7 +75,7 @@ def _finetunes(folder: Path, asked: argparse.Namespace) -> list[Figure]:
             peer=found.at_once,
             peer_is="trainings that ran at one time",
             goal=f"{goal} of {goal} at once",
-            met=min(found.done, found.at_once) >= goal and not found.problems,
+            met=None if whole and asked.finetunes < goal else whole,
         )
     ]
 
