@@ -126,6 +126,7 @@ def instance_config(values: dict[str, Any], *, namespace: str = "ft-system") -> 
         "run_monitoring": {
             "enabled": monitoring["enabled"],
             "start_timeout_seconds": monitoring["startTimeoutSeconds"],
+            "cancel_timeout_seconds": monitoring["cancelTimeoutSeconds"],
             "max_resume_run_attempts": monitoring["maxResumeRunAttempts"],
             "poll_interval_seconds": monitoring["pollIntervalSeconds"],
             "free_slots_after_run_end_seconds": monitoring["freeSlotsAfterRunEndSeconds"],

@@ -19,6 +19,7 @@ from ft_assets.tenants import load_tenants
 from ft_resources.kubernetes.platform import platform_objects, read_flavours
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
 from ft_resources.launchers.choice import read_settings
+from ft_resources.outcomes import STOP_GRACE_S
 from tests.k8s.chart import K8S, KEYS, at, instance_config, values
 from tests.resources.kubernetes.specs import spec_of
 from tests.s3_server import s3_server, use_bucket
@@ -195,6 +196,15 @@ def test_the_cluster_tries_again_what_one_machine_does_and_no_more() -> None:
     assert found["run_retries"]["retry_on_asset_or_op_failure"] is False
     for name in ("telemetry", "nux"):
         assert found[name] == embedded[name]
+
+
+def test_a_cancelled_run_lives_until_its_worker_has_saved() -> None:
+    """Kubernetes gives a pod 30 seconds unless told; nobody would put on record how the work ended."""
+    found = values()
+    pod = found["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]["podSpecConfig"]
+    grace_s = pod["terminationGracePeriodSeconds"]
+    assert grace_s >= 2 * STOP_GRACE_S
+    assert found["dagsterDaemon"]["runMonitoring"]["cancelTimeoutSeconds"] >= grace_s
 
 
 def test_the_webserver_is_probed_where_it_listens() -> None:
