@@ -158,7 +158,7 @@ class Api:
                     raise _refusal(answer.status, data)
                 problem = str(_refusal(answer.status, data))
                 with suppress(ValueError):
-                    hint = float(answer.headers.get("Retry-After", 0.0))
+                    hint = min(max(0.0, float(answer.headers.get("Retry-After", 0.0))), _LONGEST_WAIT_S)
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 problem = str(error)
             if time.monotonic() - started >= patience_s:

@@ -82,6 +82,10 @@ class FollowedJob:
         if job is not None and not self.begun and asks_whether_begun(sight):
             self.begun = bool(self.attempt.progress())
             sight = replace(sight, begun=self.begun)
+        if job is not None and not self.begun and _queued_again(job):
+            # Kueue took its place before the worker came up, and starts it again with other pods. Those that are gone
+            # say nothing of how these will end, and the time in the queue is not theirs.
+            self.last_pods, sight = (), replace(sight, pods=())
         self.ending = ending_of(sight)
         return self.ending
 
@@ -108,6 +112,12 @@ class FollowedJob:
         troubled = status.get("terminating") or status.get("active", 0) > status.get("ready", 0)
         due = time.monotonic() - self._looked_at >= self.look_every_s
         return bool(troubled) and (due or (not patient and fresh))
+
+
+def _queued_again(job: Object) -> bool:
+    """Whether a Job waits in its queue, and no pod of an earlier start is left."""
+    status = job.get("status", {})
+    return bool(job["spec"].get("suspend")) and not status.get("active") and not status.get("terminating")
 
 
 def merged(before: Sequence[Object], now: Sequence[Object]) -> list[Object]:

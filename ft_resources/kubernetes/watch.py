@@ -8,7 +8,6 @@ from ft_resources.kubernetes.api import Api, ApiRefusal, jobs
 from ft_resources.kubernetes.objects import Object, ended
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
-_GONE = 410
 
 
 class JobWatch:
@@ -49,18 +48,22 @@ class JobWatch:
             try:
                 if not version:
                     version = self._look()
-                for event in self._api.watch(self._path, version, self._only):
-                    version, wait_s = self._take(event, version), _FIRST_WAIT_S
-                    if not version or self._over():
+                # Bookmarks come every minute: a stream without a word may be of a server that was set back behind
+                # ``version`` and has nothing newer to tell, for hours. So silence leads to a new look, as refusals do.
+                before, version = version, ""
+                for event in self._api.watch(self._path, before, self._only):
+                    if not (version := self._take(event)):
                         break
-                # A server that ends its streams at once must not be asked in a loop.
-                self._closed.wait(wait_s)
-            except ApiRefusal as refusal:
-                if refusal.code == _GONE:
-                    version = ""
-                self._closed.wait(wait_s)
-            except (ConnectionError, ClusterUnavailable):
-                self._closed.wait(wait_s)
+                    wait_s = _FIRST_WAIT_S
+                    if self._over():
+                        break
+            except ConnectionError:
+                # The version of what the broken stream told last stands; what came after it is still to be had.
+                pass
+            except (ApiRefusal, ClusterUnavailable):
+                version = ""
+            # A server that ends its streams at once, or tells nothing but errors, must not be asked in a loop.
+            self._closed.wait(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
     def _look(self) -> str:
@@ -70,11 +73,11 @@ class JobWatch:
         self._set(items[0] if items else None)
         return str(found["metadata"]["resourceVersion"])
 
-    def _take(self, event: dict[str, Any], version: str) -> str:
-        """Take in an event; the version after it, empty where the Job has to be read again."""
+    def _take(self, event: dict[str, Any]) -> str:
+        """Take in an event; the version after it, empty where the Job has to be read again: after any error."""
         kind, item = event.get("type"), event.get("object") or {}
         if kind == "ERROR":
-            return "" if item.get("code") == _GONE else version
+            return ""
         if kind == "DELETED":
             self._set(None)
         elif kind in ("ADDED", "MODIFIED"):
