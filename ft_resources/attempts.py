@@ -25,7 +25,7 @@ _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
 BEAT_MARGIN_S = 5.0
 # Of a worker's progress.
-_NUMBERS = frozenset({"at", "done", "total", "save_s"})
+_NUMBERS = frozenset({"at", "since", "done", "total", "save_s"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,13 +123,17 @@ class Attempt:
         never_ran = launch is None and not self.progress()
         if outcome is None or local or never_ran or self.place():
             return False
+        if launch is None and not self.progress():
+            return False
+        # Without a launch, but with a sign of life: whoever created its Job died before it could say so.
         return time.time() - float(outcome.get("at", 0.0)) < _PLACE_WAIT_S
 
     def span(self) -> Span | None:
         """When the ended attempt occupied its machine; None while it has not ended, and where nothing was started.
 
-        Where no cluster says so: from the launch to the last sign of life, so that the time for which a worker that
-        died unseen kept its machine is nobody's cost.
+        Where no cluster says so: from the launch, elsewhere than on this machine from the first sign of life (it may
+        have waited in a queue for days), to the last one, so that the time for which a worker that died unseen kept its
+        machine is nobody's cost.
         """
         if place := self.place():
             if place["started_at"] is None or place["ended_at"] is None:
@@ -139,13 +143,16 @@ class Attempt:
                 ended_at=max(float(place["started_at"]), float(place["ended_at"])),
                 evidence={"cause": place["cause"], **place["evidence"]},
             )
-        outcome, launch = self._outcome(), self.launch()
-        beat = self.progress().get("at")
-        if outcome is None or launch is None or beat is None:
+        outcome, launch, progress = self._outcome(), self.launch(), self.progress()
+        beat, since = progress.get("at"), progress.get("since")
+        if outcome is None or beat is None or (launch is None and since is None):
             return None
-        started = float(launch.get("at", self.claimed_at()))
+        if launch is None or (launch.get("launcher") != "local" and since is not None):
+            started = float(since)
+        else:
+            started = float(launch.get("at", self.claimed_at()))
         ended = min(float(outcome.get("at", beat)), float(beat) + BEAT_MARGIN_S)
-        evidence = {"launched_at": started, "last_beat_at": float(beat), "ended_at": outcome.get("at")}
+        evidence = {"started_at": started, "last_beat_at": float(beat), "ended_at": outcome.get("at")}
         return Span(started_at=started, ended_at=max(started, ended), evidence=evidence)
 
     def _outcome(self) -> dict[str, Any] | None:

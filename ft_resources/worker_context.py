@@ -79,6 +79,7 @@ class WorkContext:
         self._graceful = self._settled = False
         self.grace_s = STOP_GRACE_S
         self._ended = threading.Event()
+        self._since = time.time()
 
     @property
     def params(self) -> dict[str, Any]:
@@ -247,7 +248,7 @@ class WorkContext:
     def _flush(self, log: Path) -> None:
         path = self.spec.attempt_path
         with self._lock:
-            progress, steps = {**self._progress, "at": time.time()}, list(self._steps)
+            progress, steps = {**self._progress, "since": self._since, "at": time.time()}, list(self._steps)
         try:
             self.store.put_json(f"{path}/progress.json", progress)
             if steps:

@@ -1,10 +1,14 @@
-"""Looks for Jobs on the cluster that nobody waits for, and brings each to its end (see ``kubernetes/orphans.py``)."""
+"""Looks for Jobs on the cluster that nobody waits for, and for attempts that have no worker any more, and brings each
+to its end (see ``kubernetes/orphans.py`` and ``metering/abandoned.py``)."""
 
+import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
+from ft_assets.metering.abandoned import close_abandoned
 from ft_assets.submissions.sharing import needed_by_others
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Attempt
@@ -12,9 +16,10 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.execution import Execution
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.orphans import Orphan, Standing, address_of, attempt_of, plan_orphans
+from ft_resources.kubernetes.orphans import Orphan, Standing, address_of, attempt_of, note_unwanted, plan_orphans
 from ft_resources.launchers.choice import launcher_kind
 from ft_resources.launchers.kubernetes import KubernetesLauncher
+from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
 
@@ -34,21 +39,44 @@ _ACTIVE = [
 def orphans_sensor(
     context: dg.SensorEvaluationContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.SkipReason:
-    """Collect, close, end or stop Jobs of the cluster that no run waits for."""
-    if launcher_kind() != "kubernetes":
-        return dg.SkipReason("workers run on this machine, where there are no Jobs")
+    """Collect, close, end or stop Jobs of the cluster that no run waits for, and close attempts without a worker."""
+    partitions, going_on = active_partitions(context.instance), set[tuple[str, int]]()
+    said = "workers run on this machine, where there are no Jobs"
     try:
-        cluster = launcher.launcher
-        assert isinstance(cluster, KubernetesLauncher)
-        partitions = active_partitions(context.instance)
-        standings = [stand(store.store, job, partitions) for job in cluster.jobs(store.store.url)]
-        orphans = plan_orphans(standings, time.time())
-        for orphan in orphans[:_MOST]:
-            deal_with(store.store, cluster, orphan)
-            context.log.info(f"{orphan.deed}: attempt {orphan.attempt} at {orphan.address}")
+        cluster = launcher.launcher if launcher_kind() == "kubernetes" else LocalLauncher()
+        if isinstance(cluster, KubernetesLauncher):
+            jobs = cluster.jobs(store.store.url)
+            going_on = {(address_of(job), attempt_of(job)) for job in jobs}
+            standings = [stand(store.store, job, partitions) for job in jobs]
+            now = time.time()
+            since = note_unwanted(standings, _noted(context.cursor), now)
+            context.update_cursor(json.dumps(since))
+            orphans = plan_orphans([_since(each, since, now) for each in standings], now)
+            for orphan in orphans[:_MOST]:
+                deal_with(store.store, cluster, orphan)
+                context.log.info(f"{orphan.deed}: attempt {orphan.attempt} at {orphan.address}")
+            said = f"looked at {len(standings)} Jobs: {len(orphans)} that nobody waits for"
+        closed = close_abandoned(
+            Execution(store=store.store, launcher=cluster), going_on, partitions, time.time(), most=_MOST
+        )
     except UserError as error:
         return dg.SkipReason(f"the cluster could not be looked at: {error}")
-    return dg.SkipReason(f"looked at {len(standings)} Jobs: {len(orphans)} that nobody waits for")
+    for path in closed:
+        context.log.info(f"closed {path}: it has no worker")
+    return dg.SkipReason("; ".join([said, *([f"{len(closed)} attempts without a worker closed"] if closed else [])]))
+
+
+def _noted(cursor: str | None) -> dict[str, float]:
+    """Since when Jobs have been seen to be wanted by nobody; a hint, so anything odd is nothing."""
+    try:
+        found = json.loads(cursor or "{}")
+        return {str(uid): float(at) for uid, at in found.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _since(standing: Standing, since: dict[str, float], now: float) -> Standing:
+    return replace(standing, unwanted_s=now - since.get(str(standing.job["metadata"]["uid"]), now))
 
 
 def active_partitions(instance: dg.DagsterInstance) -> set[str]:

@@ -141,7 +141,7 @@ def count_usage(
 
 def _count(store: Store, path: str, tenants: TenantsFile) -> list[UsageRecord]:
     """Count the attempt that is listed at ``path``; its record where it was written now."""
-    attempt = _attempt_at(store, path)
+    attempt = attempt_at(store, path)
     if attempt.ending() is None or attempt.awaits_place():
         return []
     marker = store.find_json(path)
@@ -200,7 +200,8 @@ def _markers(tenant: str) -> str:
     return f"{OPEN_ATTEMPTS}/{tenant}" if tenant else OPEN_ATTEMPTS
 
 
-def _attempt_at(store: Store, marker: str) -> Attempt:
+def attempt_at(store: Store, marker: str) -> Attempt:
+    """The attempt that is listed at ``marker``. Raises CorruptArtifact where none can be."""
     try:
         _, tenant, name = marker.split("/")
         asset, fingerprint, number = name.removesuffix(".json").split(".")

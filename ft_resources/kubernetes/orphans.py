@@ -1,6 +1,6 @@
 """Jobs that nobody waits for: found by their labels, and collected, closed or ended. A pure plan over what is there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +11,8 @@ Deed = Literal["collect", "close", "end", "stop"]
 MARGIN_S = 120.0
 """A worker that has said how it ended is given so long to be gone, and who launched a Job so long to say so."""
 UNWANTED_S = 3600.0
-"""A Job that nobody seems to want goes on for so long: its run may be about to be retried."""
+"""A Job that nobody seems to want goes on for so long from when that was seen first: its run may be about to be
+retried."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,12 +23,14 @@ class Standing:
         closed_at: when the attempt's end was put on record, in seconds since the epoch; None where it is not.
         collected: whether its place is.
         wanted: whether a run or an open submission still needs the artifact.
+        unwanted_s: for how long it has been seen to be wanted by nobody.
     """
 
     job: Object
     closed_at: float | None
     collected: bool
     wanted: bool
+    unwanted_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,4 +77,10 @@ def _deed(standing: Standing, now: float) -> Deed | None:
     if standing.closed_at is not None:
         # Its pods may still be on their way out, and whoever waits for them is about to look how they ended.
         return "end" if now - standing.closed_at > MARGIN_S else None
-    return "stop" if age_s > UNWANTED_S and not standing.wanted else None
+    return "stop" if standing.unwanted_s >= UNWANTED_S and not standing.wanted else None
+
+
+def note_unwanted(standings: Sequence[Standing], before: Mapping[str, float], now: float) -> dict[str, float]:
+    """Since when each Job is known to be wanted by nobody, by its uid: as ``before`` says, or from ``now`` on."""
+    unwanted = [str(each.job["metadata"]["uid"]) for each in standings if not each.wanted]
+    return {uid: min(now, before.get(uid, now)) for uid in unwanted}

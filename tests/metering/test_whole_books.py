@@ -1,24 +1,29 @@
 """What could lose or double a bill: failing reads, equal work of two tenants, month borders, records not as ours."""
 
 import os
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from ft_assets.metering.abandoned import SILENT_S, close_abandoned
 from ft_assets.metering.ledger import Ledger
 from ft_assets.metering.quota import OverQuota, Standing, admit, release_ended, taken_hours
 from ft_assets.metering.refunds import RefundDecision, decide_refund
 from ft_assets.metering.usage import count_usage, read_usage
 from ft_assets.tenants import Quota, TenantsFile, Tier
-from ft_resources.attempts import PLACE
+from ft_resources.attempts import PLACE, Attempt
 from ft_resources.errors import StoreUnavailable
+from ft_resources.execution import Execution
+from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from tests.metering.test_ledger import record
 from tests.metering.test_quota import NOW, RUNS, ask, tenants, use
-from tests.metering.test_usage import PAIR, attempt_at
+from tests.metering.test_usage import AT, PAIR, attempt_at
+from tests.resources.small_work import request_for
 from tests.submissions.estimate_world import World
 
 MONTH_END = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
@@ -218,3 +223,73 @@ def test_admission_goes_on_beside_an_attempt_that_cannot_be_read(world: World) -
     assert asks("two") == []
     ended = Standing(ended=True, labels=frozenset({PAIR}))
     assert release_ended(world.store, quota, "acme", lambda _: ended, now=NOW) == []
+
+
+def test_an_attempt_whose_launcher_died_before_it_could_say_so_is_billed_by_its_place(world: World) -> None:
+    """Its Job was created, its worker ran and ended, and the record of its place takes a moment."""
+    attempt = attempt_at(world.store, outcome=Outcome.DONE)
+    place = attempt.place()
+    for name in ("launch.json", PLACE):
+        world.store.delete(f"{attempt.path}/{name}")
+    world.store.put_json(f"{attempt.path}/outcome.json", {"outcome": "done", "error": None, "at": time.time()})
+    world.store.put_json(
+        f"{attempt.path}/progress.json", {"phase": "done", "since": time.time() - 60, "at": time.time()}
+    )
+    assert count_usage(world.store, TenantsFile()) == []
+    assert world.store.exists(attempt.marker)
+    world.store.put_json(f"{attempt.path}/{PLACE}", place)
+    assert [each.gpu_hours for each in count_usage(world.store, TenantsFile())] == [6.0]
+
+
+def test_time_in_a_queue_is_not_billed_where_the_cluster_forgot_when_the_pod_started(world: World) -> None:
+    """Launched on a Monday, started on a Thursday; the Job was removed by hand before anybody looked at it."""
+    attempt = attempt_at(world.store, outcome=Outcome.DONE)
+    world.store.delete(f"{attempt.path}/{PLACE}")
+    world.store.put_json(f"{attempt.path}/launch.json", {"launcher": "kubernetes", "at": AT - 4 * 24 * 3600.0})
+    world.store.put_json(f"{attempt.path}/outcome.json", {"outcome": "done", "error": None, "at": AT})
+    progress = {"phase": "done", "since": AT - 1800.0, "at": AT}
+    world.store.put_json(f"{attempt.path}/progress.json", progress)
+    (found,) = count_usage(world.store, TenantsFile())
+    assert found.gpu_hours == pytest.approx(2.0)
+
+
+def open_attempt(store: Store, *, launch: dict[str, object] | None, age_s: float) -> Attempt:
+    """An attempt that nobody closed, listed so long ago."""
+    attempt = Attempt(store, request_for("checkpoint").address, 1)
+    attempt.claim("ann")
+    attempt.mark_open(PAIR, "ann")
+    if launch:
+        attempt.write_launch(dict(launch))
+    path = store.local_path(attempt.marker)
+    assert path is not None
+    os.utime(path, (time.time() - age_s, time.time() - age_s))
+    return attempt
+
+
+@pytest.mark.parametrize("launch", [None, {"launcher": "local", "host": "gone", "pid": 1}])
+def test_an_attempt_that_nobody_closed_keeps_no_promise_for_ever(
+    store: Store, launch: dict[str, object] | None
+) -> None:
+    """Its orchestrator was killed between claim and launch, or its machine is gone; no run asks for it again."""
+    attempt = open_attempt(store, launch=launch, age_s=2 * SILENT_S)
+    execution = Execution(store=store, launcher=LocalLauncher())
+    ask(store, "one", 6.0)
+    ended = Standing(ended=True, labels=frozenset({PAIR}))
+    assert release_ended(store, tenants(), "acme", lambda _: ended, now=NOW) == []
+    now = time.time()
+    assert close_abandoned(execution, {(str(attempt.address), 1)}, (), now, most=9) == [], "it has a Job"
+    assert close_abandoned(execution, (), {PAIR}, now, most=9) == [], "a run is at it"
+    assert close_abandoned(execution, (), (), now, most=9) == [attempt.path]
+    ending = attempt.ending()
+    assert ending is not None
+    assert ending.outcome is Outcome.PREEMPTED
+    assert release_ended(store, tenants(), "acme", lambda _: ended, now=NOW) == ["one"]
+
+
+def test_an_attempt_that_was_heard_of_lately_is_left_alone(store: Store) -> None:
+    execution = Execution(store=store, launcher=LocalLauncher())
+    fresh = open_attempt(store, launch=None, age_s=SILENT_S / 2)
+    assert close_abandoned(execution, (), (), time.time(), most=9) == []
+    os.utime(store.local_path(fresh.marker) or "", (0.0, 0.0))
+    store.put_json(f"{fresh.path}/progress.json", {"phase": "training", "at": time.time() - 60.0})
+    assert close_abandoned(execution, (), (), time.time(), most=9) == []

@@ -1,11 +1,12 @@
 """Which Jobs nobody waits for, and what becomes of them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from ft_resources.kubernetes.manifests import job as job_manifest
-from ft_resources.kubernetes.orphans import MARGIN_S, UNWANTED_S, Standing, plan_orphans
+from ft_resources.kubernetes.orphans import MARGIN_S, UNWANTED_S, Standing, note_unwanted, plan_orphans
 from ft_resources.kubernetes.plan import plan_pod
 from tests.resources.kubernetes.specs import settings_of, spec_of
 
@@ -30,7 +31,9 @@ def standing(*, age_s: float, ended: bool = False, **facts: object) -> Standing:
         ({"age_s": 2 * MARGIN_S, "ended": True}, "close"),
         ({"age_s": 2 * MARGIN_S, "ended": True, "closed_at": NOW - MARGIN_S / 4}, "collect"),
         ({"age_s": 2 * MARGIN_S, "ended": True, "closed_at": NOW - MARGIN_S / 4, "collected": True}, None),
-        ({"age_s": 2 * UNWANTED_S, "wanted": False}, "stop"),
+        ({"age_s": 2 * UNWANTED_S, "wanted": False, "unwanted_s": UNWANTED_S}, "stop"),
+        # A training of days without a submission, whose run worker just died: its run is about to be retried.
+        ({"age_s": 99 * UNWANTED_S, "wanted": False, "unwanted_s": 60.0}, None),
         ({"age_s": UNWANTED_S / 2, "wanted": False}, None),
         ({"age_s": 2 * UNWANTED_S, "wanted": True}, None),
     ],
@@ -40,8 +43,17 @@ def test_what_becomes_of_a_job(facts: dict, deed: str | None) -> None:
     assert [(orphan.attempt, orphan.deed) for orphan in found] == ([(3, deed)] if deed else [])
 
 
+def test_who_is_unwanted_is_so_from_when_it_was_first_seen_without_a_break() -> None:
+    first, second = (standing(age_s=9.0, wanted=False) for _ in range(2))
+    first.job["metadata"]["uid"], second.job["metadata"]["uid"] = "a", "b"
+    since = note_unwanted([first, second], {"a": NOW - 60.0, "gone": 1.0}, NOW)
+    assert since == {"a": NOW - 60.0, "b": NOW}
+    assert note_unwanted([replace(first, wanted=True)], since, NOW) == {}
+    assert note_unwanted([first], {"a": NOW + 3600.0}, NOW) == {"a": NOW}, "a clock that went back"
+
+
 def test_a_job_that_is_being_deleted_or_says_no_address_is_left_alone() -> None:
-    deleted, foreign = (standing(age_s=2 * UNWANTED_S, wanted=False) for _ in range(2))
+    deleted, foreign = (standing(age_s=2 * UNWANTED_S, wanted=False, unwanted_s=UNWANTED_S) for _ in range(2))
     deleted.job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     foreign.job["metadata"]["annotations"] = {}
     assert plan_orphans([deleted, foreign], NOW) == []
