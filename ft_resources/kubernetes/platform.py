@@ -83,6 +83,7 @@ def platform_objects(
         judges: by tenant, the judges that its evaluations may ask; of those that are not in it, none.
         account: the control plane's service account, in ``namespace``, which gets to launch in tenants' namespaces.
     """
+    settings = settings.model_copy(update={"control_namespace": namespace})
     objects = [each for tenant in tenants for each in tenant_objects(settings, tenant, (judges or {}).get(tenant))]
     objects += [_may_launch(settings, tenant, account, namespace) for tenant in tenants]
     return objects + (platform_queues(settings, flavours, tenants) if settings.queue and flavours else [])

@@ -19,6 +19,13 @@ MAX_CHARACTERS = 2048
 _FINGERPRINT = 20
 """Characters of a fingerprint that a policy names: 80 bits, as policies have to be short."""
 SHARED = "shared"
+WORKED = (
+    *("dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"),
+    *("adapter", "cache"),
+)
+"""Folders of a tenant that its workers write to: their assets (``ft_assets.worker.WORK``) and curation's cache."""
+_ORCHESTRATORS = ("claim", "spec", "launch", "stop", "place")
+"""What the control plane says of an attempt, and bills by."""
 _VERSION = "2012-10-17"
 
 
@@ -41,7 +48,12 @@ def session_policy(spec: WorkSpec) -> str | None:
 
 
 def role_policy(store_url: str, tenant: str) -> dict[str, Any]:
-    """What a tenant's role may do at most: its own prefix, and reading what is shared."""
+    """What a tenant's role may do at most: read its own prefix and what is shared, and write its assets' folders.
+
+    Submissions, promotions, usage, quota and refunds lie in its prefix too, and the control plane's words on each
+    attempt in the attempt's folder: a worker that was taken over can change neither what is billed by them nor what is
+    in production.
+    """
     root = _root(store_url)
     bucket = root.partition("/")[0]
     inside = root.partition("/")[2]
@@ -52,8 +64,15 @@ def role_policy(store_url: str, tenant: str) -> dict[str, Any]:
             _allow(["s3:GetObject"], [f"{root}/{tenant}/*", f"{root}/{SHARED}/*"]),
             _allow(
                 ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"],
-                [f"{root}/{tenant}/*"],
+                [f"{root}/{tenant}/{folder}/*" for folder in WORKED],
             ),
+            {
+                **_allow(
+                    ["s3:PutObject", "s3:DeleteObject"],
+                    [f"{root}/{tenant}/*/attempts/*/{name}.json" for name in _ORCHESTRATORS],
+                ),
+                "Effect": "Deny",
+            },
             _listing(bucket, folders),
         ],
     }

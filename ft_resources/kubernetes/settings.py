@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
+from ft_resources.errors import UserError
 from ft_resources.kubernetes.reach import Egress, Egresses, Judges, Texts
 from ft_resources.kubernetes.strict import StrictSettings
 from ft_resources.outcomes import STOP_GRACE_S
@@ -190,6 +191,9 @@ class KubernetesSettings(StrictSettings):
     run_code: RunCode | None = Field(
         None, description="How evaluations contain programs that a model wrote; null: none are run."
     )
+    control_namespace: str = Field(
+        "ft-system", min_length=1, description="Namespace of the control plane, which no tenant gets."
+    )
     dns_namespace: str = Field("kube-system", min_length=1, description="Namespace of the cluster's DNS.")
     run_as: int = Field(10001, ge=1, description="User and group that workers run as.")
     min_grace_s: Seconds = Field(STOP_GRACE_S, description="Least time to save and end in.")
@@ -210,7 +214,15 @@ class KubernetesSettings(StrictSettings):
         return self
 
     def namespace_of(self, tenant: str) -> str:
-        return self.namespace.replace(_TENANT, tenant)
+        """A tenant's namespace. Raises UserError where that is the control plane's or the cluster's own."""
+        found = self.namespace.replace(_TENANT, tenant)
+        if found in (self.control_namespace, self.dns_namespace, "default") or found.startswith("kube-"):
+            raise UserError(
+                f"the namespace of tenant {tenant!r} would be {found}, which is the platform's or the cluster's own",
+                where="namespace of the cluster's settings",
+                remedy="Give the tenant another name, or `namespace` another pattern, such as ft-t-{tenant}.",
+            )
+        return found
 
     def service_account_of(self, tenant: str) -> str:
         return self.service_account.replace(_TENANT, tenant)

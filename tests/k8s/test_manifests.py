@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 
 from ft_assets.cli.main import app
 from ft_assets.tenants import load_tenants
+from ft_resources.errors import UserError
+from ft_resources.kubernetes.plan import plan_pod
 from ft_resources.kubernetes.platform import platform_objects, read_flavours
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
 from ft_resources.launchers.choice import read_settings
 from ft_resources.outcomes import STOP_GRACE_S
 from tests.k8s.chart import K8S, KEYS, at, instance_config, values
-from tests.resources.kubernetes.specs import spec_of
+from tests.resources.kubernetes.specs import settings_of, spec_of
 from tests.s3_server import s3_server, use_bucket
 
 BASE = K8S / "kustomize" / "base"
@@ -292,3 +294,17 @@ def test_deleted_objects_are_gone_after_30_days_and_no_living_record_ever_expire
 def test_platform_objects_without_flavours_have_no_queues(example: None) -> None:
     found = platform_objects(read_settings(), ["acme"], [])
     assert not [each for each in found if "kueue" in each["apiVersion"]]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "tenant"), [("ft-{tenant}", "system"), ("{tenant}", "kube-system"), ("{tenant}", "default")]
+)
+def test_no_tenant_gets_the_platforms_or_the_clusters_own_namespace(pattern: str, tenant: str) -> None:
+    settings = settings_of(namespace=pattern)
+    with pytest.raises(UserError, match="own"):
+        platform_objects(settings, [tenant], [])
+    with pytest.raises(UserError, match="own"):
+        plan_pod(spec_of(tenant=tenant), settings)
+    assert settings.namespace_of("acme")
+    with pytest.raises(UserError, match="own"):
+        platform_objects(settings_of(), ["apps"], [], namespace="ft-apps")

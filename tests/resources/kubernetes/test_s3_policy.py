@@ -5,7 +5,8 @@ import json
 import pytest
 from moto.iam.access_control import IAMPolicy, PermissionResult
 
-from ft_resources.kubernetes.s3_policy import MAX_CHARACTERS, role_policy, session_policy, trust_policy
+from ft_assets.worker import WORK
+from ft_resources.kubernetes.s3_policy import MAX_CHARACTERS, WORKED, role_policy, session_policy, trust_policy
 from tests.resources.kubernetes.specs import spec_of
 
 
@@ -62,6 +63,17 @@ def test_a_session_policy_is_never_longer_than_may_be_and_never_leaves_the_tenan
         (READ, "acme/dataset/x/manifest.json", True),
         (READ, "shared/base_model/x/manifest.json", True),
         (WRITE, "acme/checkpoint/x/manifest.json", True),
+        (WRITE, "acme/checkpoint/x/attempts/0001/outcome.json", True),
+        # What it pays and what is in production is not its worker's to write, nor when it ran.
+        (WRITE, "acme/usage/2026-11/checkpoint.f.0001.json", False),
+        (DELETE, "acme/usage/2026-11/checkpoint.f.0001.json", False),
+        (WRITE, "acme/quota/2026-11/000001.json", False),
+        (WRITE, "acme/refunds/2026-11/checkpoint.f.0001.json", False),
+        (WRITE, "acme/lines/acme.a.r/000001.json", False),
+        (WRITE, "acme/submissions/0123456789abcdef/outcome.json", False),
+        (WRITE, "acme/checkpoint/x/attempts/0001/place.json", False),
+        (WRITE, "acme/checkpoint/x/attempts/0002/claim.json", False),
+        (WRITE, "acme/checkpoint/x/attempts/0001/launch.json", False),
         (WRITE, "shared/base_model/x/manifest.json", False),
         (READ, "globex/dataset/x/manifest.json", False),
         (READ, "acme-two/dataset/x/manifest.json", False),
@@ -70,6 +82,10 @@ def test_a_session_policy_is_never_longer_than_may_be_and_never_leaves_the_tenan
 )
 def test_a_tenants_role_is_a_wall_whatever_a_worker_asks_for(action: str, path: str, allowed: bool) -> None:
     assert may(json.dumps(role_policy("s3://bucket/ft", "acme")), action, path) is allowed
+
+
+def test_a_role_may_write_what_its_workers_make_and_no_more() -> None:
+    assert set(WORKED) == {*WORK, "cache"}
 
 
 def test_a_role_can_be_taken_by_one_service_account_only() -> None:
