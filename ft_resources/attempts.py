@@ -123,9 +123,6 @@ class Attempt:
         never_ran = launch is None and not self.progress()
         if outcome is None or local or never_ran or self.place():
             return False
-        if launch is None and not self.progress():
-            return False
-        # Without a launch, but with a sign of life: whoever created its Job died before it could say so.
         return time.time() - float(outcome.get("at", 0.0)) < _PLACE_WAIT_S
 
     def span(self) -> Span | None:
@@ -145,12 +142,14 @@ class Attempt:
             )
         outcome, launch, progress = self._outcome(), self.launch(), self.progress()
         beat, since = progress.get("at"), progress.get("since")
-        if outcome is None or beat is None or (launch is None and since is None):
+        if outcome is None or beat is None:
             return None
-        if launch is None or (launch.get("launcher") != "local" and since is not None):
+        if launch is not None and (launch.get("launcher") == "local" or since is None):
+            started = float(launch.get("at", self.claimed_at()))
+        elif since is not None:
             started = float(since)
         else:
-            started = float(launch.get("at", self.claimed_at()))
+            return None
         ended = min(float(outcome.get("at", beat)), float(beat) + BEAT_MARGIN_S)
         evidence = {"started_at": started, "last_beat_at": float(beat), "ended_at": outcome.get("at")}
         return Span(started_at=started, ended_at=max(started, ended), evidence=evidence)
