@@ -45,9 +45,8 @@ def metric_evidence(
     )
 
 
-def make_measured(**changes: Any) -> Measured:
-    """What gates judge, passing the defaults, with changes."""
-    values: dict[str, Any] = {
+def _measured() -> dict[str, Any]:
+    return {
         "fingerprint": FINGERPRINT,
         "suites": {SUITE: suite_evidence()},
         "holdout": {
@@ -55,25 +54,17 @@ def make_measured(**changes: Any) -> Measured:
             "perplexity": metric_evidence(20.0, 10.0, half=1.0, higher=False),
         },
     }
-    return Measured(**{**values, **changes})
+
+
+def make_measured(**changes: Any) -> Measured:
+    """What gates judge, passing the defaults, with changes."""
+    return Measured(**{**_measured(), **changes})
 
 
 def make_evidence(**changes: Any) -> Evidence:
     """Evidence that passes the default gates, with changes."""
-    values: dict[str, Any] = {
-        "fingerprint": FINGERPRINT,
-        "suites": {SUITE: suite_evidence()},
-        "holdout": {
-            "exact_match": metric_evidence(),
-            "perplexity": metric_evidence(20.0, 10.0, half=1.0, higher=False),
-        },
-        "rows": 400,
-        "too_long": 0,
-        "majority_rate": 0.1,
-        "never_seen_rate": 0.0,
-        "never_seen": None,
-    }
-    return Evidence(**{**values, **changes})
+    rows = {"rows": 400, "too_long": 0, "majority_rate": 0.1, "never_seen_rate": 0.0, "never_seen": None}
+    return Evidence(**{**_measured(), **rows, **changes})
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, MistralConfig, Qwen2Config
+from transformers import GenerationConfig, LlamaConfig, MistralConfig, Qwen2Config
 
 from ft_assets.evals.generation import _generate, generate, takes_the_likeliest
 from ft_assets.evals.model import LoadedModel
+from tests.evals.small_models import made, shape
 
 pytestmark = pytest.mark.e2e
-SHAPE: dict[str, Any] = {
-    "vocab_size": 40,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "initializer_range": 0.6,
-    "pad_token_id": 0,
-}
+SHAPE = shape(40, 0.6)
 
 
-def made(config: Any) -> LoadedModel:
-    torch.manual_seed(1)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").float().eval()
-    return LoadedModel(model=model, tokenizer=None)
+def loaded_of(config: Any) -> LoadedModel:
+    return LoadedModel(model=made(config), tokenizer=None)
 
 
-LLAMA = made(LlamaConfig(**SHAPE))
+LLAMA = loaded_of(LlamaConfig(**SHAPE))
 
 
 def prompts(count: int, shared: int, seed: int = 0) -> list[list[int]]:
@@ -47,7 +36,7 @@ def prompts(count: int, shared: int, seed: int = 0) -> list[list[int]]:
     ids=lambda config: config.model_type,
 )
 def test_answers_are_those_of_transformers_own_loop(config: Any, shared: int) -> None:
-    loaded = made(config)
+    loaded = loaded_of(config)
     # Many end tokens, so that rows leave the batch at different steps.
     ends = [3, 4, 5, 6, 7, 8]
     asked = prompts(9, shared)
@@ -81,7 +70,7 @@ def test_a_row_that_has_enough_stops_and_the_others_go_on() -> None:
 
 
 def test_a_base_with_a_penalty_on_repetition_keeps_it() -> None:
-    loaded = made(LlamaConfig(**SHAPE))
+    loaded = loaded_of(LlamaConfig(**SHAPE))
     asked = prompts(4, 0)
     plain = generate(loaded, asked, 20, [])
     loaded.model.generation_config = GenerationConfig(repetition_penalty=1.8, bos_token_id=1)

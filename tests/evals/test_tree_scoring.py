@@ -6,37 +6,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import (
-    AutoModelForCausalLM,
-    GPT2Config,
-    LlamaConfig,
-    MistralConfig,
-    Phi3Config,
-    Qwen2Config,
-    Qwen3Config,
-)
+from transformers import GPT2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
 
 from ft_assets.evals.prefix_tree import Limits, Path
 from ft_assets.evals.tree_scoring import agrees, longest_tree, score_paths
+from tests.evals.small_models import made, shape
 
 pytestmark = pytest.mark.e2e
-SHAPE: dict[str, Any] = {
-    "vocab_size": 64,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "initializer_range": 0.5,
-    "pad_token_id": 0,
-}
-
-
-def made(config: Any) -> Any:
-    torch.manual_seed(1)
-    return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").float().eval()
-
+SHAPE = shape(64, 0.5)
 
 LLAMA = made(LlamaConfig(**SHAPE))
 

@@ -30,6 +30,14 @@ def world(world: World, tmp_path, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
+@pytest.fixture
+def commands(ft: Ft, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path) -> Ft:  # noqa: F811
+    """The commands on this world: their own fixture has a project of its own."""
+    monkeypatch.setenv("FT_STORE", world.project.store_url)
+    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
+    return ft
+
+
 def tick(world: World) -> str:
     context = dg.build_sensor_context(instance=dg.DagsterInstance.ephemeral())
     skip = metering_sensor(context, store=StoreResource(url=world.project.store_url))
@@ -73,41 +81,30 @@ def test_a_ledger_that_was_down_or_lost_is_filled_from_the_store(
 
 
 def test_the_report_says_what_is_billed_flagged_and_promised(
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-    ft: Ft,  # noqa: F811
-    tmp_path,
+    world: World, commands: Ft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The fixture of the commands has a project of its own.
-    monkeypatch.setenv("FT_STORE", world.project.store_url)
-    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
     now_attempt(world, monkeypatch, Outcome.OUT_OF_MEMORY)
-    (report,) = json.loads(ft("usage", "--json", "--attempts").stdout)
+    (report,) = json.loads(commands("usage", "--json", "--attempts").stdout)
     assert (report["tenant"], report["billed_hours"], report["flagged_hours"]) == ("acme", 6.0, 6.0)
     assert (report["overage_hours"], report["cost"]) == (5.0, 24.0)
     key = report["attempts_listed"][0]["key"]
-    assert "refund, by" in ft("refund", "acme", key, "--reason", "we said that it fits").stdout
-    (report,) = json.loads(ft("usage", "acme", "--json").stdout)
+    assert "refund, by" in commands("refund", "acme", key, "--reason", "we said that it fits").stdout
+    (report,) = json.loads(commands("usage", "acme", "--json").stdout)
     assert (report["billed_hours"], report["flagged_hours"], report["cost"]) == (0.0, 0.0, 0.0)
-    assert "acme" in ft("usage").stdout
-    wrong = ft("usage", "acme", "--month", "November")
+    assert "acme" in commands("usage").stdout
+    wrong = commands("usage", "acme", "--month", "November")
     assert wrong.exit_code == 2
     assert "'November' is no month" in wrong.stderr
 
 
 def test_what_is_counted_or_refunded_months_later_comes_to_the_ledger_by_itself(
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-    ft: Ft,  # noqa: F811
-    tmp_path,
+    world: World, commands: Ft, monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
-    monkeypatch.setenv("FT_STORE", world.project.store_url)
-    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
     monkeypatch.setattr("tests.metering.test_usage.AT", datetime(2025, 1, 15, tzinfo=UTC).timestamp())
     attempt_at(world.store, outcome=Outcome.OUT_OF_MEMORY)
     tick(world)
     ledger = Ledger(f"sqlite:///{tmp_path}/metering.db")
     (row,) = ledger.usage_rows("acme", "2025-01")
     assert row.flagged
-    ft("refund", "acme", row.key, "--month", "2025-01", "--reason", "ours")
+    commands("refund", "acme", row.key, "--month", "2025-01", "--reason", "ours")
     assert [found.decision for found in ledger.usage_rows("acme", "2025-01")] == ["refund"]
