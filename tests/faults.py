@@ -141,7 +141,7 @@ class TcpCuts:
 
     def __init__(self, upstream: Path) -> None:
         self._upstream = upstream
-        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
 
@@ -156,18 +156,29 @@ class TcpCuts:
                 server.connect(str(self._upstream))
             except OSError:
                 _reset(client)
+                server.close()
                 continue
-            self._pairs.append((client, server))
-            for source, target in ((client, server), (server, client)):
-                threading.Thread(target=_pump, args=(source, target), daemon=True).start()
+            self._pairs.add((client, server))
+            threading.Thread(target=self._carry, args=(client, server), daemon=True).start()
 
     def sever(self) -> int:
         """Reset every open connection; how many there were."""
-        pairs, self._pairs = self._pairs, []
+        pairs, self._pairs = self._pairs, set()
         for client, server in pairs:
             _reset(client)
             _reset(server)
         return len(pairs)
+
+    def _carry(self, client: socket.socket, server: socket.socket) -> None:
+        """Pass on what comes from both sides until both have ended."""
+        answers = threading.Thread(target=_pump, args=(server, client), daemon=True)
+        answers.start()
+        _pump(client, server)
+        answers.join()
+        self._pairs.discard((client, server))
+        # Whoever opens a connection for each question would otherwise use up all that a process may have.
+        client.close()
+        server.close()
 
     def close(self) -> None:
         # Closing alone does not wake a thread that is in accept.
@@ -191,6 +202,8 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
     with suppress(OSError):
         while data := source.recv(1 << 16):
             target.sendall(data)
+    # One whose other side broke off is told too, or it would be waited for.
+    with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
 
 

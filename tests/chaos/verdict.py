@@ -31,7 +31,7 @@ def _artifact(world: World) -> list[str]:
 
 def _orphans(world: World) -> list[str]:
     jobs = world.cluster.objects.list(JOBS, f"ft-{TENANT}")
-    goes_on = [job["metadata"]["name"] for job in jobs if not _ended(job)]
+    goes_on = [job["metadata"]["name"] for job in jobs if not ended(job)]
     pods = [pod["metadata"]["name"] for pod in world.pods() if lives(pod)]
     attempts = attempts_at(world.store, world.orders.request.address)
     open_ = [attempt.path for attempt in attempts if attempt.ending() is None]
@@ -79,6 +79,6 @@ def _ledger(world: World, records: list[UsageRecord]) -> list[str]:
     return [] if same else [f"the ledger has {len(rows)} rows for {len(records)} records"]
 
 
-def _ended(job: dict) -> bool:
+def ended(job: dict) -> bool:
     conditions = job.get("status", {}).get("conditions") or []
     return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)

@@ -1,15 +1,16 @@
 """A whole cluster in this process, and the faults that only who owns the machines can make."""
 
 import json
+import signal
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.containers import IMAGE
+from tests.cluster.containers import IMAGE, Container
 from tests.cluster.control import Controller, ControlPlane, GarbageCollector, Key
 from tests.cluster.jobs import JobController
 from tests.cluster.kueue import JobReconciler, QueueScheduler
@@ -178,11 +179,26 @@ class Cluster:
             runner.join()
         self.remove_node(name)
 
-    def kill_for_memory(self, namespace: str, pod: str) -> None:
-        """What the kernel does when the node runs out."""
+    def kill_processes(self, namespace: str, pod: str, out_of_memory: bool = False) -> None:
+        """SIGKILL to all processes of a pod; ``out_of_memory`` is what the kernel does when the node runs out."""
+        for container in self._containers(namespace, pod):
+            container.kill(out_of_memory)
+
+    @contextmanager
+    def held(self, namespace: str, pod: str) -> Iterator[None]:
+        """The processes of a pod stand still until the block ends, as on a node that is overloaded."""
+        containers = self._containers(namespace, pod)
+        for container in containers:
+            container.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for container in containers:
+                container.signal(signal.SIGCONT)
+
+    def _containers(self, namespace: str, pod: str) -> list[Container]:
         found = self.objects.get(PODS, namespace, pod)
-        for container in self.kubelets[found["spec"]["nodeName"]].pods[found["metadata"]["uid"]].containers:
-            container.kill(out_of_memory=True)
+        return self.kubelets[found["spec"]["nodeName"]].pods[found["metadata"]["uid"]].containers
 
     def _logs(self, pod: Object, name: str | None, follow: bool, tail: int | None) -> Iterator[bytes]:
         return self.kubelets[pod["spec"]["nodeName"]].logs(pod, name, follow, tail)

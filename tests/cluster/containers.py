@@ -120,9 +120,13 @@ class Container:
     def kill(self, out_of_memory: bool = False) -> None:
         if out_of_memory:
             self._oom = True
+        self.signal(signal.SIGKILL)
+
+    def signal(self, number: int) -> None:
+        """To all its processes."""
         if self._process:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._process.pid, number)
 
     def status(self, waiting: str, message: str = "") -> Object:
         """Its entry in containerStatuses; ``waiting`` is the reason where it has not started."""

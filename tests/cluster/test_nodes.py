@@ -101,7 +101,7 @@ def test_a_container_that_takes_more_memory_than_its_limit_is_killed_for_it(clus
 def test_a_node_that_runs_out_of_memory_kills_a_container(cluster: Access) -> None:
     machines = cluster.machines
     cluster.run("a", SLEEP)
-    machines.kill_for_memory(cluster.namespace, cluster.running("a")[0].metadata.name)
+    machines.kill_processes(cluster.namespace, cluster.running("a")[0].metadata.name, out_of_memory=True)
     cluster.ended("a")
     assert (_ended(cluster, "a").exit_code, _ended(cluster, "a").reason) == (137, "OOMKilled")
 

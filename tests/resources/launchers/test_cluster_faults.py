@@ -111,7 +111,7 @@ def test_host_memory_that_is_used_up_is_out_of_memory(on_cluster: OnCluster) -> 
     request = work(on_cluster, seconds=60.0)
     thread, got, attempt, _ = start(on_cluster, request)
     pod = on_cluster.pods(attempt)[0]["metadata"]["name"]
-    on_cluster.access.machines.kill_for_memory(on_cluster.access.namespace, pod)
+    on_cluster.access.machines.kill_processes(on_cluster.access.namespace, pod, out_of_memory=True)
     thread.join()
     assert isinstance(got[0], WorkFailed)
     assert "ran out of memory" in str(got[0])
