@@ -27,15 +27,15 @@ class Asked:
     """An execution that makes what it is asked for at once, and keeps how it was asked."""
 
     store: Store
+    folder: Path
     requests: list[WorkRequest] = field(default_factory=list)
 
     def run(self, request: WorkRequest, *, actor: str, observer: Any) -> RunResult:
         self.requests.append(request)
-        folder = Path(self.store.url) / "made"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "text.txt").write_text("x")
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "text.txt").write_text("x")
         publish = Artifacts(self.store).publish
-        made = publish(request.address, folder, writer="w1", identity=request.identity, facts={}, actor=actor)
+        made = publish(request.address, self.folder, writer="w1", identity=request.identity, facts={}, actor=actor)
         return RunResult(artifact=made, cached=False, attempts=1)
 
 
@@ -57,7 +57,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Work
     monkeypatch.setenv("FT_TRACKING", "off")
     monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
     (tmp_path / "tenants.yaml").write_text(TENANTS)
-    execution = Asked(Store(str(tmp_path / "store")))
+    execution = Asked(Store(str(tmp_path / "store")), tmp_path / "made")
     monkeypatch.setattr(LauncherResource, "execution", lambda self, store: execution)
 
     def ask(wanted: WorkRequest, **run_tags: str) -> WorkRequest:
