@@ -25,7 +25,7 @@ _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
 BEAT_MARGIN_S = 5.0
 # Of a worker's progress.
-_NUMBERS = frozenset({"at", "since", "done", "total", "save_s"})
+_NUMBERS = frozenset({"at", "since", "done", "total", "save_s", "eta_s"})
 
 
 @dataclass(frozen=True, kw_only=True)

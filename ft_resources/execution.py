@@ -254,11 +254,15 @@ def _found_dead() -> dict[str, str]:
     }
 
 
+# Made of other words than what, where and remedy, and for this side to say: a worker cannot wait for a person, say.
+_OF_OTHER_WORDS = (errors.MissingInput, errors.HeldForReview, errors.Deleted)
+
+
 def error_of(ending: Ending, attempt: Attempt, label: str) -> errors.UserError:
     """The worker's own error, raised again on this side with what the outcome table says of it."""
     details = ending.error or {"type": "WorkFailed", "what": "it left no error", "where": "", "remedy": ""}
     kind = getattr(errors, details["type"], errors.WorkFailed)
-    if not (isinstance(kind, type) and issubclass(kind, errors.UserError)) or kind is errors.MissingInput:
+    if not (isinstance(kind, type) and issubclass(kind, errors.UserError)) or kind in _OF_OTHER_WORDS:
         kind = errors.WorkFailed
     if kind is errors.WorkFailed:
         what = f"{attempt.address.asset} of {label} {POLICIES[ending.outcome].message}: {details['what']}"

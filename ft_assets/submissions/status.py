@@ -160,7 +160,7 @@ def _status(
     submission: Submission, state: State, work: Work | None = None, *, adapter: str = "", detail: str = ""
 ) -> Status:
     progress = work.progress if work else {}
-    counts = bool(progress.get("total"))
+    counts = bool(progress.get("total")) and "done" in progress
     return Status(
         submission=submission.id,
         dataset=submission.dataset,

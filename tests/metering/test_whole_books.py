@@ -143,11 +143,13 @@ def test_a_worker_that_writes_nonsense_about_itself_stops_no_other_bill(
     assert world.store.exists(odd.marker), "it is not forgotten"
 
 
-@pytest.mark.parametrize("content", [[1], "x", {"at": "now", "done": "a", "total": None, "save_s": []}, {"at": -1}])
+@pytest.mark.parametrize(
+    "content", [[1], "x", {"at": "now", "done": "a", "total": None, "save_s": [], "eta_s": "soon"}, {"at": -1}]
+)
 def test_progress_that_is_none_is_read_as_no_sign_of_life(world: World, content: object) -> None:
     attempt = attempt_at(world.store, outcome=Outcome.DONE)
     world.store.put_json(f"{attempt.path}/progress.json", content)
-    assert attempt.progress().keys().isdisjoint({"at", "done", "total", "save_s"})
+    assert attempt.progress().keys().isdisjoint({"at", "done", "total", "save_s", "eta_s"})
 
 
 def test_what_a_person_refunds_is_free_again(store: Store) -> None:

@@ -66,6 +66,12 @@ def test_training_shows_step_loss_rate_and_time_left() -> None:
     assert (found.step, found.steps, found.loss, found.tokens_per_s, found.eta_s) == (40, 120, 1.25, 5400.0, 12.0)
 
 
+def test_progress_of_which_only_the_total_can_be_read_counts_nothing() -> None:
+    progress = {"phase": "training", "total": 10, "at": ASKED + 100}
+    found = status(work("checkpoint", attempt=1, claimed_at=ASKED + 5, progress=progress))
+    assert (found.step, found.steps) == (None, None)
+
+
 def test_nothing_begun_is_queued_also_where_everything_so_far_is_reused() -> None:
     assert status(work("dataset"), work("base_model")).state is State.QUEUED
     assert status(done("dataset", before=True), work("base_model")).state is State.QUEUED
