@@ -16,7 +16,7 @@ from ft_assets.evals.kinds.registry import require_ready, uses_chat
 from ft_assets.evals.model import LoadedModel, load_model, seeded
 from ft_assets.evals.page import Page, evaluation_page
 from ft_assets.evals.preferences.comparison import SAMPLES, agreement_of
-from ft_assets.evals.preferences.judging import judge_holdout, open_judges
+from ft_assets.evals.preferences.judging import judge_answers, open_judges
 from ft_assets.evals.refusal_classifier import tell_refusals
 from ft_assets.evals.refusals import SAFETY_INPUT
 from ft_assets.evals.safety import COUNTED, Answers, answer_safety, compare_answers
@@ -69,14 +69,14 @@ def evaluate(context: WorkContext) -> WorkResult:
         measured = _measure(context, settings, choice)
         safety = compare_answers(context.input("baseline"), measured.refusals, context.scratch)
         safety = tell_refusals(context, settings, safety)
-        judges = judge_holdout(context, settings, opened, measured.rows, measured.base, measured.candidate)
+        suites = compare_suites(context.input("baseline"), measured.suites, context.scratch, seed=settings.seed)
+        judges = judge_answers(context, settings, opened, (measured.rows, measured.base, measured.candidate), suites)
     context.progress("comparing")
     comparison = HoldoutComparison(rows=measured.rows, base=measured.base, candidate=measured.candidate)
     dataset = context.input("dataset")
     texts = _text_columns(settings, comparison, dataset, context.scratch)
     training = TrainingAnswers.of(read_records(dataset.path("train.parquet", context.scratch), _form(dataset)))
     never_seen_rate, never_seen = comparison.never_seen(training)
-    suites = compare_suites(context.input("baseline"), measured.suites, context.scratch, seed=settings.seed)
     evidence = Evidence(
         fingerprint=context.spec.address.fingerprint,
         suites={suite.key: suite.evidence for suite in suites if suite.evidence is not None},

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from ft_assets.keys import RecipeKey, check_classifier_key
+from ft_assets.keys import RecipeKey, check_classifier_key, check_suite_key
 from ft_assets.recipes.settings import Settings, text_check, unique
 from ft_resources.errors import UserError
 
@@ -115,8 +115,10 @@ class PairwiseJudge(Settings):
     models: Annotated[
         tuple[JudgeModel, ...], Strict(False), Field(min_length=1, max_length=2), AfterValidator(_different)
     ] = Field(description="One judge or two. The first counts; how far the second agrees is reported.")
-    prompts: Literal["holdout"] = Field(
-        "holdout", description="What both answer: the holdout's rows, with the answers that its metrics are made of."
+    prompts: Literal["holdout"] | Annotated[str, text_check(check_suite_key)] = Field(
+        "holdout",
+        description="What both answer: the holdout's rows, with the answers that its metrics are made of; or the key "
+        "of a suite of golden prompts among evaluation.suites, with the answers that it is scored by or shown with.",
     )
     max_prompts: int = Field(200, ge=1, le=10_000, description="Most prompts to judge.")
 

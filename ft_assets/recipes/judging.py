@@ -8,7 +8,7 @@ from ft_assets.datasets.screening.classifiers import get_classifier
 from ft_assets.evals.preferences.hosts import allowed_host
 from ft_assets.evals.preferences.models import local_model, named_recipe
 from ft_assets.evals.preferences.neutrality import require_neutral
-from ft_assets.evals.suites import suites_of
+from ft_assets.evals.suites import get_suite, suites_of
 from ft_assets.recipes.judges import JudgeModel
 from ft_assets.recipes.models import Recipe
 from ft_assets.recipes.strict import nearest
@@ -32,17 +32,18 @@ def require_judges(store: Store, recipe: Recipe, lock: BaseLock, folder: Path | 
             where=where,
             remedy="Name one in evaluation.judge, or leave gates.judge out.",
         )
-    if judge is not None and recipe.method == "cpt":
+    if judge is not None and recipe.method == "cpt" and judge.prompts == "holdout":
         raise BadRecipe(
             "evaluation.judge: texts ask for no answers, so there is nothing to judge",
             where=where,
-            remedy="Leave evaluation.judge out of a recipe of method cpt.",
+            remedy="Leave evaluation.judge out of a recipe of method cpt, or let it judge golden prompts.",
         )
     owner = recipe.recipe_key.owner
     try:
         for model in judge.models if judge else ():
             names = _require_there(store, recipe, model, owner)
             require_neutral(model, names, base=_names(lock, folder), written_by=(), certain=False)
+        _require_prompts(store, recipe)
         _require_classifier(store, recipe)
     except UserError as error:
         raise BadRecipe(error.what, where=f"{where}, {error.where}", remedy=error.remedy) from error
@@ -59,6 +60,28 @@ def require_judges_of_pair(store: Store, recipe: Recipe, raw: Artifact) -> None:
         names = _require_local(store, model.model, recipe.recipe_key.owner) if model.is_local else []
         writer = (raw.manifest.identity["params"].get("policy") or {}).get("generated_by")
         require_neutral(model, names, base=(), written_by=[writer] if writer else [], certain=False)
+
+
+def _require_prompts(store: Store, recipe: Recipe) -> None:
+    """Raise UserError where judges would compare answers to a suite that nobody is asked, or that asks for none."""
+    judge = recipe.evaluation.judge
+    if judge is None or judge.prompts == "holdout":
+        return
+    field = "evaluation.judge.prompts"
+    if judge.prompts not in recipe.evaluation.suites:
+        raise UserError(
+            f"answers to {judge.prompts} would be judged, and evaluation.suites does not name it, so nobody answers; "
+            f"{nearest(judge.prompts, list(recipe.evaluation.suites))}",
+            where=field,
+            remedy="Name the suite in evaluation.suites too.",
+        )
+    suite = Artifacts(store).get(Address.parse(get_suite(store, judge.prompts).address))
+    if suite.facts["kind"] != "golden":
+        raise UserError(
+            f"{judge.prompts} is of kind {suite.facts['kind']}, and judges compare answers to golden prompts",
+            where=field,
+            remedy="Name a suite of kind: golden, or holdout.",
+        )
 
 
 def _require_classifier(store: Store, recipe: Recipe) -> None:

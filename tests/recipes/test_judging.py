@@ -18,6 +18,7 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
 from tests.evals.safety_world import write_safety_suite
+from tests.evals.test_golden import write_golden
 from tests.recipes.conftest import SUITE, contents
 
 Write = Callable[..., Path]
@@ -141,3 +142,21 @@ def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(
     assert "either a classifier or a model" in refused(store, recipe("care.v1", **good, model="recipe:judge.v1"))
     assert "name those that mean a refusal" in refused(store, recipe("care.v1", classifier="refusal.v1"))
     register_recipe(store, recipe("care.v1", **good), actor="ann")
+
+
+def test_a_judge_compares_answers_to_golden_prompts_that_both_are_asked(
+    store: Store, write_recipe: Write, tmp_path: Path
+) -> None:
+    add_suite(store, write_golden(tmp_path / "ours", {"prompt": "Why?"}), "ours.v1", "ann")
+
+    def recipe(prompts: str, *suites: str, **changes: Any) -> Path:
+        judge = {"models": [QWEN], "prompts": prompts}
+        return write_recipe(evaluation={"suites": [SUITE, *suites], "judge": judge}, **changes)
+
+    assert "evaluation.suites does not name it, so nobody answers" in refused(store, recipe("ours.v1"))
+    assert f"{SUITE} is of kind multiple_choice" in refused(store, recipe(SUITE))
+    assert "evaluation.judge.prompts" in refused(store, recipe("golden", "ours.v1"))
+    texts: dict[str, Any] = {"key": "texts.v1", "method": "cpt", "gates": {"task_gain": {"metric": "perplexity"}}}
+    assert "texts ask for no answers" in refused(store, recipe("holdout", "ours.v1", **texts))
+    done = register_recipe(store, recipe("ours.v1", "ours.v1", **texts), actor="ann")
+    assert done.created

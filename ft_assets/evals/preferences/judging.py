@@ -1,4 +1,4 @@
-"""The part of an evaluation in which judges compare the holdout's answers."""
+"""The part of an evaluation in which judges compare answers: to the holdout, or to a suite of golden prompts."""
 
 import json
 from collections.abc import Sequence
@@ -18,11 +18,13 @@ from ft_assets.evals.preferences.local import LocalJudge
 from ft_assets.evals.preferences.neutrality import names_of_base, require_neutral, writers_of
 from ft_assets.evals.preferences.prompt import PROMPT
 from ft_assets.evals.preferences.saved import SavedJudgements
+from ft_assets.evals.suite_comparison import ComparedSuite, asked_suites
+from ft_assets.evals.suites import TASK_FILE, read_task
 from ft_assets.packs.format.layout import Form
 from ft_assets.recipes.acceptance import EvaluationSettings
 from ft_assets.recipes.judges import JudgeModel
 from ft_resources.artifacts import Artifact
-from ft_resources.errors import BadData
+from ft_resources.errors import BadData, UserError
 from ft_resources.worker_context import WorkContext
 
 _HOSTS = TypeAdapter(tuple[JudgeHost, ...])
@@ -56,28 +58,35 @@ def open_judges(context: WorkContext, settings: EvaluationSettings) -> list[Open
     return found
 
 
-def judge_holdout(
+def judge_answers(
     context: WorkContext,
     settings: EvaluationSettings,
     judges: Sequence[OpenJudge],
-    rows: Sequence[HoldoutRow],
-    base: Sequence[HoldoutScore],
-    candidate: Sequence[HoldoutScore],
+    holdout: tuple[Sequence[HoldoutRow], Sequence[HoldoutScore], Sequence[HoldoutScore]],
+    suites: Sequence[ComparedSuite],
 ) -> list[Preferences]:
     """What each judge of the recipe says of base and candidate, nothing where it names none.
 
-    The answers are those of the holdout's metrics: one engine, template and seed, greedy. Raises BadData where the
-    holdout asks for no answers, UserError for a judge that cannot be asked as it is set up, JudgeUnavailable.
+    The answers are those of the holdout's metrics, or of a suite: one engine, template and seed, greedy.
+
+    Args:
+        holdout: its rows, and what base and candidate answered.
+        suites: those that both were asked.
+
+    Raises BadData where the holdout asks for no answers, UserError for a judge that cannot be asked as it is set up and
+    for a baseline without answers, JudgeUnavailable.
     """
     if settings.judge is None:
         return []
-    contests = _contests(context, rows, base, candidate)[: settings.judge.max_prompts]
+    prompts = settings.judge.prompts
+    contests = _of_holdout(context, *holdout) if prompts == "holdout" else _of_suite(context, prompts, suites)
     if not contests:
         raise BadData(
-            "the holdout's rows ask for no answers, so there is nothing to judge",
+            f"there is no answer to {prompts}, so there is nothing to judge",
             where="evaluation.judge",
-            remedy="Use a recipe without a judge for texts.",
+            remedy="Use a recipe without a judge for texts, or let it judge golden prompts.",
         )
+    contests = contests[: settings.judge.max_prompts]
     return [
         judge_contests(
             each.name,
@@ -91,7 +100,34 @@ def judge_holdout(
     ]
 
 
-def _contests(
+def _of_suite(context: WorkContext, key: str, suites: Sequence[ComparedSuite]) -> list[Contest]:
+    """The prompts of the suite ``key`` that both answered, those with a right answer first."""
+    suite = next((each for each in suites if each.key == key), None)
+    if suite is None:
+        raise UserError(
+            f"nobody was asked the prompts of {key}",
+            where="evaluation.judge.prompts",
+            remedy="Name the suite in evaluation.suites too.",
+        )
+    task = read_task(asked_suites(context)[key].folder(context.scratch) / TASK_FILE)
+    system = getattr(task, "system_prompt", None)
+    before = (("system", system),) if system is not None else ()
+    scored = zip(suite.score.item_ids, suite.score.said, suite.base_answers, strict=True)
+    shown = ((name, said, suite.base_shown.get(name)) for name, said in suite.score.shown.items())
+    contests = []
+    for name, said, answer in (*scored, *shown):
+        if answer is None:
+            raise UserError(
+                f"the baseline has no answer to item {name}",
+                where=f"suite {key}",
+                remedy="Delete the baseline report's manifest, materialize baseline_report again, then eval_report.",
+            )
+        conversation = (*before, ("user", said.question))
+        contests.append(Contest(id=name, conversation=conversation, base=answer, candidate=said.answer))
+    return contests
+
+
+def _of_holdout(
     context: WorkContext,
     rows: Sequence[HoldoutRow],
     base: Sequence[HoldoutScore],

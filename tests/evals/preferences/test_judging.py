@@ -23,6 +23,7 @@ from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext
 from tests.evals.preferences.judge_server import Answer, JudgeServer, judge_server, prefer
 from tests.evals.results import SUITE
+from tests.evals.test_golden import write_golden
 from tests.evals.world import World, evaluation
 from tests.fake_base import make_fake_base
 
@@ -245,3 +246,53 @@ def test_a_local_judge_is_loaded_from_the_store_and_asked_greedily(
     assert judging.verdict(report, request).outcome == "fail"
     assert all(text.startswith("<|user|>Two assistants") for text in shown)
     assert len(shown) == 2 * ROWS
+
+
+def test_answers_to_golden_prompts_are_judged_with_and_without_a_right_one(
+    judging: Judging, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from tokenizers import Tokenizer
+
+    world, base = judging.world, judging.base
+    words = Tokenizer.from_file(str(make_fake_base(tmp_path / "tokenizer") / "tokenizer.json"))
+    answer = "bad"
+
+    def said(loaded: LoadedModel, prompts: list[list[int]], *_: Any) -> list[list[int]]:
+        return [words.encode(answer).ids] * len(prompts)
+
+    monkeypatch.setattr("ft_assets.evals.generation.generate", said)
+    folder = write_golden(
+        tmp_path / "ours",
+        *(
+            {"id": f"g{number}", "prompt": f"why {number}?", **({"expected": "good"} if number < 8 else {})}
+            for number in range(20)
+        ),
+        system_prompt="Be brief.",
+        id="id",
+        max_new_tokens=8,
+    )
+    (folder / "ours.yaml").rename(folder / "task.yaml")
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    ours = world.publish("suite", files, tenant="shared", params={"ours": 1}, facts={"kind": "golden", "items": 20})
+    suites = {f"suite:{SUITE}": judging.suite, "suite:ours.v1": ours}
+    wanted = world.request(
+        "baseline_report",
+        tenant="shared",
+        inputs={"base": base, **suites},
+        params={"settings": {"seed": 17, "limit": None, "chat_template": None}},
+    )
+    judging.baseline = world.publish_result(wanted, score_baseline(world.context(wanted)))
+    answer = "good"
+    with judge_server(likes("good")) as server:
+        request = judging.request(endpoint(server), **{"suite:ours.v1": ours})
+        request.params["evaluation"]["judge"]["prompts"] = "ours.v1"
+        request.params["evaluation"]["suites"] = [SUITE, "ours.v1"]
+        report = judging.report(request)
+        assert len(server.asked) == 2 * 20
+        assert all("Be brief." in asked and "why " in asked for asked in map(str, server.asked))
+    ids, columns = read_suite_samples(report.path("samples/judge.parquet", tmp_path))
+    assert sorted(ids) == sorted(f"g{number}" for number in range(20))
+    assert (set(columns["base_answer"]), set(columns["candidate_answer"])) == ({"bad"}, {"good"})
+    (judged,) = load_evidence(report).judges
+    assert (judged.n, judged.wins) == (20, 20)
+    assert judging.verdict(report, request).outcome == "pass"
