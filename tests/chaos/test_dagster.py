@@ -51,8 +51,10 @@ def prepare(project: Project, instance: dg.DagsterInstance) -> None:
     policy = DatasetPolicy()
     add_dataset_version(project.store, project.dataset(), tenant=TENANT, name="things", policy=policy, actor="ann")
     run(project, instance, "prepare_dataset", dataset=DATASET)
-    for seed, recipe in enumerate((RUN_WORKER, DAEMON, DATABASE)):
-        register_recipe(project.store, project.recipe(recipe, steps=LONG, training={"seed": seed}), actor="ann")
+    for number, recipe in enumerate((RUN_WORKER, DAEMON, DATABASE)):
+        # Of what a pack does not know, so that there is one for all.
+        training = {"learning_rate": 0.01 + number / 1000}
+        register_recipe(project.store, project.recipe(recipe, steps=LONG, training=training), actor="ann")
         run(project, instance, "prepare_recipe", recipe=recipe)
 
 
