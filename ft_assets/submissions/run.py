@@ -33,6 +33,8 @@ from ft_resources.store import Store
 
 # Databases have a limit of parameters in a question.
 _KEYS_AT_ONCE = 500
+# How often another process may add a key between a look and the insert after it.
+_RACES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +178,7 @@ def register_partitions(instance: dg.DagsterInstance, *, dataset: str = "", reci
     """Make keys known to Dagster, which shows and runs only what it knows; adding one again changes nothing."""
     for dimension, key in (("dataset", dataset), ("recipe", recipe)):
         if key and not instance.has_dynamic_partition(dimension, key):
-            instance.add_dynamic_partitions(dimension, [key])
+            _add(instance, dimension, [key])
 
 
 def register_launched(instance: dg.DagsterInstance, launches: Iterable[Launch]) -> None:
@@ -188,7 +190,20 @@ def register_launched(instance: dg.DagsterInstance, launches: Iterable[Launch]) 
     for dimension, wanted in keys.items():
         ordered = sorted(wanted)
         for begin in range(0, len(ordered), _KEYS_AT_ONCE):
-            instance.add_dynamic_partitions(dimension, ordered[begin : begin + _KEYS_AT_ONCE])
+            _add(instance, dimension, ordered[begin : begin + _KEYS_AT_ONCE])
+
+
+def _add(instance: dg.DagsterInstance, dimension: str, keys: list[str]) -> None:
+    """Add keys, whoever else adds some of them now: on SQLite Dagster looks which are there and then inserts the rest,
+    and an insert of what came in between is refused as a whole. The next look sees it."""
+    from sqlalchemy.exc import IntegrityError
+
+    for _ in range(_RACES):
+        try:
+            return instance.add_dynamic_partitions(dimension, keys)
+        except IntegrityError:
+            continue
+    instance.add_dynamic_partitions(dimension, keys)
 
 
 def launch_tags(action: Launch, tenants: TenantsFile) -> dict[str, str]:
