@@ -5,7 +5,7 @@ in the store, so an orchestrator that died is replaced by any other that can rea
 """
 
 import json
-import math
+import sys
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +24,13 @@ PLACE = "place.json"
 _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
 BEAT_MARGIN_S = 5.0
-# Of a worker's progress.
-_NUMBERS = frozenset({"at", "since", "done", "total", "save_s", "eta_s"})
+# Seconds since the epoch: of the year 5138, so that a calendar knows the moment and its neighbours.
+_LATEST = 1e11
+# Of a worker's progress: numbers, and how large they may be. A larger one is no float, or no moment.
+_MOST = {
+    **dict.fromkeys(("at", "since"), _LATEST),
+    **dict.fromkeys(("done", "total", "save_s", "eta_s"), sys.float_info.max),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +91,13 @@ class Attempt:
 
         A worker may write what it likes there: what should be a number and is none is left out.
         """
-        raw = self.store.find_json(f"{self.path}/progress.json")
+        try:
+            raw = self.store.find_json(f"{self.path}/progress.json")
+        except CorruptArtifact:
+            return {}
         if not isinstance(raw, dict):
             return {}
-        return {name: value for name, value in raw.items() if name not in _NUMBERS or _is_number(value)}
+        return {name: value for name, value in raw.items() if name not in _MOST or _is_number(value, _MOST[name])}
 
     def ending(self) -> Ending | None:
         """How the attempt ended, or None while it has not. Raises CorruptArtifact for a word that is none of ours."""
@@ -192,13 +200,17 @@ class Attempt:
         return b"".join(data for _, data in self.chunks("log", 0)).decode(errors="replace")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+def _is_number(value: object, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _is_outcome(raw: object) -> bool:
     """Whether it is as a worker or ``record_ending`` writes it."""
-    if not isinstance(raw, dict) or raw.get("outcome") not in list(Outcome) or not _is_number(raw.get("at", 0.0)):
+    if (
+        not isinstance(raw, dict)
+        or raw.get("outcome") not in list(Outcome)
+        or not _is_number(raw.get("at", 0.0), _LATEST)
+    ):
         return False
     error = raw.get("error")
     words = isinstance(error, dict) and error.keys() >= {"type", "what", "where", "remedy"}
@@ -210,7 +222,7 @@ def _is_place(raw: object) -> bool:
         return False
     times = (raw["started_at"], raw["ended_at"])
     known = raw.get("refund", "none") in ("none", "full", "flagged") and isinstance(raw["evidence"], dict)
-    return known and isinstance(raw["cause"], str) and all(each is None or _is_number(each) for each in times)
+    return known and isinstance(raw["cause"], str) and all(each is None or _is_number(each, _LATEST) for each in times)
 
 
 def _unreadable(where: str, what: str) -> CorruptArtifact:

@@ -76,7 +76,7 @@ class Store:
         data = self.get(path)
         try:
             return json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CorruptArtifact(
                 f"a record of the store is not valid JSON ({error})",
                 where=path,

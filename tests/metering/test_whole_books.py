@@ -125,6 +125,10 @@ def test_two_words_on_when_it_ended_on_both_sides_of_a_months_end_are_one_bill(
         ("outcome.json", {"outcome": "won", "error": None, "at": 1.0}),
         ("outcome.json", ["done"]),
         ("outcome.json", {"outcome": "done", "error": "text", "at": "soon"}),
+        ("outcome.json", {"outcome": "done", "error": None, "at": 10**400}),
+        ("outcome.json", {"outcome": "done", "error": None, "at": 1e300}),
+        ("outcome.json", b"["),
+        ("outcome.json", b"[" * 100_000),
         (PLACE, {"refund": "full"}),
         (PLACE, {"started_at": "x", "ended_at": {}, "cause": 1, "evidence": [], "refund": "half"}),
     ],
@@ -134,7 +138,11 @@ def test_a_worker_that_writes_nonsense_about_itself_stops_no_other_bill(
 ) -> None:
     """A worker may write what it likes into its attempt's folder, and runs what a tenant brought."""
     odd = attempt_at(world.store, outcome=Outcome.DONE, number=1)
-    world.store.put_json(f"{odd.path}/{name}", content)
+    path = f"{odd.path}/{name}"
+    if isinstance(content, bytes):
+        world.store.put(path, content)
+    else:
+        world.store.put_json(path, content)
     attempt_at(world.store, outcome=Outcome.DONE, number=2)
     problems: list[str] = []
     found = count_usage(world.store, TenantsFile(), problems=problems)
@@ -144,11 +152,18 @@ def test_a_worker_that_writes_nonsense_about_itself_stops_no_other_bill(
 
 
 @pytest.mark.parametrize(
-    "content", [[1], "x", {"at": "now", "done": "a", "total": None, "save_s": [], "eta_s": "soon"}, {"at": -1}]
+    "content",
+    [
+        *(b"[1]", b'"x"', b"", b"[" * 100_000),
+        b'{"at": "now", "done": "a", "total": null, "save_s": [], "eta_s": "soon"}',
+        b'{"at": -1, "done": 1e999}',
+        # Numbers that no float holds, and moments that no calendar knows.
+        b'{"at": %d, "since": 1e300, "done": %d}' % (10**400, 10**400),
+    ],
 )
-def test_progress_that_is_none_is_read_as_no_sign_of_life(world: World, content: object) -> None:
+def test_progress_that_is_none_is_read_as_no_sign_of_life(world: World, content: bytes) -> None:
     attempt = attempt_at(world.store, outcome=Outcome.DONE)
-    world.store.put_json(f"{attempt.path}/progress.json", content)
+    world.store.put(f"{attempt.path}/progress.json", content)
     assert attempt.progress().keys().isdisjoint({"at", "done", "total", "save_s", "eta_s"})
 
 
