@@ -13,14 +13,15 @@ from ft_assets.submissions.sharing import needed_by_others
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Attempt
 from ft_resources.dagster_resources import LauncherResource, StoreResource
-from ft_resources.errors import UserError
+from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.execution import Execution
 from ft_resources.kubernetes import names
+from ft_resources.kubernetes.api import ApiRefusal
 from ft_resources.kubernetes.orphans import Orphan, Standing, address_of, attempt_of, note_unwanted, plan_orphans
 from ft_resources.launchers.choice import launcher_kind
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.launchers.local import LocalLauncher
-from ft_resources.outcomes import POLICIES, Outcome
+from ft_resources.outcomes import POLICIES, Outcome, Refund
 from ft_resources.store import Store
 
 ACTOR = "orphans_sensor"
@@ -53,13 +54,18 @@ def orphans_sensor(
             context.update_cursor(json.dumps(since))
             orphans = plan_orphans([_since(each, since, now) for each in standings], now)
             for orphan in orphans[:_MOST]:
-                deal_with(store.store, cluster, orphan)
-                context.log.info(f"{orphan.deed}: attempt {orphan.attempt} at {orphan.address}")
+                what = f"{orphan.deed}: attempt {orphan.attempt} at {orphan.address}"
+                try:
+                    deal_with(store.store, cluster, orphan)
+                    context.log.info(what)
+                except ApiRefusal as refusal:
+                    # Of one tenant's namespace, perhaps: the others' Jobs are still to be seen to.
+                    context.log.warning(f"{what} is refused ({refusal})")
             said = f"looked at {len(standings)} Jobs: {len(orphans)} that nobody waits for"
         closed = close_abandoned(
             Execution(store=store.store, launcher=cluster), going_on, partitions, time.time(), most=_MOST
         )
-    except UserError as error:
+    except (UserError, ApiRefusal) as error:
         return dg.SkipReason(f"the cluster could not be looked at: {error}")
     for path in closed:
         context.log.info(f"closed {path}: it has no worker")
@@ -91,11 +97,11 @@ def stand(store: Store, job: dict[str, Any], partitions: set[str]) -> Standing:
     if not address:
         return Standing(job=job, closed_at=None, collected=False, wanted=True)
     attempt = Attempt(store, Address.parse(address), attempt_of(job))
-    closed_at, label = attempt.closed_at(), job["metadata"]["annotations"].get(names.LABEL, "")
+    closed_at, label = _closed_at(attempt), job["metadata"]["annotations"].get(names.LABEL, "")
     return Standing(
         job=job,
         closed_at=closed_at,
-        collected=closed_at is not None and attempt.place() is not None,
+        collected=closed_at is not None and _collected(attempt),
         wanted=closed_at is not None or _wanted(store, attempt, label, partitions),
     )
 
@@ -111,12 +117,36 @@ def deal_with(store: Store, cluster: KubernetesLauncher, orphan: Orphan) -> None
         cluster.state(attempt)
         execution.bury(attempt)
     elif orphan.deed == "end":
-        ending = attempt.ending()
-        cluster.discard(attempt, POLICIES[ending.outcome].refund if ending else "none")
+        cluster.discard(attempt, _refund(attempt))
     else:
         attempt.request_stop(ACTOR)
         cluster.discard(attempt, "none")
         attempt.record_ending(Outcome.CANCELLED)
+
+
+def _closed_at(attempt: Attempt) -> float | None:
+    """When its end was put on record; for a record that cannot be read long ago, as no run waits for more."""
+    try:
+        return attempt.closed_at()
+    except CorruptArtifact:
+        return 0.0
+
+
+def _collected(attempt: Attempt) -> bool:
+    """Whether there is a record of its place, which is never written anew."""
+    try:
+        return attempt.place() is not None
+    except CorruptArtifact:
+        return True
+
+
+def _refund(attempt: Attempt) -> Refund:
+    """By how it ended; a worker whose word on that cannot be read gets none."""
+    try:
+        ending = attempt.ending()
+    except CorruptArtifact:
+        return "none"
+    return POLICIES[ending.outcome].refund if ending else "none"
 
 
 def _wanted(store: Store, attempt: Attempt, label: str, partitions: set[str]) -> bool:
