@@ -12,7 +12,9 @@ app = typer.Typer(no_args_is_help=True, help="Objects of a cluster and of its bu
 def manifests(
     tenant: Annotated[str, typer.Argument(help="Name of a tenant; all of the tenants file, and `shared`.")] = "",
     flavours: Annotated[Path | None, typer.Option(help="Kueue's flavours; without them no queues are printed.")] = None,
-    namespace: Annotated[str, typer.Option(help="Namespace of the control plane.")] = "ft-system",
+    namespace: Annotated[
+        str, typer.Option(help="Namespace of the control plane; that of the settings if not given.")
+    ] = "",
     account: Annotated[str, typer.Option(help="Service account of the control plane.")] = "ft-control-plane",
 ) -> None:
     """Print namespaces, accounts, network policies, rights and queues as YAML, for `kubectl apply -f -`."""

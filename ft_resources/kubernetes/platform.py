@@ -75,14 +75,16 @@ def platform_objects(
     *,
     judges: Mapping[str, JudgeReach] | None = None,
     account: str = "ft-control-plane",
-    namespace: str = "ft-system",
+    namespace: str = "",
 ) -> list[Manifest]:
     """Namespaces, accounts, policies and rights for each tenant, and Kueue's objects where the settings name a queue.
 
     Args:
         judges: by tenant, the judges that its evaluations may ask; of those that are not in it, none.
         account: the control plane's service account, in ``namespace``, which gets to launch in tenants' namespaces.
+        namespace: of the control plane; where it is empty, as the settings say.
     """
+    namespace = namespace or settings.control_namespace
     settings = settings.model_copy(update={"control_namespace": namespace})
     objects = [each for tenant in tenants for each in tenant_objects(settings, tenant, (judges or {}).get(tenant))]
     objects += [_may_launch(settings, tenant, account, namespace) for tenant in tenants]

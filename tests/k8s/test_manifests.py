@@ -308,3 +308,21 @@ def test_no_tenant_gets_the_platforms_or_the_clusters_own_namespace(pattern: str
     assert settings.namespace_of("acme")
     with pytest.raises(UserError, match="own"):
         platform_objects(settings_of(), ["apps"], [], namespace="ft-apps")
+
+
+def test_rights_go_to_the_control_plane_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: None
+) -> None:
+    """Where nobody says a namespace, else accounts of another one than the control plane's may launch."""
+    settings = {**yaml.safe_load((BASE / "kubernetes.yaml").read_text()), "control_namespace": "ft-apps"}
+    (tmp_path / "kubernetes.yaml").write_text(yaml.safe_dump(settings))
+    monkeypatch.setenv("FT_KUBERNETES", str(tmp_path / "kubernetes.yaml"))
+
+    def bound(*arguments: str) -> set[str]:
+        bindings = [each for each in printed("acme", *arguments) if each["kind"] == "RoleBinding"]
+        return {subject["namespace"] for each in bindings for subject in each["subjects"]}
+
+    assert bound() == {"ft-apps"}
+    assert bound("--namespace", "ft-other") == {"ft-other"}
+    with pytest.raises(UserError, match="own"):
+        platform_objects(read_settings(), ["apps"], [])
