@@ -26,6 +26,8 @@ WORKED = (
 """Folders of a tenant that its workers write to: their assets (``ft_assets.worker.WORK``) and curation's cache."""
 _ORCHESTRATORS = ("claim", "spec", "launch", "stop", "place")
 """What the control plane says of an attempt, and bills by."""
+_PASSING = ("saves", "books", "kept")
+"""Folders of an attempt whose files a worker replaces and, with its artifact there, removes (``worker.drop_saves``)."""
 _VERSION = "2012-10-17"
 
 
@@ -110,7 +112,7 @@ def _session(root: str, spec: WorkSpec, readable: list[str]) -> dict[str, Any]:
     reads = [*readable, f"{SHARED}/*", f"{own}/*", *kept]
     writes = [f"{spec.attempt_path}/*", f"{spec.address}/{writer}", f"{spec.address}/manifest.json", *kept]
     # Once the artifact is there, what earlier attempts saved is no use to anybody.
-    drops = [f"{spec.address}/{writer}", f"{own}/attempts/*/saves/*", f"{own}/attempts/*/books/*"]
+    drops = [f"{spec.address}/{writer}", *(f"{own}/attempts/*/{folder}/*" for folder in _PASSING)]
     listed = [f"{inside}/{own}/*".lstrip("/")]
     return {
         "Version": _VERSION,

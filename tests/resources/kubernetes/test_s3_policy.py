@@ -1,12 +1,16 @@
 """Who may read and write what in the bucket, judged by an evaluator of IAM policies that is not ours."""
 
 import json
+from pathlib import Path
 
 import pytest
 from moto.iam.access_control import IAMPolicy, PermissionResult
 
-from ft_assets.worker import WORK
+from ft_assets.checkpoints.kept import drop_displaced, store_kept
+from ft_assets.worker import WORK, drop_saves
 from ft_resources.kubernetes.s3_policy import MAX_CHARACTERS, WORKED, role_policy, session_policy, trust_policy
+from ft_resources.store import Store
+from ft_resources.work import attempt_path
 from tests.resources.kubernetes.specs import spec_of
 
 
@@ -37,6 +41,7 @@ READ, WRITE, DELETE = "s3:GetObject", "s3:PutObject", "s3:DeleteObject"
         (WRITE, "shared/base_model/x/manifest.json", False),
         (WRITE, "globex/anything", False),
         (DELETE, f"{OWN}/attempts/0001/saves/000001/model.safetensors", True),
+        (DELETE, f"{OWN}/attempts/0002/kept/000001/kept.json", True),
         (DELETE, f"{OWN}/manifest.json", False),
         (DELETE, f"{OWN}/attempts/0001/outcome.json", False),
     ],
@@ -45,6 +50,43 @@ def test_an_attempt_reads_its_inputs_and_shared_and_writes_only_itself(action: s
     policy = session_policy(SPEC)
     assert policy is not None
     assert may(policy, action, path) is allowed
+
+
+class Watched(Store):
+    """A store that notes what is asked of it, as actions of S3 and paths."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.asked: list[tuple[str, str]] = []
+
+    def put(self, path: str, data: bytes) -> None:
+        self.asked.append((WRITE, path))
+        super().put(path, data)
+
+    def upload(self, source: Path, path: str) -> None:
+        self.asked.append((WRITE, path))
+        super().upload(source, path)
+
+    def delete(self, path: str) -> None:
+        self.asked.append((DELETE, path))
+        super().delete(path)
+
+
+def test_an_attempt_may_do_all_that_keeping_the_best_weights_asks_of_the_store(tmp_path: Path) -> None:
+    """The record of kept weights is removed before their files change, which S3 refused: no training kept any."""
+    store, policy = Watched(str(tmp_path / "store")), session_policy(SPEC)
+    assert policy is not None
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "model.safetensors").write_bytes(b"x")
+    for step in (1, 2):
+        store_kept(store, SPEC.attempt_path, tmp_path / "weights", step, 1.0)
+    drop_displaced(store, SPEC.attempt_path, [2])
+    earlier = f"{attempt_path(SPEC.address, 1)}/kept/000001/kept.json"
+    Store(store.url).put(earlier, b"{}")
+    drop_saves(store, SPEC.address, [1, 2])
+    assert (DELETE, earlier) in store.asked
+    assert {action for action, _ in store.asked} == {WRITE, DELETE}
+    assert [each for each in store.asked if not may(policy, *each)] == []
 
 
 @pytest.mark.parametrize("inputs", [0, 1, 5, 20, 200])
