@@ -28,6 +28,8 @@ _ORCHESTRATORS = ("claim", "spec", "launch", "stop", "place")
 """What the control plane says of an attempt, and bills by."""
 _PASSING = ("saves", "books", "kept")
 """Folders of an attempt whose files a worker replaces and, with its artifact there, removes (``worker.drop_saves``)."""
+_ANCESTRY = frozenset({"adapter", "eval_report"})
+"""Assets whose workers read what their inputs were made of: an adapter's lineage, who wrote a judged dataset's rows."""
 _VERSION = "2012-10-17"
 
 
@@ -109,11 +111,16 @@ def _session(root: str, spec: WorkSpec, readable: list[str]) -> dict[str, Any]:
     writer = f"w{spec.attempt:04d}-*"
     # Curation keeps what it has prepared for the next version of the same dataset.
     kept = [f"{spec.address.tenant}/cache/*"] if spec.asset == "dataset" else []
-    reads = [*readable, f"{SHARED}/*", f"{own}/*", *kept]
+    tenant = spec.address.tenant
+    # Manifests, and what erasures left of them; no rows and no weights.
+    records = [f"{tenant}/*/manifest.json", f"{tenant}/*/erased/*"] if spec.asset in _ANCESTRY else []
+    reads = [*readable, f"{SHARED}/*", f"{own}/*", *kept, *records]
     writes = [f"{spec.attempt_path}/*", f"{spec.address}/{writer}", f"{spec.address}/manifest.json", *kept]
     # Once the artifact is there, what earlier attempts saved is no use to anybody.
     drops = [f"{spec.address}/{writer}", *(f"{own}/attempts/*/{folder}/*" for folder in _PASSING)]
-    listed = [f"{inside}/{own}/*".lstrip("/")]
+    # Of what is not there any more S3 says so only to who may list it.
+    folders = [f"{tenant}/*", f"{SHARED}/*"] if records else [f"{own}/*"]
+    listed = [f"{inside}/{folder}".lstrip("/") for folder in folders]
     return {
         "Version": _VERSION,
         "Statement": [

@@ -1,15 +1,20 @@
 """Who may read and write what in the bucket, judged by an evaluator of IAM policies that is not ours."""
 
 import json
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 from moto.iam.access_control import IAMPolicy, PermissionResult
 
+from ft_assets.adapters.lineage import lineage
 from ft_assets.checkpoints.kept import drop_displaced, store_kept
 from ft_assets.worker import WORK, drop_saves
+from ft_resources.artifacts import Address, Artifacts, InputRef
+from ft_resources.canonical import digest
 from ft_resources.kubernetes.s3_policy import MAX_CHARACTERS, WORKED, role_policy, session_policy, trust_policy
-from ft_resources.store import Store
+from ft_resources.store import Entry, Store
 from ft_resources.work import attempt_path
 from tests.resources.kubernetes.specs import spec_of
 
@@ -58,6 +63,15 @@ class Watched(Store):
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.asked: list[tuple[str, str]] = []
+        self.listed: set[str] = set()
+
+    def get(self, path: str) -> bytes:
+        self.asked.append((READ, path))
+        return super().get(path)
+
+    def entries(self, prefix: str) -> Iterator[Entry]:
+        self.listed.add(f"{prefix}/")
+        return super().entries(prefix)
 
     def put(self, path: str, data: bytes) -> None:
         self.asked.append((WRITE, path))
@@ -87,6 +101,42 @@ def test_an_attempt_may_do_all_that_keeping_the_best_weights_asks_of_the_store(t
     assert (DELETE, earlier) in store.asked
     assert {action for action, _ in store.asked} == {WRITE, DELETE}
     assert [each for each in store.asked if not may(policy, *each)] == []
+
+
+def publish(store: Store, folder: Path, asset: str, *inputs: InputRef) -> InputRef:
+    """A made artifact of ``inputs``, as others name it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "rows.txt").write_text(asset)
+    named = {f"input{number}": ref for number, ref in enumerate(inputs)}
+    identity = {"asset": asset, "inputs": {name: ref.digest for name, ref in named.items()}}
+    address = Address(tenant="acme", asset=asset, fingerprint=digest(identity))
+    made = Artifacts(store).publish(
+        address, folder, writer="w0001-1", identity=identity, inputs=named, facts={}, actor="ann"
+    )
+    return made.ref
+
+
+def test_an_export_may_read_the_lineage_that_it_writes_down_and_no_rows_of_it(tmp_path: Path) -> None:
+    """It asks for the manifests of what its inputs were made of, which S3 refused: there were no adapters."""
+    store = Watched(str(tmp_path / "store"))
+    raw = publish(store, tmp_path / "files", "raw_dataset")
+    dataset = publish(store, tmp_path / "files", "dataset", raw)
+    pack = publish(store, tmp_path / "files", "token_pack", dataset)
+    checkpoint = publish(store, tmp_path / "files", "checkpoint", pack)
+    store.delete(f"{raw.address}/manifest.json")
+    policy = session_policy(spec_of(asset="adapter", inputs=0).model_copy(update={"inputs": {"c": checkpoint}}))
+    assert policy is not None
+    assert len(policy) <= MAX_CHARACTERS
+    store.asked.clear()
+    store.listed.clear()
+    tree = lineage(Artifacts(store), checkpoint.address)
+    assert [node.present for _, _, node in tree.walk()] == [True, True, True, False]
+    assert [each for each in store.asked if not may(policy, *each)] == []
+    (listing,) = [each for each in json.loads(policy)["Statement"] if each["Action"] == ["s3:ListBucket"]]
+    allowed = listing["Condition"]["StringLike"]["s3:prefix"]
+    assert all(any(fnmatchcase(f"ft/{folder}", pattern) for pattern in allowed) for folder in store.listed)
+    assert not may(policy, READ, f"{dataset.address}/w0001-1/rows.txt")
+    assert not may(policy, READ, "globex/dataset/x/manifest.json")
 
 
 @pytest.mark.parametrize("inputs", [0, 1, 5, 20, 200])
