@@ -26,6 +26,8 @@ WORKED = (
 """Folders of a tenant that its workers write to: their assets (``ft_assets.worker.WORK``) and curation's cache."""
 _ORCHESTRATORS = ("claim", "spec", "launch", "stop", "place")
 """What the control plane says of an attempt, and bills by."""
+_PERSONS = ("waivers", "erased")
+"""Folders beside an artifact with what somebody decided about it: to let a verdict through, to have it erased."""
 _PASSING = ("saves", "books", "kept")
 """Folders of an attempt whose files a worker replaces and, with its artifact there, removes (``worker.drop_saves``)."""
 _ANCESTRY = frozenset({"adapter", "eval_report"})
@@ -55,8 +57,8 @@ def role_policy(store_url: str, tenant: str) -> dict[str, Any]:
     """What a tenant's role may do at most: read its own prefix and what is shared, and write its assets' folders.
 
     Submissions, promotions, usage, quota and refunds lie in its prefix too, and the control plane's words on each
-    attempt in the attempt's folder: a worker that was taken over can change neither what is billed by them nor what is
-    in production.
+    attempt in the attempt's folder, persons' on an artifact beside it: a worker that was taken over can change neither
+    what is billed by them nor what is in production, nor sign for a person.
     """
     root = _root(store_url)
     bucket = root.partition("/")[0]
@@ -73,7 +75,10 @@ def role_policy(store_url: str, tenant: str) -> dict[str, Any]:
             {
                 **_allow(
                     ["s3:PutObject", "s3:DeleteObject"],
-                    [f"{root}/{tenant}/*/attempts/*/{name}.json" for name in _ORCHESTRATORS],
+                    [
+                        *(f"{root}/{tenant}/*/attempts/*/{name}.json" for name in _ORCHESTRATORS),
+                        *(f"{root}/{tenant}/*/{folder}/*" for folder in _PERSONS),
+                    ],
                 ),
                 "Effect": "Deny",
             },
