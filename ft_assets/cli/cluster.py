@@ -45,20 +45,25 @@ def manifests(
 def policy(
     tenant: Annotated[str, typer.Argument(help="Name of a tenant, or `shared`.")],
 ) -> None:
-    """Print what the tenant's role may do in the bucket of FT_STORE, as an IAM policy."""
+    """Print what the tenant's role may do in the bucket of FT_STORE, as an IAM policy; with the key of KMS that the
+    settings in FT_KUBERNETES name."""
     import json
+    import os
 
     from ft_assets.keys import check_part
     from ft_resources.dagster_resources import default_store_url
     from ft_resources.errors import UserError
     from ft_resources.kubernetes.s3_policy import role_policy
+    from ft_resources.launchers.choice import read_settings
 
     url = default_store_url()
     if not url.startswith("s3://"):
         raise UserError(
             f"{url} is no bucket of S3", where="FT_STORE", remedy="Set it to the store's URL, such as s3://bucket/root."
         )
-    typer.echo(json.dumps(role_policy(url, check_part(tenant, "tenant name")), indent=2))
+    identity = read_settings().identity if "FT_KUBERNETES" in os.environ else None
+    kms_key = identity.kms_key if identity else None
+    typer.echo(json.dumps(role_policy(url, check_part(tenant, "tenant name"), kms_key), indent=2))
 
 
 _SHARED = "shared"

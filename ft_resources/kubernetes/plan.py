@@ -125,7 +125,7 @@ def plan_pod(
         run_as=settings.run_as,
         identity=identity,
         secret=settings.secret,
-        policy=session_policy(spec) if identity else None,
+        policy=session_policy(spec, identity.kms_key) if identity else None,
         cache=settings.cache,
         environment=settings.environment,
         asks_judges=bool(spec.runtime.get("judge_hosts")),

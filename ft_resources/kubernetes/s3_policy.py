@@ -35,9 +35,10 @@ _ANCESTRY = frozenset({"adapter", "eval_report"})
 _VERSION = "2012-10-17"
 
 
-def session_policy(spec: WorkSpec) -> str | None:
+def session_policy(spec: WorkSpec, kms_key: str | None = None) -> str | None:
     """What the attempt of ``spec`` may do in its bucket, as JSON of at most 2,048 characters; None elsewhere than S3.
 
+    ``kms_key`` is the ARN of the key that the bucket is encrypted with, where it is not S3's own.
     Where many inputs do not fit, reading is allowed in the folders of their assets and then in the tenant's prefix.
     """
     if not spec.store_url.startswith("s3://"):
@@ -47,13 +48,13 @@ def session_policy(spec: WorkSpec) -> str | None:
     exact = [_short(Address.parse(address)) for address in addresses if not address.startswith(f"{SHARED}/")]
     by_asset = sorted({f"{Address.parse(address).tenant}/{Address.parse(address).asset}/*" for address in addresses})
     for readable in (exact, by_asset, [f"{spec.address.tenant}/*"]):
-        policy = json.dumps(_session(root, spec, readable), separators=(",", ":"))
+        policy = json.dumps(_session(root, spec, readable, kms_key), separators=(",", ":"))
         if len(policy) <= MAX_CHARACTERS:
             return policy
     raise AssertionError("a policy of one tenant's prefix is short")
 
 
-def role_policy(store_url: str, tenant: str) -> dict[str, Any]:
+def role_policy(store_url: str, tenant: str, kms_key: str | None = None) -> dict[str, Any]:
     """What a tenant's role may do at most: read its own prefix and what is shared, and write its assets' folders.
 
     Submissions, promotions, usage, quota and refunds lie in its prefix too, and the control plane's words on each
@@ -83,6 +84,7 @@ def role_policy(store_url: str, tenant: str) -> dict[str, Any]:
                 "Effect": "Deny",
             },
             _listing(bucket, folders),
+            *_of_key(kms_key),
         ],
     }
 
@@ -110,7 +112,7 @@ def trust_policy(
     }
 
 
-def _session(root: str, spec: WorkSpec, readable: list[str]) -> dict[str, Any]:
+def _session(root: str, spec: WorkSpec, readable: list[str], kms_key: str | None) -> dict[str, Any]:
     bucket, _, inside = root.partition("/")
     own = _short(spec.address).removesuffix("/*")
     writer = f"w{spec.attempt:04d}-*"
@@ -133,6 +135,7 @@ def _session(root: str, spec: WorkSpec, readable: list[str]) -> dict[str, Any]:
             _allow(["s3:PutObject", "s3:AbortMultipartUpload"], [f"{root}/{path}" for path in writes]),
             _allow(["s3:DeleteObject"], [f"{root}/{path}" for path in drops]),
             _listing(bucket, listed),
+            *_of_key(kms_key),
         ],
     }
 
@@ -149,6 +152,14 @@ def _root(store_url: str) -> str:
 
 def _allow(actions: list[str], paths: list[str]) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": actions, "Resource": [f"arn:aws:s3:::{path}" for path in paths]}
+
+
+def _of_key(kms_key: str | None) -> list[dict[str, Any]]:
+    """Reading and writing objects that are encrypted with a key of KMS, in parts too
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html#mpuAndPermissions)."""
+    if kms_key is None:
+        return []
+    return [{"Effect": "Allow", "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": [kms_key]}]
 
 
 def _listing(bucket: str, folders: list[str]) -> dict[str, Any]:

@@ -107,6 +107,11 @@ class WebIdentity(StrictSettings):
     )
     audience: str = Field("sts.amazonaws.com", min_length=1, description="Who the token is for.")
     token_s: int = Field(3600, ge=600, le=86400, description="Life of a token; the kubelet renews it before its end.")
+    kms_key: str | None = Field(
+        None,
+        pattern=r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
+        description="Key of KMS that the bucket is encrypted with; null: S3's own.",
+    )
 
 
 class Ageing(StrictSettings):

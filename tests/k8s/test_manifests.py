@@ -81,6 +81,22 @@ def test_one_tenant_can_be_printed_alone_and_an_unknown_one_is_refused(example: 
     assert "did you mean" in result.output or "acme" in result.output
 
 
+def test_the_printed_policy_of_a_role_has_the_key_of_the_settings_and_is_of_a_bucket_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "arn:aws:kms:eu-central-1:123456789012:key/0123-abcd"
+    settings = yaml.safe_load((BASE / "kubernetes.yaml").read_text())
+    settings["identity"]["kms_key"] = key
+    (tmp_path / "kubernetes.yaml").write_text(yaml.safe_dump(settings))
+    monkeypatch.setenv("FT_KUBERNETES", str(tmp_path / "kubernetes.yaml"))
+    monkeypatch.setenv("FT_STORE", "s3://bucket/ft")
+    result = CliRunner().invoke(app, ["cluster", "policy", "acme"])
+    assert json.loads(result.stdout) == role_policy("s3://bucket/ft", "acme", key)
+    monkeypatch.setenv("FT_STORE", str(tmp_path))
+    refused = CliRunner().invoke(app, ["cluster", "policy", "acme"])
+    assert (refused.exit_code, "is no bucket of S3" in refused.output) == (2, True)
+
+
 def test_flavours_that_count_different_things_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "flavours.yaml"
     file.write_text(

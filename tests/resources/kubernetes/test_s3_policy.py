@@ -184,6 +184,18 @@ def test_a_role_may_write_what_its_workers_make_and_no_more() -> None:
     assert set(WORKED) == {*WORK, "cache"}
 
 
+def test_workers_may_use_the_key_that_the_bucket_is_encrypted_with_and_no_other() -> None:
+    key = "arn:aws:kms:eu-central-1:123456789012:key/0123-abcd"
+    session = session_policy(spec_of(), key)
+    assert session is not None
+    for policy in (json.loads(session), role_policy("s3://bucket/ft", "acme", key)):
+        (statement,) = [each for each in policy["Statement"] if any(name.startswith("kms:") for name in each["Action"])]
+        assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+        assert statement["Resource"] == [key]
+    assert "kms:" not in json.dumps(role_policy("s3://bucket/ft", "acme"))
+    assert len(session_policy(spec_of(inputs=200), key) or "") in range(1, MAX_CHARACTERS + 1)
+
+
 def test_a_role_can_be_taken_by_one_service_account_only() -> None:
     policy = trust_policy(
         provider_arn="arn:aws:iam::1:oidc-provider/oidc.example",
