@@ -6,6 +6,8 @@ SUBMISSION = "ft/submission"
 FOREGROUND = "ft/foreground"
 # The trial of a sweep that a run trains; on MLflow's runs, its number.
 TRIAL = "ft/trial"
+# Which launch after runs that were cut off from Dagster's database a run is; not set on a first one.
+AGAIN = "ft/again"
 ACTOR = "ft/actor"
 TENANT = "ft/tenant"
 # How many pairs a backfill may have, set by hand on a backfill that is larger than the limit on purpose.

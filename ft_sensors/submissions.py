@@ -96,16 +96,16 @@ def _places(instance: dg.DagsterInstance, wanted: list[Wanted]) -> dict[str, int
 
 def _wanted(instance: dg.DagsterInstance, store: StoreResource, submission: Submission) -> Wanted:
     """The submission with what is known of it. Raises UserError for broken records, unless it can be ended by them."""
-    runs, trial_runs = run_states(instance, submission)
+    runs = run_states(instance, submission)
     try:
         there = as_dagster_shows(instance, submission, present(store.artifacts, submission))
     except StoreUnavailable:
         raise
     except UserError as error:
-        if RunState.ACTIVE in (*runs.values(), *trial_runs.values()):
+        if RunState.ACTIVE in (*runs.stages.values(), *runs.trials.values()):
             raise
         there = Present(done=frozenset(), problem=str(error))
-    return Wanted(submission=submission, present=there, runs=runs, trial_runs=trial_runs)
+    return Wanted(submission=submission, present=there, runs=runs.stages, trial_runs=runs.trials, again=runs.again)
 
 
 def _retire(instance: dg.DagsterInstance, store: StoreResource, problems: list[str]) -> list[str]:

@@ -35,7 +35,10 @@ Gates = Annotated[
 ]
 Key = Annotated[
     str,
-    typer.Option(help="Asking again with the same key is the same submission, also once it has ended; for scripts."),
+    typer.Option(
+        help="Asking again with the same key is the same submission, also once it has ended, and an error if it asks "
+        "for something else; for scripts."
+    ),
 ]
 Holdout = Annotated[
     list[Path] | None,
@@ -145,11 +148,13 @@ def ask(
     from ft_assets.cli.estimate import note_estimate
     from ft_assets.cli.output import note
     from ft_assets.recipes.register import get_recipe, register_recipe
+    from ft_assets.submissions.own_keys import check_own_key
     from ft_assets.submissions.record import check_maximum, check_wish, resubmit_key
     from ft_assets.submissions.record import submit as record
     from ft_resources.errors import UserError
 
     check_maximum(max_gpu_hours)
+    check_own_key(key)
     if (Path(dataset).suffix in (".jsonl", ".json") or dataset.startswith("hub:")) and not name:
         raise UserError("a file needs a name", where=dataset, remedy="Say what it is: --name tenant.name")
     if holdout and not name:

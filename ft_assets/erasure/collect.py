@@ -31,6 +31,7 @@ _ROOT = frozenset(
 RECORDS = frozenset(
     {
         *("lines", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
+        "submission_keys",
         *("run_failures", "usage", "quota", "refunds", "cache"),
     }
 )

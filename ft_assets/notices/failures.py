@@ -37,7 +37,7 @@ class Failure(BaseModel):
 def of_ending(asset: str, outcome: Outcome, error: dict[str, str] | None) -> Failure:
     """The failure behind a worker's ending."""
     policy, known = POLICIES[outcome], error or {}
-    says = known.get("type", "") not in _QUIET and _is_users(known.get("type", ""))
+    says = known.get("type", "") not in _QUIET and is_ours(known.get("type", ""))
     return Failure(
         asset=asset,
         cause=f"{outcome.value}: it {policy.message}",
@@ -57,8 +57,8 @@ def of_step(asset: str, chain: list[tuple[str, str]], description: str = "") -> 
     """
     if description:
         return Failure(asset=asset, cause="the run ended on purpose", blame="user", sentence=clean(description))
-    name, text = next((each for each in reversed(chain) if _is_users(each[0])), chain[-1] if chain else ("", ""))
-    if not _is_users(name):
+    name, text = next((each for each in reversed(chain) if is_ours(each[0])), chain[-1] if chain else ("", ""))
+    if not is_ours(name):
         cause = f"an unexpected error ({name or 'unknown'})"
         return Failure(asset=asset, cause=cause, blame="platform", remedy=_LOGS)
     if name == "WorkFailed":
@@ -84,7 +84,16 @@ def of_lost_run() -> Failure:
     )
 
 
-def _is_users(name: str) -> bool:
+def chain_of(error: Any) -> list[tuple[str, str]]:
+    """Class names and texts of an error as Dagster stores it and of its causes, outermost first."""
+    found: list[tuple[str, str]] = []
+    while error is not None and len(found) < 20:
+        found.append((str(error.cls_name or ""), str(error.message)))
+        error = error.cause
+    return found
+
+
+def is_ours(name: str) -> bool:
     """Whether ``name`` is one of our own errors, which say what was wrong, where, and what to do."""
     kind: Any = getattr(errors, name, None)
     return name in _OURS or (isinstance(kind, type) and issubclass(kind, errors.UserError))

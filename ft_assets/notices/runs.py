@@ -7,7 +7,6 @@ them: runs of one asset from the UI, backfills of datasets, runs whose code coul
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import dagster as dg
 from pydantic import BaseModel, ConfigDict
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from ft_assets import tags
 from ft_assets.keys import SHARED, DatasetKey, RecipeKey, check_part
 from ft_assets.notices.due import mark_due
-from ft_assets.notices.failures import Failure, of_lost_run, of_step
+from ft_assets.notices.failures import Failure, chain_of, of_lost_run, of_step
 from ft_assets.submissions.record import Submission, find_outcome, find_submission, submission_id
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import UserError
@@ -115,7 +114,7 @@ def failure_of(instance: dg.DagsterInstance, run_id: str) -> Failure:
         return of_lost_run()
     data = event.step_failure_data
     user = data.user_failure_data
-    return of_step(event.step_key or "", _chain(data.error), (user.description or "") if user else "")
+    return of_step(event.step_key or "", chain_of(data.error), (user.description or "") if user else "")
 
 
 def tenant_of(run: dg.DagsterRun) -> str:
@@ -149,15 +148,6 @@ def _is_spoken_for(store: Store, record: dg.RunRecord) -> bool:
             # One that had ended when the run was launched has nothing to say of it.
             return outcome is None or datetime.fromisoformat(outcome.at) >= _utc(record.create_timestamp)
     return False
-
-
-def _chain(error: Any) -> list[tuple[str, str]]:
-    """Class names and texts of an error and its causes, outermost first."""
-    found: list[tuple[str, str]] = []
-    while error is not None and len(found) < 20:
-        found.append((str(error.cls_name or ""), str(error.message)))
-        error = error.cause
-    return found
 
 
 def _utc(at: datetime) -> datetime:

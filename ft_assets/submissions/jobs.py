@@ -13,6 +13,7 @@ from pydantic import Field
 from ft_assets import tags
 from ft_assets.submissions.estimate import estimate_training
 from ft_assets.submissions.estimate_metadata import estimate_metadata
+from ft_assets.submissions.own_keys import check_own_key
 from ft_assets.submissions.plan import Stage
 from ft_assets.submissions.record import check_wish, resubmit_key, submit
 from ft_resources.artifacts import Artifacts
@@ -51,7 +52,9 @@ class FineTuneConfig(dg.Config):
 
     dataset: str = Field(description="Dataset key, such as acme.support.v1.")
     recipe: str = Field(description="Recipe key, such as docs-qa.v1.")
-    idempotency_key: str = Field(default="", description="Asking again with the same key changes nothing.")
+    idempotency_key: str = Field(
+        default="", description="Asking again with the same key changes nothing; for something else it is an error."
+    )
     max_gpu_hours: float | None = Field(
         default=None, description="Refuse the training where it is expected to take more GPU-hours; null for no limit."
     )
@@ -64,6 +67,7 @@ class FineTuneConfig(dg.Config):
 @dg.op
 def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, store: StoreResource) -> dg.Output[str]:
     """Write the submission; the submissions sensor launches what it needs, as its inputs become ready."""
+    check_own_key(config.idempotency_key)
     check_wish(store.store, config.dataset, config.recipe)
     found = estimate_training(Artifacts(store.store), config.dataset, config.recipe)
     key = config.idempotency_key or resubmit_key(store.store, config.dataset, config.recipe, config.gates)

@@ -23,7 +23,14 @@ class RunState(StrEnum):
     ACTIVE = "active"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    # Failed as Dagster's own database did not answer; what it made is kept.
+    CUT_OFF = "cut off"
     CANCELLED = "cancelled"
+
+
+# How often a stage is launched again after runs that were cut off. One more may meet the same outage; where three did,
+# it is no outage.
+MOST_AGAIN = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +54,15 @@ class Present:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Start the job ``stage`` for ``partition``; ``trial`` is the recipe key of the sweep's trial that it is for."""
+    """Start the job ``stage`` for ``partition``; ``trial`` is the recipe key of the sweep's trial that it is for.
+
+    ``again`` counts the launches after runs that were cut off.
+    """
 
     submission: Submission
     stage: Stage
     trial: str = ""
+    again: int = 0
 
     @property
     def partition(self) -> str:
@@ -71,7 +82,8 @@ class Launch:
     @property
     def run_key(self) -> str:
         """Derived from content, so that a repeated tick launches nothing twice."""
-        return ":".join([self.submission.id, self.stage, *([self.trial] if self.trial else [])])
+        again = [f"again-{self.again}"] if self.again else []
+        return ":".join([self.submission.id, self.stage, *([self.trial] if self.trial else []), *again])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +99,38 @@ class Finish:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """An open submission with what is known of it; ``trial_runs`` by the recipe keys of a sweep's trials."""
+    """An open submission with what is known of it; ``trial_runs`` by the recipe keys of a sweep's trials.
+
+    ``again`` says which launch after cut-off runs the newest run of a stage, or of a trial by its recipe key, was.
+    """
 
     submission: Submission
     present: Present
     runs: dict[Stage, RunState]
     trial_runs: dict[str, RunState] = field(default_factory=dict)
+    again: dict[str, int] = field(default_factory=dict)
+
+    def of_stage(self, stage: Stage) -> RunState:
+        """How the stage's newest run stands; one that was cut off too often has failed."""
+        return self._bounded(stage, self.runs.get(stage, RunState.NONE))
+
+    def of_trial(self, key: str) -> RunState:
+        """The same of a trial, by its recipe key."""
+        return self._bounded(key, self.trial_runs.get(key, RunState.NONE))
+
+    def launch(self, stage: Stage, trial: str = "") -> Launch:
+        """The stage's, or the trial's, first launch, or the next one after a run that was cut off."""
+        state = self.of_trial(trial) if trial else self.of_stage(stage)
+        again = self.again.get(trial or stage, 0) + 1 if state is RunState.CUT_OFF else 0
+        return Launch(submission=self.submission, stage=stage, trial=trial, again=again)
+
+    def _bounded(self, key: str, state: RunState) -> RunState:
+        spent = state is RunState.CUT_OFF and self.again.get(key, 0) >= MOST_AGAIN
+        return RunState.FAILED if spent else state
+
+
+# What may be launched: nothing was yet, or the last one was cut off.
+_TO_LAUNCH = (RunState.NONE, RunState.CUT_OFF)
 
 
 def plan(wanted: Iterable[Wanted], places: Mapping[str, int] | None = None) -> list[Launch | Finish]:
@@ -117,14 +155,15 @@ def plan(wanted: Iterable[Wanted], places: Mapping[str, int] | None = None) -> l
 def _steps(item: Wanted) -> list[Launch | Finish]:
     submission, present = item.submission, item.present
     # A run that is under way will meet the problem itself; its end is waited for.
-    active = RunState.ACTIVE in (item.runs.get(Stage.TRAIN_PAIR), *item.trial_runs.values())
+    pair = item.of_stage(Stage.TRAIN_PAIR)
+    active = RunState.ACTIVE in (pair, *item.trial_runs.values())
     if present.problem and not active:
         return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=present.problem)]
     if present.adapter:
         return [Finish(submission=submission, status=SubmissionStatus.ACCEPTED, adapter=present.adapter)]
-    if item.runs.get(Stage.TRAIN_PAIR) is RunState.ACTIVE:
+    if pair is RunState.ACTIVE:
         return []
-    if present.rejection and item.runs.get(Stage.TRAIN_PAIR) in (RunState.FAILED, RunState.SUCCEEDED):
+    if present.rejection and pair in (RunState.FAILED, RunState.SUCCEEDED):
         return [
             Finish(
                 submission=submission,
@@ -134,7 +173,7 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
             )
         ]
     for stage in Stage:
-        state = item.runs.get(stage, RunState.NONE)
+        state = item.of_stage(stage)
         if state is RunState.CANCELLED:
             return [Finish(submission=submission, status=SubmissionStatus.CANCELLED, reason=f"{stage} was cancelled")]
         # What was made stands, whatever became of the run: that of a held dataset ends with a failed check.
@@ -147,20 +186,16 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
     if present.trials and not prepare:
         return _trial_steps(item)
     wanted = prepare or [Stage.TRAIN_PAIR]
-    return [
-        Launch(submission=submission, stage=stage)
-        for stage in wanted
-        if item.runs.get(stage, RunState.NONE) is RunState.NONE
-    ]
+    return [item.launch(stage) for stage in wanted if item.of_stage(stage) in _TO_LAUNCH]
 
 
 def _trial_steps(item: Wanted) -> list[Launch | Finish]:
     """What a sweep needs before it has a winner. One trial that cannot be ended does not stop the others half-way."""
-    states = {key: item.trial_runs.get(key, RunState.NONE) for key in item.present.trials}
+    states = {key: item.of_trial(key) for key in item.present.trials}
     launches: list[Launch | Finish] = [
-        Launch(submission=item.submission, stage=Stage.TRAIN_TRIAL, trial=key)
+        item.launch(Stage.TRAIN_TRIAL, key)
         for key, state in states.items()
-        if state is RunState.NONE and not item.present.problem
+        if state in _TO_LAUNCH and not item.present.problem
     ]
     cancelled = [key for key, state in states.items() if state is RunState.CANCELLED]
     if cancelled and RunState.ACTIVE not in states.values():

@@ -16,6 +16,7 @@ from ft_assets.notices.due import mark_due
 from ft_assets.recipes.register import get_recipe
 from ft_assets.recipes.tightening import tighten
 from ft_assets.retention.retired import require_not_retired
+from ft_assets.submissions.own_keys import claim_key, require_key_free
 from ft_assets.sweeps.refuse import refuse_trial
 from ft_assets.tenants import load_tenants
 from ft_resources.canonical import canonical_json, digest
@@ -118,8 +119,9 @@ def submit(
     """Record a submission; the second value is False where an equal one was there already, with its own maximum.
 
     Asking for a training ends a carry of the pair. Raises UserError for keys that were never added, for pairs and
-    maxima that make no sense, for gates that would loosen the recipe's, for a carry of a pair that is not carried, and
-    for what the tenant may not use or has no quota left for; nothing is written then.
+    maxima that make no sense, for gates that would loosen the recipe's, for a carry of a pair that is not carried, for
+    an idempotency key that was given to another wish (KeyConflict), and for what the tenant may not use or has no quota
+    left for; nothing is written then.
     """
     check_wish(store, dataset, recipe)
     check_maximum(max_gpu_hours)
@@ -141,6 +143,7 @@ def submit(
     existing = find_submission(store, submission.tenant, submission.id)
     if existing is not None:
         return existing, False
+    require_key_free(store, submission)
     if mode == "carry" and find_carry(store, dataset, recipe) is None:
         raise UserError(
             f"{submission.pair} is not carried from anything",
@@ -149,6 +152,8 @@ def submit(
         )
     admitted = admit_submission(store, submission)
     submission = submission.model_copy(update={"warnings": tuple(admitted)})
+    # Hours that whoever loses the key in this moment was promised are free again like those of a maker that died.
+    claim_key(store, submission)
     if mode == "train":
         note_training(store, dataset, recipe, submission=submission.id, actor=actor)
     # The marker first: a marker without a record is ignored, a record without a marker would never be run.

@@ -10,6 +10,7 @@ import dagster as dg
 from ft_assets import identity, tags
 from ft_assets.cli.environment import prepare_environment
 from ft_assets.queueing import tier_tags
+from ft_assets.submissions.cut_off import all_cut_off
 from ft_assets.submissions.estimate import Estimate, estimate_training
 from ft_assets.submissions.plan import Finish, Launch, Present, RunState, Stage, Wanted, plan
 from ft_assets.submissions.present import present
@@ -126,10 +127,11 @@ def drive(
     register_partitions(instance, dataset=submission.dataset, recipe=submission.recipe)
     runs: dict[Stage, RunState] = {}
     trial_runs: dict[str, RunState] = {}
+    again: dict[str, int] = {}
     artifacts = Artifacts(store)
     while (outcome := find_outcome(store, submission)) is None:
         shown = as_dagster_shows(instance, submission, _present(artifacts, submission))
-        wanted = Wanted(submission=submission, present=shown, runs=runs, trial_runs=trial_runs)
+        wanted = Wanted(submission=submission, present=shown, runs=runs, trial_runs=trial_runs, again=again)
         actions = plan([wanted])
         if not actions:
             # No run is active here, so only a held dataset can be waited for; in the foreground nobody waits for days.
@@ -143,6 +145,7 @@ def drive(
             if on_launch:
                 on_launch(action)
             state = _execute(store, instance, action)
+            again[action.trial or action.stage] = action.again
             if action.trial:
                 trial_runs[action.trial] = state
             else:
@@ -211,6 +214,7 @@ def launch_tags(action: Launch, tenants: TenantsFile) -> dict[str, str]:
     submission = action.submission
     found = {tags.SUBMISSION: submission.id, tags.ACTOR: submission.actor, tags.TENANT: submission.tenant}
     found |= tier_tags(tenants, submission.tenant, trains=action.trains)
+    found |= {tags.AGAIN: str(action.again)} if action.again else {}
     return found | ({tags.TRIAL: action.trial} if action.trial else {})
 
 
@@ -230,9 +234,11 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch) -> RunS
     if result.success:
         return RunState.SUCCEEDED
     # Dagster does not raise a Ctrl-C again: it ends the step, and so the run, as failed by an interrupt.
-    errors = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
-    interrupted = any(error and error.cls_name == dg.DagsterExecutionInterruptedError.__name__ for error in errors)
-    return RunState.CANCELLED if interrupted else RunState.FAILED
+    failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    interrupt = dg.DagsterExecutionInterruptedError.__name__
+    if any(failure.error and failure.error.cls_name == interrupt for failure in failures):
+        return RunState.CANCELLED
+    return RunState.CUT_OFF if all_cut_off(failures) else RunState.FAILED
 
 
 def _dataset_key(

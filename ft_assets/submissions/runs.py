@@ -2,11 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import dagster as dg
 
 from ft_assets import tags
-from ft_assets.submissions.plan import Present, RunState, Stage
+from ft_assets.submissions.cut_off import was_cut_off
+from ft_assets.submissions.plan import MOST_AGAIN, Present, RunState, Stage
 from ft_assets.submissions.record import Submission, find_submission
 from ft_resources.store import Store
 
@@ -24,10 +26,20 @@ _MOST_UNDER_WAY = 2000
 _MAX_RUNS = 500
 
 
-def run_states(
-    instance: dg.DagsterInstance, submission: Submission
-) -> tuple[dict[Stage, RunState], dict[str, RunState]]:
-    """The state of the newest run of each stage, and of each trial of a sweep by the trial's recipe key.
+@dataclass(frozen=True, kw_only=True)
+class SubmissionRuns:
+    """The states of a submission's newest runs, by stage and, of a sweep's trials, by recipe key.
+
+    ``again`` says of either which launch after cut-off runs it was, where it was one.
+    """
+
+    stages: dict[Stage, RunState] = field(default_factory=dict)
+    trials: dict[str, RunState] = field(default_factory=dict)
+    again: dict[str, int] = field(default_factory=dict)
+
+
+def run_states(instance: dg.DagsterInstance, submission: Submission) -> SubmissionRuns:
+    """How the newest run of each stage, and of each trial of a sweep, stands.
 
     A failed run that Dagster will retry counts as active.
     """
@@ -38,17 +50,17 @@ def run_states(
         retried = instance.get_runs(filters=dg.RunsFilter(tags={"dagster/root_run_id": submission.run_id}), limit=50)
         own = instance.get_run_by_id(submission.run_id)
         runs = [*runs, *retried, *([own] if own else [])]
-    states: dict[Stage, RunState] = {}
-    trials: dict[str, RunState] = {}
+    found = SubmissionRuns()
     # Newest first, so the first run seen of a stage decides.
     for run in runs:
         stage, trial = _stage(run), run.tags.get(tags.TRIAL, "")
-        if trial:
-            if trial not in trials:
-                trials[trial] = _state(instance, run)
-        elif stage is not None and stage not in states:
-            states[stage] = _state(instance, run)
-    return states, trials
+        if trial and trial not in found.trials:
+            found.trials[trial] = _state(instance, run)
+            found.again.update(_again(trial, run))
+        elif not trial and stage is not None and stage not in found.stages:
+            found.stages[stage] = _state(instance, run)
+            found.again.update(_again(stage, run))
+    return found
 
 
 def under_way(instance: dg.DagsterInstance) -> dict[str, frozenset[Stage]]:
@@ -99,10 +111,20 @@ def _stage(run: dg.DagsterRun) -> Stage | None:
     return Stage.TRAIN_PAIR if run.asset_selection else None
 
 
+def _again(key: str, run: dg.DagsterRun) -> dict[str, int]:
+    """Anybody may set tags; one that is no number says that it was launched often enough."""
+    said = run.tags.get(tags.AGAIN)
+    if said is None:
+        return {}
+    return {key: int(said) if said in map(str, range(MOST_AGAIN)) else MOST_AGAIN}
+
+
 def _state(instance: dg.DagsterInstance, run: dg.DagsterRun) -> RunState:
     if run.status is dg.DagsterRunStatus.FAILURE:
         # Dagster stores the failure first and its decision on a retry a moment later: no word yet is not a no.
         undecided = "true" if instance.run_retries_enabled else "false"
         if run.tags.get("dagster/will_retry", undecided) == "true":
             return RunState.ACTIVE
+        if was_cut_off(instance, run.run_id):
+            return RunState.CUT_OFF
     return _STATES.get(run.status, RunState.ACTIVE)

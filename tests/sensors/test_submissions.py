@@ -1,9 +1,12 @@
 import dagster as dg
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from ft_assets import tags
 from ft_assets.recipes.register import register_recipe
 from ft_assets.submissions.record import SubmissionStatus, find_outcome, submit
 from ft_resources.dagster_resources import StoreResource
+from ft_resources.errors import UserError
 from ft_resources.store import Store
 from ft_sensors import submissions
 from ft_sensors.submissions import submissions_sensor
@@ -62,7 +65,6 @@ def test_a_full_batch_goes_on_where_it_ended_without_reading_what_came_before(
 
 
 def test_a_tenant_at_its_limit_of_trainings_waits_and_others_do_not(project: Project, instance, monkeypatch) -> None:
-    from ft_assets import tags
     from ft_assets.submissions.plan import Present, Stage, Wanted
 
     (project.folder / "tenants.yaml").write_text("tenants: {acme: {quota: {concurrent: 2}}}\n")
@@ -142,3 +144,42 @@ def test_launching_many_costs_one_question_for_each_dimension_and_none_about_wha
     # Again, while the runs have not been started: nothing is added twice.
     assert launched(tick(instance, project)) == {*datasets, "tiny.v1"}
     assert len(instance.get_dynamic_partitions("dataset")) == 3
+
+
+def test_runs_that_were_cut_off_are_launched_twice_more_and_those_that_a_user_failed_never(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    register_recipe(project.store, project.recipe(), actor="ann")
+    away = OperationalError("INSERT", {}, Exception("server closed the connection unexpectedly"))
+    unlucky, mistaken = (ask(project, add_version(project, rows)) for rows in (160, 170))
+    seen: dict[str, list[str]] = {unlucky.id: [], mistaken.id: []}
+    for _ in range(3):
+        found = tick(instance, project)
+        assert isinstance(found, dg.SensorResult)
+        for request in found.run_requests or []:
+            asked = request.tags[tags.SUBMISSION]
+            if request.job_name == "prepare_dataset":
+                seen[asked].append(str(request.run_key))
+            fail(instance, request, away if asked == unlucky.id else UserError("a row is wrong"))
+    assert isinstance(tick(instance, project), dg.SkipReason)
+    first = f"{unlucky.id}:prepare_dataset"
+    assert seen[unlucky.id] == [first, f"{first}:again-1", f"{first}:again-2"]
+    assert seen[mistaken.id] == [f"{mistaken.id}:prepare_dataset"]
+    for submission in (unlucky, mistaken):
+        outcome = find_outcome(project.store, submission)
+        assert outcome is not None
+        assert outcome.status is SubmissionStatus.FAILED
+
+
+def fail(instance: dg.DagsterInstance, request: dg.RunRequest, error: Exception) -> None:
+    """Run what was asked for, as a job that ends in this error."""
+
+    @dg.op
+    def ends() -> None:
+        raise error
+
+    @dg.job(name=request.job_name)
+    def job() -> None:
+        ends()
+
+    assert not job.execute_in_process(instance=instance, tags=request.tags, raise_on_error=False).success

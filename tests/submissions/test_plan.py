@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.submissions.plan import Finish, Launch, Present, RunState, Stage, Wanted, plan
+from ft_assets.submissions.plan import MOST_AGAIN, Finish, Launch, Present, RunState, Stage, Wanted, plan
 from ft_assets.submissions.record import Submission, SubmissionStatus
 
 SUBMISSION = Submission(
@@ -83,6 +83,48 @@ def test_a_cancelled_run_cancels_the_submission() -> None:
     assert action.status is SubmissionStatus.CANCELLED
 
 
+def cut_off(present: Present, stage: Stage, again: int) -> list[Launch | Finish]:
+    """What comes of a submission whose runs were cut off ``again + 1`` times in this stage."""
+    runs, times = {stage: RunState.CUT_OFF}, {str(stage): again}
+    return plan([Wanted(submission=SUBMISSION, present=present, runs=runs, again=times)])
+
+
+@pytest.mark.parametrize("stage", [Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE, Stage.TRAIN_PAIR])
+def test_a_stage_that_was_cut_off_is_launched_twice_more_each_time_under_a_key_of_its_own(stage: Stage) -> None:
+    present = Present(done=BOTH - {stage})
+    keys = [f"{SUBMISSION.id}:{stage}"]
+    for again in range(MOST_AGAIN):
+        (action,) = cut_off(present, stage, again)
+        assert isinstance(action, Launch)
+        # A tick that is repeated before the run is there asks for the same one.
+        assert cut_off(present, stage, again) == [action]
+        keys.append(action.run_key)
+    assert len(set(keys)) == 3
+    (end,) = cut_off(present, stage, MOST_AGAIN)
+    assert isinstance(end, Finish)
+    assert end.status is SubmissionStatus.FAILED
+    assert stage in end.reason
+
+
+def test_what_a_cut_off_run_had_made_already_is_not_made_again() -> None:
+    (action,) = cut_off(Present(done=BOTH), Stage.PREPARE_DATASET, 0)
+    assert isinstance(action, Launch)
+    assert (action.stage, action.again) == (Stage.TRAIN_PAIR, 0)
+    accepted = Present(done=BOTH | {Stage.TRAIN_PAIR}, adapter="acme/adapter/f")
+    (end,) = cut_off(accepted, Stage.TRAIN_PAIR, 0)
+    assert isinstance(end, Finish)
+    assert end.status is SubmissionStatus.ACCEPTED
+
+
+def test_a_candidate_whose_run_was_cut_off_before_its_rejection_was_recorded_is_judged_once_more() -> None:
+    rejected = Present(done=BOTH, rejection="benchmark_regression: 5 points")
+    (action,) = cut_off(rejected, Stage.TRAIN_PAIR, 0)
+    assert isinstance(action, Launch)
+    (end,) = cut_off(rejected, Stage.TRAIN_PAIR, MOST_AGAIN)
+    assert isinstance(end, Finish)
+    assert end.status is SubmissionStatus.REJECTED
+
+
 def test_a_held_dataset_launches_nothing_fails_nothing_and_goes_on_after_approval() -> None:
     held = {"prepare_dataset": RunState.FAILED}
     assert step(Present(done=frozenset({Stage.PREPARE_DATASET}), held="look"), **held) == []
@@ -113,7 +155,7 @@ def test_a_stage_is_launched_only_once_and_never_before_its_inputs(
     finished = [a for a in actions if isinstance(a, Finish)]
     assert len(launched) == len(set(launched))
     assert not (launched and finished)
-    assert all(runs.get(stage, RunState.NONE) is RunState.NONE for stage in launched)
+    assert all(runs.get(stage, RunState.NONE) in (RunState.NONE, RunState.CUT_OFF) for stage in launched)
     if Stage.TRAIN_PAIR in launched:
         assert done == BOTH
     assert all(bool(a.adapter) == (a.status is SubmissionStatus.ACCEPTED) for a in finished)

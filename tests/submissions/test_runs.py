@@ -6,7 +6,7 @@ import pytest
 from ft_assets import tags
 from ft_assets.submissions.plan import RunState, Stage
 from ft_assets.submissions.record import Submission
-from ft_assets.submissions.runs import run_states
+from ft_assets.submissions.runs import SubmissionRuns, run_states
 
 SUBMISSION = Submission(
     id="0" * 16,
@@ -39,4 +39,4 @@ def test_a_run_has_failed_for_good_only_when_dagster_will_not_retry_it(
         # The moment between Dagster's two writes: the status is stored, the decision is not.
         run = dg.DagsterRun(job_name=str(Stage.TRAIN_PAIR), tags=run_tags, status=dg.DagsterRunStatus.FAILURE)
         instance.add_run(run)
-        assert run_states(instance, SUBMISSION) == ({Stage.TRAIN_PAIR: state}, {})
+        assert run_states(instance, SUBMISSION) == SubmissionRuns(stages={Stage.TRAIN_PAIR: state})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.submissions.plan import Finish, Launch, Present, RunState, Stage, Wanted, plan
+from ft_assets.submissions.plan import MOST_AGAIN, Finish, Launch, Present, RunState, Stage, Wanted, plan
 from ft_assets.submissions.record import Submission, SubmissionStatus
 
 SUBMISSION = Submission(
@@ -44,6 +44,19 @@ def test_the_pair_waits_for_all_trials_and_then_starts() -> None:
     assert step(B, a=RunState.SUCCEEDED, b=RunState.ACTIVE) == []
     actions = step(a=RunState.SUCCEEDED, b=RunState.FAILED)
     assert launched(actions) == ["acme.support.v1|rates.v1"]
+
+
+def test_a_trial_that_was_cut_off_starts_again_beside_the_others_and_fails_the_sweep_only_in_the_end() -> None:
+    (action,) = step(A, B, a=RunState.CUT_OFF, b=RunState.ACTIVE)
+    assert isinstance(action, Launch)
+    assert (action.trial, action.run_key) == (A, f"{'0' * 16}:train_trial:{A}:again-1")
+    present = Present(done=BOTH, trials=(A,))
+    cut_off = Wanted(
+        submission=SUBMISSION, present=present, runs={}, trial_runs={A: RunState.CUT_OFF}, again={A: MOST_AGAIN}
+    )
+    (ended,) = plan([cut_off])
+    assert isinstance(ended, Finish)
+    assert ended.status is SubmissionStatus.FAILED
 
 
 def test_a_trial_without_a_result_fails_the_submission_only_when_the_others_have_ended() -> None:
@@ -88,7 +101,7 @@ def test_no_trial_starts_twice_the_pair_never_before_them_and_nothing_hangs(tria
         if trials:
             assert start.stage is Stage.TRAIN_TRIAL
             assert start.trial in trials
-            assert runs.get(start.trial, RunState.NONE) is RunState.NONE
+            assert runs.get(start.trial, RunState.NONE) in (RunState.NONE, RunState.CUT_OFF)
         else:
             assert start.stage is Stage.TRAIN_PAIR
     assert len({start.partition for start in starts}) == len(starts)

@@ -12,7 +12,7 @@ from ft_assets.submissions.present import present
 from ft_assets.submissions.rebuild import rebuild_dagster
 from ft_assets.submissions.record import Submission, SubmissionStatus, finish, submit
 from ft_assets.submissions.run import register_partitions
-from ft_assets.submissions.runs import run_states
+from ft_assets.submissions.runs import SubmissionRuns, run_states
 from ft_assets.submissions.sharing import needed_by_others
 from ft_assets.submissions.status import State, read_works, status_of
 from ft_assets.sweeps.progress import trial_progress
@@ -100,9 +100,8 @@ def test_the_runs_of_trials_are_told_apart(world: World) -> None:
         for trial, status in ((TRIALS[0], dg.DagsterRunStatus.SUCCESS), (TRIALS[1], dg.DagsterRunStatus.STARTED)):
             run_tags = {tags.SUBMISSION: submission.id, tags.TRIAL: trial}
             instance.add_run(dg.DagsterRun(job_name="train_trial", tags=run_tags, status=status))
-        assert run_states(instance, submission) == (
-            {},
-            {TRIALS[0]: RunState.SUCCEEDED, TRIALS[1]: RunState.ACTIVE},
+        assert run_states(instance, submission) == SubmissionRuns(
+            trials={TRIALS[0]: RunState.SUCCEEDED, TRIALS[1]: RunState.ACTIVE}
         )
 
 
