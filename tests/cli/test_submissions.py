@@ -10,6 +10,7 @@ import pytest
 
 from ft_assets import identity
 from ft_assets.cli.live import render
+from ft_assets.recipes.register import register_recipe
 from ft_assets.submissions.plan import Launch
 from ft_assets.submissions.record import (
     Submission,
@@ -267,3 +268,19 @@ def test_holdout_rows_given_with_a_submission_are_part_of_the_version_that_its_f
     refused = ft("submit", *pair, "--holdout", str(held))
     assert refused.exit_code != 0
     assert "belong to a dataset version" in refused.output + str(refused.exception)
+
+
+def test_a_key_for_another_pair_is_a_mistake_that_says_what_it_was_given_to_and_records_nothing(
+    project: Project, ft: Ft, pair: Pair
+) -> None:
+    first = ft("submit", *pair, "--key", "nightly-7").stdout.strip()
+    assert ft("submit", *pair, "--key", "nightly-7").stdout.strip() == first
+    register_recipe(project.store, project.recipe("other.v1"), actor="ann")
+    refused = ft("submit", pair[0], "other.v1", "--key", "nightly-7")
+    assert refused.exit_code != 0
+    said = refused.output + str(refused.exception)
+    assert f"'nightly-7' was given to {DATASET} with {RECIPE}" in said
+    assert first in said
+    assert [submission.id for submission in open_submissions(project.store)] == [first]
+    reserved = ft("submit", pair[0], "other.v1", "--key", "ask-1")
+    assert "the platform itself" in reserved.output + str(reserved.exception)
