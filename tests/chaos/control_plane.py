@@ -119,7 +119,7 @@ def control_plane(folder: Path, prepare: Callable[[Project, dg.DagsterInstance],
         there = {"FT_LAUNCHER": "kubernetes", "FT_KUBERNETES": str(folder / "kubernetes.yaml")}
         there |= {"KUBECONFIG": str(cluster.kubeconfig())}
         # Of this process's own environment, pods have what their image has.
-        pods = {name: value for name, value in {**here, **there}.items() if name not in os.environ}
+        pods = {name: value for name, value in {**here, **there}.items() if os.environ.get(name) != value}
         _make_system(cluster, pods)
         config = _instance_config(folder, cluster, port, databases[0].path.strip("/"))
         (project.folder / "dagster.yaml").write_text(yaml.safe_dump(config))
