@@ -79,10 +79,12 @@ class World:
 
     def stop(self) -> None:
         self._stopping.set()
-        for process in (self._run, self._daemon):
-            _kill(process)
         for thread in self._threads:
-            thread.join()
+            # One of the processes may be starting just now.
+            while thread.is_alive():
+                for process in (self._run, self._daemon):
+                    _kill(process)
+                thread.join(timeout=0.2)
 
     def _keep_run(self) -> None:
         """As run monitoring and run retries: a run whose worker died is tried again, one whose op failed is not."""
