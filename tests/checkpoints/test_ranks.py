@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from ft_assets.checkpoints.distributed import launch
 from ft_assets.checkpoints.distributed.layout import Layout
 from ft_assets.checkpoints.ledger import check_ledger
-from ft_assets.checkpoints.saves import MODEL
+from ft_assets.checkpoints.saves import MODEL, RECORD
 from ft_assets.checkpoints.train import train
 from ft_assets.worker import Diverged
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
@@ -72,8 +72,9 @@ def assert_same_training(one: WorkResult, other: WorkResult) -> None:
     assert all(torch.allclose(mine[name], theirs[name], atol=1e-4) for name in mine)
 
 
-def at_step(context: WorkContext, step: int, act: Any) -> list[int]:
-    """Let ``act`` happen once optimizer step ``step`` was reported; the list of steps that will have been reported."""
+def at_step(context: WorkContext, step: int, act: Any, when: Callable[[], bool] = lambda: True) -> list[int]:
+    """Let ``act`` happen once optimizer step ``step`` was reported and ``when`` holds; the list of steps that will have
+    been reported."""
     report = context.step
     acted: list[Any] = []
     reported: list[int] = []
@@ -81,11 +82,17 @@ def at_step(context: WorkContext, step: int, act: Any) -> list[int]:
     def watch(**metrics: Any) -> None:
         report(**metrics)
         reported.append(metrics["step"])
-        if metrics["step"] >= step and not acted:
+        if metrics["step"] >= step and not acted and when():
             acted.append(act())
 
     context.step = watch  # type: ignore[method-assign]
     return reported
+
+
+def has_saved(context: WorkContext) -> bool:
+    """Whether the attempt has a whole save: they are made beside the training, so some steps after their own."""
+    saves = f"{context.spec.attempt_path}/saves"
+    return any(context.store.exists(f"{saves}/{step}/{RECORD}") for step in context.store.folders(saves))
 
 
 def kill_rank(context: WorkContext, rank: int) -> None:
@@ -123,7 +130,7 @@ def test_a_run_goes_on_with_two_ranks_in_any_layout_and_then_with_one_and_reads_
     for attempt, sharding in enumerate(layouts, start=2):
         bench.runtime |= {"processes": 2, "sharding": sharding}
         context = bench.context(attempt)
-        reported = at_step(context, 5 * attempt, partial(kill_rank, context, 1))
+        reported = at_step(context, 5 * attempt, partial(kill_rank, context, 1), partial(has_saved, context))
         began = time.monotonic()
         with pytest.raises(Preempted):
             train(context)
