@@ -14,8 +14,8 @@ from ft_assets.evals.suites import add_suite
 from ft_assets.rejections.record import FOLDER, RejectionRecord
 from ft_assets.submissions.record import SubmissionStatus
 from ft_assets.submissions.run import fine_tune
-from ft_resources.artifacts import Address, Artifacts
-from tests.e2e.project import make_project
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from tests.e2e.project import Project, make_project
 
 pytestmark = pytest.mark.e2e
 STEPS = 220
@@ -71,13 +71,8 @@ def test_a_planted_overfit_is_blocked_by_task_gain_and_told_from_which_step_it_o
     assert f"try       stop at step {step} (training.max_steps: {step}): it overfits from step {step}" in said.stdout
 
 
-def test_with_kept_weights_the_ones_with_the_lowest_validation_loss_become_the_adapter(tmp_path: Path) -> None:
-    project = make_project(tmp_path / "project")
-    recipe = project.recipe(
-        steps=12,
-        training={"learning_rate": 0.2, "validate_every_steps": 3, "keep_best": 2, "schedule": "constant"},
-        evaluation={"candidate": "best_validation"},
-    )
+def accepted(project: Project, recipe: Path) -> tuple[Artifacts, Artifact]:
+    """The artifacts and the adapter that the project's dataset makes with the recipe."""
     made = fine_tune(
         project.dataset(),
         recipe,
@@ -88,7 +83,17 @@ def test_with_kept_weights_the_ones_with_the_lowest_validation_loss_become_the_a
     )
     assert made.outcome.status is SubmissionStatus.ACCEPTED, made.outcome.reason
     artifacts = Artifacts(project.store)
-    adapter = artifacts.get(Address.parse(made.outcome.adapter))
+    return artifacts, artifacts.get(Address.parse(made.outcome.adapter))
+
+
+def test_with_kept_weights_the_ones_with_the_lowest_validation_loss_become_the_adapter(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    recipe = project.recipe(
+        steps=12,
+        training={"learning_rate": 0.2, "validate_every_steps": 3, "keep_best": 2, "schedule": "constant"},
+        evaluation={"candidate": "best_validation"},
+    )
+    artifacts, adapter = accepted(project, recipe)
     checkpoint = artifacts.get(Address.parse(adapter.manifest.inputs["checkpoint"].address))
     losses = dict(checkpoint.facts["validation_loss"])
     best = min(losses, key=lambda step: (losses[step], -step))
@@ -114,17 +119,7 @@ def test_with_a_validation_suite_the_weights_that_score_highest_on_it_become_the
         training={"learning_rate": 0.2, "validate_every_steps": 3, "keep_best": 2, "schedule": "constant"},
         evaluation={"candidate": "best_suite", "validation_suite": {"suite": "dev.v1"}},
     )
-    made = fine_tune(
-        project.dataset(),
-        recipe,
-        name="acme.things",
-        store_url=project.store_url,
-        instance=project.instance(),
-        actor="ann",
-    )
-    assert made.outcome.status is SubmissionStatus.ACCEPTED, made.outcome.reason
-    artifacts = Artifacts(project.store)
-    adapter = artifacts.get(Address.parse(made.outcome.adapter))
+    artifacts, adapter = accepted(project, recipe)
     checkpoint, report = (
         artifacts.get(Address.parse(adapter.manifest.inputs[name].address)) for name in ("checkpoint", "eval_report")
     )
