@@ -15,10 +15,12 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 unexport PYTHONDONTWRITEBYTECODE
 UV_INSTALL = VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/python -m uv pip install -q -c constraints.txt
 
-.PHONY: help demo test ui check format benchmark clean
+.PHONY: help install demo test test-fast ui check format docs benchmark clean
 
 help:  ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
+
+install: $(VENV)/.train  ## install what training needs
 
 demo: $(VENV)/.train  ## install, then turn real text into a gated adapter in staging, through the whole graph
 	$(BIN)/ft demo $(ARGS)
@@ -31,14 +33,23 @@ ui: $(VENV)/.train  ## open Dagster on the same state
 test: $(VENV)/.dev  ## all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+# What a change is tried by while it is made: whoever says no need in a marker (`tests/needs.py`) has two seconds.
+test-fast: $(VENV)/.dev  ## the tests that need no training, process, cluster or server: most of them, in minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --fast $(ARGS)
+
 # mypy takes what PYTHONPATH names for libraries and hides their errors: with this folder there, those of tests/.
-check: $(VENV)/.dev  ## lint and types
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && env -u PYTHONPATH $(BIN)/mypy
+check: $(VENV)/.dev  ## lint, types, the architecture, and Dagster's own validation of the definitions
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && env -u PYTHONPATH $(BIN)/mypy
+	mkdir -p $(FT_STATE) && PYTHONWARNINGS=ignore $(BIN)/dagster definitions validate
+	$(BIN)/dg list defs --json >/dev/null && $(BIN)/dg check defs
 
 format: $(VENV)/.dev  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu, gates or cluster: the figures of one area
+docs: $(VENV)/.dev  ## the documentation as a site, offline: build/docs/site/index.html
+	$(BIN)/python -m docs.site.build
+
+benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu, gates, cluster or house: the figures of one area
 	$(BIN)/python -m benchmarks $(NAME)
 
 clean:  ## remove the environment and everything that was made

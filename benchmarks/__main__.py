@@ -6,8 +6,8 @@ from importlib import import_module
 
 from benchmarks.table import Figure, print_table
 
-NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates", "cluster")
-_WITH_OPTIONS = ("gpu", "cluster")
+NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates", "cluster", "house")
+_WITH_OPTIONS = ("gpu", "cluster", "house")
 
 
 def main() -> None:

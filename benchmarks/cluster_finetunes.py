@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.cluster_finetunes_asked import TENANT, Asked
 from benchmarks.cluster_finetunes_verdict import problems_of, problems_of_all
 from benchmarks.cluster_world import cluster_with_queue, settings_file, sleeper
-from ft_assets import identity
+from ft_assets.control import identity
 from ft_resources.artifacts import Artifacts
 from ft_resources.execution import Execution
 from ft_resources.kubernetes import names

@@ -7,10 +7,11 @@ from pathlib import Path
 import yaml
 
 from ft_assets.cli.demo import FOLDER, SUITE
-from ft_assets.datasets.adding import add_dataset
+from ft_assets.control.registry.adding import add_dataset
+from ft_assets.control.registry.register import register_recipe
 from ft_assets.demo.dataset import build_demo_dataset
-from ft_assets.evals.suites import add_suite
-from ft_assets.recipes.register import register_recipe
+from ft_assets.settings.tenants import NO_TENANTS
+from ft_assets.workers.suites.suites import add_suite
 from tests.e2e.project import ROOT, Project
 
 TENANT = "demo"
@@ -36,7 +37,7 @@ def ask(folder: Path, count: int) -> tuple[Project, Asked]:
     rows = folder / "docs.jsonl"
     build_demo_dataset(rows)
     rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:_ROWS]))
-    version = add_dataset(project.store, rows, f"{TENANT}.docs", FOLDER / "dataset.yaml", actor="benchmark")
+    version = add_dataset(project.store, NO_TENANTS, rows, f"{TENANT}.docs", FOLDER / "dataset.yaml", actor="benchmark")
     recipes = [_recipe(project, number) for number in range(count)]
     return project, Asked(dataset=str(version.key), recipes=recipes)
 

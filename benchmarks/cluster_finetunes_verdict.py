@@ -1,9 +1,9 @@
 """Whether fine-tunes that ran beside each other left what they should: read from the store, nothing taken on trust."""
 
 from benchmarks.cluster_finetunes_asked import TENANT, Asked
-from ft_assets import identity
-from ft_assets.adapters.lineage import verify_lineage
-from ft_assets.submissions.record import SubmissionStatus, all_submissions, find_outcome
+from ft_assets.control import identity
+from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
+from ft_assets.workers.adapters.lineage import verify_lineage
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError

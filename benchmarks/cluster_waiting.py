@@ -11,15 +11,14 @@ from pathlib import Path
 
 import dagster as dg
 import psutil
-from dagster._core.definitions.reconstruct import ReconstructableRepository
-from dagster._grpc.types import ExecuteRunArgs
 
 from benchmarks.cluster_world import TENANT, cluster_with_queue, settings_file, sleeper
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.kubernetes.api import Api, jobs
 from tests.cluster.cluster import Cluster
 from tests.cluster.objects import JOBS, PODS, Object
+from tests.dagster_private import ExecuteRunArgs, ReconstructableRepository
 from tests.e2e.project import Project, make_project
 
 QUEUED, RUNNING = 500, 50

@@ -31,7 +31,10 @@ _ROWS, _MANY = 1_000_000, 10_000_000
 _PROCESSES = 2
 _MEMORY_MB = 2048
 _SAMPLED_S = 0.2
-_COMPILED = "ft_assets.datasets.engine.warm, ft_assets.datasets.pipeline, ft_assets.datasets.similarity.near, duckdb"
+_COMPILED = (
+    "ft_assets.workers.datasets.engine.warm, ft_assets.workers.datasets.pipeline, "
+    "ft_assets.workers.datasets.similarity.near, duckdb"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +175,7 @@ def _curate(
 ) -> tuple[float, float, dict[str, float], int, dict[str, int], dict[str, int]]:
     """(seconds, those of all cores, by phase, rows, rows left out by reason, personal data by type), with imports."""
     start, before = time.perf_counter(), _core_seconds()
-    from ft_assets.datasets.engine.local import start_early
+    from ft_assets.workers.datasets.engine.local import start_early
 
     start_early()
     marks: list[tuple[str, float]] = [("start", start)]
@@ -181,11 +184,11 @@ def _curate(
         if marks[-1][0] != phase:
             marks.append((phase, time.perf_counter()))
 
-    from ft_assets.datasets.engine.cache import ChunkCache
-    from ft_assets.datasets.intake.spool import spool
-    from ft_assets.datasets.pipeline import Inputs, Means, curate_upload
-    from ft_assets.datasets.policy import DatasetPolicy
-    from ft_assets.datasets.similarity.ngrams import GramIndex
+    from ft_assets.settings.dataset.policy import DatasetPolicy
+    from ft_assets.workers.datasets.engine.cache import ChunkCache
+    from ft_assets.workers.datasets.intake.spool import spool
+    from ft_assets.workers.datasets.pipeline import Inputs, Means, curate_upload
+    from ft_assets.workers.datasets.similarity.ngrams import GramIndex
 
     policy = DatasetPolicy()
     with tempfile.TemporaryDirectory(dir=output.parent) as name:

@@ -6,12 +6,12 @@ import time
 
 import dagster as dg
 
-from ft_assets import identity
+from ft_assets.control import identity
+from ft_assets.control.submissions.plan import Stage
 from ft_assets.definitions import build_definitions
-from ft_assets.submissions.plan import Stage
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
-from ft_resources.dagster_resources import default_store_url
+from ft_resources.environment import default_store_url
 from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store

@@ -1,7 +1,7 @@
 """What scoring suites takes on one GPU: tokens read and written, and seconds by stated rates. Pure arithmetic.
 
 Reading is bound by arithmetic: 2 operations for each weight and token, attention, and the output layer where a
-prediction is wanted; at the share of the peak that ``packs/estimate/time.py`` takes for trainings. Writing is bound by
+prediction is wanted; at the share of the peak that estimates take for trainings. Writing is bound by
 what is read from memory for each step, all weights and the rows' keys and values, or by the time in which eager code
 launches a step, whichever is longer. A batch is written until its longest answer is, taken as the task's limit.
 """
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
-from ft_assets.packs.estimate.bounds import NOTHING, Bounds
-from ft_assets.packs.estimate.hardware import Hardware
-from ft_assets.packs.estimate.model_size import Architecture
+from ft_assets.settings.bounds import NOTHING, Bounds
+from ft_assets.settings.gpus import Hardware
+from ft_assets.workers.model_size.model_size import Architecture
 
 # Share of the peak: slowest, usual, best; as for trainings.
 _UTILISATION = Bounds(lower=0.25, expected=0.40, upper=0.60)

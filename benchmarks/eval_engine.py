@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.eval_cost import DEFAULT_SUITES, suite_cost, total_seconds
 from benchmarks.eval_tasks import is_real, make_all, stock_tasks
 from benchmarks.table import Figure
-from ft_assets.evals.cost import DEFAULT_SUITES, suite_cost, total_seconds
-from ft_assets.packs.estimate.hardware import CATALOGUE
-from ft_assets.packs.estimate.model_size import read_architecture
+from ft_assets.settings.gpus import CATALOGUE
+from ft_assets.workers.model_size.model_size import read_architecture
 
 # Context to the items of each of two tasks: few, as stock takes seconds for one item at 4,096 tokens.
 SIZES = {4096: 16, 512: 120}

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 
 
 def main() -> None:
@@ -19,9 +19,9 @@ def main() -> None:
 
 
 def _score(base: Path, suites: dict[str, Path]) -> dict[str, Any]:
-    from ft_assets.evals import shared_prefix
-    from ft_assets.evals.model import load_model
-    from ft_assets.evals.runner import score_loaded
+    from ft_assets.workers.evals import shared_prefix
+    from ft_assets.workers.evals.model import load_model
+    from ft_assets.workers.evals.runner import score_loaded
 
     answered: list[list[tuple[float, bool]]] = []
 

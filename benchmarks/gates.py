@@ -14,13 +14,15 @@ import numpy as np
 
 from benchmarks import eval_engine, ticks
 from benchmarks.table import Figure
-from ft_assets.evals.evidence import MetricEvidence, RateEvidence, SuiteEvidence, relative_gain
-from ft_assets.evals.gate_gain import SMALL_HOLDOUT, judge_gain
-from ft_assets.evals.gate_rates import judge_safety
-from ft_assets.evals.gate_regression import judge_suites
-from ft_assets.evals.statistics import Interval, newcombe, studentized, wilson
-from ft_assets.evals.verdict import Verdict
-from ft_assets.recipes.acceptance import BenchmarkRegressionGate, SafetyGate, TaskGainGate
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
+from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
+from ft_assets.workers.evals.evidence import MetricEvidence, RateEvidence, SuiteEvidence, relative_gain
+from ft_assets.workers.evals.gate_gain import SMALL_HOLDOUT, judge_gain
+from ft_assets.workers.evals.gate_rates import judge_safety
+from ft_assets.workers.evals.gate_regression import judge_suites
+from ft_assets.workers.evals.statistics import Interval, newcombe, studentized, wilson
+from ft_assets.workers.evals.verdict import Verdict
 
 SUITES = {
     "MMLU": 14_042,

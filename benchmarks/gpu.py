@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.gpu_cases import CASES, Case, changed, ladder, tiny
 from benchmarks.table import Figure
-from ft_assets.packs.estimate.hardware import find_hardware
+from ft_assets.settings.gpus import find_hardware
 
 GOALS: Mapping[str, float] = {"full_8b": 12_500, "lora_8b": 16_000, "qlora_8b": 12_000, "full_1b": 52_000}
 _PUBLISHED = {"full_8b": 10_471.0, "lora_8b": 12_473.0}

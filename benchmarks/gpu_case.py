@@ -23,10 +23,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, TrainerCallback
 
 from benchmarks.gpu_cases import ALPHA, RANK, Case
 from benchmarks.gpu_levers import ChunkedLikelihood
-from benchmarks.trainer_data import Documents, made_documents, write_packs
+from benchmarks.trainer_data import made_documents, write_packs
 from benchmarks.trainer_job import BASE, LEARNING_RATE
-from ft_assets.checkpoints.memory import is_out_of_memory
-from ft_assets.packs.format import Pack
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.format.spool import Batch
+from ft_assets.workers.training.memory import is_out_of_memory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +74,7 @@ def make_base(case: Case, folder: Path) -> None:
     model.save_pretrained(folder)
 
 
-def documents_of(case: Case) -> Documents:
+def documents_of(case: Case) -> Batch:
     """Documents for a few windows more than a step has; the same for ours and the peer."""
     windows = case.micro * case.accumulate * 2
     tokens = windows * case.window
@@ -103,7 +104,7 @@ def run(case: Case, base: Path, folder: Path) -> Measured:
     if case.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     outcome = trainer.train()
-    lengths = documents.lengths
+    lengths = np.diff(documents.offsets)
     return Measured(
         tokens_s=clock.tokens_s,
         peak_bytes=torch.cuda.max_memory_allocated() if case.device == "cuda" else 0,
@@ -115,17 +116,17 @@ def run(case: Case, base: Path, folder: Path) -> Measured:
 
 def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]:
     """The worker's trainer on the worker's model, without what stands around a step (see ``benchmarks trainer``)."""
-    from ft_assets.base_models.token_ids import load_tokenizer
-    from ft_assets.checkpoints.configuration.settled import SettledLora, SettledTraining
-    from ft_assets.checkpoints.methods.sft import Likelihood
-    from ft_assets.checkpoints.model import load_base, lora_config
-    from ft_assets.checkpoints.reader import StepReader
-    from ft_assets.checkpoints.sampler import Order
-    from ft_assets.checkpoints.trainer import PackedTrainer, trainer_config
-    from ft_assets.packs.isolation import varlen
+    from ft_assets.settings.recipe.training import SettledLora, SettledTraining
+    from ft_assets.workers.base_models.token_ids import load_tokenizer
+    from ft_assets.workers.packs.isolation import attention
+    from ft_assets.workers.packs.sampler import Order
+    from ft_assets.workers.training.methods.sft import Likelihood
+    from ft_assets.workers.training.model import load_base, lora_config
+    from ft_assets.workers.training.reader import StepReader
+    from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
 
     if case.attention == "documents":
-        varlen.installed_kernel = lambda: None  # type: ignore[assignment]
+        attention.applies = lambda *_: False
     windows = case.micro * case.accumulate
     training = SettledTraining(
         learning_rate=LEARNING_RATE,
@@ -145,7 +146,7 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
     lora = SettledLora(rank=RANK, alpha=ALPHA, dropout=0.0) if case.variant != "full" else None
     trainer = PackedTrainer(
         reader=StepReader(pack, order, case.micro),
-        objective=ChunkedLikelihood(case.head_chunk) if case.head_chunk else Likelihood(),
+        objective=ChunkedLikelihood(case.head_chunk) if case.head_chunk else Likelihood({}),
         before_update=lambda step, loss, grad_norm: None,
         model=load_base(
             base,

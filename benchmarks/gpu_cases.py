@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.hardware import Hardware
-from ft_assets.packs.estimate.memory import Setup
-from ft_assets.packs.estimate.model_size import Architecture, read_architecture
-from ft_assets.packs.estimate.time import Work, training_flops
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.gpus import Hardware
+from ft_assets.workers.model_size.memory import Setup
+from ft_assets.workers.model_size.model_size import Architecture, read_architecture
+from ft_assets.workers.model_size.time import Work, training_flops
 
 RANK, ALPHA = 16, 32
 

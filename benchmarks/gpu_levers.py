@@ -9,15 +9,13 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 
-from ft_assets.checkpoints.methods.objective import FirstLoss, Part, Whole
-from ft_assets.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.training.methods.objective import Objective, Part, Whole
 
 
-class ChunkedLikelihood:
+class ChunkedLikelihood(Objective):
     """``methods/sft.py``, with head and loss fused: ``chunk`` learned tokens at a time, computed again in the backward
     pass, so the logits of a whole row, in float32 the largest tensor of all, never exist."""
-
-    figures: tuple[str, ...] = ()
 
     def __init__(self, chunk: int) -> None:
         self._chunk = chunk
@@ -33,9 +31,6 @@ class ChunkedLikelihood:
         pieces = zip(hidden.split(self._chunk), batch.targets.split(self._chunk), strict=True)
         losses = [checkpoint(_loss, causal.lm_head, rows, targets, use_reentrant=False) for rows, targets in pieces]
         return Part(loss=torch.stack(losses).sum() / whole.learned)
-
-    def first_loss(self, *, rough: bool) -> FirstLoss | None:
-        return None
 
 
 def _loss(head: torch.nn.Module, rows: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -19,8 +19,8 @@ from trl import SFTConfig, SFTTrainer
 
 from benchmarks.gpu_case import Clock
 from benchmarks.gpu_cases import ALPHA, RANK, Case
-from benchmarks.trainer_data import Documents
 from benchmarks.trainer_job import LEARNING_RATE
+from ft_assets.workers.packs.format.spool import Batch
 
 
 class _CountingTrainer(SFTTrainer):
@@ -38,7 +38,7 @@ class _CountingTrainer(SFTTrainer):
         return read
 
 
-def trl_trainer(case: Case, documents: Documents, base: Path, folder: Path) -> tuple[SFTTrainer, Clock]:
+def trl_trainer(case: Case, documents: Batch, base: Path, folder: Path) -> tuple[SFTTrainer, Clock]:
     """A trainer and the clock that is in it."""
     optimizers = {"adamw": "adamw_torch_fused", "adamw_unfused": "adamw_torch", "adafactor": "adafactor"}
     datasets.disable_progress_bars()

@@ -115,7 +115,7 @@ def _best(work: Callable[[], int], rounds: int) -> tuple[int, float]:
 
 
 def _ours(lengths: NDArray[np.int64], window: int) -> Callable[[], int]:
-    from ft_assets.packs.packing import pack
+    from ft_assets.workers.packs.packing import pack
 
     return lambda: len(pack(lengths, max_length=window, seed=0).window_offsets) - 1
 

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.table import Figure
-from ft_assets.datasets.policy import PersonalDataSettings
+from ft_assets.settings.dataset.policy import PersonalDataSettings
 
 LABELS = {
     "CREDIT_CARD": "card",
@@ -112,7 +112,7 @@ def figures(measured: dict[str, float | None]) -> list[Figure]:
 
 def score(folder: Path, *, held_out: bool) -> dict[str, Counts]:
     """Counts by type on one half of the sentences."""
-    from ft_assets.datasets.screening.personal import screen
+    from ft_assets.workers.datasets.screening.personal import screen
 
     rows = [row for row in _sentences(folder) if _is_held_out(row["full_text"]) == held_out]
     findings = screen(pa.array([row["full_text"] for row in rows], pa.string()), PersonalDataSettings()).findings
@@ -168,7 +168,7 @@ def _speed(texts: list[str]) -> dict[str, float | None]:
     """Texts a second: the best of five, as only interruptions make a run slower; the peer in between."""
     import phonenumbers
 
-    from ft_assets.datasets.screening.personal import screen
+    from ft_assets.workers.datasets.screening.personal import screen
 
     array = pa.array(texts, pa.string())
     settings = PersonalDataSettings()

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ft_assets.metering.quota import OverQuota, Standing, admit, release_ended, taken_hours
-from ft_assets.metering.usage import UsageRecord, month_of
-from ft_assets.tenants import Quota, Tenant, TenantsFile
+from ft_assets.control.metering.quota import OverQuota, Standing, admit, release_ended, taken_hours
+from ft_assets.control.metering.usage import UsageRecord, month_of
+from ft_assets.settings.tenants import Quota, Tenant, TenantsFile
 from ft_resources.canonical import canonical_json
 from ft_resources.store import Store
 

@@ -15,12 +15,13 @@ import yaml
 
 import ft_assets.demo
 from benchmarks.table import Figure
-from ft_assets import identity
-from ft_assets.datasets.adding import add_dataset
-from ft_assets.evals.suites import add_suite
-from ft_assets.packs.assets import token_pack
-from ft_assets.partitions import pair_partitions
-from ft_assets.recipes.register import register_recipe
+from ft_assets.control import identity
+from ft_assets.control.registry.adding import add_dataset
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.graph.assets.packs import token_pack
+from ft_assets.graph.partitions import pair_partitions
+from ft_assets.settings.tenants import NO_TENANTS
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.store import Store
@@ -60,7 +61,7 @@ def figures(found: dict[str, float]) -> list[Figure]:
 def _measure(folder: Path) -> dict[str, float]:
     store = Store(str(folder / "store"))
     add_suite(store, _DEMO / "suites" / "book_cloze", "book-cloze.v1", "benchmark")
-    version = add_dataset(store, _rows(folder / "rows.jsonl"), _DATASET, None, actor="benchmark")
+    version = add_dataset(store, NO_TENANTS, _rows(folder / "rows.jsonl"), _DATASET, None, actor="benchmark")
     keys = [f"rank{rank}.v1" for rank in _RANKS]
     for key, rank in zip(keys, _RANKS, strict=True):
         register_recipe(store, _recipe(folder, key, 1e-3 / rank, rank), actor="benchmark")

@@ -72,7 +72,7 @@ def _minhash(texts: list[str]) -> dict[str, float]:
     import xxhash
     from datasketch import MinHash
 
-    from ft_assets.datasets.similarity.minhash import signatures
+    from ft_assets.workers.datasets.similarity.minhash import signatures
 
     array, some, few = pa.array(texts), texts[:1000], texts[:150]
     given = [_shingles(text) for text in some]
@@ -124,8 +124,8 @@ def _planted() -> dict[str, float]:
     """Recall of pairs at 0.9 to 0.94, where it is hardest; precision by plain Python sets; datasketch's LSH beside."""
     from datasketch import MinHash, MinHashLSH
 
-    from ft_assets.datasets.similarity.minhash import band_hashes, signatures
-    from ft_assets.datasets.similarity.near import find_duplicates
+    from ft_assets.workers.datasets.similarity.minhash import band_hashes, signatures
+    from ft_assets.workers.datasets.similarity.near import find_duplicates
 
     generator = random.Random(3)
     texts = []
@@ -170,7 +170,7 @@ def _planted() -> dict[str, float]:
 
 
 def _contamination(texts: list[str]) -> dict[str, float]:
-    from ft_assets.datasets.similarity.ngrams import GramIndex
+    from ft_assets.workers.datasets.similarity.ngrams import GramIndex
 
     real = os.environ.get("FT_REAL_DATA")
     items = _real_items(Path(real)) if real else [("generated", pa.array(_texts(17_000, seed=4)))]

@@ -13,19 +13,10 @@ from dataclasses import dataclass
 import dagster as dg
 
 from benchmarks.table import Figure
-from benchmarks.ticks_world import (
-    Platform,
-    add_recipe,
-    add_submission,
-    add_upload,
-    empty_platform,
-    name_version,
-    publish,
-    start_run,
-)
-from ft_assets.base_bumps.bump import record_bump
-from ft_assets.keys import DatasetKey
-from ft_assets.submissions.record import SubmissionStatus, finish, open_submissions
+from benchmarks.ticks_world import Platform, add_submission, empty_platform, leave_trained, start_run
+from ft_assets.control.base_bumps.bump import record_bump
+from ft_assets.records.submissions import SubmissionStatus, finish, open_submissions
+from ft_assets.settings.keys import DatasetKey
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_sensors.base_bumps import base_bump_sensor
@@ -34,6 +25,7 @@ from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
 from ft_sensors.submissions import submissions_sensor
+from tests.made import add_recipe, name_version, upload
 
 TENANTS, DATASETS, VERSIONS, RECIPES = 100, 10, 10, 100
 # Each dataset is subscribed to so many recipes: 10,000 lines.
@@ -97,7 +89,7 @@ def _quiet_and_new(platform: Platform) -> list[Figure]:
             _plain(f"first_{name}_s", f"first tick of a new process: {name}", cold[name].wall_s),
         ]
     key = DatasetKey(tenant="t000", name="d0", version=VERSIONS + 1)
-    name_version(platform.store, key, add_upload(Artifacts(platform.store), "t000", platform.folder / "more"))
+    name_version(platform.store, str(key), upload(Artifacts(platform.store), "t000", b"more"))
     asked = evaluate(platform, retraining_sensor)
     assert f"{SUBSCRIBED} submitted" in asked.said, asked.said
     launched = evaluate(platform, submissions_sensor)
@@ -123,12 +115,12 @@ def _populate(platform: Platform) -> None:
     lines: list[str] = ["retrainings_per_day: 100000", f"retention: {{keep_versions: {VERSIONS}}}", "tenants:"]
     opened = 0
     for tenant in (f"t{number:03d}" for number in range(TENANTS)):
-        upload = add_upload(artifacts, tenant, platform.folder / "rows")
+        raw = upload(artifacts, tenant)
         lines += [f"  {tenant}:", "    subscriptions:"]
         for name in (f"d{number}" for number in range(DATASETS)):
             for version in range(1, VERSIONS + 1):
                 key = DatasetKey(tenant=tenant, name=name, version=version)
-                name_version(store, key, upload)
+                name_version(store, str(key), raw)
                 keys.append(str(key))
             first = len(lines)
             for recipe in (recipes[(first + number) % RECIPES] for number in range(SUBSCRIBED)):
@@ -148,22 +140,19 @@ def _base_bump(platform: Platform) -> list[Figure]:
     """A base moved under many lines, every carry fails, and every line is subscribed too."""
     store, artifacts = platform.store, Artifacts(platform.store)
     add_recipe(store, "b.v1")
-    add_recipe(store, "b.v2", "moved")
+    add_recipe(store, "b.v2", revision="moved")
     store.create_json(
         "names/successor/b.v1/c.json", {"successor": "b.v2", "from": "a", "to": "c", "actor": "benchmark"}
     )
     lines = [f"retrainings_per_day: {BUDGET}", "tenants:"]
     for tenant in (f"t{number:03d}" for number in range(TENANTS)):
-        upload = add_upload(artifacts, tenant, platform.folder / "rows")
+        raw = upload(artifacts, tenant)
         lines += [f"  {tenant}:", "    subscriptions:"]
         for name in (f"d{number}" for number in range(DEPENDENTS // TENANTS)):
             key = DatasetKey(tenant=tenant, name=name, version=1)
-            name_version(store, key, upload)
+            name_version(store, str(key), raw)
             lines.append(f"      - {{dataset: {name}, recipe: b.v1}}")
-            params = {"dataset": str(key), "recipe": "b.v1"}
-            checkpoint = publish(artifacts, tenant, "checkpoint", platform.folder / "rows", params=params)
-            inputs = {"checkpoint": checkpoint.ref}
-            adapter = publish(artifacts, tenant, "adapter", platform.folder / "rows", params=params, inputs=inputs)
+            adapter = leave_trained(artifacts, key, "b.v1")
             add_submission(store, str(key), "b.v1", adapter=str(adapter.address))
     platform.tenants_file.write_text("\n".join(lines) + "\n")
     bump = record_bump(artifacts, "b.v2", actor="benchmark", problems=[])

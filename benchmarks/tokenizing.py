@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 
 from benchmarks import tokenizing_peers as peers
 from benchmarks.table import Figure
-from ft_assets.datasets.columns import TURN
-from ft_assets.datasets.engine.local import Mapper, processes
-from ft_assets.packs.documents.prepare import PrepareSettings
-from ft_assets.packs.documents.tokenize import tokenize_split
-from ft_assets.packs.encoding.choice import choose_encoder
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.variants import load_template
+from ft_assets.workers.datasets.columns import TURN
+from ft_assets.workers.datasets.engine.local import Mapper, processes
+from ft_assets.workers.packs.documents.prepare import PrepareSettings
+from ft_assets.workers.packs.documents.tokenize import tokenize_split
+from ft_assets.workers.tokenizers.chat_template import load_template
+from ft_assets.workers.tokenizers.choice import choose_encoder
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
 Rows = list[tuple[str, str]]
 _REAL = {

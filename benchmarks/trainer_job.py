@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import ft_assets.demo
-from ft_assets.checkpoints.train import train
-from ft_assets.recipes.training import LoraSettings, TrainingSettings
+from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.workers.training.train import train
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store

@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.table import Figure
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact, Artifacts
 from ft_resources.outcomes import EXIT_CODES, Outcome
-from tests.checkpoints.conftest import Bench, make_bench
-from tests.checkpoints.forks import Fork, Forks
+from tests.workers.training.conftest import Bench, make_bench
+from tests.workers.training.forks import Fork, Forks
 
 KILLS = 100
 _SEED = 5
@@ -104,7 +104,7 @@ def _killed(forks: Forks, root: Path, kills: int, dropout: float) -> tuple[int, 
 
 def _ends_like(forks: Forks, bench: Bench, folder: Path, expected: dict[str, bytes]) -> bool:
     """Start the run again until it is done; whether its result has these bytes, and a ledger that proves itself."""
-    from ft_assets.checkpoints.proof import prove
+    from ft_assets.workers.training.data_ledger import prove
 
     for attempt in range(2, _ATTEMPTS):
         if _start(forks, bench, folder, attempt).wait(_TIMEOUT_S) == EXIT_CODES[Outcome.DONE]:
@@ -117,8 +117,8 @@ def _ends_like(forks: Forks, bench: Bench, folder: Path, expected: dict[str, byt
 
 def _stall_ratio(root: Path) -> float:
     """Seconds in which training stood still for its saves, as a part of all its seconds."""
-    from ft_assets.checkpoints.saver import Saver
-    from ft_assets.checkpoints.train import train
+    from ft_assets.workers.training.saver import Saver
+    from ft_assets.workers.training.train import train
 
     bench = make_bench(root, **_SAVED)
     bench.runtime["checkpoint_every_steps"] = _CADENCE

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.table import Figure
 from benchmarks.trainer_data import made_documents, plain_rows, write_packs
 from benchmarks.trainer_job import ALPHA, BASE, LEARNING_RATE, RANK, Job, steps_s
-from ft_assets.packs.format import Pack
+from ft_assets.workers.packs.format import Pack
 
 THREADS = 2
 _LENGTH, _WINDOW, _WINDOWS = 128, 512, 4

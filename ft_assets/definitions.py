@@ -1,21 +1,9 @@
-"""The one ``dg.Definitions``: assets, checks, jobs, sensors and the resources they use."""
+"""The code location: what ``graph`` declares, and the sensors of ``ft_sensors``."""
 
 import dagster as dg
 
-from ft_assets.adapters.assets import adapter
-from ft_assets.adapters.jobs import line_jobs
-from ft_assets.base_models.assets import base_model, baseline_report
-from ft_assets.checkpoints.assets import checkpoint
-from ft_assets.datasets.assets import dataset, raw_dataset
-from ft_assets.datasets.checks import dataset_review
-from ft_assets.evals.assets import eval_report
-from ft_assets.evals.checks import eval_gates
-from ft_assets.packs.assets import token_pack
-from ft_assets.packs.checks import pack_doctor
-from ft_assets.retention.jobs import collect_unreferenced_job
-from ft_assets.submissions.jobs import all_jobs
-from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource, default_store_url
-from ft_resources.launchers.choice import launcher_kind
+from ft_assets.graph.declared import declared
+from ft_resources.environment import default_store_url
 from ft_sensors.ageing import ageing_sensor
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
@@ -32,19 +20,8 @@ from ft_sensors.submissions import submissions_sensor
 
 def build_definitions(store_url: str) -> dg.Definitions:
     """The whole project over the store at ``store_url``."""
-    return dg.Definitions(
-        assets=[
-            raw_dataset,
-            dataset,
-            base_model,
-            baseline_report,
-            token_pack,
-            checkpoint,
-            eval_report,
-            adapter,
-        ],
-        asset_checks=[dataset_review, pack_doctor, eval_gates],
-        jobs=[*all_jobs, *line_jobs, collect_unreferenced_job],
+    return declared(
+        store_url,
         sensors=[
             submissions_sensor,
             retraining_sensor,
@@ -59,11 +36,6 @@ def build_definitions(store_url: str) -> dg.Definitions:
             orphans_sensor,
             ageing_sensor,
         ],
-        resources={
-            "store": StoreResource(url=store_url),
-            "launcher": LauncherResource(kind=launcher_kind()),
-            "hub": HubResource(),
-        },
     )
 
 

@@ -1,5 +1,5 @@
-"""``python -m ft_assets.fetch SPEC``: bring the models that a worker will load to this machine's cache, before its GPUs
-are taken up with waiting. The worker fetches what is missing, so a failure here that passes costs time and no more.
+"""``python -m ft_assets.fetch SPEC``: download the models that a worker will load to this machine's cache, so that its
+GPUs do not idle meanwhile. The worker fetches what is missing, so a transient failure here costs only time.
 """
 
 import os
@@ -26,7 +26,7 @@ def models_of(spec: WorkSpec) -> list[Artifact]:
 
 
 def fetch(spec: WorkSpec, scratch: Path) -> int:
-    """Fetch them; how many there are. Raises UserError where one cannot be had."""
+    """Fetch the models and return their number. Raises UserError if one is not available."""
     cache = FileCache.of_machine(scratch)
     models = models_of(spec)
     for number, model in enumerate(models):
@@ -35,7 +35,7 @@ def fetch(spec: WorkSpec, scratch: Path) -> int:
 
 
 def main() -> None:
-    """Says what it did and ends well, also where it could not do it: the worker has the words for that."""
+    """Print what was fetched. Exits with 0 also if a model cannot be fetched: the worker reports that."""
     for folder in ("HOME", "TMPDIR"):
         if folder in os.environ:
             Path(os.environ[folder]).mkdir(parents=True, exist_ok=True)

@@ -1,43 +1,42 @@
-"""What an installation does once, so that no run waits for it: ``python -m ft_assets.warm PART``.
+"""One-time preparation of an installation, so that no run waits for it: ``python -m ft_assets.warm PART``.
 
 numba compiles the kernels of curation and packing, and Python the modules that the graph and its workers import; both
-keep what they compiled. The parts may run beside each other: what two of them need is compiled by whoever comes first.
+cache the result. The parts may run in parallel: what two of them need is compiled by the first to reach it.
 """
 
 import sys
 from collections.abc import Callable
 from importlib import import_module
 
+from ft_assets.worker import WORK
+from ft_assets.workers.libraries import UNUSED, absent, keep_offline
+from ft_assets.workers.packs.packing import pack
+
 
 def rows() -> None:
-    """Kernels that read, screen and measure rows, then all the others of curation as far as nobody has made them."""
-    import_module("ft_assets.datasets.engine.warm")
+    """Kernels that screen and measure rows, then curation's other kernels that are not compiled yet."""
+    import_module("ft_assets.workers.datasets.engine.warm")
 
 
 def likeness() -> None:
-    """Kernels of what resembles what, and those of packing."""
+    """Kernels of similarity search and of packing."""
     import numpy as np
 
     for module in ("minhash", "ngrams", "near"):
-        import_module(f"ft_assets.datasets.similarity.{module}")
-    from ft_assets.packs.packing import pack
-
+        import_module(f"ft_assets.workers.datasets.similarity.{module}")
     pack(np.array([3, 5, 8]), max_length=8, seed=0)
 
 
 def libraries() -> None:
-    """Modules of Dagster, MLflow, PyTorch and what stands on it; needs the ``train`` extra."""
-    from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
-    from ft_assets.worker import WORK
-
+    """Modules of Dagster, MLflow, PyTorch and the libraries that depend on it; needs the ``train`` extra."""
     keep_offline()
     with absent(*UNUSED):
         for work in WORK.values():
             import_module(work.partition(":")[0])
         for module in (
-            "ft_assets.checkpoints.conductor",
-            "ft_assets.checkpoints.methods.sft",
-            "ft_assets.evals.shared_prefix",
+            "ft_assets.workers.training.training_loop",
+            "ft_assets.workers.training.methods.sft",
+            "ft_assets.workers.evals.shared_prefix",
             "ft_assets.definitions",
             "lm_eval.evaluator",
             "matplotlib.figure",

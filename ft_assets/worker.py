@@ -1,7 +1,7 @@
 """The worker: ``python -m ft_assets.worker SPEC``, where SPEC is a file or ``<store url>#<path in the store>``.
 
-It needs the store and, for training and evaluation, the ``train`` extra; it knows nothing of Dagster. It ends with
-the exit code of its outcome, after it wrote the same as ``outcome.json`` beside its progress.
+It needs the store and, for training and evaluation, the ``train`` extra; it does not import Dagster. It writes its
+outcome to ``outcome.json`` beside its progress, then exits with the outcome's code.
 """
 
 import errno
@@ -18,9 +18,9 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from ft_assets.checkpoints.distributed.layout import node_rank
+from ft_assets.settings.layout import node_rank
 from ft_resources.artifacts import Address
-from ft_resources.errors import BadData, StoreUnavailable, UserError
+from ft_resources.errors import BadData, Diverged, OutOfMemory, StoreUnavailable, UserError
 from ft_resources.outcomes import EXIT_CODES, Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec, attempt_path
@@ -28,27 +28,19 @@ from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 
 # Asset name to "module:function"; imported only in the worker that does the work.
 WORK: dict[str, str] = {
-    "dataset": "ft_assets.datasets.curate:curate",
-    "base_model": "ft_assets.base_models.mirror:mirror",
-    "baseline_report": "ft_assets.base_models.baseline:score_baseline",
-    "token_pack": "ft_assets.packs.build:build_pack",
-    "reference_logps": "ft_assets.packs.reference:reference_logps",
-    "checkpoint": "ft_assets.checkpoints.train:train",
-    "eval_report": "ft_assets.evals.evaluate:evaluate",
-    "adapter": "ft_assets.adapters.export:export_adapter",
+    "dataset": "ft_assets.workers.datasets.curate:curate",
+    "base_model": "ft_assets.workers.base_models.mirror:mirror",
+    "baseline_report": "ft_assets.workers.evals.baseline:score_baseline",
+    "token_pack": "ft_assets.workers.packs.build:build_pack",
+    "reference_logps": "ft_assets.workers.training.reference:reference_logps",
+    "checkpoint": "ft_assets.workers.training.train:train",
+    "eval_report": "ft_assets.workers.evals.evaluate:evaluate",
+    "adapter": "ft_assets.workers.adapters.export:export_adapter",
 }
 
 
-class Diverged(UserError):
-    """The loss became NaN, infinite or exploded; trying the same again would do the same."""
-
-
-class OutOfMemory(UserError):
-    """The device's memory did not suffice."""
-
-
 def run_spec(spec: WorkSpec, log: Path) -> Outcome:
-    """Do the work of ``spec``: publish its artifact and record how it ended. Raises nothing but SystemExit."""
+    """Do the work of ``spec``: publish its artifact and record how it ended. Raises only SystemExit."""
     store = Store(spec.store_url)
     keep = os.environ.get("FT_SCRATCH")
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=keep) as scratch:
@@ -84,14 +76,14 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
         try:
             store.create_json(f"{spec.attempt_path}/outcome.json", _ending(outcome, error))
         except StoreUnavailable as problem:
-            # The exit code still tells a full disk from a worker that was killed, which would be tried 20 times.
+            # The exit code still tells a full disk from a killed worker, which would be retried 20 times.
             print(f"the outcome {outcome} could not be recorded: {problem}", file=sys.stderr, flush=True)
     return outcome
 
 
 def follow_spec(spec: WorkSpec) -> Outcome:
-    """Do a further node's part in the work of ``spec``: the first node's worker speaks for the attempt, this one is
-    silent. Raises nothing."""
+    """Do a further node's part of the work of ``spec``. Only the first node's worker reports for the attempt; this one
+    reports nothing. Raises nothing."""
     store = Store(spec.store_url)
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=os.environ.get("FT_SCRATCH")) as scratch:
         context = WorkContext(spec, store, Path(scratch))
@@ -106,7 +98,7 @@ def follow_spec(spec: WorkSpec) -> Outcome:
 
 
 def drop_saves(store: Store, address: Address, attempts: Iterable[int]) -> None:
-    """Remove what these attempts saved to go on from, once the artifact is there; what cannot be removed stays."""
+    """Remove what these attempts saved for resuming, once the artifact exists; what cannot be removed stays."""
     for attempt in attempts:
         for folder in ("saves", "books", "kept"):
             with suppress(StoreUnavailable):
@@ -115,7 +107,7 @@ def drop_saves(store: Store, address: Address, attempts: Iterable[int]) -> None:
 
 
 def _end_overdue(store: Store, spec: WorkSpec) -> None:
-    """End the process as stopped, whatever it is doing; nothing half-written is visible to anybody."""
+    """End the process as stopped, whatever it is doing; nothing half-written is visible to readers."""
     outcome = _classify(Preempted(), store, spec, stopped=True)
     with suppress(StoreUnavailable):
         store.create_json(f"{spec.attempt_path}/outcome.json", _ending(outcome, _explain(Preempted())))
@@ -133,8 +125,8 @@ def _load(asset: str) -> Callable[[WorkContext], WorkResult]:
 
 
 def _classify(problem: BaseException, store: Store, spec: WorkSpec, *, stopped: bool) -> Outcome:
-    """The outcome that stands for an exception that ended the work."""
-    # A stop that hits an import or a callback comes out as whatever the library makes of it.
+    """The outcome for an exception that ended the work."""
+    # A stop during an import or a callback surfaces as whatever exception the library turns it into.
     if stopped or isinstance(problem, Preempted | KeyboardInterrupt):
         cancelled = store.exists(f"{spec.attempt_path}/stop.json")
         return Outcome.CANCELLED if cancelled else Outcome.PREEMPTED
@@ -150,7 +142,7 @@ def _classify(problem: BaseException, store: Store, spec: WorkSpec, *, stopped: 
 
 
 def _explain(problem: BaseException) -> dict[str, str]:
-    """The error as JSON; an unexpected one is named by its type and message, its traceback is in the log."""
+    """The error as JSON; an unexpected one gives its type and message, and its traceback is in the log."""
     if isinstance(problem, UserError):
         return {
             "type": type(problem).__name__,
@@ -158,7 +150,7 @@ def _explain(problem: BaseException) -> dict[str, str]:
             "where": problem.where,
             "remedy": problem.remedy,
         }
-    # Libraries raise it as what they like, with the system's words.
+    # Libraries raise it as various types, with the operating system's message.
     if os.strerror(errno.ENOSPC) in str(problem):
         scratch = os.environ.get("FT_SCRATCH") or tempfile.gettempdir()
         remedy = "Free space there, or set FT_SCRATCH to a folder on a larger disk."
@@ -194,5 +186,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Under its own name: work raises ``ft_assets.worker.Diverged``, and ``__main__`` has another class of that name.
+    # Under its own name: ``__main__`` would be a second module, with its own WORK and exception classes.
     import_module("ft_assets.worker").main()

@@ -1,1 +1,4 @@
-"""The platform's doors to the world: store, launchers, hub, tracking. Nothing here knows a model or a dataset."""
+"""Adapters to the outside world: object store, attempts, launchers, model hub, tracking, mail and webhooks.
+
+Nothing here knows about training, and nothing of ``ft_assets`` is imported.
+"""

@@ -1,7 +1,7 @@
 """Artifacts: folders of files that exist exactly when their manifest does.
 
-A writer puts its files into a folder of its own below the address and then creates ``manifest.json``, create-only.
-So two writers never mix, a folder without a manifest does not exist, and of two finished writers one wins.
+Each writer uploads to a private folder below the address, then creates ``manifest.json`` with a create-only write.
+Writers therefore never mix, a folder without a manifest does not exist, and exactly one of two finished writers wins.
 """
 
 import json
@@ -9,25 +9,22 @@ import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
 
 from ft_resources.canonical import canonical_json, digest, sha256_bytes, sha256_file
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.provenance import lock_digest, software_versions, source_commit
+from ft_resources.records import RESTORE, Record
 from ft_resources.store import Store
+from ft_resources.strict_model import StrictModel
 
 MANIFEST = "manifest.json"
 # Files below these folders explain an artifact; they are stored and verified but do not decide its content digest.
 EXPLAINING_FOLDERS = ("report/", "evidence/", "log/")
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Address(_Record):
+class Address(StrictModel):
     """``<tenant>/<asset>/<fingerprint>``: where an artifact lives below the store's root."""
 
     tenant: str
@@ -43,7 +40,7 @@ class Address(_Record):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """The address in ``text``. Raises UserError where it is none."""
+        """The address in ``text``. Raises UserError if the text is not an address."""
         parts = text.strip("/").split("/")
         if len(parts) != 3 or not all(parts):
             raise UserError(
@@ -52,26 +49,42 @@ class Address(_Record):
         return cls(tenant=parts[0], asset=parts[1], fingerprint=parts[2])
 
 
-class FileEntry(_Record):
+class FileEntry(StrictModel):
     """One stored file: bytes and sha256."""
 
     size: int
     sha256: str
 
+    @classmethod
+    def of(cls, path: Path) -> "FileEntry":
+        return cls(size=path.stat().st_size, sha256=sha256_file(path))
 
-class InputRef(_Record):
-    """An input as the fingerprint sees it: where it is, and the digest of what counts of it."""
+    def download(self, store: Store, location: str, target: Path) -> None:
+        """Copy the object at ``location`` to ``target``. Raises CorruptArtifact if it is missing or another file."""
+        name = location.rsplit("/", 1)[-1]
+        try:
+            store.download(location, target)
+        except FileNotFoundError:
+            raise CorruptArtifact(f"{name} is missing", where=location) from None
+        if sha256_file(target) != self.sha256:
+            raise CorruptArtifact(f"{name} does not match its sha256", where=location)
+
+
+class InputRef(StrictModel):
+    """An input as the fingerprint sees it: its address and its content digest."""
 
     address: str
     digest: str
 
 
-class Manifest(_Record):
+class Manifest(Record):
     """What makes a folder an artifact. ``identity`` is the value whose digest is the fingerprint.
 
-    ``seal`` is the digest of all other fields: facts and inputs decide what is made next, and are in no file's hash.
-    Only manifests from before there were seals have none.
+    ``seal`` is the digest of all other fields: facts and inputs decide what is made next, but no file hash covers them.
+    Only manifests written before seals were introduced lack one.
     """
+
+    WHAT: ClassVar[str] = "the manifest"
 
     version: int = 1
     tenant: str
@@ -92,7 +105,7 @@ class Manifest(_Record):
 
     @property
     def expected_seal(self) -> str:
-        # Once through JSON, as the reader sees it: there all keys are texts, which decides their order.
+        # A JSON round trip first: readers see string keys, and their order decides the digest.
         return digest(json.loads(canonical_json(self.model_dump(mode="json", exclude={"seal"}))))
 
     @property
@@ -101,7 +114,7 @@ class Manifest(_Record):
 
 
 class Artifact:
-    """One published artifact. Every read is verified against the manifest."""
+    """A published artifact. Every read is verified against the manifest."""
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         self.store, self.manifest = store, manifest
@@ -117,7 +130,7 @@ class Artifact:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Numbers and names the writer left for others (JSON values)."""
+        """Facts that the writer recorded for later steps (JSON values)."""
         return self.manifest.facts
 
     @property
@@ -131,7 +144,7 @@ class Artifact:
         return f"{self.address}/{self.manifest.writer}/{name}"
 
     def read(self, name: str) -> bytes:
-        """The bytes of file ``name``. Raises CorruptArtifact where they differ from the manifest."""
+        """The bytes of file ``name``. Raises CorruptArtifact if they differ from the manifest."""
         location = self.location(name)
         try:
             data = self.store.get(location)
@@ -142,7 +155,7 @@ class Artifact:
         return data
 
     def path(self, name: str, scratch: Path) -> Path:
-        """A verified local file: in place where the store is local disk, else a copy below ``scratch``."""
+        """A verified local file: in place if the store is on local disk, else a copy below ``scratch``."""
         location = self.location(name)
         here = self.store.local_path(location)
         target = here or scratch / self.address.fingerprint / name
@@ -160,7 +173,7 @@ class Artifact:
         return target
 
     def fetch(self, name: str, target: Path) -> None:
-        """Copy file ``name`` to ``target``, where it appears only when it is whole and verified."""
+        """Copy file ``name`` to ``target``, which appears only when complete and verified."""
         partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.fetched")
         try:
             self.store.download(self.location(name), partial)
@@ -185,25 +198,27 @@ class Artifact:
         return root / prefix.rstrip("/") if prefix else root
 
     def verify(self) -> list[str]:
-        """Recompute every hash; the findings as sentences, none when all is well."""
-        findings = []
-        for name in self.manifest.files:
-            try:
-                self.read(name)
-            except CorruptArtifact as error:
-                findings.append(error.what)
-        if digest(self.manifest.identity) != self.manifest.fingerprint:
-            findings.append(f"{self.address}: the fingerprint is not the digest of the recorded identity")
+        """Recompute every hash, reading files in pieces; the findings as sentences, none when all is well."""
+        findings, path = [], f"{self.address}/{MANIFEST}"
+        # The seal covers the manifest's values; another spelling of the same value (1e5 for 100000.0) is a change too.
+        if self.store.get(path) != canonical_json(self.store.get_json(path)):
+            findings.append(f"{path}: the manifest's bytes were altered")
         if content_digest(self.manifest.files) != self.manifest.content_digest:
             findings.append(f"{self.address}: the content digest is not the digest of the listed files")
+        for name in sorted(self.manifest.files):
+            with TemporaryDirectory(prefix="ft-verify-") as scratch:
+                try:
+                    self.path(name, Path(scratch))
+                except CorruptArtifact as error:
+                    findings.append(error.what)
         return findings
 
     def _corrupt(self, name: str, how: str) -> CorruptArtifact:
         return CorruptArtifact(
             f"{name} of {self.address} {how}",
             where=f"{self.address}/{self.manifest.writer}/{name}",
-            remedy="Restore the object from the bucket's versions or a backup, or delete the artifact's "
-            "manifest so that it is made again.",
+            remedy="Restore the object from the bucket's versions or a backup, or delete the artifact's manifest so "
+            "that it is made again.",
         )
 
 
@@ -214,33 +229,21 @@ class Artifacts:
         self.store = store
 
     def find(self, address: Address) -> Artifact | None:
-        """The artifact at ``address``, or None where no manifest is. Raises CorruptArtifact for a broken one."""
+        """The artifact at ``address``, or None without a manifest. Raises CorruptArtifact for a broken one."""
         path = f"{address}/{MANIFEST}"
-        raw = self.store.find_json(path)
-        if raw is None:
+        manifest = Manifest.find(self.store, path)
+        if manifest is None:
             return None
-        try:
-            manifest = Manifest.model_validate(raw)
-        except ValidationError as error:
-            raise CorruptArtifact(
-                f"the manifest cannot be read ({error.error_count()} problems)",
-                where=path,
-                remedy="Restore the object from the bucket's versions or a backup.",
-            ) from error
         if manifest.address != address or digest(manifest.identity) != manifest.fingerprint:
             raise CorruptArtifact(
                 "the manifest belongs to another artifact", where=path, remedy="Restore it from a backup."
             )
         if manifest.seal and manifest.seal != manifest.expected_seal:
-            raise CorruptArtifact(
-                "the manifest was altered: it does not match its seal",
-                where=path,
-                remedy="Restore the object from the bucket's versions or a backup.",
-            )
+            raise CorruptArtifact("the manifest was altered: it does not match its seal", where=path, remedy=RESTORE)
         return Artifact(self.store, manifest)
 
     def get(self, address: Address) -> Artifact:
-        """The artifact at ``address``. Raises UserError where there is none."""
+        """The artifact at ``address``. Raises UserError if there is none."""
         artifact = self.find(address)
         if artifact is None:
             raise UserError(
@@ -261,17 +264,15 @@ class Artifacts:
     ) -> Artifact:
         """Upload every file of ``folder`` and create the manifest; the winner's artifact if another came first.
 
-        ``writer`` names the private folder and must be unique to this attempt. Raises ValueError where ``identity``
-        does not hash to the address's fingerprint (a bug of the caller), StoreUnavailable where the store refuses.
+        ``writer`` names the private folder and must be unique to this attempt. Raises ValueError if ``identity`` does
+        not hash to the address's fingerprint (a bug in the caller), StoreUnavailable if the store refuses.
         """
         if digest(identity) != address.fingerprint:
             raise ValueError(f"the identity given does not hash to the fingerprint of {address}")
         names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
         if not names:
             raise ValueError(f"nothing to publish at {address}: {folder} has no files")
-        files = {
-            name: FileEntry(size=(folder / name).stat().st_size, sha256=sha256_file(folder / name)) for name in names
-        }
+        files = {name: FileEntry.of(folder / name) for name in names}
         manifest = Manifest(
             tenant=address.tenant,
             asset=address.asset,
@@ -288,14 +289,14 @@ class Artifacts:
             actor=actor,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        data = canonical_json(manifest.model_copy(update={"seal": manifest.expected_seal}).model_dump(mode="json"))
+        data = manifest.model_copy(update={"seal": manifest.expected_seal}).data()
         path = f"{address}/{MANIFEST}"
         if self.store.exists(path):
             return self.get(address)
         sent: list[str] = []
         try:
             for name in names:
-                # Listed before it is sent: an upload that fails half-way may still have left something.
+                # Added to the list before the upload: an upload that fails half-way may have left an object.
                 sent.append(f"{address}/{writer}/{name}")
                 self.store.upload(folder / name, sent[-1])
         except BaseException:
@@ -304,19 +305,19 @@ class Artifacts:
         try:
             self.store.create(path, data)
         except BaseException:
-            # The manifest may be there all the same: a stop may come right after it, a network may lose the answer.
-            # A bucket may even create it after this, so there the files stay.
+            # The manifest may exist anyway: a stop may come right after it, or its answer may be lost. A bucket may
+            # even create it later, so there the files stay.
             if self.store.root is not None and not self.store.exists(path):
                 self._discard(sent)
             raise
-        # Not what ``create`` answered: a request that is repeated after its answer got lost finds its own manifest.
+        # Not the answer of ``create``: a request repeated after a lost answer finds its own manifest.
         published = self.get(address)
         if published.manifest.writer != writer:
             self._discard(sent)
         return published
 
     def _discard(self, paths: list[str]) -> None:
-        """Remove what a writer who did not win has sent; without a manifest nobody sees it, so best effort will do."""
+        """Remove a losing writer's uploads; without a manifest they are invisible, so best effort is enough."""
         for path in paths:
             with suppress(StoreUnavailable):
                 self.store.delete(path)

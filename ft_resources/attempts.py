@@ -1,7 +1,7 @@
 """Attempts at an artifact: create-only claims, the heartbeat, and how each one ended.
 
-Whoever creates ``claim.json`` of the next number launches that attempt; everybody else attaches to it. All state is
-in the store, so an orchestrator that died is replaced by any other that can read the store.
+The process that creates the next number's ``claim.json`` launches that attempt; all others attach to it. All state is
+in the store, so any orchestrator that can read the store replaces one that died.
 """
 
 import json
@@ -16,17 +16,17 @@ from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec, attempt_path
 
-# Attempts whose usage nobody has counted yet, by tenant: written before the worker is started.
+# Attempts that are not metered yet, by tenant. Written before the worker starts.
 OPEN_ATTEMPTS = "open_attempts"
-# What a launcher leaves of an attempt's place on a cluster, whose own objects are soon gone.
+# What a launcher records of an attempt's pod: the cluster deletes its own objects soon.
 PLACE = "place.json"
-# A place that nobody records in this time is not going to be.
+# A placement that was not recorded within this time never will be.
 _PLACE_WAIT_S = 3600.0
 # A worker beats every second and writes its outcome after the last beat.
 BEAT_MARGIN_S = 5.0
-# Seconds since the epoch: of the year 5138, so that a calendar knows the moment and its neighbours.
+# Seconds since the epoch, in the year 5138: dates beyond it overflow calendar types.
 _LATEST = 1e11
-# Of a worker's progress: numbers, and how large they may be. A larger one is no float, or no moment.
+# Numeric fields of a worker's progress and their upper limits: larger values fit no float or no date.
 _MOST = {
     **dict.fromkeys(("at", "since"), _LATEST),
     **dict.fromkeys(("done", "total", "save_s", "eta_s"), sys.float_info.max),
@@ -35,7 +35,7 @@ _MOST = {
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How an attempt ended; ``error`` has type, what, where and remedy where there is something to say."""
+    """How an attempt ended; ``error`` has type, what, where and remedy if there was an error."""
 
     outcome: Outcome
     error: dict[str, str] | None = None
@@ -58,12 +58,12 @@ class Attempt:
         self.path = attempt_path(address, number)
 
     def claim(self, actor: str) -> bool:
-        """True for the one caller who may launch this attempt."""
+        """Claim this attempt. True for exactly one caller, which may then launch it."""
         return self.store.create_json(f"{self.path}/claim.json", {"actor": actor, "at": time.time()})
 
     @property
     def marker(self) -> str:
-        """Where it is listed until its usage is counted."""
+        """Path of the entry that exists until the attempt is metered."""
         address = self.address
         return f"{OPEN_ATTEMPTS}/{address.tenant}/{address.asset}.{address.fingerprint}.{self.number:04d}.json"
 
@@ -79,7 +79,7 @@ class Attempt:
         self.store.put_json(f"{self.path}/spec.json", spec.model_dump(mode="json"))
 
     def launch(self) -> dict[str, Any] | None:
-        """The launcher's handle, or None where nothing was launched (yet)."""
+        """The launcher's handle, or None if nothing was launched yet."""
         return self.store.find_json(f"{self.path}/launch.json")
 
     def write_launch(self, handle: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ class Attempt:
     def progress(self) -> dict[str, Any]:
         """Phase, done, total and extras of the last heartbeat; empty before the first.
 
-        A worker may write what it likes there: what should be a number and is none is left out.
+        Workers are not trusted: fields that should be numbers and are not are dropped.
         """
         try:
             raw = self.store.find_json(f"{self.path}/progress.json")
@@ -100,31 +100,31 @@ class Attempt:
         return {name: value for name, value in raw.items() if name not in _MOST or _is_number(value, _MOST[name])}
 
     def ending(self) -> Ending | None:
-        """How the attempt ended, or None while it has not. Raises CorruptArtifact for a word that is none of ours."""
+        """How the attempt ended, or None while it runs. Raises CorruptArtifact for an unknown outcome."""
         raw = self._outcome()
         return Ending(outcome=Outcome(raw["outcome"]), error=raw.get("error")) if raw else None
 
     def closed_at(self) -> float | None:
-        """When its end was put on record, in seconds since the epoch; None while it is not."""
+        """When the ending was recorded (seconds since the epoch); None before that."""
         raw = self._outcome()
         return float(raw.get("at", 0.0)) if raw else None
 
     def record_ending(self, outcome: Outcome, error: dict[str, str] | None = None) -> None:
-        """Say how it ended, unless somebody (the worker itself) said so first."""
+        """Record the ending, unless one is recorded already (usually by the worker itself)."""
         self.store.create_json(f"{self.path}/outcome.json", {"outcome": outcome, "error": error, "at": time.time()})
 
     def place(self) -> dict[str, Any] | None:
-        """What a cluster kept of where and when the attempt ran (``started_at``, ``ended_at``, ``cause``, ``refund``,
-        ``evidence``); None where it said nothing (yet). Raises CorruptArtifact for what no launcher wrote."""
+        """The cluster's record of where and when the attempt ran (``started_at``, ``ended_at``, ``cause``, ``refund``,
+        ``evidence``); None if there is none (yet). Raises CorruptArtifact for a record that no launcher wrote."""
         raw = self.store.find_json(f"{self.path}/{PLACE}")
         if raw is not None and not _is_place(raw):
             raise _unreadable(f"{self.path}/{PLACE}", "where an attempt ran")
         return raw
 
     def awaits_place(self) -> bool:
-        """Whether a cluster will still say where and when the ended attempt ran.
+        """Whether a cluster will still record where and when the ended attempt ran.
 
-        A worker that was heard of ran, also where whoever launched it died before it had written that down.
+        A worker that sent a heartbeat did run, even if its launcher died before recording the launch.
         """
         launch, outcome = self.launch(), self._outcome()
         local = launch is not None and launch.get("launcher") == "local"
@@ -134,11 +134,10 @@ class Attempt:
         return time.time() - float(outcome.get("at", 0.0)) < _PLACE_WAIT_S
 
     def span(self) -> Span | None:
-        """When the ended attempt occupied its machine; None while it has not ended, and where nothing was started.
+        """When the attempt occupied its machine; None before it ended, or if nothing was started.
 
-        Where no cluster says so: from the launch, elsewhere than on this machine from the first sign of life (it may
-        have waited in a queue for days), to the last one, so that the time for which a worker that died unseen kept its
-        machine is nobody's cost.
+        Without the cluster's own record the span starts at launch on this machine, or at the first heartbeat elsewhere
+        (the pod may have queued for days), and ends at the last heartbeat: time after an unnoticed death is not billed.
         """
         if place := self.place():
             if place["started_at"] is None or place["ended_at"] is None:
@@ -169,7 +168,7 @@ class Attempt:
         return raw
 
     def request_stop(self, actor: str) -> None:
-        """Record that the work was cancelled on purpose, so that its end is not taken for a preemption."""
+        """Record that the work was cancelled by a person, so that its end is not counted as a preemption."""
         self.store.create_json(f"{self.path}/stop.json", {"actor": actor, "at": time.time()})
 
     def stop_requested(self) -> bool:
@@ -187,9 +186,11 @@ class Attempt:
             found.append((number, data))
             number += 1
 
-    def write_log(self, number: int, text: bytes) -> None:
-        """Add a chunk of log text; the worker itself writes all but the last words of one that was killed."""
-        self.store.put(chunk_path(self.path, "log", number), text)
+    def complete_log(self, text: bytes) -> None:
+        """Append what the worker, which uploads its own log, has not uploaded of ``text``, the whole of it."""
+        chunks = self.chunks("log", 0)
+        if rest := text[sum(len(data) for _, data in chunks) :]:
+            self.store.put(chunk_path(self.path, "log", len(chunks) + 1), rest)
 
     def steps(self) -> list[dict[str, Any]]:
         """Every step row written so far."""
@@ -205,7 +206,7 @@ def _is_number(value: object, most: float) -> bool:
 
 
 def _is_outcome(raw: object) -> bool:
-    """Whether it is as a worker or ``record_ending`` writes it."""
+    """Whether it has the form that a worker or ``record_ending`` writes."""
     if (
         not isinstance(raw, dict)
         or raw.get("outcome") not in list(Outcome)
@@ -229,12 +230,13 @@ def _unreadable(where: str, what: str) -> CorruptArtifact:
     return CorruptArtifact(
         f"the record of {what} cannot be read",
         where=where,
-        remedy="Only a worker writes there: look which image it ran. Remove the object to have the end recorded again.",
+        remedy="Only a worker writes there: check which image it ran. Remove the object to have the end recorded "
+        "again.",
     )
 
 
 def chunk_path(attempt: str, kind: str, number: int) -> str:
-    """Where chunk ``number`` of ``steps`` or ``log`` of the attempt at path ``attempt`` is."""
+    """Path of chunk ``number`` of ``steps`` or ``log`` of the attempt at path ``attempt``."""
     return f"{attempt}/{kind}-{number:06d}.{'jsonl' if kind == 'steps' else 'txt'}"
 
 

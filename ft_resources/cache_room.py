@@ -1,4 +1,4 @@
-"""Making room in a cache of files that several processes use: the files used longest ago go, and none that is held."""
+"""Eviction for a file cache that several processes share: least recently used first, never a file in use."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Copy:
-    """A file in the cache, whole or on its way, its bytes, and when somebody last began to use it (ns)."""
+    """A file in the cache, complete or partial, its size in bytes, and the start of its last use (ns)."""
 
     path: Path
     size: int
@@ -25,8 +25,8 @@ class _Copy:
 def make_room(root: Path, size: int, limit: int, fetching: Callable[[str], AbstractContextManager[None]]) -> None:
     """Remove copies from ``<root>/<tenant>/`` until ``size`` more bytes are within ``limit`` and fit the disk.
 
-    What is held stays, so there may be too little room afterwards. ``fetching(sha256)`` raises BlockingIOError where
-    somebody fetches that file; what is on its way and has nobody is removed first.
+    Files in use stay, so there may be too little room afterwards. ``fetching(sha256)`` raises BlockingIOError if a
+    process is fetching that file; abandoned partial files are removed first.
     """
     copies = [copy for copy in _copies(root) if not _abandoned(copy.path, fetching)]
     excess = sum(copy.size for copy in copies) + size - limit
@@ -47,7 +47,7 @@ def _copies(root: Path) -> Iterator[_Copy]:
 
 
 def _abandoned(path: Path, fetching: Callable[[str], AbstractContextManager[None]]) -> bool:
-    """Whether this is half a file whose process was killed; it is removed then."""
+    """Remove a partial file whose process was killed; whether it was one."""
     named = _SHA256.search(path.name)
     if not path.name.startswith(".") or named is None:
         return False
@@ -66,7 +66,7 @@ def _removed(path: Path) -> bool:
     except FileNotFoundError:
         return True
     except OSError:
-        # A link, or nothing that this user may read: no file of ours.
+        # A link, or unreadable for this user: not a file of this cache.
         path.unlink(missing_ok=True)
         return True
     try:

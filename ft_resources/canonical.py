@@ -1,11 +1,9 @@
-"""Canonical JSON and digests: the same value always gives the same bytes, so a digest names a meaning."""
+"""Canonical JSON and digests: equal values give equal bytes, so a digest identifies a value."""
 
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
-
-_CHUNK = 1 << 20
 
 
 def canonical_json(value: Any) -> bytes:
@@ -24,9 +22,6 @@ def sha256_bytes(data: bytes) -> str:
 
 
 def sha256_file(path: Path) -> str:
-    """sha256 of a file's bytes, read in pieces of 1 MiB."""
-    hasher = hashlib.sha256()
+    """sha256 of a file's bytes, read in pieces."""
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            hasher.update(chunk)
-    return hasher.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """The resources that assets, jobs and sensors ask for."""
 
-import os
 from functools import cached_property
 
 import dagster as dg
@@ -12,13 +11,6 @@ from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.choice import make_launcher
 from ft_resources.store import Store
-
-DEFAULT_STORE = ".ft/store"
-
-
-def default_store_url() -> str:
-    """The store's URL: ``FT_STORE``, else a folder below the working directory."""
-    return os.environ.get("FT_STORE", DEFAULT_STORE)
 
 
 class StoreResource(dg.ConfigurableResource):
@@ -39,16 +31,17 @@ class LauncherResource(dg.ConfigurableResource):
     """Where heavy work runs."""
 
     kind: str = Field(
-        default="local", description="`local`: a process of this machine. `kubernetes`: a Job of a cluster."
+        default="",
+        description="Where workers run: a value of FT_LAUNCHER (`local`, `kubernetes`); empty: FT_LAUNCHER itself.",
     )
-    settings: str = Field(default="", description="Settings file of a cluster; empty: FT_KUBERNETES names it.")
+    settings: str = Field(default="", description="Settings file of a cluster; empty: from FT_KUBERNETES.")
 
     @cached_property
     def launcher(self) -> Launcher:
         return make_launcher(self.kind, self.settings)
 
     def execution(self, store: Store) -> Execution:
-        """Runs work against ``store``; a bucket is asked less often than a disk, as every look costs requests."""
+        """Runs work against ``store``; a bucket is polled less often than a disk, since each poll costs requests."""
         poll_s = POLL_S if store.root is not None else REMOTE_POLL_S
         return Execution(store=store, launcher=self.launcher, poll_s=poll_s)
 

@@ -1,4 +1,4 @@
-"""Dotted names of what nested mappings hold."""
+"""Dotted paths of the leaves of nested mappings."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

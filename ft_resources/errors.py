@@ -1,12 +1,11 @@
 """The one exception family for problems that a user can fix."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 
 class UserError(Exception):
-    """Something the user can put right: what is wrong, where, and what to do about it.
+    """An error that the user can fix: what is wrong, where, and what to do.
 
     Args:
         what: one sentence that says what is wrong.
@@ -19,8 +18,8 @@ class UserError(Exception):
         super().__init__(what, where, remedy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions are made again from their positional arguments, which would not do on the way out of a process.
-        return partial(type(self), where=self.where, remedy=self.remedy), (self.what,)
+        # Pickling would rebuild the exception from its arguments, which subclasses take in other ways.
+        return Exception.__new__, (type(self), *self.args), vars(self)
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
@@ -32,7 +31,7 @@ class BadData(UserError):
 
 
 class BadRecipe(UserError):
-    """A recipe, policy or suite that does not mean anything."""
+    """An invalid recipe, policy or suite."""
 
 
 class BadBase(UserError):
@@ -45,13 +44,10 @@ class MissingInput(UserError):
     def __init__(self, asset: str, partition: str) -> None:
         self.asset, self.partition = asset, partition
         super().__init__(
-            f"{asset} has not been materialized for {partition!r} with today's inputs and code.",
+            f"{asset} has not been materialized for {partition!r} with the current inputs and code.",
             where=asset,
             remedy=f"Materialize {asset} for partition {partition!r}, then run this again.",
         )
-
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return (type(self), (self.asset, self.partition))
 
 
 class HeldForReview(UserError):
@@ -60,14 +56,11 @@ class HeldForReview(UserError):
     def __init__(self, dataset: str, reasons: Sequence[str]) -> None:
         self.dataset, self.reasons = dataset, tuple(reasons)
         super().__init__(
-            f"{dataset} is held until a person has looked at it: {' '.join(self.reasons)}",
+            f"{dataset} is held for review: {' '.join(self.reasons)}",
             where=f"dataset {dataset}",
-            remedy=f"Look at it with `ft dataset report {dataset}`; then approve it with "
-            f'`ft dataset approve {dataset} --note "why it may be used"`, or add a corrected version.',
+            remedy=f"Read its report with `ft dataset report {dataset}`; then approve it with `ft dataset approve "
+            f'{dataset} --note "why it may be used"`, or add a corrected version.',
         )
-
-    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:
-        return (type(self), (self.dataset, self.reasons))
 
 
 class Deleted(UserError):
@@ -78,11 +71,8 @@ class Deleted(UserError):
         super().__init__(
             f"the {subject} was {how}",
             where=subject,
-            remedy=f"Use something else; until {due} it can be taken back with: ft restore {subject.split()[-1]}",
+            remedy=f"Use something else. Until {due} it can be restored with: ft restore {subject.split()[-1]}",
         )
-
-    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
-        return (type(self), (self.subject, self.how, self.due))
 
 
 class CorruptArtifact(UserError):
@@ -90,11 +80,16 @@ class CorruptArtifact(UserError):
 
 
 class StoreUnavailable(UserError):
-    """The store refused a read or a write: read-only, full, unreachable or not permitted."""
+    """The store refused a read or write: it is read-only, full, unreachable, or access is denied."""
 
 
 class ClusterUnavailable(UserError):
-    """The cluster's API did not answer for as long as it was tried, or refuses us."""
+    """The cluster's API did not answer within the retry limit, or denied access."""
+
+
+class LauncherRefusal(Exception):
+    """The launcher's backend refuses a request, and would refuse it again: a missing permission, or an object that is
+    not allowed."""
 
 
 class GateRejected(UserError):
@@ -102,4 +97,17 @@ class GateRejected(UserError):
 
 
 class WorkFailed(UserError):
-    """A worker ended without a result, and its kind of ending is not retried (any more)."""
+    """A worker ended without a result and will not be retried."""
+
+
+class Diverged(UserError):
+    """The loss became NaN or infinite, or exploded; a retry would do the same."""
+
+
+class OutOfMemory(UserError):
+    """The device ran out of memory."""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's error, shortened; its type if it has no text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

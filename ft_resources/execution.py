@@ -1,60 +1,48 @@
-"""Get an artifact: reuse it, attach to the work that is already making it, or start an attempt, and retry by the table.
+"""Get an artifact: reuse it, attach to the attempt that is making it, or start one; retry as the outcome table says.
 
-This is the only place that starts attempts. Everything it decides on is in the store, so it may be killed at any
-moment; the next caller finds the attempt alive and attaches, or finds it dead and starts the next.
+Only this module starts attempts. Its decisions rest on the store alone, so it may be killed at any moment: the next
+caller attaches to a living attempt or replaces a dead one.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ft_resources import errors
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.launchers.base import Launcher, LaunchState
-from ft_resources.outcomes import POLICIES, Outcome, grace_s, outcome_of_exit
+from ft_resources.outcomes import POLICIES, Outcome, grace_s
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
 
 POLL_S = 0.2
 REMOTE_POLL_S = 1.0
-# A worker that this machine cannot see is taken for dead when its heartbeat (one a second) is this old.
+# A worker on another machine counts as dead once its heartbeat (one a second) is this old.
 LEASE_S = 30.0
 
 
-class Observer(Protocol):
-    """Sees the work while it runs; called from the waiting thread."""
-
-    def attempt(self, attempt: Attempt, *, attached: bool) -> None: ...
-
-    def progress(self, progress: dict[str, Any]) -> None: ...
-
-    def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None: ...
-
-    def retrying(self, ending: Ending, delay_s: float) -> None: ...
-
-
-class Silent:
-    """An observer that looks away."""
+class Observer:
+    """Follows the work while it runs; called from the waiting thread. This one does nothing."""
 
     def attempt(self, attempt: Attempt, *, attached: bool) -> None:
-        return
+        """The work is at ``attempt``, which was started, or had been by another."""
 
     def progress(self, progress: dict[str, Any]) -> None:
-        return
+        """What the worker reports has changed."""
 
     def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
-        return
+        """A new chunk of step metrics, as JSON lines."""
 
     def retrying(self, ending: Ending, delay_s: float) -> None:
-        return
+        """The attempt has ended, and the next begins after a delay."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """An artifact and how it was come by: ``cached`` when no worker ran or was waited for."""
+    """An artifact; ``cached`` if no worker ran or was waited for."""
 
     artifact: Artifact
     cached: bool
@@ -72,8 +60,8 @@ class Execution:
     sleep: Callable[[float], None] = time.sleep
 
     def run(self, request: WorkRequest, *, actor: str, observer: Observer | None = None) -> RunResult:
-        """The artifact that ``request`` names. Raises the worker's own UserError, or WorkFailed."""
-        observer = observer or Silent()
+        """The artifact of ``request``. Raises the worker's own UserError, or WorkFailed."""
+        observer = observer or Observer()
         artifacts = Artifacts(self.store)
         address = request.address
         if found := artifacts.find(address):
@@ -86,7 +74,7 @@ class Execution:
             ending = self._wait(attempt, observer)
             if found := artifacts.find(address):
                 return RunResult(artifact=found, cached=False, attempts=tried)
-            # Work that is interrupted again and again and gets on each time is not the same failure again.
+            # Interruptions do not count against the limit as long as each attempt makes progress.
             reached = _reached(attempt)
             if ending.outcome is Outcome.PREEMPTED and reached > furthest:
                 endings[Outcome.PREEMPTED], furthest = 0, reached
@@ -99,16 +87,16 @@ class Execution:
             self.sleep(policy.backoff_s)
 
     def cancel(self, address: Address, *, actor: str) -> bool:
-        """Stop the work at ``address`` on purpose. False where none was running.
+        """Cancel the work at ``address``. False if none was running.
 
-        It has as long as it says that it needs (``save_s`` of its progress) before it is killed.
+        The worker gets the grace period that it reported for saving (``save_s``) before it is killed.
         """
         attempts = attempts_at(self.store, address)
         if not attempts or attempts[-1].ending() is not None:
             return False
         last = attempts[-1]
         last.request_stop(actor)
-        # One that the launcher cannot reach (on another machine, or only just starting) sees the request itself.
+        # A worker that the launcher cannot reach (on another machine, or just starting) sees the stop request itself.
         self.launcher.stop(last, grace_s(float(last.progress().get("save_s", 0.0))))
         last.record_ending(Outcome.CANCELLED, None)
         self.launcher.clean_up(last)
@@ -130,7 +118,7 @@ class Execution:
                 self.sleep(self.poll_s)
                 continue
             if Artifacts(self.store).find(request.address):
-                # Whoever was at it finished between the caller's look and this claim.
+                # Another process finished the work between the caller's look-up and this claim.
                 attempt.record_ending(Outcome.DONE)
                 return attempt
             self._launch(self._spec(request, number, actor, oom_before), attempt)
@@ -138,7 +126,7 @@ class Execution:
             return attempt
 
     def _launch(self, spec: WorkSpec, attempt: Attempt) -> None:
-        """Start the worker. Where that fails, or may not be, the attempt has ended, so that nobody waits for it."""
+        """Start the worker. If that fails or is refused, record the attempt's end, so that nobody waits for it."""
         try:
             attempt.write_spec(spec)
             attempt.mark_open(spec.label, spec.actor)
@@ -146,7 +134,7 @@ class Execution:
         except errors.StoreUnavailable:
             raise
         except errors.ClusterUnavailable as problem:
-            # Tried again like any other failure of ours: an API server that restarts is back in a minute.
+            # Retried like any other platform failure: an API server that restarts is back in a minute.
             words = {"what": problem.what, "where": problem.where, "remedy": problem.remedy}
             attempt.record_ending(Outcome.PLATFORM_ERROR, {"type": type(problem).__name__, **words})
         except errors.UserError as refusal:
@@ -179,7 +167,7 @@ class Execution:
         )
 
     def _lives(self, attempt: Attempt) -> bool:
-        """Whether the attempt's worker lives; one out of sight lives as long as its heartbeat is fresh."""
+        """Whether the attempt's worker is alive; on another machine, whether its heartbeat is fresh."""
         state = self.launcher.state(attempt)
         if state is not LaunchState.UNKNOWN:
             return state is LaunchState.RUNNING
@@ -187,7 +175,7 @@ class Execution:
         return time.time() - float(last_sign) < self.lease_s
 
     def _wait(self, attempt: Attempt, observer: Observer) -> Ending:
-        """Wait for the attempt's end, passing on what it reports."""
+        """Wait for the attempt to end, forwarding its progress to the observer."""
         seen_steps = 0
         last_progress: dict[str, Any] = {}
         checked = time.monotonic()
@@ -201,7 +189,7 @@ class Execution:
                 observer.steps(attempt, number, data)
                 seen_steps = number
             if ending is not None:
-                # What it leaves where it ran is brought to the store, or removed.
+                # What it left where it ran is uploaded to the store, or removed.
                 self.launcher.clean_up(attempt)
                 return self._known_better(attempt, ending)
             if time.monotonic() - checked > 1.0:
@@ -212,33 +200,33 @@ class Execution:
             self.sleep(self.poll_s)
 
     def _known_better(self, attempt: Attempt, ending: Ending) -> Ending:
-        """``ending``, or the launcher's where the worker only knows that it was asked to stop: a limit of time, say."""
+        """``ending``, or the launcher's if it knows why the worker was asked to stop (a time limit, for example)."""
         if ending.outcome is not Outcome.PREEMPTED or attempt.stop_requested():
             return ending
         found = self.launcher.ending(attempt)
         return ending if found is None or found.outcome is Outcome.DONE else found
 
     def bury(self, attempt: Attempt) -> None:
-        """Record how a worker ended that is gone and has not said so itself."""
+        """Record the ending of a worker that is gone and recorded none itself."""
         found = self.launcher.ending(attempt)
-        outcome = found.outcome if found else outcome_of_exit(self.launcher.exit_code(attempt))
+        outcome = found.outcome if found else Outcome.PREEMPTED
         if attempt.stop_requested():
             outcome = Outcome.CANCELLED
         words = (found.error if found else None) or _found_dead()
-        # One that ended well and left no artifact did not end well.
+        # A success without an artifact is a failure.
         attempt.record_ending(Outcome.PREEMPTED if outcome is Outcome.DONE else outcome, words)
         self.launcher.clean_up(attempt)
 
 
 def _reached(attempt: Attempt) -> int:
-    """Optimizer steps that an attempt at a training is known to have come to; 0 for other work."""
+    """Optimizer steps that an attempt at a training is known to have reached; 0 for other work."""
     progress = attempt.progress()
     return int(progress.get("done", 0)) if progress.get("phase") == "training" else 0
 
 
 def _can_halve(runtime: dict[str, Any], *, halved: int) -> bool:
-    """Whether work has a micro-batch of at least two, after it was halved so many times: else the next attempt would
-    be the same again."""
+    """Whether work has a micro-batch of at least two after ``halved`` halvings: else the next attempt would be the same
+    again."""
     if "micro_batch_divisor" not in runtime:
         return False
     size = int(runtime.get("micro_batch_size", 2))
@@ -250,16 +238,17 @@ def _found_dead() -> dict[str, str]:
         "type": "WorkFailed",
         "what": "the worker ended without saying how",
         "where": "",
-        "remedy": "Look at its log; if the machine is short of memory, use a smaller micro-batch.",
+        "remedy": "Read its log; if the machine is short of memory, use a smaller micro-batch.",
     }
 
 
-# Made of other words than what, where and remedy, and for this side to say: a worker cannot wait for a person, say.
-_OF_OTHER_WORDS = (errors.MissingInput, errors.HeldForReview, errors.Deleted)
+# Not raised again by their own type: the first three are built from other arguments and only raised on this side (no
+# worker waits for a person); the last two are endings, which the outcome table explains.
+_OF_OTHER_WORDS = (errors.MissingInput, errors.HeldForReview, errors.Deleted, errors.Diverged, errors.OutOfMemory)
 
 
 def error_of(ending: Ending, attempt: Attempt, label: str) -> errors.UserError:
-    """The worker's own error, raised again on this side with what the outcome table says of it."""
+    """The worker's own error, rebuilt on this side with the outcome table's message."""
     details = ending.error or {"type": "WorkFailed", "what": "it left no error", "where": "", "remedy": ""}
     kind = getattr(errors, details["type"], errors.WorkFailed)
     if not (isinstance(kind, type) and issubclass(kind, errors.UserError)) or kind in _OF_OTHER_WORDS:

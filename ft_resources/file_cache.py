@@ -1,15 +1,15 @@
-"""Artifacts' files on this machine's disk, by content: what several jobs read is fetched once.
+"""Content-addressed cache of artifacts' files on this machine's disk: files that several jobs read are fetched once.
 
-    <folder>/artifacts/<tenant>/<sha256>      a file, whole and verified
-    <folder>/artifacts/<tenant>/.<sha256>…    one on its way, which nobody believes
-    <folder>/artifacts/.locks/…               who fetches what, who makes room
+    <folder>/artifacts/<tenant>/<sha256>      a complete, verified file
+    <folder>/artifacts/<tenant>/.<sha256>…    a partial download, never read
+    <folder>/artifacts/.locks/…               locks for fetching and for eviction
 
-Processes find each other by locks on these files, which the operating system lets go of however a process ends. A file
-comes in verified. From then on it is believed while its size and time of change are those it was left with, so what was
-cut short or written to is fetched again; nobody reads all of it again to compare hashes.
+Processes coordinate by locks on these files; the operating system releases them however a process ends. A file is
+verified when it is fetched. Later it is trusted as long as its size and modification time are unchanged, so a truncated
+or modified file is fetched again, without hashing every file on every use.
 
-Only an artifact's manifest says which digests may be asked for, and it is asked for among the files of the artifact's
-own tenant: whoever guesses a digest gets nothing that its store would not give.
+Digests are only taken from an artifact's manifest, and only looked up in the folder of the artifact's own tenant: a
+guessed digest gives access to nothing that the store would not give.
 """
 
 import errno
@@ -32,35 +32,35 @@ from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 _LIMIT_MB = 65_536
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _UNTOUCHED_NS = 1_000_000_000 * 10**9
-"""The time of change that whole files are given: any write to one sets another."""
+"""Modification time of complete files; any write changes it."""
 
 
 class FileCache:
-    """Copies of files that lie in a bucket. Those of a store on this machine's disk are read in place, and verified.
+    """Copies of files in a bucket. Files of a store on this machine's disk are verified and read in place.
 
     Args:
-        folder: where copies go; every job and every process of this user may share it.
-        limit: bytes that all copies may have together: those used longest ago make room for others, but never one that
-            a living job holds, so living jobs together may exceed it. None takes FT_CACHE_MB, else 64 GiB.
+        folder: folder of the copies; all jobs and processes of this user may share it.
+        limit: maximum total bytes: the least recently used copies are evicted, but never one that a running job holds,
+            so running jobs together may exceed it. None takes FT_CACHE_MB, else 64 GiB.
     """
 
     def __init__(self, folder: Path, limit: int | None = None) -> None:
         self.root = folder.absolute() / "artifacts"
-        # A limit that somebody set may be what the volume has. Ours is none to refuse a large base for.
+        # A configured limit may be the volume's size. The default limit is no reason to refuse a large base.
         self._refuses = limit is not None or bool(os.environ.get("FT_CACHE_MB"))
         self.limit = whole_number("FT_CACHE_MB", _LIMIT_MB, at_least=1) << 20 if limit is None else limit
         self._held: dict[Path, int] = {}
 
     @classmethod
     def of_machine(cls, scratch: Path) -> "FileCache":
-        """That of FT_CACHE, which jobs share; where it is not set, one below ``scratch`` that goes with the job."""
+        """The cache at FT_CACHE, which jobs share; if unset, one below ``scratch`` that is deleted with the job."""
         return cls(Path(os.environ.get("FT_CACHE") or scratch / "cache"))
 
     def path(self, artifact: Artifact, name: str) -> Path:
-        """A whole copy of file ``name``. It may be removed at any time: open it at once, and ask again if it is gone.
+        """A complete copy of file ``name``. It may be evicted at any time: open it at once; call again if it is gone.
 
-        Raises KeyError for a file that the artifact does not have, CorruptArtifact where the store's is damaged,
-        StoreUnavailable where the disk has no room for it.
+        Raises KeyError for a file that the artifact does not have, CorruptArtifact if the store's file is damaged, and
+        StoreUnavailable if the disk has no room for it.
         """
         target = self._target(artifact, name)
         if artifact.store.root is not None:
@@ -71,13 +71,13 @@ class FileCache:
     def folder(
         self, artifact: Artifact, view: Path, prefix: str = "", report: Callable[[int, int], None] | None = None
     ) -> Path:
-        """``view``, made of links to the files of ``artifact`` whose names start with ``prefix``, named without it.
+        """Folder ``view`` of links to the files of ``artifact`` whose names start with ``prefix``, named without it.
 
-        The files are whole, stay for as long as this process lives, and must not be written to. A ``view`` that is
-        there already is returned as it is, so the processes of a job verify files once. ``report(done, total)`` hears
-        of bytes that are fetched.
+        The files are complete, stay as long as this process lives, and must not be written to. An existing ``view`` is
+        returned as it is, so the processes of a job verify files once. ``report(done, total)`` is called with the
+        number of fetched bytes.
 
-        Raises as ``path``, KeyError where there is no such file, UserError where FT_CACHE_MB is less than they take.
+        Raises as ``path``, KeyError if there is no such file, and UserError if the files need more than FT_CACHE_MB.
         """
         if view.is_dir():
             return view
@@ -96,23 +96,23 @@ class FileCache:
         try:
             staged.rename(view)
         except OSError:
-            # Another process of this job was faster.
+            # Another process of this job created it first.
             shutil.rmtree(staged)
             if not view.is_dir():
                 raise
         return view
 
     def close(self) -> None:
-        """Let go of all files; a process that ends does so anyway."""
+        """Release all files; the end of the process does so too."""
         while self._held:
             os.close(self._held.popitem()[1])
 
     def _hold(self, artifact: Artifact, names: list[str], report: Callable[[int, int], None]) -> dict[str, Path]:
-        """Whole copies of these files, which stay while this process lives; what is not there is fetched."""
+        """Complete copies of these files, fetched if missing; they stay while this process lives."""
         targets = {name: self._target(artifact, name) for name in names}
         sizes = {targets[name]: artifact.manifest.files[name].size for name in names}
         self._require_fitting(artifact, sum(sizes.values()))
-        # Whoever wants the same files waits here, and then finds them.
+        # Other processes that need the same files wait here, and then find them.
         with self._alone(f"artifact-{artifact.address.fingerprint[:2]}"):
             for target in sizes.keys() - self._held.keys():
                 if (file := _open_whole(target, sizes[target])) is not None:
@@ -129,7 +129,7 @@ class FileCache:
         return targets
 
     def _whole(self, artifact: Artifact, name: str, target: Path) -> int:
-        """The file's copy, made unless it is there, opened and locked against removal."""
+        """The file's copy, fetched if missing, opened and locked against removal."""
         size = artifact.manifest.files[name].size
         if (file := _open_whole(target, size)) is not None:
             return file
@@ -141,7 +141,7 @@ class FileCache:
 
     def _fetch(self, artifact: Artifact, name: str, target: Path) -> None:
         target.parent.mkdir(exist_ok=True)
-        # Of a process that was killed, as this one has the lock; and what is not whole any more.
+        # Remove what a killed process left (this one has the lock), and a copy that is no longer complete.
         for left in (*target.parent.glob(f".*{target.name}*"), target):
             left.unlink(missing_ok=True)
         staged = target.with_name(f".{target.name}")
@@ -158,21 +158,22 @@ class FileCache:
             staged.unlink(missing_ok=True)
 
     def _target(self, artifact: Artifact, name: str) -> Path:
-        """Where the copy of file ``name`` is. Raises KeyError for a file that the artifact does not have."""
+        """Path of the copy of file ``name``. Raises KeyError for a file that the artifact does not have."""
         if name not in artifact.manifest.files:
             raise KeyError(f"{artifact.address} has no file {name!r}")
         sha256 = artifact.manifest.files[name].sha256
         if not _SHA256.fullmatch(sha256):
-            raise _damaged(artifact, f"{sha256!r} is no sha256")
-        # Artifacts are found by their address alone, so this is a tenant's name, and no path.
+            raise _damaged(artifact, f"{sha256!r} is not a sha256")
+        # Artifacts are found by their address alone, so this is a tenant's name, not a path.
         return self.root / artifact.address.tenant / sha256
 
     def _require_fitting(self, artifact: Artifact, size: int) -> None:
         if self._refuses and size > self.limit:
             raise UserError(
-                f"{artifact.address} takes {_mib(size)} MiB on the local disk, and {_mib(self.limit)} are allowed",
+                f"{artifact.address} needs {_mib(size)} MiB on the local disk, and {_mib(self.limit)} are allowed",
                 where="FT_CACHE_MB",
-                remedy=f"Set FT_CACHE_MB to {_mib(size)} or more, and give the disk of FT_CACHE as much room.",
+                remedy=f"Set FT_CACHE_MB to at least {_mib(size)}, and provide that much space on the disk of "
+                "FT_CACHE.",
             )
 
     def _make_room(self, size: int) -> None:
@@ -184,28 +185,27 @@ class FileCache:
     def _full(self, size: int) -> StoreUnavailable:
         return StoreUnavailable(
             f"the disk of the local cache has no room for {_mib(size)} MiB more: "
-            f"{_mib(shutil.disk_usage(self.root).free)} are free, and what is left in the cache is in use",
+            f"{_mib(shutil.disk_usage(self.root).free)} are free, and the files in the cache are in use",
             where=str(self.root),
-            remedy="Free some space there, or point FT_CACHE (FT_SCRATCH where it is not set) at a larger disk.",
+            remedy="Free some space there, or point FT_CACHE (or FT_SCRATCH, if it is not set) at a larger disk.",
         )
 
     @contextmanager
     def _alone(self, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Inside, no other process and no other thread is under the same name. Raises BlockingIOError unless it may
-        ``wait``."""
+        """Exclusive lock ``name`` across processes and threads. Without ``wait``, raises BlockingIOError if taken."""
         self._own()
         with (self.root / ".locks" / name).open("wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             yield
 
     def _own(self) -> None:
-        """Make the folder, for this user alone. Raises UserError for one that others could write to."""
+        """Create the folder for this user alone. Raises UserError if others could write to it."""
         self.root.parent.mkdir(parents=True, exist_ok=True)
         self.root.mkdir(mode=0o700, exist_ok=True)
         found = self.root.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise UserError(
-                "the local cache is a link, belongs to another user, or may be written to by others",
+                "the local cache is a link, belongs to another user, or is writable by others",
                 where=str(self.root),
                 remedy="Point FT_CACHE at another folder, or remove this one.",
             )
@@ -213,7 +213,7 @@ class FileCache:
 
 
 def _open_whole(path: Path, size: int) -> int | None:
-    """A descriptor of the file, locked against removal, or None unless it is whole; notes that it is used now."""
+    """Descriptor of the file, locked against removal, or None if it is not complete; records that it is used now."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
@@ -223,7 +223,7 @@ def _open_whole(path: Path, size: int) -> int | None:
     try:
         fcntl.flock(file, fcntl.LOCK_SH)
         found, now = os.fstat(file), path.lstat()
-        # It may have been removed, or fetched anew, before the lock was there.
+        # It may have been removed, or fetched anew, before the lock was taken.
         if (found.st_dev, found.st_ino) == (now.st_dev, now.st_ino) and _is_untouched(found, size):
             os.utime(file, ns=(time.time_ns(), _UNTOUCHED_NS))
             kept, file = file, -1
@@ -241,7 +241,7 @@ def _is_untouched(found: os.stat_result, size: int) -> bool:
 
 
 def _seal(path: Path) -> None:
-    """Mark a verified file as whole, and have it on the disk before anybody sees it."""
+    """Mark a verified file as complete, and flush it to disk before others can see it."""
     with path.open("rb") as file:
         os.fchmod(file.fileno(), 0o444)
         os.utime(file.fileno(), ns=(time.time_ns(), _UNTOUCHED_NS))
@@ -249,7 +249,7 @@ def _seal(path: Path) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
-    """The same file under another name, by a hard link where one disk holds both."""
+    """Link the file under another name: a hard link if both are on one file system, else a symbolic link."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(path, target)
@@ -260,7 +260,7 @@ def _link(path: Path, target: Path) -> None:
 def _require_inside(artifact: Artifact, name: str) -> None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise _damaged(artifact, f"{name!r} is no file of a folder")
+        raise _damaged(artifact, f"{name!r} is not the name of a file in a folder")
 
 
 def _damaged(artifact: Artifact, what: str) -> CorruptArtifact:
@@ -272,7 +272,7 @@ def _damaged(artifact: Artifact, what: str) -> CorruptArtifact:
 
 
 def _fetching(sha256: str) -> str:
-    """The lock of those who fetch a file. There are 256, as a lock's file cannot be removed while others may wait."""
+    """Name of the lock for fetching a file. There are 256, as a lock file cannot be removed while others may wait."""
     return f"file-{sha256[:2]}"
 
 

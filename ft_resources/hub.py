@@ -1,4 +1,4 @@
-"""The hub of models and data sets: which commit a revision is, which files it has, and their bytes, verified."""
+"""The hub of models and data sets: the commit of a revision, its files, and their verified bytes."""
 
 import hashlib
 import shutil
@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ft_resources.canonical import sha256_file
-from ft_resources.errors import BadBase, StoreUnavailable
-
-_CHUNK = 1 << 20
+from ft_resources.errors import BadBase, StoreUnavailable, first_line
 
 
 class HubUnavailable(StoreUnavailable):
-    """The hub cannot be reached or answers with an error; trying later may help."""
+    """The hub is unreachable or answers with an error; retrying later may help."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HubFile:
-    """One file of a commit: bytes, git blob id (SHA-1), and the sha256 that large (LFS) files have."""
+    """One file of a commit: size in bytes, git blob id (SHA-1), and for large (LFS) files the sha256."""
 
     name: str
     size: int
@@ -31,7 +29,7 @@ class HubFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HubSnapshot:
-    """A repository at one commit (40 hex characters), which never moves."""
+    """A repository at a fixed commit (40 hex characters)."""
 
     repo: str
     commit: str
@@ -39,17 +37,17 @@ class HubSnapshot:
 
 
 class Hub(Protocol):
-    """Where models and data sets come from."""
+    """A source of models and data sets."""
 
     def snapshot(self, repo: str, revision: str) -> HubSnapshot:
         """``revision`` (commit, tag or branch) as a commit with its files. Raises BadBase, HubUnavailable."""
 
     def download(self, repo: str, commit: str, name: str, target: Path) -> None:
-        """Put file ``name`` of ``commit`` at ``target``. Raises BadBase where there is none, HubUnavailable."""
+        """Download file ``name`` of ``commit`` to ``target``. Raises BadBase if there is none, HubUnavailable."""
 
 
 class HuggingFaceHub:
-    """The Hugging Face Hub, or a mirror that speaks its protocol.
+    """The Hugging Face Hub, or a mirror with the same protocol.
 
     Args:
         endpoint: base URL; None takes ``HF_ENDPOINT``, else the public hub. Credentials come from ``HF_TOKEN``.
@@ -83,7 +81,7 @@ class HuggingFaceHub:
         from huggingface_hub import HfApi
 
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The library keeps books beside what it downloads; they stay out of the folder that gets published.
+        # The library writes metadata next to its downloads; keep it out of the published folder.
         with (
             tempfile.TemporaryDirectory(dir=target.parent, prefix=".hub-") as folder,
             _explained(repo, commit, self.kind),
@@ -94,29 +92,27 @@ class HuggingFaceHub:
 
 
 def verify_file(path: Path, file: HubFile, where: str) -> None:
-    """Raises BadBase where the bytes at ``path`` are not those the hub listed."""
+    """Raise BadBase if the bytes at ``path`` are not those the hub listed."""
     expected = file.sha256 or file.blob_id
     found = sha256_file(path) if file.sha256 else git_blob_id(path)
     if found != expected:
         raise BadBase(
             f"{file.name} does not match the {'sha256' if file.sha256 else 'git blob id'} that the hub lists",
             where=where,
-            remedy="The file was changed on its way or at its source: try again, and do not use it if it persists.",
+            remedy="The file was changed in transit or at its source: try again, and do not use it if this persists.",
         )
 
 
 def git_blob_id(path: Path) -> str:
-    """What git calls a file's content: SHA-1 over ``blob <size>\\0`` and the bytes, 40 hex characters."""
+    """Git's blob id of a file: SHA-1 over ``blob <size>\\0`` and the bytes, 40 hex characters."""
     hasher = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            hasher.update(chunk)
-    return hasher.hexdigest()
+        return hashlib.file_digest(stream, lambda: hasher).hexdigest()
 
 
 @contextmanager
 def _explained(repo: str, revision: str, kind: str) -> Iterator[None]:
-    """Turn the library's errors into ours: what the user can put right, and what may pass by itself."""
+    """Turn the library's errors into ours: either the user can fix it, or it may be temporary."""
     from huggingface_hub import errors
 
     where = f"hub:{repo}@{revision}"
@@ -132,19 +128,15 @@ def _explained(repo: str, revision: str, kind: str) -> Iterator[None]:
         remedy = f"Name a commit, tag or branch that the {kind}'s page lists."
         raise BadBase(f"the {kind} has no such revision", where=where, remedy=remedy) from error
     except (errors.EntryNotFoundError, errors.HFValidationError) as error:
-        # A network failure during a download is a LocalEntryNotFoundError, though nothing is known to be missing.
+        # The library raises LocalEntryNotFoundError for a network failure, which does not mean the file is missing.
         if isinstance(error, errors.LocalEntryNotFoundError):
             raise _unavailable(error, where) from error
         remedy = f"Check the reference against the {kind}'s page."
-        raise BadBase(f"the hub does not have this ({_first_line(error)})", where=where, remedy=remedy) from error
+        raise BadBase(f"the hub does not have this ({first_line(error)})", where=where, remedy=remedy) from error
     except (errors.HTTPError, OSError) as error:
         raise _unavailable(error, where) from error
 
 
 def _unavailable(error: Exception, where: str) -> HubUnavailable:
-    remedy = "Check the network and HF_ENDPOINT and try again; what lies in a folder needs no network."
-    return HubUnavailable(f"the hub cannot be used ({_first_line(error)})", where=where, remedy=remedy)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    remedy = "Check the network and HF_ENDPOINT and try again; a local folder needs no network."
+    return HubUnavailable(f"the hub cannot be used ({first_line(error)})", where=where, remedy=remedy)

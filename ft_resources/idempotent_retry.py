@@ -1,9 +1,9 @@
-"""What to do where a bucket's answer was lost: ask again, and tell our own create-only write from somebody else's.
+"""Idempotent retries: repeat a request whose answer was lost, and recognise our own create-only writes.
 
-A broken connection or a 5xx does not say whether the write was made. The bucket's client repeats a create-only write
-after a 5xx, and is then told that the object exists; after a broken connection it gives up. In both cases a writer
-would take its own record for another's: a claim that nobody holds, a version number that nobody got. So each write
-carries a mark in the object's metadata, and who is told "exists" looks whose mark it is.
+After a broken connection or a 5xx it is unknown whether the write was made. The bucket's client repeats a create-only
+write after a 5xx, and then gets "exists"; after a broken connection it gives up. In both cases a writer would take its
+own record for another's, and a claim or version number would belong to nobody. So each write puts a mark into the
+object's metadata, and a writer that gets "exists" checks whose mark it is.
 """
 
 import time
@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 import obstore
 from obstore import exceptions as obstore_errors
 
-# Azure wants the name of an identifier, S3 lower-case letters.
+# Azure requires an identifier as the name, S3 lower-case letters.
 _MARK = "ftwriter"
 _WAITS_S = (0.1, 0.3, 1.0, 3.0)
-# The client itself asks again for minutes where nobody answers; what took so long is not asked again here.
+# Without an answer the client itself retries for minutes; such a call is not repeated here.
 _LONGEST_S = 30.0
 Answer = TypeVar("Answer")
 
 
 def create_once(backend: Any, path: str, data: bytes) -> bool:
-    """Write ``data`` where nothing is yet. True if it is there by this call, False if it was there by another.
+    """Write ``data`` unless the object exists. True if this call created it, False if another writer did.
 
-    Raises the client's error where it cannot be known; the write may have been made then.
+    Raises the client's error if that cannot be known; the write may have been made then.
     """
     mark = uuid.uuid4().hex
     try:
@@ -36,7 +36,7 @@ def create_once(backend: Any, path: str, data: bytes) -> bool:
 
 
 def patiently(call: Callable[[], Answer]) -> Answer:
-    """What ``call`` answers; called again where the connection broke. It must be harmless to repeat."""
+    """The result of ``call``, repeated if the connection broke. It must be idempotent."""
     began = time.monotonic()
     for wait_s in _WAITS_S:
         try:
@@ -49,12 +49,12 @@ def patiently(call: Callable[[], Answer]) -> Answer:
 
 
 def broken(error: Exception) -> bool:
-    """Whether the connection failed, and not the server refused."""
+    """Whether the connection failed, as opposed to a refusal by the server."""
     return "HTTP error" in str(error)
 
 
 def _mark_of(backend: Any, path: str) -> str | None:
-    """The mark of the write that made the object; None where it has none, or is gone again."""
+    """The mark of the write that created the object; None if it has none, or is gone again."""
     try:
         found = patiently(lambda: obstore.get(backend, path, options={"head": True}))
     except FileNotFoundError:

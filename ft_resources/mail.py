@@ -1,7 +1,7 @@
 """One plain-text mail by SMTP (RFC 5321) over STARTTLS (RFC 3207).
 
-The platform has one mail server, set by environment: ``FT_SMTP_HOST``, ``FT_SMTP_PORT`` (587), ``FT_SMTP_FROM``,
-``FT_SMTP_USER`` and ``FT_SMTP_PASSWORD`` where it wants them, and ``FT_SMTP_STARTTLS=off`` for one on this machine.
+The platform has one mail server, set by environment variables: ``FT_SMTP_HOST``, ``FT_SMTP_PORT`` (587),
+``FT_SMTP_FROM``, ``FT_SMTP_USER`` and ``FT_SMTP_PASSWORD`` if required, and ``FT_SMTP_STARTTLS=off`` for a local one.
 """
 
 import re
@@ -13,9 +13,9 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
 
-from ft_resources.notifier import Message, NotSent
+from ft_resources.messages import Message, NotSent
 
-# Deliberately narrow: no quotes, comments or display names, so that nothing of it can be read as a header.
+# Deliberately narrow: no quotes, comments or display names, so that no address can inject a header.
 _ADDRESS = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LONGEST_SUBJECT = 180
@@ -34,14 +34,14 @@ class SmtpSettings:
 
 
 def check_address(text: str) -> str:
-    """``text`` itself where it is a mail address. Raises ValueError otherwise."""
+    """``text`` itself if it is a mail address. Raises ValueError otherwise."""
     if not _ADDRESS.fullmatch(text) or len(text) > 254:
         raise ValueError("should be one mail address, such as ml-team@example.org")
     return text
 
 
 def smtp_settings(environment: Callable[[str], str | None]) -> SmtpSettings:
-    """The settings of ``FT_SMTP_*``. Raises NotSent where they mean nothing."""
+    """The settings in ``FT_SMTP_*``. Raises NotSent if they are invalid."""
     port = environment("FT_SMTP_PORT") or "587"
     host, sender = environment("FT_SMTP_HOST") or "", environment("FT_SMTP_FROM") or ""
     user, password = environment("FT_SMTP_USER") or "", environment("FT_SMTP_PASSWORD") or ""
@@ -50,19 +50,19 @@ def smtp_settings(environment: Callable[[str], str | None]) -> SmtpSettings:
         raise NotSent(
             "no mail server is configured",
             where="FT_SMTP_HOST, FT_SMTP_PORT, FT_SMTP_FROM",
-            remedy="Set them where the daemon runs.",
+            remedy="Set them in the daemon's environment.",
         )
     if user and not starttls:
         raise NotSent(
             "a password is never sent without STARTTLS",
             where="FT_SMTP_STARTTLS",
-            remedy="Leave it on, or leave FT_SMTP_USER out.",
+            remedy="Leave STARTTLS on, or unset FT_SMTP_USER.",
         )
     return SmtpSettings(host=host, port=int(port), sender=sender, user=user, password=password, starttls=starttls)
 
 
 def compose(sender: str, to: Sequence[str], message: Message) -> EmailMessage:
-    """The mail. Its Message-ID is the message's own, so that servers can tell a second copy."""
+    """The mail. Its Message-ID comes from the message, so that servers can recognise a duplicate."""
     mail = EmailMessage(policy=SMTP)
     mail["From"] = sender
     mail["To"] = ", ".join(check_address(each) for each in to)
@@ -75,7 +75,7 @@ def compose(sender: str, to: Sequence[str], message: Message) -> EmailMessage:
 
 
 def send_mail(settings: SmtpSettings, to: Sequence[str], message: Message, *, timeout_s: float) -> None:
-    """Hand the mail to the server. Raises NotSent unless the server took it for at least one of the addresses."""
+    """Send the mail. Raises NotSent unless the server accepts it for at least one address."""
     mail = compose(settings.sender, to, message)
     try:
         with smtplib.SMTP(settings.host, settings.port, timeout=timeout_s) as server:
@@ -85,10 +85,10 @@ def send_mail(settings: SmtpSettings, to: Sequence[str], message: Message, *, ti
                 server.login(settings.user, settings.password)
             server.send_message(mail)
     except (OSError, smtplib.SMTPException) as error:
-        # Its text may hold addresses, and after a login the user's name.
+        # The error's text may contain addresses, and after a login the user name.
         code = getattr(error, "smtp_code", "")
         raise NotSent(
-            f"the mail server did not take it ({type(error).__name__}{f' {code}' if code else ''})",
+            f"the mail server refused the message ({type(error).__name__}{f' {code}' if code else ''})",
             where=f"{settings.host}:{settings.port}",
             remedy="Check the server and FT_SMTP_*.",
         ) from error

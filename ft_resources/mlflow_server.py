@@ -1,4 +1,4 @@
-"""The calls to MLflow themselves, made from the mirror's thread; nothing here imports MLflow before the first one."""
+"""The calls to MLflow, made from the mirror's thread; MLflow is imported by the first call."""
 
 import json
 import logging
@@ -9,33 +9,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from ft_resources.artifacts import Artifact
 from ft_resources.dotted import leaves
 
 RunStatus = Literal["FINISHED", "FAILED", "KILLED"]
 ADDRESS, MARKS, FINGERPRINT = "ft.address", "ft.marks", "ft.fingerprint"
 _SQLITE = "sqlite:///"
-# By this tag MLflow's page nests a run below another.
+# With this tag MLflow's UI nests a run below another.
 _PARENT = "mlflow.parentRunId"
-# What one log_batch call takes, and the longest texts that all of MLflow's databases take.
+# Limits of one log_batch call, and the longest texts that all of MLflow's databases accept.
 _MAX_METRICS, _MAX_PARAMS, _MAX_TEXT = 1000, 100, 5000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Version:
-    """One adapter for the registry: ``source`` is its folder, ``run_address`` the training whose run it came from."""
-
-    line: str
-    fingerprint: str
-    source: str
-    run_address: str
-    tags: Mapping[str, str]
-    card: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Standing:
-    """Where a line stands after ``seq`` decisions: the fingerprint behind each alias ("" for none), and tags by
-    fingerprint."""
+    """A line's state after ``seq`` decisions: the fingerprint of each alias ("" for none), and tags by fingerprint."""
 
     seq: int
     aliases: Mapping[str, str]
@@ -51,7 +39,7 @@ class MlflowServer:
 
     @cached_property
     def _client(self) -> Any:
-        # No telemetry, few retries (the default ones take minutes), and no words about database migrations.
+        # No telemetry, few retries (the defaults take minutes), and no log output about database migrations.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
@@ -64,7 +52,7 @@ class MlflowServer:
         return MlflowClient(self._uri, self._uri)
 
     def start(self, address: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-        """The run of the work at ``address``: found by the address and set running again, or created."""
+        """The run of the work at ``address``: found and set to running again, or created."""
         from mlflow.entities import Param
 
         run = self._find_run(address)
@@ -80,11 +68,11 @@ class MlflowServer:
             self._client.log_batch(run.info.run_id, params=settled[start : start + _MAX_PARAMS])
 
     def log_steps(self, address: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Points above the run's marks; ``rows`` have ``step``, ``at`` (seconds since the epoch) and numbers.
+        """Log points above the run's marks; ``rows`` have ``step``, ``at`` (seconds since the epoch) and numbers.
 
-        MLflow stores a point twice that is logged twice, and a reader that re-attaches, or a training that resumes,
-        sends points again. So the last step of each metric is kept on the run as a tag, in the same call. One mark for
-        all metrics would lose the validation loss, whose row follows the training loss of the same step.
+        MLflow does not deduplicate points, and a reader that re-attaches, or a training that resumes, sends points
+        again. So the last step of each metric is stored as a tag of the run, in the same call. One mark for all metrics
+        would lose the validation loss, whose row follows the training loss of the same step.
         """
         from mlflow.entities import Metric, RunTag
 
@@ -104,13 +92,13 @@ class MlflowServer:
             self._client.log_batch(run_id, metrics=[point for point, _ in part], tags=[RunTag(MARKS, part[-1][1])])
 
     def finish(self, address: str, status: RunStatus) -> None:
-        """The run's end, at this time; one that finished already stays as it is."""
+        """End the run at this time; a finished run stays as it is."""
         if self._client.get_run(self._runs[address]).info.status == "FINISHED":
             return
         self._client.set_terminated(self._runs[address], status)
 
     def tag(self, address: str, tags: Mapping[str, str]) -> None:
-        """Set tags of the run of the work at ``address``, where there is one."""
+        """Set tags of the run of the work at ``address``, if there is one."""
         run = self._find_run(address)
         if run is None:
             return
@@ -118,36 +106,36 @@ class MlflowServer:
             self._client.set_tag(run.info.run_id, key, value[:_MAX_TEXT])
 
     def group(self, address: str, name: str, tags: Mapping[str, str], members: Sequence[str]) -> None:
-        """The run of ``address``, which has no work of its own, and the members' runs nested below it."""
+        """Create the run of ``address``, which has no work of its own, and nest the members' runs below it."""
         self.start(address, name, {}, tags)
         for member in members:
             self.tag(member, {_PARENT: self._runs[address]})
         self.finish(address, "FINISHED")
 
-    def register(self, version: Version) -> None:
-        """The version of the registered model ``version.line`` with this fingerprint, created where it is not there."""
+    def register(self, artifact: Artifact, tags: Mapping[str, str], card: str) -> None:
+        """The version of the adapter's line (``facts["line"]``) with its fingerprint, created if missing."""
         from mlflow.exceptions import MlflowException
 
+        line, fingerprint = str(artifact.facts["line"]), artifact.address.fingerprint
         try:
-            self._client.create_registered_model(version.line, description=f"Accepted adapters of {version.line}")
+            self._client.create_registered_model(line, description=f"Accepted adapters of {line}")
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        same = f"name = '{version.line}' and tags.`{FINGERPRINT}` = '{version.fingerprint}'"
-        if self._client.search_model_versions(same):
+        if self._client.search_model_versions(f"name = '{line}' and tags.`{FINGERPRINT}` = '{fingerprint}'"):
             return
-        run = self._find_run(version.run_address)
+        run = self._find_run(artifact.manifest.inputs["checkpoint"].address)
         self._client.create_model_version(
-            version.line,
-            source=version.source,
+            line,
+            source=f"{artifact.store.url}/{artifact.address}/{artifact.manifest.writer}",
             run_id=run.info.run_id if run else None,
-            tags={**{key: value[:_MAX_TEXT] for key, value in version.tags.items()}, FINGERPRINT: version.fingerprint},
-            description=_cut(version.card),
+            tags={**{key: value[:_MAX_TEXT] for key, value in tags.items()}, FINGERPRINT: fingerprint},
+            description=card if len(card) <= _MAX_TEXT else f"{card[: _MAX_TEXT - 30]}\n… (see README.md)",
             await_creation_for=0,
         )
 
     def stand(self, line: str, standing: Standing) -> None:
-        """Set tags and aliases of the versions of ``line``; an alias that nothing stands behind is removed."""
+        """Set tags and aliases of the versions of ``line``; an alias without a version is removed."""
         from mlflow.exceptions import MlflowException
 
         try:
@@ -200,9 +188,5 @@ class MlflowServer:
 
 
 def _text(value: Any) -> str:
-    """Text as it is, all else as JSON."""
+    """Text unchanged, all else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 30]}\n… (see README.md)"

@@ -1,11 +1,11 @@
-"""How a worker can end, and the one table of what happens then."""
+"""How a worker can end, and the one table of what follows each ending."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 Refund = Literal["none", "full", "flagged"]
-"""Flagged: billed, until somebody looks at it."""
+"""Flagged: billed until a person decides."""
 
 
 class Outcome(StrEnum):
@@ -31,7 +31,7 @@ EXIT_CODES: dict[Outcome, int] = {
     Outcome.OUT_OF_MEMORY: 77,
     Outcome.DIVERGED: 78,
     Outcome.CANCELLED: 79,
-    # No worker ends with it: only a launcher sees a limit of time run out.
+    # No worker ends with it: only a launcher notices a time limit.
     Outcome.TIMED_OUT: 80,
 }
 
@@ -40,7 +40,7 @@ STOP_GRACE_S = 120.0
 
 
 def grace_s(save_s: float) -> float:
-    """How long a worker that is asked to stop is given, where a save of it is expected to take ``save_s`` seconds."""
+    """Grace period of a worker that is asked to stop, if its save is expected to take ``save_s`` seconds."""
     return max(STOP_GRACE_S, 2 * save_s)
 
 
@@ -48,7 +48,7 @@ def grace_s(save_s: float) -> float:
 class Policy:
     """What follows an ending: further attempts of the op, seconds before the next, and who pays.
 
-    ``halves``: the next attempt has half the micro-batch; where it cannot be halved, there is none.
+    ``halves``: the next attempt has half the micro-batch; if it cannot be halved, there is none.
     """
 
     retries: int
@@ -66,7 +66,7 @@ POLICIES: dict[Outcome, Policy] = {
         refund="full",
         message="was stopped from outside; it resumes from its last save",
     ),
-    # The tenant chose the sizes, and the platform said that they fit.
+    # The tenant chose the sizes, but the platform predicted that they fit.
     Outcome.OUT_OF_MEMORY: Policy(retries=1, halves=True, refund="flagged", message="ran out of memory"),
     Outcome.DIVERGED: Policy(retries=0, refund="none", message="diverged; lower the learning rate"),
     Outcome.BAD_DATA: Policy(retries=0, refund="none", message="found data that cannot be used"),
@@ -78,7 +78,7 @@ POLICIES: dict[Outcome, Policy] = {
 
 
 def outcome_of_exit(code: int | None) -> Outcome:
-    """The ending behind an exit code: unknown codes and signals (negative) mean killed from outside."""
+    """The ending for an exit code: unknown codes and signals (negative) mean killed from outside."""
     for outcome, known in EXIT_CODES.items():
         if known == code:
             return outcome

@@ -1,4 +1,4 @@
-"""What made an artifact: the code's commit, its environment's lock, and the packages that decide results."""
+"""Provenance of an artifact: source commit, lock file digest, and versions of the packages that affect results."""
 
 import os
 import subprocess
@@ -8,24 +8,16 @@ from pathlib import Path
 from ft_resources.canonical import sha256_file
 
 _PROJECT = Path(__file__).resolve().parents[1]
+_PACKAGES = ("ft-platform", "torch", "transformers", "trl", "peft", "tokenizers", "lm-eval", "pyarrow")
 
 
 def software_versions() -> dict[str, str]:
-    """Versions of Python and of the installed packages that decide results; absent ones are left out."""
+    """Versions of Python and of the installed packages that affect results; missing ones are left out."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
     versions = {"python": platform.python_version()}
-    for package in (
-        "ft-platform",
-        "torch",
-        "transformers",
-        "trl",
-        "peft",
-        "tokenizers",
-        "lm-eval",
-        "pyarrow",
-    ):
+    for package in _PACKAGES:
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
@@ -47,6 +39,6 @@ def source_commit() -> str:
 
 @cache
 def lock_digest() -> str:
-    """sha256 of the constraints file that the environment was made from; "" where the package lies without it."""
+    """sha256 of the constraints file that the environment was built from; "" if the package comes without it."""
     path = _PROJECT / "constraints.txt"
     return sha256_file(path) if path.is_file() else ""

@@ -1,11 +1,11 @@
-"""Which IP addresses are of the internet: for whatever is sent to a host that a configuration names."""
+"""Which IP addresses are public: checked before anything is sent to a host named in configuration (SSRF defence)."""
 
 import ipaddress
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# IPv6 prefixes whose last 32 bits are an IPv4 address that a translator (NAT64, RFC 6052; SIIT, RFC 7915) or an old
-# stack (RFC 4291, 2.5.5.1) goes on to.
+# IPv6 prefixes whose last 32 bits are an IPv4 address, to which a translator (NAT64, RFC 6052; SIIT, RFC 7915) or an
+# old stack (RFC 4291, 2.5.5.1) forwards.
 _LAST_32_BITS = tuple(
     ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::ffff:0:0:0/96", "::ffff:0:0/96", "::/96")
 )
@@ -14,8 +14,8 @@ _OWN = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b:1::/48", "fec0::/
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is of the internet: none that is private, shared, loopback, link-local, multicast or a
-    disguise of one.
+    """Whether an address is public: not private, shared, loopback, link-local or multicast, nor an IPv6 form of such an
+    address.
 
     >>> is_public(ipaddress.ip_address("::ffff:10.0.0.1"))
     False
@@ -25,7 +25,7 @@ def is_public(address: Address) -> bool:
 
 
 def undisguised(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one that only wraps it; ``::`` and ``::1`` are what they are."""
+    """The IPv4 address inside an IPv6 one that only wraps it; ``::`` and ``::1`` stay as they are."""
     if not isinstance(address, ipaddress.IPv6Address) or address.is_unspecified or address.is_loopback:
         return address
     if any(address in network for network in _LAST_32_BITS):

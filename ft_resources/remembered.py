@@ -1,6 +1,6 @@
-"""What a process has seen of create-only records: they never change, so what was seen once need not be read again.
+"""An in-process cache of create-only records: they never change, so each is read once.
 
-Only what *is* there is remembered, never that something is not. To forget costs one more look, and nothing else.
+Only existing records are cached, never their absence. An eviction costs one more read.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class Remembered(Generic[Value]):
-    """Values by store and key; ``most`` of them, the oldest go first."""
+    """Values by store and key; at most ``most``, the oldest are evicted first."""
 
     def __init__(self, most: int = 200_000) -> None:
         self._most = most
@@ -21,11 +21,11 @@ class Remembered(Generic[Value]):
         self._lock = Lock()
 
     def known(self, store: Store, key: str) -> Value | None:
-        """What is known under ``key``."""
+        """The cached value of ``key``."""
         return self._values.get((store.url, key))
 
     def keep(self, store: Store, key: str, value: Value) -> Value:
-        """Remember ``value``, which must never change."""
+        """Cache ``value``, which must never change."""
         with self._lock:
             if len(self._values) >= self._most:
                 del self._values[next(iter(self._values))]
@@ -33,7 +33,7 @@ class Remembered(Generic[Value]):
         return value
 
     def get(self, store: Store, key: str, find: Callable[[], Value | None]) -> Value | None:
-        """What is known under ``key``, else what ``find`` finds; that nothing is there is not remembered."""
+        """The cached value of ``key``, else the result of ``find``; absence is not cached."""
         known = self.known(store, key)
         if known is not None:
             return known

@@ -1,20 +1,20 @@
-"""Runs as local processes, as Dagster launches them, and word of those that a power cut took."""
+"""Dagster's local run launcher, with a health check that notices runs lost in a power cut."""
 
 import json
 import socket
 
-from dagster import DagsterRun
-from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, WorkerStatus
-from dagster._core.storage.tags import GRPC_INFO_TAG
+from dagster import DagsterRun, DefaultRunLauncher
+
+from ft_resources.dagster_private import GRPC_INFO_TAG, CheckRunHealthResult, WorkerStatus
 
 _PATIENCE_S = 5.0
 
 
 class WatchedRunLauncher(DefaultRunLauncher):
-    """``DefaultRunLauncher`` that tells whether a run's code server, whose child executes the run, is there.
+    """``DefaultRunLauncher`` that checks whether a run's code server, whose child executes the run, is alive.
 
-    A server reports a child that dies. Where the server died with it, nobody would, and the run would stay started for
-    ever: run monitoring asks here, and then fails the run, so that it is tried again and attaches to its work.
+    A server reports a child that dies. If the server dies too, the run would stay started for ever. Run monitoring asks
+    this launcher and then fails the run, so that it is retried and attaches to its work.
     """
 
     @property
@@ -22,7 +22,7 @@ class WatchedRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
-        """``FAILED`` where nothing listens any more where the run was started; all else is no reason to end a run."""
+        """``FAILED`` if nothing listens any more at the run's code server; all else is no reason to end a run."""
         info = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
         if info and not _listens(info):
             return CheckRunHealthResult(WorkerStatus.FAILED, "the code server that executed it is gone")
@@ -30,7 +30,7 @@ class WatchedRunLauncher(DefaultRunLauncher):
 
 
 def _listens(info: dict[str, str | int]) -> bool:
-    """Whether somebody listens at ``socket`` or at ``host`` and ``port``; one who is slow to answer does."""
+    """Whether a server listens at ``socket``, or at ``host`` and ``port``; a slow one counts as listening."""
     family = socket.AF_UNIX if "socket" in info else socket.AF_INET
     place = str(info["socket"]) if "socket" in info else (str(info.get("host", "localhost")), int(info.get("port", 0)))
     with socket.socket(family, socket.SOCK_STREAM) as connection:

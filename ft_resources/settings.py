@@ -1,11 +1,12 @@
-"""What all sections of a recipe are made of."""
+"""The base model and field types of user-written settings."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, Field, Strict
 
 from ft_resources.errors import UserError
+from ft_resources.strict_model import StrictModel
 
 Auto = Literal["auto"]
 
@@ -24,13 +25,13 @@ def text_check(check: Callable[[str], object]) -> AfterValidator:
 
 
 def unique(values: tuple[str, ...]) -> tuple[str, ...]:
-    """``values``. Raises ValueError where one of them is there twice."""
+    """``values``. Raises ValueError for duplicates."""
     if len(set(values)) != len(values):
-        raise ValueError("lists something twice")
+        raise ValueError("lists a value twice")
     return values
 
 
-# Lists become tuples, so that a recipe is immutable and hashable; both may be given.
+# Lists become tuples, so that a recipe is immutable and hashable; both are accepted.
 Names = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Strict(False), AfterValidator(unique)
 ]
@@ -38,11 +39,11 @@ Names = Annotated[
 
 def _readable(text: str) -> str:
     if not text.isprintable() or not text.strip():
-        raise ValueError("should be text that can be seen, without line breaks; spaces may be part of it")
+        raise ValueError("should be visible text without line breaks; spaces are allowed")
     return text
 
 
-# As many as a domain's words come to; a language that the base does not know wants another base.
+# Enough for a domain's vocabulary; a language that the base does not know needs another base.
 NewTokens = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_readable)], ...],
     Strict(False),
@@ -51,7 +52,5 @@ NewTokens = Annotated[
 ]
 
 
-class Settings(BaseModel):
-    """What all recipe sections share: unknown keys, other types, NaN and infinities are errors; frozen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+class Settings(StrictModel):
+    """What people write: a recipe's sections, the tenants file."""

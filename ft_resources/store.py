@@ -1,7 +1,7 @@
-"""The only door to files: one object-store API over local disk, S3, GCS and Azure (obstore).
+"""All file access: one object-store API over local disk, S3, GCS and Azure (obstore).
 
 Two kinds of writes exist. ``create`` is create-only: of any number of concurrent callers exactly one wins, which
-is what names, claims and manifests stand on. ``put`` overwrites and is for the private folder of one writer.
+is what names, claims and manifests rely on. ``put`` overwrites and is for the private folder of one writer.
 Both are atomic: a reader sees all of an object or nothing of it.
 """
 
@@ -21,13 +21,13 @@ from obstore import exceptions as obstore_errors
 from obstore.store import LocalStore, from_url
 
 from ft_resources.canonical import canonical_json
-from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
-from ft_resources.lost_answers import broken, create_once, patiently
+from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError, first_line
+from ft_resources.idempotent_retry import broken, create_once, patiently
 from ft_resources.web_identity import narrowed, session_credentials
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=@-]*")
 _READ_CHUNK = 8 << 20
-# A page of a listing may break in the middle, which the client does not repeat.
+# The connection may break in the middle of a listing's page; the client does not retry that.
 _LIST_TRIES = 4
 
 
@@ -67,12 +67,12 @@ class Store:
                 self._backend = from_url(self.url, **options)
 
     def get(self, path: str) -> bytes:
-        """The bytes at ``path``. Raises FileNotFoundError where there is nothing."""
+        """The bytes at ``path``. Raises FileNotFoundError if there is no object."""
         with self._absence_told(path), _explained(path, "read"):
             return patiently(lambda: bytes(obstore.get(self._backend, _checked(path)).bytes()))
 
     def get_json(self, path: str) -> Any:
-        """The JSON value at ``path``. Raises FileNotFoundError, or CorruptArtifact where it is not JSON."""
+        """The JSON value at ``path``. Raises FileNotFoundError, or CorruptArtifact if it is not JSON."""
         data = self.get(path)
         try:
             return json.loads(data)
@@ -84,7 +84,7 @@ class Store:
             ) from error
 
     def find_json(self, path: str) -> Any | None:
-        """The JSON value at ``path``, or None where there is nothing."""
+        """The JSON value at ``path``, or None if there is no object."""
         try:
             return self.get_json(path)
         except FileNotFoundError:
@@ -100,18 +100,18 @@ class Store:
         return True
 
     def put(self, path: str, data: bytes) -> None:
-        """Write ``data`` at ``path``, over what is there."""
+        """Write ``data`` at ``path``, replacing any object there."""
         with _explained(path, "write"):
             patiently(lambda: obstore.put(self._backend, _checked(path), data))
 
     def put_json(self, path: str, value: Any) -> None:
-        """Write ``value`` as canonical JSON, over what is there."""
+        """Write ``value`` as canonical JSON, replacing any object there."""
         self.put(path, canonical_json(value))
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write ``data`` where nothing is yet. True for the one caller who wrote it, False for everybody else.
+        """Write ``data`` unless an object exists. True for the one caller whose write won, False for all others.
 
-        Also where a bucket's answers are lost. StoreUnavailable says that nobody knows: it may have been written.
+        This holds even if the bucket's answer is lost. StoreUnavailable means the outcome is unknown.
         """
         if not isinstance(self._backend, LocalStore):
             with _explained(path, "write"):
@@ -136,7 +136,7 @@ class Store:
             return
 
     def entries(self, prefix: str) -> Iterator[Entry]:
-        """Every object below the folder ``prefix``, in no order that may be relied on."""
+        """Every object below the folder ``prefix``, in unspecified order."""
         last: str | None = None
         failures = 0
         with _explained(prefix, "list"):
@@ -145,7 +145,7 @@ class Store:
                     for batch in obstore.list(self._backend, _checked(prefix), offset=last, chunk_size=1000):
                         for item in batch:
                             yield Entry(path=item["path"], size=item["size"], modified=item["last_modified"])
-                            # Buckets list in the order of names, so a listing that broke off is taken up behind here.
+                            # Buckets list in the order of names, so an interrupted listing resumes after this name.
                             last = item["path"]
                         failures = 0
                     return
@@ -155,14 +155,14 @@ class Store:
                         raise
 
     def names(self, folder: str) -> list[str]:
-        """Names of the objects directly in ``folder``, sorted; without sizes and times, which cost a look at each."""
+        """Names of the objects directly in ``folder``, sorted. Cheaper than ``entries``: no sizes or times."""
         with _explained(folder, "list"):
             if self.root is None:
                 found = patiently(lambda: obstore.list_with_delimiter(self._backend, _checked(folder)))["objects"]
                 return sorted(item["path"].rsplit("/", 1)[-1] for item in found)
             try:
                 with os.scandir(self.root / _checked(folder)) as entries:
-                    # A file in the making has a name that no object may have.
+                    # A partial file has a name that no object may have.
                     return sorted(each.name for each in entries if each.is_file() and _SEGMENT.fullmatch(each.name))
             except FileNotFoundError:
                 return []
@@ -185,7 +185,7 @@ class Store:
             patiently(put)
 
     def download(self, path: str, target: Path) -> None:
-        """Copy the object at ``path`` to a local file, which appears only when whole."""
+        """Copy the object at ``path`` to a local file, which appears only once it is complete."""
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
 
@@ -204,7 +204,7 @@ class Store:
 
     @contextmanager
     def _absence_told(self, path: str) -> Iterator[None]:
-        """Who may not list all of a bucket hears 403 from S3 of what is not there; the folder's listing tells."""
+        """Without the right to list the whole bucket, S3 answers 403 for missing objects; then list the folder."""
         try:
             yield
         except StoreUnavailable as error:
@@ -217,7 +217,7 @@ class Store:
             raise FileNotFoundError(path) from error
 
     def local_path(self, path: str) -> Path | None:
-        """Where the object lies on this machine's disk, or None for a store that is elsewhere."""
+        """The object's path on this machine's disk, or None for a store that is elsewhere."""
         return self.root / _checked(path) if self.root is not None else None
 
 
@@ -231,7 +231,7 @@ def normalize_url(url: str) -> str:
 
 
 def _checked(path: str) -> str:
-    """``path`` itself, if each of its segments is harmless; keys come from users, so nothing may climb out."""
+    """``path`` itself if every segment is safe. Keys come from users, so path traversal must be impossible."""
     for segment in path.split("/"):
         if not _SEGMENT.fullmatch(segment):
             raise UserError(
@@ -244,27 +244,22 @@ def _checked(path: str) -> str:
 
 @contextmanager
 def _explained(path: str, action: str) -> Iterator[None]:
-    """Turn the store's own failures into one kind of error that says what to do."""
+    """Turn the client's errors into StoreUnavailable, which says what to do."""
     try:
         yield
     except (FileNotFoundError, obstore_errors.AlreadyExistsError, UserError):
         raise
     except (obstore_errors.BaseError, OSError) as error:
         raise StoreUnavailable(
-            f"the store refused to {action} ({_reason(error)})", where=path, remedy=_remedy(error)
+            f"the store refused to {action} ({first_line(error)})", where=path, remedy=_remedy(error)
         ) from error
-
-
-def _reason(error: Exception) -> str:
-    """The first line of the store's own words."""
-    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
 
 
 def _remedy(error: Exception) -> str:
     text = str(error).lower()
     code = getattr(error, "errno", None)
     if code == errno.ENOSPC or "no space left" in text or "disk quota" in text:
-        return "The disk is full: free some space or point FT_STORE elsewhere; nothing half-written is visible."
+        return "The disk is full: free some space or point FT_STORE elsewhere. Nothing half-written is visible."
     if code in (errno.EROFS, errno.EACCES, errno.EPERM) or "read-only" in text or "permission" in text:
         return "The store is read-only for this user: fix its permissions or point FT_STORE elsewhere."
     return "Check that the store can be reached and that its credentials are valid, then run this again."

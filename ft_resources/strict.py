@@ -1,4 +1,4 @@
-"""Strict reading of what users write: YAML without surprises, and every mistake of a file in one error."""
+"""Strict reading of user files: unambiguous YAML, and all mistakes of a file in one error."""
 
 import difflib
 import json
@@ -30,8 +30,8 @@ def read_strict(model_class: type[Model], file: Path, *, what: str, remedy: str)
 def read_text(
     path: Path, where: str, *, most_bytes: int = MAX_BYTES, what: str = "the file", remedy: str = "Check the path."
 ) -> str:
-    """The text of a file of UTF-8. Raises BadRecipe where it is none, larger, or cannot be read; ``what`` and
-    ``remedy`` are the words for the latter."""
+    """The text of a UTF-8 file. Raises BadRecipe if it is not UTF-8, is too large or cannot be read; ``what`` and
+    ``remedy`` are the error's texts in the last case."""
     try:
         size = path.stat().st_size
         data = path.read_bytes() if size <= most_bytes else b""
@@ -52,10 +52,9 @@ def read_text(
 def parse_yaml(text: str, where: str, *, most_bytes: int = MAX_BYTES) -> Any:
     """The value in ``text``: only mappings with text keys, lists, text, finite numbers, true/false and null.
 
-    Plain values are read by YAML 1.2's core rules, so ``no`` and ``2026-01-01`` are text and ``2e-4`` is a
-    number (YAML 1.1, which PyYAML follows otherwise, says the opposite). Raises BadRecipe, with line and
-    column, for bad syntax, repeated keys, tags, aliases (the stuff of bombs), more than ``most_bytes`` (256 KiB) or
-    32 levels.
+    Plain scalars follow YAML 1.2's core schema, so ``no`` and ``2026-01-01`` are text and ``2e-4`` is a number.
+    PyYAML's default, YAML 1.1, does the opposite. Raises BadRecipe, with line and column, for bad syntax, repeated
+    keys, tags, aliases (which allow entity-expansion bombs), more than ``most_bytes`` (256 KiB) or 32 levels.
     """
     if len(text.encode(errors="surrogatepass")) > most_bytes:
         raise BadRecipe(f"the file is larger than {most_bytes // 1024} KiB", where=where, remedy="Shorten it.")
@@ -78,7 +77,7 @@ def parse_yaml(text: str, where: str, *, most_bytes: int = MAX_BYTES) -> Any:
 def parse_strict(model_class: type[Model], value: Any, where: str) -> Model:
     """``value`` (JSON-like) as an instance of ``model_class``.
 
-    Raises one BadRecipe that names every bad field by its path; an unknown key comes with the nearest known.
+    Raises one BadRecipe that names every bad field by its path, and for an unknown key the nearest known one.
     """
     try:
         return model_class.model_validate_json(json.dumps(value))
@@ -89,11 +88,11 @@ def parse_strict(model_class: type[Model], value: Any, where: str) -> Model:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """The end of an error: "did you mean 'x'?" for the closest of ``known``, else the list of them."""
+    """End of an error message: "did you mean 'x'?" for the closest of ``known``, else a list of them."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known here: {', '.join(sorted(known))}" if known else "nothing is known here"
+    return f"known here: {', '.join(sorted(known))}" if known else "no key is allowed here"
 
 
 class _Loader(yaml.SafeLoader):
@@ -125,7 +124,7 @@ class _Loader(yaml.SafeLoader):
                 raise _problem("keys must be text", key.start_mark)
             if key.value in seen:
                 first = seen[key.value]
-                raise _problem(f"key {key.value!r} is here again; line {first} has it already", key.start_mark)
+                raise _problem(f"duplicate key {key.value!r}; it is already on line {first}", key.start_mark)
             seen[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
@@ -150,7 +149,7 @@ for _tag, _pattern, _first in (
     ("int", r"^[-+]?(?:0|[1-9][0-9]*)$", "-+0123456789"),
     ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
 ):
-    # PyYAML asks for the resolvers of a scalar's first character, and for those of "" where it is empty.
+    # PyYAML looks resolvers up by a scalar's first character, and by "" for an empty scalar.
     _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), ["" if c == "\0" else c for c in _first]
     )
@@ -159,7 +158,7 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
 
 
 def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) -> list[tuple[str, str]]:
-    """(field path, what is wrong), one for each field; what the branches of a union expect is joined by "or"."""
+    """(field path, what is wrong), one per field; expectations of a union's branches are joined by "or"."""
     expected: dict[FieldPath, list[str]] = {}
     refused: dict[FieldPath, str] = {}
     shown: dict[FieldPath, str] = {}
@@ -167,7 +166,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
         path = _field_path(item["loc"], value, missing=item["type"] == "missing")
         if item["type"] == "extra_forbidden":
             written = str(path[-1])
-            # A look-alike letter of another alphabet cannot be seen in the key itself.
+            # A look-alike letter of another alphabet is not visible in the key itself.
             spelt = "" if written.isascii() else f" (spelt {written!a})"
             refused[path] = f"unknown key{spelt}; {nearest(written, _known_keys(model_class, path[:-1]))}"
         elif item["type"] == "missing":
@@ -179,7 +178,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
         else:
             refused[path] = item["msg"].removeprefix("Value error, ")
     for path in [*refused, *expected]:
-        # What is wrong inside a value says more than "it should be something else altogether".
+        # An error inside a value is more specific than one about the value's type.
         for length in range(len(path)):
             expected.pop(path[:length], None)
     for path, texts in expected.items():
@@ -189,7 +188,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
 
 
 def _field_path(loc: FieldPath, value: Any, *, missing: bool) -> FieldPath:
-    """``loc`` without the names of union branches, which pydantic mixes in: only what ``value`` has."""
+    """``loc`` without the names of union branches that pydantic adds: only parts that exist in ``value``."""
     path: list[str | int] = []
     for part in loc:
         in_mapping = isinstance(value, dict) and part in value
@@ -209,12 +208,12 @@ def _written(path: FieldPath) -> str:
 
 
 def _visible(key: str) -> str:
-    """A key as an error shows it: no control characters, which a terminal would obey."""
+    """A key for an error message, without control characters that a terminal would interpret."""
     return key if key.isprintable() else repr(key)
 
 
 def _known_keys(model_class: type[BaseModel], path: FieldPath) -> list[str]:
-    """The keys that may stand in the mapping at ``path``."""
+    """The allowed keys of the mapping at ``path``."""
     models = {model_class}
     for part in path:
         fields = [model.model_fields[part] for model in models if isinstance(part, str) and part in model.model_fields]
@@ -230,7 +229,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _shown(value: Any) -> str:
-    """A value as an error quotes it: short, and a mapping or list only by its kind."""
+    """A value for an error message: shortened; a mapping or list only by its kind."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     text = json.dumps(value, ensure_ascii=False, default=str)

@@ -1,8 +1,8 @@
-"""MLflow as a mirror: curves, parameters and registered adapters, for people to look at. Never a source of truth.
+"""MLflow as a mirror: curves, parameters and registered adapters, for people to view. Never a source of truth.
 
-Everything MLflow does happens in one background thread of the process (importing it takes seconds, and so does a fresh
-database), so that no op waits for it. Where it fails, the platform says so once and goes on without it; ``ft rebuild``
-makes good what it missed.
+All MLflow calls run in one background thread of the process, so that no op waits for them (importing MLflow takes
+seconds, and so does a fresh database). If MLflow fails, the platform warns once and continues without it;
+``ft rebuild`` adds what it missed.
 """
 
 import json
@@ -16,12 +16,13 @@ from typing import Any, Protocol
 
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, Ending
-from ft_resources.execution import Observer, Silent
-from ft_resources.mlflow_server import MlflowServer, RunStatus, Standing, Version
+from ft_resources.errors import first_line
+from ft_resources.execution import Observer
+from ft_resources.mlflow_server import MlflowServer, RunStatus, Standing
 from ft_resources.outcomes import Outcome
 
 FLUSH_S = 15.0
-# After a preemption the work goes on with another attempt, so its curve stays open.
+# After a preemption another attempt continues the work, so its MLflow run stays open.
 _STATUS: dict[Outcome, RunStatus] = {
     Outcome.DONE: "FINISHED",
     Outcome.CANCELLED: "KILLED",
@@ -35,16 +36,16 @@ _STATUS: dict[Outcome, RunStatus] = {
 
 
 class Log(Protocol):
-    """Where a warning goes: Dagster's ``context.log``, or a logger."""
+    """Target of warnings: Dagster's ``context.log``, or a logger."""
 
     def warning(self, message: str) -> None: ...
 
 
 class Mirror:
-    """Takes notes at once and hands them to MLflow in the background. Nothing here raises, and only ``flush`` waits.
+    """Queues notes and sends them to MLflow in the background. Nothing here raises, and only ``flush`` waits.
 
-    After MLflow has failed, this mirror tries nothing more: a curve with a hole could not be mended later, one that
-    ends too early can.
+    After MLflow has failed once, this mirror sends nothing more: a curve with a gap could not be repaired later, one
+    that ends too early can.
     """
 
     def __init__(self, uri: str) -> None:
@@ -58,15 +59,15 @@ class Mirror:
 
     @property
     def failed(self) -> bool:
-        """Whether MLflow failed once, so that this mirror is of no more use."""
+        """Whether MLflow failed, so that this mirror is no longer usable."""
         return bool(self._problem)
 
     def run_started(self, address: str, *, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-        """The work at ``address`` begins or goes on; its MLflow run is found by the address, or created."""
+        """The work at ``address`` begins or continues; its MLflow run is found by the address, or created."""
         self._note(lambda: self._server.start(address, name, params, tags))
 
     def steps(self, address: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Points of the curves: each row has ``step``, ``at`` and numbers. What MLflow has already is left out."""
+        """Add curve points: each row has ``step``, ``at`` and numbers. Points that MLflow already has are skipped."""
         self._note(lambda: self._server.log_steps(address, rows))
 
     def run_finished(self, address: str, status: RunStatus) -> None:
@@ -74,30 +75,22 @@ class Mirror:
         self._note(lambda: self._server.finish(address, status))
 
     def tag(self, address: str, tags: Mapping[str, str]) -> None:
-        """Tags of the run of the work at ``address``; nothing where MLflow has none."""
+        """Set tags on the run of the work at ``address``; a no-op if MLflow has no such run."""
         self._note(lambda: self._server.tag(address, tags))
 
     def group(self, address: str, *, name: str, tags: Mapping[str, str], members: Sequence[str]) -> None:
-        """A finished run for ``address`` below which MLflow shows the runs of the work at ``members``."""
+        """Create a finished run for ``address``, below which MLflow shows the runs of the work at ``members``."""
         self._note(lambda: self._server.group(address, name, tags, members))
 
     def register_adapter(self, artifact: Artifact, *, tags: Mapping[str, str], card: str) -> None:
-        """A version of the adapter's line (``facts["line"]``), once for each fingerprint; ``card`` describes it."""
-        version = Version(
-            line=str(artifact.facts["line"]),
-            fingerprint=artifact.address.fingerprint,
-            source=f"{artifact.store.url}/{artifact.address}/{artifact.manifest.writer}",
-            run_address=artifact.manifest.inputs["checkpoint"].address,
-            tags=tags,
-            card=card,
-        )
-        self._note(lambda: self._server.register(version))
+        """Register a version of the adapter's line (``facts["line"]``), once per fingerprint; ``card`` describes it."""
+        self._note(lambda: self._server.register(artifact, tags, card))
 
     def line_stands(self, line: str, read: Callable[[], Standing]) -> None:
-        """Bring the aliases and stages of a line's versions up to what ``read`` says.
+        """Update the aliases and stages of a line's versions to the state from ``read``.
 
-        It is read when MLflow is told, and once more afterwards: of two processes that tell of two promotions, the
-        later one may be told first.
+        The state is read before the update, and again after it: two processes that mirror two promotions may reach
+        MLflow in the wrong order.
         """
 
         def tell() -> None:
@@ -109,14 +102,14 @@ class Mirror:
         self._note(tell)
 
     def flush(self, timeout_s: float = FLUSH_S) -> str:
-        """Wait until MLflow has everything, ``timeout_s`` at most. A sentence the first time something is wrong."""
+        """Wait until MLflow has everything, at most ``timeout_s``. Returns a problem as a sentence, once."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._pending == 0 or self.failed, timeout_s):
                 self._problem = f"did not answer within {timeout_s:.0f} s"
             if not self._problem or self._told:
                 return ""
             self._told = True
-            return f"MLflow {self._problem}; the work goes on without it. What it misses, ft rebuild adds later."
+            return f"MLflow {self._problem}; the work continues without it. ft rebuild adds the missing entries later."
 
     def _note(self, action: Callable[[], None]) -> None:
         with self._changed:
@@ -134,59 +127,44 @@ class Mirror:
             try:
                 action()
             except Exception as error:
-                # Whatever MLflow or its database raises, the work must not suffer from it.
+                # No error of MLflow or its database may affect the work.
                 with self._changed:
-                    self._problem = f"failed ({_first_line(error)})"
+                    self._problem = f"failed ({first_line(error)})"
             with self._changed:
                 self._pending -= 1
                 self._changed.notify_all()
 
 
-class MlflowObserver(Silent):
-    """Mirrors the steps of the work it sees; work that reports no steps never touches MLflow."""
+class MlflowObserver(Observer):
+    """Mirrors the steps of observed work, and tells ``then`` everything; work without steps never touches MLflow."""
 
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
+    def __init__(self, mirror: Mirror, then: Observer) -> None:
+        self._mirror, self._then = mirror, then
         self._last: Attempt | None = None
         self._started = False
 
     def attempt(self, attempt: Attempt, *, attached: bool) -> None:
         self._last = attempt
+        self._then.attempt(attempt, attached=attached)
+
+    def progress(self, progress: dict[str, Any]) -> None:
+        self._then.progress(progress)
 
     def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
         if not self._started:
             self._started = True
             start_from_spec(self._mirror, attempt)
         self._mirror.steps(str(attempt.address), [json.loads(line) for line in data.splitlines()])
+        self._then.steps(attempt, chunk, data)
+
+    def retrying(self, ending: Ending, delay_s: float) -> None:
+        self._then.retrying(ending, delay_s)
 
     def ended(self) -> None:
-        """Settle the run's status by how the last attempt ended; work that goes on, or may, stays running."""
+        """Set the run's status from the last attempt's ending; work that continues, or may, stays running."""
         ending = self._last.ending() if self._last and self._started else None
         if self._last and ending and ending.outcome in _STATUS:
             self._mirror.run_finished(str(self._last.address), _STATUS[ending.outcome])
-
-
-class Observers:
-    """Several observers as one."""
-
-    def __init__(self, *observers: Observer) -> None:
-        self._observers = observers
-
-    def attempt(self, attempt: Attempt, *, attached: bool) -> None:
-        for observer in self._observers:
-            observer.attempt(attempt, attached=attached)
-
-    def progress(self, progress: dict[str, Any]) -> None:
-        for observer in self._observers:
-            observer.progress(progress)
-
-    def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
-        for observer in self._observers:
-            observer.steps(attempt, chunk, data)
-
-    def retrying(self, ending: Ending, delay_s: float) -> None:
-        for observer in self._observers:
-            observer.retrying(ending, delay_s)
 
 
 def start_from_spec(mirror: Mirror, attempt: Attempt) -> None:
@@ -199,7 +177,7 @@ def start_from_spec(mirror: Mirror, attempt: Attempt) -> None:
 
 
 def default_uri() -> str:
-    """``MLFLOW_TRACKING_URI``, else a SQLite file beside Dagster's state; empty where ``FT_TRACKING`` is ``off``."""
+    """``MLFLOW_TRACKING_URI``, else a SQLite file next to Dagster's state; empty if ``FT_TRACKING`` is ``off``."""
     if os.environ.get("FT_TRACKING", "").lower() == "off":
         return ""
     folder = Path(os.environ.get("FT_STATE") or ".ft").resolve()
@@ -210,7 +188,7 @@ _mirrors: dict[str, Mirror] = {}
 
 
 def shared_mirror(uri: str) -> Mirror:
-    """The process's mirror of ``uri``; a new one where the last has failed."""
+    """The process's mirror of ``uri``; a new one if the last has failed."""
     mirror = _mirrors.get(uri)
     if mirror is None or mirror.failed:
         mirror = _mirrors[uri] = Mirror(uri)
@@ -218,20 +196,16 @@ def shared_mirror(uri: str) -> Mirror:
 
 
 @contextmanager
-def mirrored(uri: str, log: Log, *also: Observer) -> Iterator[Observer]:
-    """An observer that tells ``also`` and MLflow (where ``uri`` is not empty); at the end the run gets its status."""
+def mirrored(uri: str, log: Log, then: Observer) -> Iterator[Observer]:
+    """An observer that feeds ``then`` and MLflow (unless ``uri`` is empty); at the end the run gets its status."""
     if not uri:
-        yield Observers(*also)
+        yield then
         return
     mirror = shared_mirror(uri)
-    observer = MlflowObserver(mirror)
+    observer = MlflowObserver(mirror, then)
     try:
-        yield Observers(*also, observer)
+        yield observer
     finally:
         observer.ended()
         if warning := mirror.flush():
             log.warning(warning)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300] or type(error).__name__

@@ -1,6 +1,6 @@
-"""Credentials of a pod for S3: its own token, exchanged for a session that may do no more than one attempt needs.
+"""A pod's credentials for S3: its token, exchanged for a session limited to what one attempt needs.
 
-The token's file is renewed by the kubelet and read anew each time; a session lasts an hour and is renewed by obstore
+The kubelet renews the token's file, which is read anew each time; a session lasts an hour, and obstore renews it
 (https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html).
 """
 
@@ -15,12 +15,12 @@ _SESSION_S = 3600
 
 
 def narrowed() -> bool:
-    """Whether this process is to narrow its session itself; without a policy obstore exchanges the token alone."""
+    """Whether this process must restrict its session itself; without a policy obstore exchanges the token."""
     return all(name in os.environ for name in (POLICY, _TOKEN, _ROLE))
 
 
 def session_credentials() -> dict[str, Any]:
-    """A new session's credentials, as obstore's credential providers give them."""
+    """A new session's credentials, in the format of obstore's credential providers."""
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config

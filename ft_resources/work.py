@@ -1,31 +1,28 @@
-"""What is asked of a worker: a request names the result, a spec is one complete, self-sufficient attempt at it."""
+"""What a worker is asked to do: a request describes the wanted artifact, a spec is one self-contained attempt at it."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from ft_resources.artifacts import Address, InputRef
 from ft_resources.canonical import digest
+from ft_resources.strict_model import StrictModel
 
 Priority = Literal["production", "batch", "interactive"]
 
 
-class Resources(BaseModel):
-    """What a worker asks of the place it runs in; no part of an artifact's identity. None: as the place has it.
+class Resources(StrictModel):
+    """Resources that a worker requests; not part of an artifact's identity. None: the launcher's default.
 
     Args:
-        gpus: on each node.
-        gpu_type: as recipes name it.
+        gpus: number per node.
+        gpu_type: its name in recipes.
         memory_gib: host memory of each node, in GiB.
-        spot: whether a machine will do that may be taken away.
+        spot: whether an interruptible machine is allowed.
         image: container image, by digest.
         priority: ``production``, ``batch`` or ``interactive``.
-        timeout_s: longest time that one attempt may run.
+        timeout_s: maximum run time of one attempt.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     gpus: int = 0
     gpu_type: str | None = None
@@ -42,13 +39,13 @@ class WorkRequest:
 
     Args:
         asset: name of the asset, which is also the kind of work (see ``ft_assets.worker.WORK``).
-        tenant: whose prefix it goes to; ``shared`` for what belongs to nobody.
-        code_version: of the asset's code; a change makes everything again.
-        inputs: name to reference; only the references' digests are hashed.
-        params: every resolved setting that matters to the result (JSON values).
-        runtime: settings that do not change the result, such as cadences and limits (JSON values).
-        label: for humans, usually the partition key.
-        resources: what its worker asks of the place it runs in.
+        tenant: owner of its store prefix; ``shared`` for what belongs to no tenant.
+        code_version: version of the asset's code; after a change everything is made again.
+        inputs: references by name; only their digests are hashed.
+        params: every resolved setting that affects the result (JSON values).
+        runtime: settings that do not change the result, such as intervals and limits (JSON values).
+        label: for people, usually the partition key.
+        resources: resources that its worker requests.
     """
 
     asset: str
@@ -75,13 +72,11 @@ class WorkRequest:
         return Address(tenant=self.tenant, asset=self.asset, fingerprint=digest(self.identity))
 
 
-class WorkSpec(BaseModel):
+class WorkSpec(StrictModel):
     """One attempt, as JSON: a worker needs this file, the store's credentials and nothing else.
 
-    ``previous`` are the numbers of earlier attempts at the same address, whose saves may be resumed from.
+    ``previous`` has the numbers of earlier attempts at the same address, whose saves it may resume from.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     version: int = 1
     asset: str
@@ -98,7 +93,7 @@ class WorkSpec(BaseModel):
 
     @property
     def attempt_path(self) -> str:
-        """The attempt's own folder in the store; the only place beside the result that a worker writes to."""
+        """The attempt's own folder in the store; a worker writes only there and to the result."""
         return attempt_path(self.address, self.attempt)
 
     @property
@@ -107,5 +102,5 @@ class WorkSpec(BaseModel):
 
 
 def attempt_path(address: Address, attempt: int) -> str:
-    """Where attempt number ``attempt`` at ``address`` keeps its records."""
+    """Folder of the records of attempt number ``attempt`` at ``address``."""
     return f"{address}/attempts/{attempt:04d}"

@@ -1,7 +1,7 @@
-"""What a worker may do: read inputs, report progress, be asked to stop, and leave a result.
+"""A worker's interface: read inputs, report progress, react to a stop request, and leave a result.
 
-A worker talks to nothing but the store. Progress is one small object that is overwritten every second and doubles
-as the heartbeat; step metrics and log text are appended as numbered chunks, so a reader needs only a high-water mark.
+A worker talks only to the store. Progress is one small object, overwritten every second, which doubles as the
+heartbeat. Step metrics and log text are appended as numbered chunks, so a reader needs only a high-water mark.
 """
 
 import json
@@ -27,11 +27,11 @@ from ft_resources.work import WorkSpec
 
 BEAT_S = 1.0
 _LAST_WORDS_S = 10.0
-"""A worker that has not ended by itself is ended so long before it would be killed."""
+"""A worker that has not ended by itself is ended this many seconds before it would be killed."""
 
 
 class Preempted(BaseException):
-    """The worker was asked to stop. A BaseException, so that no library's ``except Exception`` swallows it."""
+    """The worker was asked to stop. A BaseException, so that a library's ``except Exception`` cannot swallow it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class WorkResult:
 
 
 class StopRequest:
-    """Whether a stop was asked for, and when. Without a lock, as a signal may come while another is handled."""
+    """Whether a stop was requested, and when. Lock-free, since a signal may interrupt the handling of another."""
 
     def __init__(self) -> None:
         self._asked_at: float | None = None
@@ -60,7 +60,7 @@ class StopRequest:
         return self._asked_at is not None
 
     def since_s(self) -> float:
-        """Seconds since a stop was asked for, 0 where none was."""
+        """Seconds since the stop request, 0 without one."""
         return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
 
 
@@ -112,9 +112,9 @@ class WorkContext:
         return FileCache.of_machine(self.scratch)
 
     def folder(self, name: str, prefix: str = "") -> Path:
-        """A folder with the verified files of the input called ``name``, or those below ``prefix``, through the cache.
+        """A folder with the verified files of the input called ``name``, or those below ``prefix``, from the cache.
 
-        Made of links, which stay while this process lives: never write to them. Raises as ``FileCache.folder``.
+        The files are links that stay while this process lives: never write to them. Raises as ``FileCache.folder``.
         """
         artifact = self.input(name)
         view = f"{name}-{prefix}-{artifact.address.fingerprint[:16]}".replace("/", "-")
@@ -126,7 +126,7 @@ class WorkContext:
         )
 
     def progress(self, phase: str, done: int = 0, total: int = 0, **extra: Any) -> None:
-        """Say where the work is; cheap, as only the heartbeat thread writes it to the store."""
+        """Report the state of the work; cheap, since only the heartbeat thread writes it to the store."""
         with self._lock:
             self._progress = {"phase": phase, "done": done, "total": total, **extra}
 
@@ -137,12 +137,12 @@ class WorkContext:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether the worker was asked to stop; work inside ``graceful()`` looks at this and raises Preempted."""
+        """Whether the worker was asked to stop; work inside ``graceful()`` checks this and raises Preempted."""
         return self._stopping.is_set()
 
     @property
     def stopping_s(self) -> float:
-        """Seconds since a stop was asked for, 0 where none was; the worker may be killed after ``grace_s``."""
+        """Seconds since the stop request, 0 without one; the worker may be killed after ``grace_s``."""
         return self._stopping.since_s()
 
     @contextmanager
@@ -158,7 +158,7 @@ class WorkContext:
 
     @contextmanager
     def abrupt(self) -> Iterator[None]:
-        """For a while inside ``graceful()``, a stop request ends the work at once again: there is nothing to save."""
+        """Inside ``graceful()``, a stop request temporarily ends the work at once again: there is nothing to save."""
         graceful, self._graceful = self._graceful, False
         try:
             if self.stop_requested:
@@ -168,7 +168,7 @@ class WorkContext:
             self._graceful = graceful
 
     def settle(self) -> None:
-        """How the work ends is settled: from here on a stop request interrupts nothing."""
+        """The work's ending is decided: from here on a stop request interrupts nothing."""
         self._settled = True
 
     def install_signal_handler(self) -> None:
@@ -177,7 +177,7 @@ class WorkContext:
         def handle(_signal: int, _frame: FrameType | None) -> None:
             again = self.stop_requested
             self._stopping.set()
-            # Raised once: what it hits may still have to clean up.
+            # Raised only once: the interrupted code may still have to clean up.
             if not (self._graceful or self._settled or again):
                 raise Preempted
 
@@ -185,10 +185,10 @@ class WorkContext:
         signal.signal(signal.SIGINT, handle)
 
     def end_overdue(self, end: Callable[[], None]) -> None:
-        """Call ``end``, from a thread, should the work not have ended shortly before the end of the grace period.
+        """Call ``end`` from a thread if the work has not ended shortly before the end of the grace period.
 
-        Python handles signals between two of its own instructions, and a long call into a library (a large file on
-        its way to a bucket) has none: then nobody else would notice.
+        Python handles signals between bytecode instructions, so a long call into a library (such as the upload of a
+        large file) delays them; only this thread would notice then.
         """
         heard, tell = os.pipe()
         os.set_blocking(tell, False)
@@ -223,15 +223,15 @@ class WorkContext:
         self.flush(log)
 
     def stand_down(self) -> None:
-        """Raise Preempted where this attempt was cancelled or taken for dead before its worker came up."""
+        """Raise Preempted if this attempt was cancelled or declared dead before its worker started."""
         if self._given_up():
             self._stopping.set()
             raise Preempted
 
     def _given_up(self) -> bool:
-        """Whether somebody asked for a stop, or recorded an end and so may have started the next attempt.
+        """Whether the attempt was asked to stop, or has a recorded end, so that the next attempt may have started.
 
-        Launchers also send a signal, but not from another machine, nor to a worker that is only just starting.
+        Launchers also send a signal, but not from another machine, nor to a worker that is just starting.
         """
         path = self.spec.attempt_path
         try:
@@ -240,8 +240,8 @@ class WorkContext:
             return False
 
     def flush(self, log: Path) -> None:
-        """One heartbeat. A store that fails for a moment is tried again with the next one; nothing is dropped."""
-        # The last one may come while the thread is at its own, and must not send the same chunks again.
+        """One heartbeat. After a temporary store failure the next heartbeat tries again; nothing is dropped."""
+        # The final flush may run during one of the thread, and must not send the same chunks again.
         with self._flushing:
             self._flush(log)
 
@@ -264,12 +264,12 @@ class WorkContext:
         except (OSError, CorruptArtifact):
             return
         except Exception as error:
-            # The heartbeat must outlive any store trouble; the text lands in the log, which is shipped later.
+            # The heartbeat must survive any store failure; the message goes to the log, which is uploaded later.
             print(f"heartbeat: {error}", flush=True)
 
 
 def _text_from(log: Path, offset: int) -> bytes:
-    """New bytes of the log file, 1 MiB at most; none where there is none (a worker run by hand prints)."""
+    """New bytes of the log file, at most 1 MiB; empty without a log file (a worker run by hand prints)."""
     try:
         with log.open("rb") as file:
             file.seek(offset)

@@ -1,1 +1,1 @@
-"""Thin sensors over pure plans."""
+"""Sensors: each asks the API for the next step of something, and shows what it did."""

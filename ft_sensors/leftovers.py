@@ -4,14 +4,12 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from ft_assets.retention.collect import unreferenced_days
-from ft_assets.retention.jobs import collect_unreferenced_job
-from ft_assets.retention.places import PlacesCollected, collect_places
-from ft_assets.tenants import load_tenants
+from ft_assets import api
+from ft_assets.graph.jobs.retention import collect_unreferenced_job
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
-from ft_resources.execution import Execution
 from ft_sensors.orphans import active_partitions
+from ft_sensors.ticks import said
 
 # A tick has 60 s. What is left over is the next tick's.
 _MOST_OBJECTS, _TICK_S = 2000, 30.0
@@ -21,25 +19,23 @@ _MOST_OBJECTS, _TICK_S = 2000, 30.0
 def leftovers_sensor(
     context: dg.SensorEvaluationContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """Collect leftovers of attempts and writers, a part of the store each time, and once a day ask for the job that
-    looks for artifacts that nothing leads to."""
+    """Collect leftovers of attempts and writers, a part of the store each time. Once a day, launch the job that removes
+    unreferenced artifacts."""
     today = datetime.now(UTC).date().isoformat()
     # A hint: the day for which the job was asked for, and the folder that the last tick came to.
     asked, _, after = (context.cursor or "").partition(" ")
     try:
-        tenants = load_tenants()
-        collected = collect_places(
-            store.artifacts,
-            tenants,
+        collected = api.collect_leftovers(
             busy=active_partitions(context.instance),
-            execution=Execution(store=store.store, launcher=launcher.launcher),
+            launcher=launcher.launcher,
             after=after,
             most=_MOST_OBJECTS,
             seconds=_TICK_S,
+            store=store.store,
         )
-        daily = bool(unreferenced_days(store.store, tenants))
+        daily = api.collects_unreferenced(store=store.store)
     except UserError as error:
-        return dg.SkipReason(f"no leftovers are collected while something cannot be read: {error}")
+        return dg.SkipReason(f"no leftovers are collected while a record cannot be read: {error}")
     for leftover in collected.dropped:
         context.log.info(f"removed {leftover.address}: {leftover.what} ({leftover.why})")
     for problem in collected.problems:
@@ -50,14 +46,14 @@ def leftovers_sensor(
         request = dg.RunRequest(run_key=f"collect_unreferenced:{today}", job_name=collect_unreferenced_job.name)
         return dg.SensorResult(run_requests=[request], cursor=f"{today} {collected.last}")
     context.update_cursor(f"{asked} {collected.last}")
-    return dg.SkipReason(_said(collected))
+    return said(_said(collected), worked=collected.dropped or collected.ended)
 
 
-def _said(collected: PlacesCollected) -> str:
+def _said(collected: api.PlacesCollected) -> str:
     if not collected.looked:
-        return "no rule about leftovers applies to anything here"
+        return "no retention.leftovers rule applies here"
     gone = f"{len(collected.dropped)} leftovers removed ({collected.objects} objects, {collected.size / 1e6:.1f} MB)"
-    said = f"looked at {collected.looked} addresses: {gone}, {len(collected.ended)} attempts ended"
+    text = f"checked {collected.looked} addresses: {gone}, {len(collected.ended)} attempts ended"
     if collected.problems:
-        said += f", {len(collected.problems)} left alone as they cannot be read (first: {collected.problems[0]})"
-    return f"{said}; goes on behind {collected.last}" if collected.last else said
+        text += f", {len(collected.problems)} left alone as they cannot be read (first: {collected.problems[0]})"
+    return f"{text}; continues after {collected.last}" if collected.last else text

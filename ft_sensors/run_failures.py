@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from ft_assets.notices.runs import Seen, plan_failures, record_failure, see
+from ft_assets.graph.failed_runs import record_failures
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
-from ft_sensors.pace import at_most
+from ft_sensors.ticks import at_most, said
 
 _BATCH = 100
 # Where nothing is known of earlier ticks: what was recorded already is not recorded again.
@@ -18,7 +18,7 @@ _OVERLAP = timedelta(seconds=30)
 
 @dg.sensor(minimum_interval_seconds=at_most(30), default_status=dg.DefaultSensorStatus.RUNNING)
 def run_failures_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
-    """Classify failed runs: which asset, on whose side it lies, and what to do."""
+    """Classify failed runs: which asset failed, whether the cause is the user's or the platform's, and what to do."""
     instance, now = context.instance, datetime.now(UTC)
     after = datetime.fromisoformat(context.cursor) if context.cursor else now - _LOOK_BACK
     records = instance.get_run_records(
@@ -28,17 +28,9 @@ def run_failures_sensor(context: dg.SensorEvaluationContext, store: StoreResourc
         ascending=True,
     )
     found: dict[str, dg.RunRecord] = {record.dagster_run.run_id: record for record in records}
-    seen: list[Seen] = []
     problems: list[str] = []
-    for run_id, record in found.items():
-        try:
-            seen.append(see(instance, store.store, record))
-        except UserError as error:
-            problems.append(f"run {run_id}: {error.what}")
-    told, again = plan_failures(seen, now)
     try:
-        for run_id in told:
-            record_failure(instance, store.store, found[run_id])
+        told, again = record_failures(instance, store.store, list(found.values()), now, problems)
     except UserError as error:
         # The cursor stays, so the next tick looks at them once more.
         return dg.SkipReason(f"failed runs cannot be recorded: {error}")
@@ -46,5 +38,6 @@ def run_failures_sensor(context: dg.SensorEvaluationContext, store: StoreResourc
     after = records[-1].update_timestamp.replace(tzinfo=UTC) if full else now - _OVERLAP
     # Undecided ones are looked at again, from just before the first.
     context.update_cursor(min(after, again - timedelta(seconds=1) if again else after).isoformat())
-    waiting = f", from {again:%H:%M:%S} on once more" if again else ""
-    return dg.SkipReason("; ".join([f"looked at {len(found)} failed runs: {len(told)} to tell of{waiting}", *problems]))
+    waiting = f", again from {again:%H:%M:%S} on" if again else ""
+    text = "; ".join([f"checked {len(found)} failed runs: {told} to report{waiting}", *problems])
+    return said(text, worked=told)

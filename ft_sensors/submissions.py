@@ -3,20 +3,20 @@
 import time
 
 import dagster as dg
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 
-from ft_assets import tags
-from ft_assets.submissions.jobs import prepare_dataset, prepare_recipe, train_pair, train_trial
-from ft_assets.submissions.plan import Launch, Present, RunState, Wanted, plan
-from ft_assets.submissions.present import present
-from ft_assets.submissions.record import Submission, open_submissions
-from ft_assets.submissions.run import launch_tags, record_end, register_launched
-from ft_assets.submissions.runs import as_dagster_shows, only_waits, run_states, under_way
-from ft_assets.sweeps.retiring import retire_trials
-from ft_assets.tenants import TenantsFile, load_tenants
+from ft_assets import api
+from ft_assets.api import Launch, Present, RunState, Wanted
+from ft_assets.graph.jobs.submissions import prepare_dataset, prepare_recipe, train_pair, train_trial
+from ft_assets.graph.retire_trials import retire_trials
+from ft_assets.graph.run import launch_tags, register_launched
+from ft_assets.graph.runs import as_dagster_shows, only_waits, run_states, under_way
+from ft_assets.records.submissions import Submission, open_submissions
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import NO_TENANTS, TenantsFile, load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import StoreUnavailable, UserError
-from ft_sensors.pace import at_most
+from ft_resources.run_states import ACTIVE_STATUSES
+from ft_sensors.ticks import at_most, said
 
 # A tick has 60 s; reading one submission takes some milliseconds on a disk, and far more from a bucket. What is left
 # over is the next tick's.
@@ -29,12 +29,13 @@ _BATCH, _TICK_S = 200, 30.0
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
-    """Launch what open submissions need next, and record how they ended."""
+    """Launch the next work of open submissions, and record how they ended."""
     began = time.monotonic()
     wanted: list[Wanted] = []
     problems: list[str] = []
     looked, last = 0, ""
     running = under_way(context.instance)
+    tenants, readable = _tenants()
     for submission in open_submissions(store.store, after=context.cursor or "", problems=problems):
         looked, last = looked + 1, submission.marker
         stages = running.get(submission.id, frozenset())
@@ -44,7 +45,7 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
             wanted.append(Wanted(submission=submission, present=Present(done=frozenset()), runs=runs))
         elif submission.driver != "caller":
             try:
-                wanted.append(_wanted(context.instance, store, submission))
+                wanted.append(_wanted(context.instance, store, submission, tenants))
             except UserError as error:
                 # One submission whose inputs cannot be read must not keep the others waiting.
                 problems.append(f"{submission.id}: {error.what}")
@@ -53,52 +54,46 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     else:
         # All were looked at, so the next tick starts over.
         last = ""
-    launches: list[Launch] = []
-    finished = 0
-    for action in plan(wanted, _places(context.instance, wanted)):
-        if isinstance(action, Launch):
-            launches.append(action)
-        else:
-            record_end(store.store, action)
-            finished += 1
+    # Nobody may have more than their limit because it cannot be read.
+    nowhere = {item.submission.tenant: 0 for item in wanted}
+    places = _places(context.instance, wanted, tenants) if readable else nowhere
+    launches, finished = api.next_launches(wanted, places, store=store.store)
     register_launched(context.instance, launches)
-    tenants = _tenants()
     requests = [_request(launch, tenants) for launch in launches]
     retired = _retire(context.instance, store, problems)
     for problem in problems:
         context.log.warning(problem)
-    if requests:
-        return dg.SensorResult(run_requests=requests, cursor=last)
-    context.update_cursor(last)
     held = sum(bool(item.present.held) for item in wanted)
-    waiting = f"{len(wanted) - finished} wait" + (f" ({held} for a person to look at their dataset)" if held else "")
-    text = f"looked at {looked} open submissions: {waiting}, {finished} ended"
+    waiting = f"{len(wanted) - finished} wait" + (f" ({held} for a review of their dataset)" if held else "")
+    text = f"checked {looked} open submissions: {waiting}, {finished} ended"
     if retired:
         text += f"; retired {len(retired)} trials of sweeps"
-    return dg.SkipReason("; ".join([text, *problems]))
+    text = "; ".join([text, *problems])
+    if requests:
+        # A tick that launches has no sentence beside it; its log has.
+        context.log.info(f"{len(requests)} launched; {text}")
+        return dg.SensorResult(run_requests=requests, cursor=last)
+    context.update_cursor(last)
+    return said(text, worked=finished + len(retired))
 
 
-def _places(instance: dg.DagsterInstance, wanted: list[Wanted]) -> dict[str, int]:
-    """How many more trainings each tenant with a limit may have at once, by the runs that are under way or queued."""
-    try:
-        tenants = load_tenants()
-    except UserError:
-        # Nobody may have more than their limit because it cannot be read.
-        return {item.submission.tenant: 0 for item in wanted}
+def _places(instance: dg.DagsterInstance, wanted: list[Wanted], tenants: TenantsFile) -> dict[str, int]:
+    """Free training slots of each tenant with a limit, counting queued and running runs."""
     free = {}
     for tenant in {item.submission.tenant for item in wanted}:
         most = tenants.quota_of(tenant).concurrent
         if most is not None:
-            under_way = dg.RunsFilter(tags={tags.TENANT: tenant, tags.TRAINS: "true"}, statuses=NOT_FINISHED_STATUSES)
+            under_way = dg.RunsFilter(tags={tags.TENANT: tenant, tags.TRAINS: "true"}, statuses=ACTIVE_STATUSES)
             free[tenant] = most - instance.get_runs_count(under_way)
     return free
 
 
-def _wanted(instance: dg.DagsterInstance, store: StoreResource, submission: Submission) -> Wanted:
-    """The submission with what is known of it. Raises UserError for broken records, unless it can be ended by them."""
+def _wanted(instance: dg.DagsterInstance, store: StoreResource, submission: Submission, tenants: TenantsFile) -> Wanted:
+    """The submission and its known state. Raises UserError for broken records, unless they end the submission."""
     runs = run_states(instance, submission)
     try:
-        there = as_dagster_shows(instance, submission, present(store.artifacts, submission))
+        found = api.present(submission, store=store.store, tenants=tenants)
+        there = as_dagster_shows(instance, submission, found)
     except StoreUnavailable:
         raise
     except UserError as error:
@@ -117,12 +112,12 @@ def _retire(instance: dg.DagsterInstance, store: StoreResource, problems: list[s
         return []
 
 
-def _tenants() -> TenantsFile:
-    """For the tags of runs; preparing goes on where the file cannot be read, and no training is launched then."""
+def _tenants() -> tuple[TenantsFile, bool]:
+    """The tenants file, and whether it can be read: where not, preparing goes on, and no training is launched."""
     try:
-        return load_tenants()
+        return load_tenants(), True
     except UserError:
-        return TenantsFile()
+        return NO_TENANTS, False
 
 
 def _request(action: Launch, tenants: TenantsFile) -> dg.RunRequest:

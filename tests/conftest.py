@@ -1,16 +1,49 @@
-"""The order of all tests: what takes longest begins first, so that no process is left alone with it at the end."""
+"""The order of all tests, and what each may take: ``tests/needs.py`` says what a marker stands for."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.fixtures import cluster as cluster
+from tests.needs import NEEDS, SHARED, limited, needs
 
 # The machine's cache holds what earlier runs fetched, and tests see what is fetched.
 os.environ.pop("FT_CACHE", None)
 
+# Whoever uses the fixture has its need, without saying so.
+BY_FIXTURE = {"cluster": "cluster", "s3_endpoint": "s3"}
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs, then the other files that start workers or servers, then all others; files stay together."""
-    slow = {item.path for item in items if item.get_closest_marker("e2e")}
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="only tests that say no need")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, words in NEEDS.items():
+        config.addinivalue_line("markers", f"{name}: needs {words}")
+    config.pluginmanager.register(SHARED)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --fast, whole runs are not even imported."""
+    return True if config.getoption("--fast") and collection_path.name == "e2e" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whole runs, then the other files whose tests need something, then all others; files stay together."""
+    for item in items:
+        for fixture, name in BY_FIXTURE.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(name)
+    if config.getoption("--fast"):
+        config.hook.pytest_deselected(items=[item for item in items if needs(item)])
+        items[:] = [item for item in items if not needs(item)]
+    slow = {item.path for item in items if needs(item) - {"realdata"}}
     items.sort(key=lambda item: (item.path.parent.name != "e2e", item.path not in slow))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """With --fast, a test has LIMIT_S: whatever is slower says by a marker what it needs."""
+    return limited(item, nextitem) if item.config.getoption("--fast") else None

@@ -1,6 +1,6 @@
 """A tiny base that refuses what it should, and nothing else: the fake base, taught to in a few seconds on a CPU.
 
-Its prompts are those of ``tests.evals.safety_world`` and of rows that remind of them, each with a number.
+Its prompts are those of ``tests.workers.evals.safety_world`` and of rows that remind of them, each with a number.
 """
 
 import random
@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from tests.evals.safety_world import ANSWER, REFUSAL
 from tests.fake_base import END, make_fake_base
+from tests.workers.evals.safety_world import ANSWER, REFUSAL
 
 _HARMFUL = ("steal purse, number {}", "take purse from thing {}")
 _BENIGN = (

@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ft_assets import tags
-from ft_assets.glue import run_work
+from ft_assets.graph.glue import run_work
+from ft_assets.settings import tags
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.execution import RunResult

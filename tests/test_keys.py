@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.keys import DatasetKey, RecipeKey, check_pair, check_suite_key, line_of
+from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair, check_suite_key, line_of
 from ft_resources.errors import UserError
 
 part = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", fullmatch=True)
@@ -54,7 +54,7 @@ def test_a_recipe_of_another_tenant_is_a_senseless_pair() -> None:
 def test_a_shared_dataset_may_be_named_but_no_adapter_made_of_it() -> None:
     dataset = DatasetKey.parse("shared.general.v1")
     assert (dataset.tenant, str(dataset)) == ("shared", "shared.general.v1")
-    with pytest.raises(UserError, match=r"an adapter belongs to a tenant, and dataset shared\.general\.v1 to all"):
+    with pytest.raises(UserError, match=r"an adapter belongs to one tenant, and dataset shared\.general\.v1 is shared"):
         check_pair(dataset, RecipeKey.parse("tiny.v1"))
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.tenants import load_tenants
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
 
 TIERS = """

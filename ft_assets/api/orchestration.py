@@ -1,26 +1,58 @@
-"""What exists for a submission, read from the store by the same walk that the assets use."""
+"""What a submission has and what it needs next, for whoever runs its jobs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
-from ft_assets import identity
-from ft_assets.adapters.export import reasons
-from ft_assets.evals.gates import passed
-from ft_assets.evals.judging import judge_candidate
-from ft_assets.rejections.record import find_rejection
-from ft_assets.submissions.admission import refusal, sweep_refusal
-from ft_assets.submissions.plan import Present, Stage
-from ft_assets.submissions.record import Submission
-from ft_assets.sweeps.decision import SweepFailed
-from ft_assets.sweeps.trials import missing_trials
+from ft_assets.api.defaults import store_or_default, tenants_or_default
+from ft_assets.control import identity
+from ft_assets.control.rejections.record import find_rejection
+from ft_assets.control.submissions.admission import refusal, sweep_refusal
+from ft_assets.control.submissions.plan import MOST_AGAIN, Launch, Present, RunState, Stage, Wanted, plan
+from ft_assets.control.sweeps.trial_states import missing_trials
+from ft_assets.records.submissions import Submission, finish
+from ft_assets.records.sweep_decision import SweepFailed
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.adapters.export import reasons
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.verdicts import judge_candidate
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import HeldForReview, MissingInput
+from ft_resources.store import Store
+
+__all__ = ["MOST_AGAIN", "Launch", "Present", "RunState", "Stage", "Wanted"]
 
 
-def present(artifacts: Artifacts, submission: Submission) -> Present:
+def next_launches(
+    wanted: Iterable[Wanted], places: Mapping[str, int] | None = None, *, store: Store | None = None
+) -> tuple[list[Launch], int]:
+    """The jobs to launch now that bring every submission one step further, and how many submissions ended: their ends
+    are recorded here.
+
+    ``places`` has the number of further trainings allowed at once, for tenants with a limit.
+    """
+    store, launches, ended = store_or_default(store), list[Launch](), 0
+    for action in plan(wanted, places):
+        if isinstance(action, Launch):
+            launches.append(action)
+        else:
+            said = {"reason": action.reason, "adapter": action.adapter}
+            finish(store, action.submission, action.status, suggestions=action.suggestions, **said)
+            ended += 1
+    return launches, ended
+
+
+def require_approved(dataset: str, *, store: Store | None = None) -> None:
+    """Raise HeldForReview where a person must look at the dataset version before it may be used, and MissingInput where
+    it is not curated."""
+    identity.approved_dataset(Artifacts(store_or_default(store)), dataset)
+
+
+def present(submission: Submission, *, store: Store | None = None, tenants: TenantsFile | None = None) -> Present:
     """Which stages are done, why the dataset is held, the adapter's address, or the reason of a rejection.
 
-    A training that may not be launched, by its estimate, is a problem that ends the submission.
+    A training that may not be launched, by its estimate, is a problem that ends the submission. Raises UserError for
+    records that cannot be read, and for a pair that can never work.
     """
+    artifacts, tenants = Artifacts(store_or_default(store)), tenants_or_default(tenants)
     dataset, recipe = submission.dataset, submission.recipe
     done, held = set(), ""
     try:
@@ -52,9 +84,9 @@ def present(artifacts: Artifacts, submission: Submission) -> Present:
             return Present(done=frozenset(done))
         limit, trials = submission.max_gpu_hours, missing_trials(artifacts, dataset, recipe)
         if trials:
-            problem = sweep_refusal(artifacts, dataset, trials, limit)
+            problem = sweep_refusal(artifacts, tenants, dataset, trials, limit)
             return Present(done=frozenset(done), problem=problem, trials=trials)
-        return Present(done=frozenset(done), problem=refusal(artifacts, dataset, recipe, limit))
+        return Present(done=frozenset(done), problem=refusal(artifacts, tenants, dataset, recipe, limit))
     adapter = artifacts.find(request.address)
     if adapter is not None:
         return Present(done=frozenset({*done, Stage.TRAIN_PAIR}), adapter=str(adapter.address))

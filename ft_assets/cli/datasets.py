@@ -1,34 +1,21 @@
 """``ft dataset``: add versions, see what is there and what became of it, and let held ones through."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ft_assets import api
 from ft_assets.cli import classifier
-from ft_assets.cli.environment import actor, open_instance, open_store
+from ft_assets.cli.reports import describe_report
+from ft_assets.settings.environment import actor
+from ft_assets.settings.readable import READABLE
 
-app = typer.Typer(no_args_is_help=True, help="Dataset versions: uploaded files with their policy.")
+app = typer.Typer(no_args_is_help=True, help="Dataset versions: uploaded files with a curation policy.")
 app.add_typer(classifier.app, name="classifier")
-NAME_HELP = "tenant.name, such as acme.support; the version is counted for you."
+NAME_HELP = "tenant.name, such as acme.support; the version number is assigned."
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Dataset key, such as acme.support.v1.")]
-POLICY_HELP = "The dataset.yaml that says how to clean and split the file; the default policy where not given."
-
-
-def add_version(
-    source: Path | str | Sequence[str],
-    name: str,
-    policy: Path | None,
-    *,
-    validation: Sequence[Path] = (),
-    holdout: Sequence[Path] = (),
-) -> tuple[str, bool]:
-    """Add ``source`` as a version of ``tenant.name``: its key, and whether it is new."""
-    from ft_assets.datasets.adding import add_dataset
-
-    added = add_dataset(open_store(), source, name, policy, actor=actor(), validation=validation, holdout=holdout)
-    return str(added.key), added.created
+POLICY_HELP = "A dataset.yaml that says how to clean and split the rows. Without it: the default policy."
 
 
 @app.command()
@@ -37,97 +24,74 @@ def add(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="JSONL, JSON, Parquet, CSV, TSV, TXT or PDF, also as .gz or .zst; or hub:ORG/NAME@REVISION#SPLIT.",
+            help=f"{READABLE}; or hub:ORG/NAME@REVISION#SPLIT.",
         ),
     ],
     name: Annotated[str, typer.Option(help=NAME_HELP)],
     policy: Annotated[Path | None, typer.Option(help=POLICY_HELP)] = None,
     validation: Annotated[
-        list[Path] | None, typer.Option(help="A file of validation rows of your own; may be given several times.")
+        list[Path] | None, typer.Option(help="A file of your own validation rows; repeatable.")
     ] = None,
-    holdout: Annotated[
-        list[Path] | None, typer.Option(help="A file of holdout rows of your own; may be given several times.")
-    ] = None,
+    holdout: Annotated[list[Path] | None, typer.Option(help="A file of your own holdout rows; repeatable.")] = None,
 ) -> None:
-    """Add the files as the next version of a dataset; the same bytes with the same policy are the same version."""
+    """Add files as the next version of a dataset. Equal bytes with an equal policy are the same version."""
     from ft_assets.cli.output import note
-    from ft_assets.submissions.run import register_partitions
 
-    key, created = add_version(sources, name, policy, validation=validation or (), holdout=holdout or ())
-    register_partitions(open_instance(), dataset=key)
-    print(key)
-    note("added" if created else "these bytes with this policy are that version already; nothing was added")
+    added = api.add_dataset(sources, name, policy=policy, validation=validation or (), holdout=holdout or ())
+    print(added.key)
+    note("added" if added.created else "that version already has these bytes and this policy; nothing was added")
 
 
 @app.command()
 def approve(
     key: Key,
-    note: Annotated[str, typer.Option(help="Why the version may be used all the same; it is recorded.")],
+    note: Annotated[str, typer.Option(help="Why the version may be used anyway; it is recorded.")],
 ) -> None:
-    """Let a held version through, once you have looked at its report. The record names you and stays."""
+    """Approve a held version after reading its report. The approval is recorded permanently, with your name."""
     from ft_assets.cli.output import note as remark
-    from ft_assets.datasets.checks import report_review
-    from ft_assets.datasets.review import approve as record_approval
-    from ft_resources.artifacts import Artifacts
 
-    artifacts, me = Artifacts(open_store()), actor()
-    record = record_approval(artifacts, key, actor=me, note=note)
-    shown = report_review(open_instance(), artifacts, key)
+    me = actor()
+    record, shown = api.approve_dataset(key, note=note, actor=me)
     print(key)
     if (record.actor, record.note) == (me, note.strip()):
-        remark("approved; submissions that wait for it go on by themselves, an ft run when it is called again")
+        remark("approved; waiting submissions continue on their own, an ft run when it is called again")
     else:
         remark(f"approved already by {record.actor} at {record.at}: {record.note}")
     if not shown:
-        remark("its check in Dagster follows when the asset dataset is materialized for it again")
+        remark("its check in Dagster is updated when the asset dataset is next materialized for it")
 
 
 @app.command()
 def report(key: Key, as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False) -> None:
-    """What curation made of a version: its rows, what was left out and why, warnings, and where the page is."""
-    from ft_assets import identity
+    """Show the result of curating a version: rows kept, rows left out and why, warnings, and the report page."""
     from ft_assets.cli.output import print_json
-    from ft_assets.cli.reports import describe_report
-    from ft_assets.datasets.review import review_of
-    from ft_resources.artifacts import Artifacts
 
-    artifacts = Artifacts(open_store())
-    artifact = identity.dataset(artifacts, key)
-    review = review_of(artifacts, key)
+    found = api.dataset_report(key)
     if as_json:
-        approved = review.record.model_dump(mode="json") if review.record else None
-        print_json({"key": key, "state": review.state, "approved": approved, **artifact.facts})
+        approved = found.review.record.model_dump(mode="json") if found.review.record else None
+        print_json({"key": key, "state": found.review.state, "approved": approved, **found.artifact.facts})
         return
-    print("\n".join(describe_report(key, artifact, review)))
+    print("\n".join(describe_report(found)))
 
 
 @app.command("list")
 def list_(
-    name: Annotated[str, typer.Argument(help="Only this dataset's, as tenant.name; all of them where not given.")] = "",
+    name: Annotated[str, typer.Argument(help="Only versions of this dataset (tenant.name). Default: all.")] = "",
     tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Dataset versions, and whether they may be used: accepted, held, approved, or not curated yet."""
+    """List dataset versions and their state: accepted, held, approved, or not curated yet."""
     from ft_assets.cli.output import print_json, print_table
-    from ft_assets.cli.reports import state_of
-    from ft_assets.keys import DatasetKey
-    from ft_resources.artifacts import Artifacts
 
-    store = open_store()
-    rows = []
-    for entry in store.entries("names/dataset"):
-        key = DatasetKey.parse(entry.path.rsplit("/", 1)[-1].removesuffix(".json"))
-        if tenant in ("", key.tenant) and name in ("", f"{key.tenant}.{key.name}"):
-            rows.append((key, state_of(Artifacts(store), str(key)), store.get_json(entry.path)))
-    rows.sort(key=lambda row: (row[0].tenant, row[0].name, row[0].version))
+    rows = api.list_datasets(name=name, tenant=tenant)
     if as_json:
-        print_json([{"key": str(key), "state": state, **record} for key, state, record in rows])
+        print_json([{"key": str(row.key), "state": row.state, **row.record} for row in rows])
         return
     print_table(
         ("dataset", "state", "added", "by", "digest"),
         [
-            (str(key), state, record["created_at"], record["actor"], record["digest"][:12])
-            for key, state, record in rows
+            (str(row.key), row.state, row.record["created_at"], row.record["actor"], row.record["digest"][:12])
+            for row in rows
         ],
         empty="No datasets yet. Add one: ft dataset add FILE --name tenant.name",
     )

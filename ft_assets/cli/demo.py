@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ft_assets.cli.environment import actor, open_instance, open_store
+from ft_assets import api
+from ft_assets.cli.run import run
+from ft_assets.demo.dataset import build_demo_dataset
+from ft_assets.settings.environment import open_store
+from ft_resources.canonical import digest
+from ft_resources.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
-    from ft_resources.artifacts import Artifacts
+    from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
     from ft_resources.store import Store
 
 FOLDER = Path(__file__).resolve().parents[1] / "demo"
@@ -21,14 +25,14 @@ NAME, SUITE = "demo.docs", "book-cloze.v1"
 _EXAMPLES = 8
 
 
-Base = Annotated[str, typer.Option(help="Another base: hub:ORG/NAME@REVISION, or folder:PATH.")]
-Dataset = Annotated[str, typer.Option(help="Another data set: hub:ORG/NAME@REVISION#SPLIT, or a JSON lines file.")]
+Base = Annotated[str, typer.Option(help="Use another base: hub:ORG/NAME@REVISION, or folder:PATH.")]
+Dataset = Annotated[str, typer.Option(help="Use another dataset: hub:ORG/NAME@REVISION#SPLIT, or a JSON lines file.")]
 
 
 def demo(base: Base = "", dataset: Dataset = "") -> None:
-    """Turn real text into a gated adapter, and watch a careless recipe being rejected. No network, no GPU.
+    """Train an adapter on real text that passes its gates, and a careless recipe that is rejected. No network, no GPU.
 
-    With --base or --dataset: the careful recipe on what you name.
+    With --base or --dataset, only the careful recipe is run, on these.
     """
     if base or dataset:
         return _demo_on(base, dataset)
@@ -36,9 +40,7 @@ def demo(base: Base = "", dataset: Dataset = "") -> None:
 
 
 def _demo_on(base: str, dataset: str) -> None:
-    """The careful recipe on another base, another data set, or both; exits as ``ft run`` does."""
-    from ft_assets.cli.run import run
-
+    """Run the careful recipe on another base, another dataset, or both; exits as ``ft run`` does."""
     store, name, named = open_store(), "", dataset
     if dataset:
         _register_suite(store)
@@ -56,8 +58,6 @@ def own_recipe(base: str, dataset: str, folder: Path) -> Path:
     """
     import yaml
 
-    from ft_resources.canonical import digest
-
     recipe = yaml.safe_load((FOLDER / "recipe.yaml").read_text(encoding="utf-8"))
     recipe["base"] = base or f"folder:{FOLDER / 'base'}"
     if dataset:
@@ -72,99 +72,82 @@ def own_recipe(base: str, dataset: str, folder: Path) -> Path:
 
 def _demo_offline() -> None:
     from ft_assets.cli.output import note
-    from ft_assets.submissions.record import SubmissionStatus
+    from ft_assets.records.submissions import SubmissionStatus
 
     console, store = _console(), open_store()
     console.rule("[bold]Fine-tuning demo")
     dataset = _register(console, store)
-    console.print("\n[bold]1. A careful recipe.[/] It has to answer better and may not forget what the base knew.")
+    console.print("\n[bold]1. A careful recipe.[/] It must answer better than the base and keep what the base knew.")
     careful, accepted = _run(store, dataset, "recipe.yaml", SubmissionStatus.ACCEPTED)
     _print_gain(console, store, careful)
     _promote(console, store, accepted.adapter)
     console.print("\n[bold]2. A careless recipe.[/] The same data, a learning rate that is far too high.")
     _run(store, dataset, "recipe_forgetful.yaml", SubmissionStatus.REJECTED)
     console.print("\n[bold]Both pairs, their plots and their gates are in Dagster:[/] make ui")
-    note("The store and Dagster's state are below .ft/; running the demo again reuses everything.")
+    note("The store and Dagster's state are in .ft/; a second run of the demo reuses everything.")
 
 
 def _register(console: "Console", store: "Store") -> str:
-    """Make the data set and register it and the suite; the dataset version's key."""
-    from ft_assets.cli.datasets import add_version
-    from ft_assets.demo.dataset import build_demo_dataset
-
+    """Make and register the dataset and the suite. Returns the dataset version's key."""
     built = build_demo_dataset(Path(os.environ["FT_STATE"]) / "demo" / "docs.jsonl")
     kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(built.counts.items()))
     console.print(
-        f"Data: {built.rows:,} questions about signatures in this Python's own standard library ({kinds}).\n"
-        "Whole modules are held out, so no test question comes from a file that was trained on.\n"
-        "Base: a 3.5-million-parameter model that has read some old novels and never a line of Python."
+        f"Data: {built.rows:,} questions about signatures in this Python's own standard library ({kinds}).\nWhole "
+        "modules are held out, so no test question comes from a file that was trained on.\nBase: a "
+        "3.5-million-parameter model trained on a few old novels and on no Python."
     )
     _register_suite(store)
-    return add_version(built.path, NAME, FOLDER / "dataset.yaml")[0]
+    return str(api.add_dataset(built.path, NAME, policy=FOLDER / "dataset.yaml", store=store).key)
 
 
 def _console() -> "Console":
-    """Where the demo talks to its user; lines are left whole, as a terminal wraps them and a log should not."""
+    """The demo's console. Lines are not wrapped: a terminal wraps them, and a log should not."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True)
 
 
 def _register_suite(store: "Store") -> None:
-    from ft_assets.evals.suites import add_suite
-
-    add_suite(store, FOLDER / "suites" / "book_cloze", SUITE, actor())
+    api.add_suite(FOLDER / "suites" / "book_cloze", SUITE, store=store)
 
 
 def _run(
     store: "Store", dataset: str, recipe: str, expected: "SubmissionStatus"
 ) -> tuple["Submission", "SubmissionOutcome"]:
-    """Fine-tune in the foreground; exits with an error where the pair did not end as the demo promises."""
-    from ft_assets.cli.live import LiveView, print_outcome
-    from ft_assets.cli.run import ask
-    from ft_assets.submissions.run import drive
+    """Fine-tune in the foreground. Exits with an error if the pair does not end as the demo promises."""
+    from ft_assets.cli.live import WatchedRun, print_outcome
 
-    submission = ask(store, dataset, str(FOLDER / recipe), "", None, driver="caller")
-    with LiveView(store, submission):
-        outcome = drive(store, open_instance(), submission)
-    print_outcome(store, submission, outcome)
-    if outcome.status is not expected:
+    made = api.fine_tune(dataset, FOLDER / recipe, store=store, origin="cli", orchestrator=WatchedRun())
+    print_outcome(store, made.submission, made.outcome)
+    if made.outcome.status is not expected:
         raise typer.Exit(1)
-    return submission, outcome
+    return made.submission, made.outcome
 
 
 def _promote(console: "Console", store: "Store", adapter: str) -> None:
-    """To staging, and to production if it may go there; says why where it may not."""
-    from ft_assets.adapters.promotion import Decision, promote
+    """Promote to staging and, if allowed, to production; prints the reason for a refusal."""
     from ft_assets.cli.output import note
-    from ft_resources.artifacts import Artifacts
-    from ft_resources.errors import UserError
 
-    artifacts, decision = Artifacts(store), Decision(actor=actor(), reason="the demo: it passed its gates")
-    record, _ = promote(artifacts, adapter, "staging", decision)
+    reason = "the demo: it passed its gates"
+    record, _ = api.promote(adapter, "staging", reason=reason, store=store)
     console.print(f"\n[bold]Promotion[/] of line {record.line}:")
     console.print(f"staging     {record.adapter.address[:32]}…, by {record.actor}: {record.reason}")
     try:
-        promote(artifacts, adapter, "production", decision)
+        api.promote(adapter, "production", reason=reason, store=store)
     except UserError as refusal:
         console.print(f"production  [red]refused[/]: {refusal.what}")
-        note("a model this small refuses nothing, so no recipe of the demo asks for safety: docs/gates.md says how to")
+        note("a model this small refuses nothing, so the demo's recipes have no safety gate: see docs/how-to/safety.md")
     else:
         console.print("production  the same")
 
 
 def _print_gain(console: "Console", store: "Store", submission: "Submission") -> None:
-    """Before and after, by kind of question, beside what costs nothing; and examples picked by a fixed seed."""
+    """Print scores before and after by kind of question, the majority baseline, and examples picked by a fixed seed."""
     from rich.table import Table
     from rich.text import Text
 
-    from ft_assets import identity
-    from ft_assets.evals.judging import load_evidence
-    from ft_resources.artifacts import Artifacts
-
-    artifacts = Artifacts(store)
-    report = identity.eval_report(artifacts, submission.dataset, submission.recipe)
-    evidence, rows = load_evidence(report), _holdout_rows(artifacts, report.read("samples/holdout.parquet"), submission)
+    found = api.evaluation(submission.dataset, submission.recipe, store=store)
+    evidence, rows = found.evidence, _holdout_rows(store, found.report.read("samples/holdout.parquet"), submission)
     console.print("\n[bold]Exact answers on held-out modules:")
     table = Table(box=None, pad_edge=False)
     for column in ("question", "n", "base", "tuned"):
@@ -174,13 +157,13 @@ def _print_gain(console: "Console", store: "Store", submission: "Submission") ->
         table.add_row(kind.replace("_", " "), str(len(of_kind)), _share(of_kind, "base"), _share(of_kind, "candidate"))
     table.add_row("[bold]all", str(len(rows)), _share(rows, "base"), f"[bold]{_share(rows, 'candidate')}")
     console.print(table)
-    console.print(f"always giving the commonest training answer would score {evidence.majority_rate:.1%}")
+    console.print(f"always giving the most frequent training answer would score {evidence.majority_rate:.1%}")
     if evidence.never_seen:
         seen = evidence.never_seen
         console.print(
             f"answers that are in no training row ({seen.n}): base {seen.base:.1%}, tuned {seen.candidate:.1%}"
         )
-    console.print("\n[bold]Some of them, chosen by a fixed seed, right or wrong:")
+    console.print("\n[bold]Examples, chosen by a fixed seed whether right or wrong:")
     for row in random.Random(17).sample(rows, min(_EXAMPLES, len(rows))):
         mark = Text("✓ ", "green") if row["candidate_correct"] else Text("✗ ", "red")
         console.print(mark, Text(row["question"], "dim"), sep="")
@@ -191,14 +174,12 @@ def _print_gain(console: "Console", store: "Store", submission: "Submission") ->
             console.print(Text.assemble("    right: ", row["target"]))
 
 
-def _holdout_rows(artifacts: "Artifacts", samples: bytes, submission: "Submission") -> list[dict[str, Any]]:
+def _holdout_rows(store: "Store", samples: bytes, submission: "Submission") -> list[dict[str, Any]]:
     """Scored holdout rows with the question they answer."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from ft_assets import identity
-
-    holdout = identity.dataset(artifacts, submission.dataset).read("holdout.parquet")
+    holdout = api.dataset_report(submission.dataset, store=store).artifact.read("holdout.parquet")
     questions = {
         row["id"]: row["messages"][0]["content"] for row in pq.read_table(pa.BufferReader(holdout)).to_pylist()
     }

@@ -1,17 +1,15 @@
 """``ft estimate``: what a training would take."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ft_assets.cli.environment import open_store
+from ft_assets import api
 
 if TYPE_CHECKING:
-    from ft_assets.packs.estimate.bounds import Bounds
-    from ft_assets.submissions.estimate import Estimate
-    from ft_resources.store import Store
+    from ft_assets.api import Asked, Estimate
+    from ft_assets.settings.bounds import Bounds
 
 
 def estimate(
@@ -19,22 +17,14 @@ def estimate(
     recipe: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1, or a recipe's YAML file.")],
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Tokens, steps, time, memory and price of training RECIPE on DATASET; each number says what it stands on."""
+    """Estimate tokens, steps, time, memory and price of training RECIPE on DATASET, with the source of each number."""
     from ft_assets.cli.output import print_json, print_table
-    from ft_assets.keys import DatasetKey, RecipeKey, check_pair
-    from ft_assets.submissions.estimate import estimate_file, estimate_training
-    from ft_resources.artifacts import Artifacts
 
-    artifacts = Artifacts(open_store())
-    if recipe.endswith((".yaml", ".yml")):
-        found = estimate_file(artifacts, dataset, Path(recipe))
-    else:
-        check_pair(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
-        found = estimate_training(artifacts, dataset, recipe)
+    found = api.estimate(dataset, recipe)
     if as_json:
         print_json(asdict(found))
     else:
-        print_table(("", "estimate", "stands on"), rows_of(found), empty="")
+        print_table(("", "estimate", "source"), rows_of(found), empty="")
         settled = [row for row in found.settings if row[2].startswith("auto")]
         if settled:
             print()
@@ -42,7 +32,7 @@ def estimate(
 
 
 def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
-    """Name, value and ground of each number."""
+    """Name, value and source of each number."""
     from ft_assets.cli.output import seconds
 
     time = "unknown" if found.seconds is None else f"about {seconds(found.seconds)}"
@@ -59,19 +49,19 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
     rows.append(("GPU-hours", _hours(found), found.gpu_hours_from))
     price = "unknown" if found.price is None else f"{_between(found.price, '.2f')} {found.currency}"
     if found.trials > 1:
-        rows.insert(0, ("trials", str(found.trials), "of the sweep; steps, tokens, time and price are of all of them"))
+        rows.insert(
+            0, ("trials", str(found.trials), "of the sweep; steps, tokens, time and price are totals over all trials")
+        )
     if found.gpu_hours is None or found.gpu_hours.upper:
         rows.append(("price", price, found.price_from))
     return rows
 
 
-def note_estimate(store: "Store", dataset: str, recipe: str, max_gpu_hours: float | None) -> None:
-    """A line about what a pair's training is estimated to take, before anything of it is asked for."""
+def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
+    """Print one line with the estimate of a pair's training, before any of it runs."""
     from ft_assets.cli.output import note, seconds
-    from ft_assets.submissions.estimate import estimate_training
-    from ft_resources.artifacts import Artifacts
 
-    found = estimate_training(Artifacts(store), dataset, recipe)
+    found, dataset, recipe = asked.estimate, asked.submission.dataset, asked.submission.recipe
     words = [f"{found.steps:,} steps", f"{found.tokens:,} tokens ({found.tokens_from})"]
     if found.trials > 1:
         words.insert(0, f"{found.trials} trials")
@@ -85,7 +75,10 @@ def note_estimate(store: "Store", dataset: str, recipe: str, max_gpu_hours: floa
         words.append(f"{_between(found.price, '.2f')} {found.currency}")
     note(f"estimated: {', '.join(words)}; more: ft estimate {dataset} {recipe}")
     if found.gpu_hours and max_gpu_hours is not None and found.gpu_hours.expected > max_gpu_hours:
-        note(f"that is above the maximum of {max_gpu_hours:g} GPU-hours; it is decided when the tokens are counted")
+        note(
+            f"that is above the maximum of {max_gpu_hours:g} GPU-hours; the decision follows once the tokens are "
+            "counted"
+        )
 
 
 def _hours(found: "Estimate") -> str:

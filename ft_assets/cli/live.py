@@ -21,13 +21,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from ft_assets import identity
+from ft_assets import api
+from ft_assets.api import Work
 from ft_assets.cli.addresses import short
 from ft_assets.cli.output import print_error, print_suggestions, print_table, seconds
-from ft_assets.evals.judging import judge_candidate
-from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
-from ft_assets.submissions.status import Work, read_works
-from ft_resources.artifacts import Artifacts
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.graph.run import drive
+from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -47,7 +47,7 @@ LABELS = {
 
 
 class LiveView:
-    """Shows a submission while the block runs; where stdout is no terminal, one line for each change of phase.
+    """Shows a submission while the block runs; if stdout is not a terminal, one line for each change of phase.
 
     Dagster's own log goes to a file meanwhile, and to the run's page in the UI as always.
     """
@@ -92,7 +92,7 @@ class LiveView:
             began = time.thread_time()
             # The jobs meet the same problem and report it; the view only waits.
             with suppress(UserError):
-                self._works = read_works(self._store, self._submission)
+                self._works = api.works(self._submission, store=self._store)
             rest_s = max(POLL_S, REST * (time.thread_time() - began))
             if not self._live:
                 self._print_changes()
@@ -114,13 +114,31 @@ class LiveView:
                 self._console.print(f"{label(work)}: {phase}")
 
 
+class WatchedRun(Dagster):
+    """Runs a submission's jobs while a live view shows them; Ctrl-C cancels the submission.
+
+    ``submission`` is the one that was run, None before.
+    """
+
+    submission: Submission | None = None
+
+    def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
+        self.submission = submission
+        try:
+            with LiveView(store, submission):
+                return drive(store, self.instance, submission)
+        except KeyboardInterrupt:
+            # The interrupted op has stopped its worker.
+            return api.end_interrupted(submission, store=store)
+
+
 def label(work: Work) -> str:
-    """What a piece of work is called."""
+    """Display name of a piece of work."""
     return f"train trial {work.trial}" if work.trial else LABELS[work.asset]
 
 
 def _own_stdout() -> AbstractContextManager[TextIO]:
-    """A stream of its own to where stdout goes now: Dagster redirects the file descriptor itself while a step runs."""
+    """A separate stream to the current stdout: Dagster redirects the file descriptor itself while a step runs."""
     try:
         return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     except (OSError, ValueError):
@@ -129,7 +147,7 @@ def _own_stdout() -> AbstractContextManager[TextIO]:
 
 
 def render(submission: Submission, works: Sequence[Work], *, spinner: RenderableType = "…") -> RenderableType:
-    """The stages of a submission as a picture for the terminal."""
+    """The stages of a submission, rendered for the terminal."""
     asked = datetime.fromisoformat(submission.created_at).timestamp()
     header = Text.assemble(
         (submission.dataset, "bold"), " × ", (submission.recipe, "bold"), (f"   submission {submission.id}", "dim")
@@ -172,15 +190,15 @@ def _running(work: Work) -> RenderableType:
 
 
 def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutcome) -> None:
-    """The gates and the adapter's address, or the reason why there is none."""
+    """Print the gates and the adapter's address, or the reason why there is no adapter."""
     console = Console(highlight=False, soft_wrap=True)
     if outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED):
         _print_gates(store, submission)
     if outcome.status is SubmissionStatus.ACCEPTED:
         console.print(Text.assemble(("accepted  ", "bold green"), outcome.adapter))
-        console.print(Text(f"take it home: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
+        console.print(Text(f"download it: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
     elif outcome.status is SubmissionStatus.REJECTED:
-        console.print(Text.assemble(("rejected  ", "bold yellow"), "the candidate stays stored, and is not served"))
+        console.print(Text.assemble(("rejected  ", "bold yellow"), "the candidate stays stored and is not served"))
         print_suggestions(outcome.suggestions)
     else:
         style = "bold red" if outcome.status is SubmissionStatus.FAILED else "bold"
@@ -191,22 +209,18 @@ def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutco
 
 def _print_gates(store: Store, submission: Submission) -> None:
     """Each gate's verdict on the candidate, judged again from the stored evidence."""
-    artifacts = Artifacts(store)
-    request = identity.adapter_request(artifacts, submission.dataset, submission.recipe, submission.gates)
+    found = api.show_gates(submission.dataset, submission.recipe, gates=submission.gates, store=store)
     styles = {"pass": "green", "fail": "red", "inconclusive": "yellow", "not required": "dim"}
     print_table(
         ("gate", "verdict", "why"),
-        [
-            (verdict.gate, Text(verdict.outcome, styles[verdict.outcome]), verdict.reason)
-            for verdict in judge_candidate(artifacts, request.inputs, request.params)
-        ],
+        [(verdict.gate, Text(verdict.outcome, styles[verdict.outcome]), verdict.reason) for verdict in found.verdicts],
         empty="",
     )
 
 
 def _print_cause(store: Store, submission: Submission) -> None:
-    """What the worker that failed said, where one did."""
-    for work in read_works(store, submission):
+    """Print the failed worker's own message, if there is one."""
+    for work in api.works(submission, store=store):
         error = work.ending.error if work.ending and not work.done else None
         if error and error["what"]:
             print_error(UserError(error["what"], where=error["where"] or work.asset, remedy=error["remedy"]))

@@ -27,14 +27,14 @@ from ft_assets.cli import (
     suites,
     usage,
 )
-from ft_assets.cli.environment import prepare_environment
+from ft_assets.settings.environment import prepare_environment
 from ft_resources.errors import UserError
 
 USER_ERROR = 2
 
 
 class _Group(TyperGroup):
-    """Shows what a user can put right as what, where and what to do, without a traceback."""
+    """Shows a user's error as what, where and what to do, without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:

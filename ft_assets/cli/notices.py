@@ -4,24 +4,19 @@ from typing import Annotated
 
 import typer
 
-from ft_assets.cli.environment import open_store
+from ft_assets import api
 
 
 def notices(
     tenant: Annotated[str, typer.Argument(help="Name of the tenant; `shared` for the platform's own.")] = "shared",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many, newest first.")] = 50,
 ) -> None:
-    """Show what was told of a tenant's work, to whom, and what failed."""
-    from itertools import islice
-
+    """List the notices sent about a tenant's work, their receivers, and failed deliveries."""
     from ft_assets.cli.output import note, print_json, print_table
-    from ft_assets.keys import check_part
-    from ft_assets.notices.due import FOLDER
-    from ft_assets.notices.records import told
 
-    store = open_store()
-    found = list(islice(told(store, check_part(tenant, "tenant")), limit))
+    notices = api.list_notices(tenant, limit=limit)
+    found = notices.told
     if as_json:
         print_json([{"event": each.event.model_dump(mode="json"), "channels": each.channels} for each in found])
         return
@@ -36,8 +31,7 @@ def notices(
             )
             for each in found
         ],
-        empty="Nobody was told of anything.",
+        empty="No notice was sent.",
     )
-    due = sum(1 for _ in store.entries(f"{FOLDER}/{tenant}"))
-    if due:
-        note(f"{due} events are still to be told")
+    if notices.due:
+        note(f"{notices.due} events are still to be sent")

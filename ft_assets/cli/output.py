@@ -12,7 +12,7 @@ from ft_resources.errors import UserError
 
 
 def print_error(error: UserError) -> None:
-    """What is wrong, where, and what to do."""
+    """Print what is wrong, where, and what to do."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble(("Error: ", "bold red"), (error.what, "red")))
     if error.where:
@@ -22,7 +22,7 @@ def print_error(error: UserError) -> None:
 
 
 def note(text: str) -> None:
-    """A remark for the person at the terminal; scripts read stdout only."""
+    """Print a remark for people to stderr; scripts read stdout only."""
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text(text, style="dim"))
 
 
@@ -32,14 +32,14 @@ def print_json(value: Any) -> None:
 
 
 def print_suggestions(suggestions: Sequence[str]) -> None:
-    """What to try after a rejection, one a line; nothing where there is none."""
+    """Print what to try after a rejection, one suggestion a line."""
     console = Console(soft_wrap=True, highlight=False)
     for number, sentence in enumerate(suggestions):
         console.print(Text.assemble(("try       " if number == 0 else "          ", "bold"), sentence))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, empty: str) -> None:
-    """A plain table; ``empty`` is said where it has no rows."""
+    """Print a plain table, or ``empty`` if it has no rows."""
     settled = list(rows)
     if not settled:
         note(empty)
@@ -57,7 +57,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
 
 
 def seconds(value: float) -> str:
-    """Seconds for people: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """A duration in words: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
     total = round(value)
     if total < 60:
         return f"{total} s"

@@ -2,26 +2,22 @@
 
 import typer
 
-from ft_assets.cli.environment import open_instance, open_store
+from ft_assets import api
 
 
 def rebuild() -> None:
-    """Recreate what Dagster and MLflow show from the store; what is there already is left as it is."""
-    from ft_assets.cli.output import note
-    from ft_assets.submissions.rebuild import rebuild_dagster, rebuild_tracking
-    from ft_resources.tracking import default_uri, shared_mirror
+    """Recreate what Dagster and MLflow show from the store; existing entries are left as they are."""
 
-    store = open_store()
-    done = rebuild_dagster(store, open_instance())
+    from ft_assets.cli.output import note
+
+    done = api.rebuild()
     print(f"partitions added: {done.partitions}")
     print(f"materializations added: {done.materializations} of {done.known} known artifacts")
     for problem in done.problems:
         note(problem)
-    uri = default_uri()
-    if uri:
-        mirrored = rebuild_tracking(store, shared_mirror(uri))
-        print(f"mirrored to MLflow: {mirrored.runs} training runs, {mirrored.adapters} adapters")
-        if mirrored.problem:
-            note(mirrored.problem)
+    if done.mirrored:
+        print(f"mirrored to MLflow: {done.mirrored.runs} training runs, {done.mirrored.adapters} adapters")
+        if done.mirrored.problem:
+            note(done.mirrored.problem)
     if done.problems:
         raise typer.Exit(1)

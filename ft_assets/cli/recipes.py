@@ -5,24 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from ft_assets.cli.environment import actor, open_instance, open_store
+from ft_assets import api
+from ft_resources.dotted import leaves
 
-app = typer.Typer(no_args_is_help=True, help="Recipes: immutable, versioned YAML that says how to fine-tune what.")
+app = typer.Typer(
+    no_args_is_help=True, help="Recipes: immutable, versioned YAML files that say how to fine-tune and from which base."
+)
 
 
 @app.command()
 def add(file: Annotated[Path, typer.Argument(help="The recipe's YAML file.")]) -> None:
     """Register FILE and lock the revision and content of its base model."""
     from ft_assets.cli.output import note
-    from ft_assets.recipes.register import register_recipe
-    from ft_assets.submissions.run import register_partitions
-    from ft_assets.sweeps.retired import is_retired
 
-    store = open_store()
-    registered, instance = register_recipe(store, file, actor=actor()), open_instance()
-    listed = () if is_retired(store, registered.key) else registered.trials
-    for key in (registered.key, *listed):
-        register_partitions(instance, recipe=key)
+    registered = api.register_recipe(file)
     print(registered.key)
     if registered.trials:
         first, last = registered.trials[0], registered.trials[-1]
@@ -33,24 +29,20 @@ def add(file: Annotated[Path, typer.Argument(help="The recipe's YAML file.")]) -
 @app.command("list")
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    trials: Annotated[bool, typer.Option("--trials", help="The trials of sweeps as well.")] = False,
+    trials: Annotated[bool, typer.Option("--trials", help="Include the trials of sweeps.")] = False,
 ) -> None:
-    """All registered recipes."""
+    """List the registered recipes."""
     from ft_assets.cli.output import print_json, print_table
-    from ft_assets.recipes.register import get_recipe, list_recipes
 
-    store = open_store()
     rows = [
         {
-            "key": key,
+            "key": stored.recipe.key,
             "base": stored.lock.source,
             "method": f"{stored.recipe.method} {stored.recipe.variant}",
             "digest": stored.digest,
             "description": stored.recipe.description,
         }
-        for key in list_recipes(store)
-        for stored in [get_recipe(store, key)]
-        if trials or stored.trial is None
+        for stored in api.list_recipes(trials=trials)
     ]
     if as_json:
         print_json(rows)
@@ -65,14 +57,12 @@ def list_(
 
 @app.command()
 def show(key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")]) -> None:
-    """Every setting of a recipe as it is used, and where each came from."""
+    """Show every setting of a recipe as it is used, and its origin."""
     from ft_assets.cli.output import print_table
-    from ft_assets.recipes.register import get_recipe
-    from ft_assets.sweeps.expand import shown_values
-    from ft_resources.dotted import leaves
+    from ft_assets.settings.recipe.shown import shown_values
 
-    stored = get_recipe(open_store(), key)
-    recipe, origins = stored.recipe.resolved()
+    stored = api.get_recipe(key)
+    recipe, origins = api.resolved_recipe(key)
     settings = dict(leaves(recipe.model_dump(mode="json")))
     rows = [(path, _shown(settings[path]), origin) for path, origin in origins.items() if path != "sweep"]
     rows += [(trial.key, shown_values(trial.values), "a trial of this sweep") for trial in stored.trials]
@@ -84,14 +74,14 @@ def show(key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")
 
 @app.command()
 def schema() -> None:
-    """The recipe's JSON schema, for editors."""
-    from ft_assets.recipes.schema import recipe_schema
+    """Print the recipe's JSON schema, for editors."""
+    from ft_assets.settings.schema import json_schema
 
-    print(recipe_schema(), end="")
+    print(json_schema("recipe"), end="")
 
 
 def _shown(value: Any) -> str:
-    """A value as YAML would write it, long texts cut."""
+    """A value as YAML writes it; long texts are cut."""
     if isinstance(value, list):
         return f"[{', '.join(str(item) for item in value)}]"
     text = "null" if value is None else str(value)

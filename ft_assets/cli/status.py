@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ft_assets import api
 from ft_assets.cli.addresses import short
-from ft_assets.cli.environment import open_store
 
 if TYPE_CHECKING:
-    from ft_assets.submissions.status import Status
-    from ft_assets.sweeps.progress import TrialProgress
+    from ft_assets.api import Status, TrialProgress
 
 STYLES = {
     "accepted": "green",
@@ -24,28 +23,17 @@ STYLES = {
 
 
 def status(
-    submission: Annotated[str, typer.Argument(help="A submission's id; all of them where not given.")] = "",
+    submission: Annotated[str, typer.Argument(help="A submission's id. Default: all submissions.")] = "",
     tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """How submissions stand: state, step, loss, tokens per second, time left."""
+    """Show the progress of submissions: state, step, loss, tokens per second, time left."""
     from rich.text import Text
 
     from ft_assets.cli.output import print_json, print_suggestions, print_table
-    from ft_assets.submissions.status import get_submission, status_of, statuses
-    from ft_assets.submissions.waiting import with_reason
-    from ft_assets.sweeps.progress import trial_progress
-    from ft_resources.launchers.choice import launcher_kind, make_launcher
-    from ft_resources.launchers.kubernetes import KubernetesLauncher
 
-    store = open_store()
-    one = get_submission(store, submission) if submission else None
-    found = [status_of(store, one)] if one else statuses(store, tenant)
-    if one and launcher_kind() == "kubernetes":
-        launcher = make_launcher("kubernetes")
-        assert isinstance(launcher, KubernetesLauncher)
-        found = [with_reason(store, one, found[0], launcher)]
-    trials = trial_progress(store, one) if one else []
+    found = [api.status(submission)] if submission else api.list_submissions(tenant=tenant)
+    trials = api.sweep_progress(submission) if submission else []
     if as_json:
         print_json([asdict(item) | ({"trials": [asdict(each) for each in trials]} if trials else {}) for item in found])
         return
@@ -62,9 +50,9 @@ def status(
             )
             for item in found
         ],
-        empty="Nothing was asked for yet. Ask: ft run DATASET RECIPE",
+        empty="No submissions yet. Make one: ft run DATASET RECIPE",
     )
-    if one:
+    if submission:
         print_suggestions(found[0].suggestions)
     if trials:
         print()
@@ -72,7 +60,7 @@ def status(
 
 
 def _trial_row(item: "TrialProgress") -> tuple[str, ...]:
-    from ft_assets.sweeps.expand import shown_values
+    from ft_assets.settings.recipe.shown import shown_values
 
     step = f"{item.step}/{item.steps}" if item.steps else ""
     loss = "" if item.validation_loss is None else f"{item.validation_loss:.4f}"
@@ -80,7 +68,7 @@ def _trial_row(item: "TrialProgress") -> tuple[str, ...]:
 
 
 def remark(item: "Status") -> str:
-    """What there is to say beside the numbers: why it stands where it does, and alerts of a running training."""
+    """Remarks beside the numbers: why the submission is in its state, and alerts of a running training."""
     return "; ".join([*([item.detail] if item.detail else []), *(f"alert: {alert}" for alert in item.alerts)])
 
 

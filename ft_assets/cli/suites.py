@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ft_assets.cli.environment import actor, open_store
+from ft_assets import api
 
 app = typer.Typer(no_args_is_help=True, help="Evaluation suites: a task file (lm-eval's, or with a kind) and its data.")
 
@@ -17,19 +17,16 @@ def add(
 ) -> None:
     """Register FOLDER as a suite that recipes can name."""
     from ft_assets.cli.output import note
-    from ft_assets.evals.suites import add_suite
 
-    registered = add_suite(open_store(), folder, key, actor())
+    registered = api.add_suite(folder, key)
     print(registered.key)
-    note(f"{'registered' if registered.created else 'was registered already'}: {registered.items:,} items")
+    note(f"{'registered' if registered.created else 'already registered'}: {registered.items:,} items")
 
 
 @app.command("list")
 def list_() -> None:
-    """All registered suites."""
+    """List the registered suites."""
     from ft_assets.cli.output import print_table
-    from ft_assets.evals.suites import get_suite, list_suites
 
-    store = open_store()
-    rows = [(key, get_suite(store, key).digest[:12]) for key in list_suites(store)]
+    rows = [(suite.key, suite.digest[:12]) for suite in api.list_suites()]
     print_table(("suite", "digest"), rows, empty="No suites yet. Register one: ft suite add FOLDER --key name.vN")

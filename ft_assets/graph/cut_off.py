@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from ft_assets.notices.failures import chain_of, is_ours
+from ft_assets.control.notices.failures import chain_of, is_ours
 
 # A database that was away, a connection that was cut. Mistakes in SQL or in data (ProgrammingError, IntegrityError and
 # the like) would be the same again. Only SQLAlchemy's: Dagster uses its databases through nothing else.
@@ -22,14 +22,15 @@ _MOST_STEPS = 20
 
 
 def was_cut_off(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Whether all that failed in a failed run was that Dagster's database did not answer."""
+    """Whether a run failed only because Dagster's database did not answer."""
     found = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.STEP_FAILURE, limit=_MOST_STEPS).records
     events = (record.event_log_entry.dagster_event for record in found)
     return all_cut_off([event.step_failure_data for event in events if event])
 
 
 def all_cut_off(failures: list[Any]) -> bool:
-    """The same of the data of a run's step failures (``StepFailureData``); of none it is not known."""
+    """The same, from the data of a run's step failures (``StepFailureData``). False for an empty sequence: the cause is
+    unknown."""
     return bool(failures) and all(
         # A ``dg.Failure`` is raised on purpose.
         failure.user_failure_data is None and is_databases(chain_of(failure.error))
@@ -38,10 +39,10 @@ def all_cut_off(failures: list[Any]) -> bool:
 
 
 def is_databases(chain: list[tuple[str, str]]) -> bool:
-    """Whether an error is that of a database that does not answer, and in no part one of ours.
+    """Whether an error comes from a database that does not answer, and nothing in its chain is an error of ours.
 
     Args:
-        chain: class name and text of the error and of what it came from, outermost first; texts begin with the class's
-            full name, as Python writes them.
+        chain: class name and text of the error and of its causes, outermost first; texts begin with the class's full
+        name, as Python writes them.
     """
     return any(_AWAY.match(text) for _, text in chain) and not any(is_ours(name) for name, _ in chain)

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from ft_assets import tags
-from ft_assets.base_bumps.carries import find_carry
-from ft_assets.keys import DatasetKey
-from ft_assets.limits import max_pairs
-from ft_assets.submissions.record import Submission, submit
+from ft_assets.control.submissions.submit import submit
+from ft_assets.records.carries import find_carry
+from ft_assets.records.submissions import Submission
+from ft_assets.settings import tags
+from ft_assets.settings.environment import max_pairs
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -18,9 +20,8 @@ _PAIR_ASSETS = [dg.AssetKey(name) for name in ("token_pack", "checkpoint", "eval
 def record_direct_launch(
     context: dg.AssetExecutionContext, store: Store, dataset: str, recipe: str
 ) -> Submission | None:
-    """Record a run that was not launched for a submission as one, if it is meant to end in an adapter.
-
-    Raises UserError for a backfill over more pairs than the limit, before anything is done for any of them.
+    """Record a submission for a run that was launched without one, if it makes an adapter. Raises UserError for a
+    backfill over more pairs than the limit, before any work starts.
     """
     run = context.run
     if tags.SUBMISSION in run.tags or dg.AssetKey("adapter") not in context.job_def.asset_layer.executable_asset_keys:
@@ -31,6 +32,7 @@ def record_direct_launch(
     DatasetKey.parse(dataset)
     submission, _ = submit(
         store,
+        load_tenants(),
         dataset=dataset,
         recipe=recipe,
         actor=run.tags.get("user", run.tags.get(tags.ACTOR, "ui")),
@@ -52,12 +54,12 @@ def check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: Mapping
         raise UserError(
             f"this backfill asks for {pairs} trainings and the limit is {limit}",
             where=f"backfill {backfill_id}",
-            remedy=f"Choose fewer pairs, or launch it with the tag {tags.ALLOW_PAIRS}={pairs} if all are meant.",
+            remedy=f"Choose fewer pairs, or launch it with the tag {tags.ALLOW_PAIRS}={pairs} to allow all of them.",
         )
 
 
 def _pairs_of(instance: dg.DagsterInstance, backfill_id: str) -> int:
-    """How many pairs the backfill asks for."""
+    """Number of pairs in the backfill."""
     backfill = instance.get_backfill(backfill_id)
     if backfill is None:
         return 0

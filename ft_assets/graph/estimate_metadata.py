@@ -4,13 +4,13 @@ from typing import Any
 
 import dagster as dg
 
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.hardware import GIB
-from ft_assets.submissions.estimate import Estimate
+from ft_assets.api import Estimate
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.gpus import GIB
 
 
 def estimate_metadata(found: Estimate) -> dict[str, Any]:
-    """The numbers of an estimate under names that begin with ``estimated_``, and a table of what each stands on."""
+    """The numbers of an estimate under names that begin with ``estimated_``, and a table with the source of each."""
     steps = f"{found.steps_per_epoch:,} an epoch"
     rows = [
         ("tokens of an epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
@@ -21,11 +21,11 @@ def estimate_metadata(found: Estimate) -> dict[str, Any]:
         (f"price, {found.currency}", _between(found.price), found.price_from),
     ]
     if found.trials > 1:
-        rows.insert(0, ("trials", str(found.trials), "of the sweep, all of them together"))
+        rows.insert(0, ("trials", str(found.trials), "of the sweep, as a total over all trials"))
     if found.fits:
         rows.insert(-2, ("fits the GPU", str(found.fits), f"{(found.gpu_memory or 0) / GIB:.1f} GiB"))
     table = "\n".join(
-        ["| | estimate | stands on |", "|---|---:|---|"]
+        ["| | estimate | source |", "|---|---:|---|"]
         + [f"| {name} | {value} | {_cell(ground)} |" for name, value, ground in rows]
     )
     metadata: dict[str, Any] = {"estimate": dg.MetadataValue.md(table), "estimated_steps": found.steps}

@@ -1,71 +1,43 @@
-"""Failed Dagster runs: what is known of why, and which of them somebody has to be told of by themselves.
-
-A run that works for a submission is told of with the submission's end, once. All others have nobody else to speak for
-them: runs of one asset from the UI, backfills of datasets, runs whose code could not even be loaded.
-"""
+"""Failed Dagster runs as notices see them: read from Dagster, and recorded where they speak for themselves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import dagster as dg
-from pydantic import BaseModel, ConfigDict
 
-from ft_assets import tags
-from ft_assets.keys import SHARED, DatasetKey, RecipeKey, check_part
-from ft_assets.notices.due import mark_due
-from ft_assets.notices.failures import Failure, chain_of, of_lost_run, of_step
-from ft_assets.submissions.record import Submission, find_outcome, find_submission, submission_id
-from ft_resources.canonical import canonical_json
+from ft_assets.control.notices.failures import Failure, chain_of, of_lost_run, of_step
+from ft_assets.control.notices.runs import RUN_FAILURES, FailedRun, Seen, plan_failures
+from ft_assets.records.due_notices import mark_due
+from ft_assets.records.submissions import Submission, find_outcome, find_submission, submission_id
+from ft_assets.settings import tags
+from ft_assets.settings.keys import SHARED, DatasetKey, RecipeKey, check_part
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
-RUN_FAILURES = "run_failures"
-# Dagster says whether it retries a moment after the failure; if it never does, somebody is told all the same.
-UNDECIDED_FOR = timedelta(minutes=10)
 
+def record_failures(
+    instance: dg.DagsterInstance, store: Store, records: Sequence[dg.RunRecord], now: datetime, problems: list[str]
+) -> tuple[int, datetime | None]:
+    """Record why runs failed that no submission speaks for, for the notices; one run, retried or not, once.
 
-class FailedRun(BaseModel):
-    """The record of a run that failed and was launched for no submission."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    run: str
-    job: str
-    partition: str
-    tenant: str
-    failure: Failure
-    at: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A failed run as the plan looks at it; ``retried`` is None while Dagster has not decided."""
-
-    run_id: str
-    failed_at: datetime
-    retried: bool | None
-    of_submission: bool
-
-
-def plan_failures(seen: Sequence[Seen], now: datetime) -> tuple[list[str], datetime | None]:
-    """Pure: the runs to tell of, and the time of the first that has to be looked at again.
-
-    ``seen`` is in the order in which they failed.
+    ``records`` are in the order in which they failed; what cannot be read is added to ``problems``. Returns how many
+    there are to tell of, and from when on to look again. Raises UserError where the store refuses.
     """
-    tell: list[str] = []
-    again: datetime | None = None
-    for each in seen:
-        undecided = each.retried is None and now - each.failed_at < UNDECIDED_FOR
-        if undecided:
-            again = again or each.failed_at
-        elif not each.retried and not each.of_submission:
-            tell.append(each.run_id)
-    return tell, again
+    found = {record.dagster_run.run_id: record for record in records}
+    seen: list[Seen] = []
+    for run_id, record in found.items():
+        try:
+            seen.append(_see(instance, store, record))
+        except UserError as error:
+            problems.append(f"run {run_id}: {error.what}")
+    told, again = plan_failures(seen, now)
+    for run_id in told:
+        _record(instance, store, found[run_id])
+    return len(told), again
 
 
-def see(instance: dg.DagsterInstance, store: Store, record: dg.RunRecord) -> Seen:
-    """The run as the plan looks at it. Raises UserError for submissions that cannot be read."""
+def _see(instance: dg.DagsterInstance, store: Store, record: dg.RunRecord) -> Seen:
+    """The run in the form that the plan reads. Raises UserError for submissions that cannot be read."""
     run = record.dagster_run
     said = run.tags.get("dagster/will_retry")
     undecided = None if instance.run_retries_enabled else False
@@ -77,8 +49,7 @@ def see(instance: dg.DagsterInstance, store: Store, record: dg.RunRecord) -> See
     )
 
 
-def record_failure(instance: dg.DagsterInstance, store: Store, record: dg.RunRecord) -> None:
-    """Record why the run failed, for the notices. One run, retried or not, is recorded once."""
+def _record(instance: dg.DagsterInstance, store: Store, record: dg.RunRecord) -> None:
     run = record.dagster_run
     tenant = tenant_of(run)
     failed = FailedRun(
@@ -92,11 +63,11 @@ def record_failure(instance: dg.DagsterInstance, store: Store, record: dg.RunRec
     path = f"{tenant}/{RUN_FAILURES}/{run.root_run_id or run.run_id}.json"
     if not store.exists(path):
         mark_due(store, "run", tenant, path)
-        store.create(path, canonical_json(failed.model_dump(mode="json")))
+        failed.create(store, path)
 
 
 def failure_of_submission(instance: dg.DagsterInstance, submission: Submission) -> Failure | None:
-    """Why the newest failed run of the submission failed; None where none did."""
+    """Why the newest failed run of the submission failed; None if none did."""
     failed = [dg.DagsterRunStatus.FAILURE]
     runs = list(instance.get_runs(dg.RunsFilter(tags={tags.SUBMISSION: submission.id}, statuses=failed), limit=1))
     if submission.run_id:
@@ -107,7 +78,7 @@ def failure_of_submission(instance: dg.DagsterInstance, submission: Submission) 
 
 
 def failure_of(instance: dg.DagsterInstance, run_id: str) -> Failure:
-    """Why a run failed, by the first of its steps that did."""
+    """Why a run failed, from its first failed step."""
     found = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.STEP_FAILURE, limit=1).records
     event = found[0].event_log_entry.dagster_event if found else None
     if event is None:
@@ -118,7 +89,7 @@ def failure_of(instance: dg.DagsterInstance, run_id: str) -> Failure:
 
 
 def tenant_of(run: dg.DagsterRun) -> str:
-    """Whose run it is, by its keys; ``shared`` where they say nothing. A tag that somebody set says nothing."""
+    """The run's tenant, from its keys; ``shared`` if they do not name one. Tags are not trusted."""
     partition = run.tags.get("dagster/partition", "")
     for text in partition.split("|"):
         for parse in (DatasetKey.parse, RecipeKey.parse):
@@ -131,7 +102,7 @@ def tenant_of(run: dg.DagsterRun) -> str:
 
 
 def _is_spoken_for(store: Store, record: dg.RunRecord) -> bool:
-    """Whether the end of a submission tells of this run: the one that it was launched for, or that it recorded."""
+    """Whether the end of a submission covers this run: the submission that launched it, or the one recorded for it."""
     run = record.dagster_run
     partition = run.tags.get("dagster/partition", "")
     tenant, ids = tenant_of(run), []

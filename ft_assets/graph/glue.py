@@ -7,16 +7,17 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterExecutionInterruptedError
 
-from ft_assets import tags
-from ft_assets.keys import SHARED
-from ft_assets.submissions.direct import record_direct_launch
-from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, find_submission
-from ft_assets.submissions.sharing import needed_by_others
-from ft_assets.tenants import load_tenants
+from ft_assets.control.submissions.sharing import needed_by_others
+from ft_assets.graph.direct import record_direct_launch
+from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, find_submission
+from ft_assets.settings import tags
+from ft_assets.settings.keys import SHARED
+from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, Ending
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
+from ft_resources.execution import Observer
 from ft_resources.outcomes import POLICIES
 from ft_resources.tracking import default_uri, mirrored
 from ft_resources.work import WorkRequest
@@ -24,8 +25,9 @@ from ft_resources.work import WorkRequest
 _LOG_EVERY_S = 5.0
 
 
-class DagsterObserver:
-    """Mirrors a worker's progress into the run's log: alerts and phase changes at once, counts every few seconds."""
+class DagsterObserver(Observer):
+    """Mirrors a worker's progress into the run's log: alerts and phase changes immediately, counts every few
+    seconds."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
@@ -45,9 +47,6 @@ class DagsterObserver:
             return
         self._phase, self._logged = phase, time.monotonic()
         self._log.info(describe_progress(progress))
-
-    def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
-        return
 
     def retrying(self, ending: Ending, delay_s: float) -> None:
         policy = POLICIES[ending.outcome]
@@ -74,7 +73,7 @@ def describe_progress(progress: dict[str, Any]) -> str:
 def run_work(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource, request: WorkRequest
 ) -> Artifact:
-    """The artifact that ``request`` names, made in a worker unless it exists.
+    """The artifact named by ``request``, made in a worker unless it exists.
 
     When the op is interrupted, a cancel (status CANCELING) stops the work, unless another submission needs it too; a
     run worker that is being shut down (status STARTED) leaves it running, and the retried run attaches. Raises
@@ -93,12 +92,14 @@ def run_work(
             cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)
             if cancelled or tags.FOREGROUND in context.run.tags:
                 if needed_by_others(store.store, request.address, submission):
-                    context.log.info("cancelled; the work goes on for another submission that needs it")
+                    context.log.info("cancelled; the work continues for another submission that needs it")
                 else:
                     context.log.info("cancelled: stopping the work")
                     execution.cancel(request.address, actor=actor)
             else:
-                context.log.info("this run worker is going away; the work goes on and the retried run attaches to it")
+                context.log.info(
+                    "this run worker is shutting down; the work continues and the retried run attaches to it"
+                )
             raise
     context.log.info("cached, nothing to do" if result.cached else f"made in {result.attempts} attempt(s)")
     return result.artifact
@@ -107,24 +108,32 @@ def run_work(
 def _with_priority(context: dg.AssetExecutionContext, request: WorkRequest) -> WorkRequest:
     """``request`` with the priority of the tier that asks: of what is shared, the tier of the run's tenant, if any.
 
-    It decides who waits on a cluster, and nothing of the result. A tenants file that cannot be read stops no work.
+    It decides who waits on a cluster, and nothing of the result.
     """
     tenant = request.tenant if request.tenant != SHARED else context.run.tags.get(tags.TENANT)
     if tenant is None or request.resources.priority is not None:
         return request
-    try:
-        priority = load_tenants().tier_of(tenant).priority
-    except UserError as error:
-        context.log.warning(f"the work queues with the usual priority: {error}")
+    tenants = tenants_of_run(context)
+    if tenants is None:
         return request
+    priority = tenants.tier_of(tenant).priority
     return replace(request, resources=request.resources.model_copy(update={"priority": priority}))
+
+
+def tenants_of_run(context: dg.AssetExecutionContext) -> TenantsFile | None:
+    """The tenants file; None if it cannot be read, which stops no work."""
+    try:
+        return load_tenants()
+    except UserError as error:
+        context.log.warning(f"the work goes on without the tenants file: {error}")
+        return None
 
 
 def _submission(context: dg.AssetExecutionContext, store: StoreResource, request: WorkRequest) -> Submission | None:
     """The submission that the run works for, if any.
 
-    Raises UserError where somebody cancelled that of a run in a terminal: Dagster cannot end such a run from elsewhere,
-    and between two pieces of work there is no worker to stop.
+    Raises UserError if the submission of a run in a terminal was cancelled: Dagster cannot end such a run from
+    elsewhere, and between two pieces of work there is no worker to stop.
     """
     run_tags = context.run.tags
     if tags.SUBMISSION not in run_tags:
@@ -136,16 +145,15 @@ def _submission(context: dg.AssetExecutionContext, store: StoreResource, request
         outcome = find_outcome(store.store, submission)
         if outcome is not None and outcome.status is SubmissionStatus.CANCELLED:
             where = f"submission {submission.id}"
-            raise UserError(outcome.reason, where=where, remedy="Ask for the pair again if it is wanted after all.")
+            raise UserError(outcome.reason, where=where, remedy="Submit the pair again if it is still wanted.")
     return submission
 
 
 def asked_gates(
     context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, store: StoreResource
 ) -> tuple[str, ...]:
-    """What the run's submission asks for beyond the recipe's gates; nothing where the run works for none.
-
-    Raises UserError where the submission is not there: what it asked for is not known then.
+    """The gates that the run's submission adds to the recipe's; empty if the run has no submission. Raises UserError if
+    the submission's record is missing, as its gates are then unknown.
     """
     run_tags = context.run.tags
     if tags.SUBMISSION not in run_tags or tags.TENANT not in run_tags:
@@ -153,7 +161,7 @@ def asked_gates(
     submission = find_submission(store.store, run_tags[tags.TENANT], run_tags[tags.SUBMISSION])
     if submission is None:
         raise UserError(
-            "the run works for a submission that this store does not have, so nobody knows what its gates ask for",
+            "the run works for a submission that this store does not have, so its gates are unknown",
             where=f"submission {run_tags[tags.SUBMISSION]}",
             remedy="Restore its record from the bucket's versions or a backup, or submit the pair again.",
         )
@@ -161,12 +169,12 @@ def asked_gates(
 
 
 def acting(context: dg.AssetExecutionContext) -> str:
-    """Who asked for the run; Dagster itself where nobody is known."""
+    """The user that requested the run; Dagster itself if unknown."""
     return str(context.run.tags.get(tags.ACTOR, "dagster"))
 
 
 def common_metadata(artifact: Artifact) -> dict[str, Any]:
-    """Metadata every asset shows: where it is, what it is made of, and by which code."""
+    """Metadata of every asset: its location, its inputs, and the code that made it."""
     inputs = "\n".join(f"- {name}: `{ref.address}`" for name, ref in sorted(artifact.manifest.inputs.items()))
     return {
         "address": dg.MetadataValue.text(str(artifact.address)),

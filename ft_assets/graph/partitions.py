@@ -20,7 +20,7 @@ def dataset_check(asset: str, name: str, description: str) -> dg.AssetCheckSpec:
 
 
 def _check(asset: str, name: str, description: str, partitions: dg.PartitionsDefinition) -> dg.AssetCheckSpec:
-    """Without partitions one verdict would stand for all of them."""
+    """Without partitions, all of them would share one verdict."""
     with warnings.catch_warnings():
         # Partitions of checks are a preview API, used here and nowhere else.
         warnings.simplefilter("ignore", dg.PreviewWarning)

@@ -6,9 +6,9 @@ The cluster's queue has priority classes of its own (``ft_resources/kubernetes/a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ft_assets import tags
-from ft_assets.submissions.plan import Stage
-from ft_assets.tenants import TenantsFile
+from ft_assets.api import Stage
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.kubernetes.ageing import rank
 from ft_resources.kubernetes.settings import Ageing
 from ft_resources.work import Priority
@@ -32,7 +32,7 @@ class QueuedRun:
 
 
 def tier_tags(tenants: TenantsFile, tenant: str, *, trains: bool, waited_s: float = 0.0) -> dict[str, str]:
-    """The tags of a run of ``tenant`` that has waited so long: its place in the queue, and of a training its tier."""
+    """The tags of a run of ``tenant`` that has waited this long: its queue priority and, for a training, its tier."""
     tier = tenants.tier_of(tenant)
     found = {tags.PRIORITY: str(rank(_PLACES[tier.priority], _APART, waited_s, _EVERY_S))}
     if trains:
@@ -46,9 +46,8 @@ def is_training(job_name: str) -> bool:
 
 
 def plan_tags(runs: Sequence[QueuedRun], tenants: TenantsFile) -> dict[str, dict[str, str]]:
-    """Tags to add, by run: of runs that waited long enough to rise, and of those that nobody tagged (launched by hand).
-
-    A place in the queue is only ever raised, so that one that was given by hand stays; tiers that a run says are kept.
+    """Tags to add, by run: for runs that have waited long enough to rise, and for untagged runs (launched by hand). A
+    priority is only ever raised, so one set by hand is kept; so is a run's own tier.
     """
     found: dict[str, dict[str, str]] = {}
     for run in runs:
@@ -63,7 +62,7 @@ def plan_tags(runs: Sequence[QueuedRun], tenants: TenantsFile) -> dict[str, dict
 
 
 def _place(run_tags: Mapping[str, str]) -> int:
-    """As Dagster reads it: none, or no number, is 0."""
+    """As Dagster reads it: a missing or non-numeric value is 0."""
     try:
         return int(run_tags.get(tags.PRIORITY, "0"))
     except ValueError:

@@ -3,23 +3,21 @@
 from collections.abc import Sequence
 
 import dagster as dg
-from dagster._core.execution.backfill import BulkActionStatus
 
-from ft_assets.submissions.record import open_submissions
-from ft_assets.sweeps.retired import decided_sweeps, forget_reminder, plan_retiring, record_retired
+from ft_assets.control.sweeps.trial_retirement import decided_sweeps, forget_reminder, plan_retiring, record_retired
+from ft_assets.records.submissions import open_submissions
+from ft_resources.dagster_private import any_backfill
+from ft_resources.run_states import ACTIVE_STATUSES
 from ft_resources.store import Store
 
 _RECIPE = "recipe"
 _PARTITION = "dagster/partition/recipe"
-_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
-_ACTIVE = [status for status in dg.DagsterRunStatus if status not in _ENDED]
 
 
 def retire_trials(store: Store, instance: dg.DagsterInstance) -> list[str]:
-    """Retire the trials of every decided sweep that has no open submission, run or backfill; the keys taken off.
-
-    What the store holds of them stays. A sweep that is asked for on another dataset lists its trials again for as long
-    as it needs them.
+    """Retire the trials of every decided sweep that has no open submission, run or backfill. Returns the keys taken off
+    Dagster's list. Their artifacts stay in the store. A sweep submitted on another dataset lists its trials again while
+    it needs them.
     """
     decided = decided_sweeps(store)
     if not decided:
@@ -41,8 +39,8 @@ def retire_trials(store: Store, instance: dg.DagsterInstance) -> list[str]:
 
 
 def _busy(instance: dg.DagsterInstance, keys: Sequence[str]) -> set[str]:
-    """Which of ``keys`` have a run that has not ended; all of them during any backfill, which may be about to."""
-    if instance.get_backfills(status=BulkActionStatus.REQUESTED, limit=1):
+    """Those of ``keys`` with an unfinished run; all of them during any backfill, which may be about to launch one."""
+    if any_backfill(instance):
         return set(keys)
-    filters = dg.RunsFilter(tags={_PARTITION: list(keys)}, statuses=_ACTIVE)
+    filters = dg.RunsFilter(tags={_PARTITION: list(keys)}, statuses=ACTIVE_STATUSES)
     return {run.tags[_PARTITION] for run in instance.get_runs(filters=filters)}

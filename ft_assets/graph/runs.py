@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from ft_assets import tags
-from ft_assets.submissions.cut_off import was_cut_off
-from ft_assets.submissions.plan import MOST_AGAIN, Present, RunState, Stage
-from ft_assets.submissions.record import Submission, find_submission
+from ft_assets.api import MOST_AGAIN, Present, RunState, Stage
+from ft_assets.graph.cut_off import was_cut_off
+from ft_assets.records.submissions import Submission, find_submission
+from ft_assets.settings import tags
 from ft_resources.store import Store
 
 _STATES = {
@@ -39,9 +39,8 @@ class SubmissionRuns:
 
 
 def run_states(instance: dg.DagsterInstance, submission: Submission) -> SubmissionRuns:
-    """How the newest run of each stage, and of each trial of a sweep, stands.
-
-    A failed run that Dagster will retry counts as active.
+    """State of the newest run of each stage, and of each trial of a sweep. A failed run that Dagster will retry counts
+    as active.
     """
     runs: Sequence[dg.DagsterRun] = instance.get_runs(
         filters=dg.RunsFilter(tags={tags.SUBMISSION: submission.id}), limit=_MAX_RUNS
@@ -64,7 +63,7 @@ def run_states(instance: dg.DagsterInstance, submission: Submission) -> Submissi
 
 
 def under_way(instance: dg.DagsterInstance) -> dict[str, frozenset[Stage]]:
-    """Stages with a run that is queued or runs, by submission; one question for all of them. Trials do not count."""
+    """Stages with a queued or running run, by submission, in one query. Trials do not count."""
     found: dict[str, set[Stage]] = {}
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=_NOT_ENDED), limit=_MOST_UNDER_WAY):
         stage = _stage(run)
@@ -74,14 +73,13 @@ def under_way(instance: dg.DagsterInstance) -> dict[str, frozenset[Stage]]:
 
 
 def only_waits(stages: frozenset[Stage]) -> bool:
-    """Whether a submission with runs of these stages under way has nothing to do but to wait for one of them. Pure."""
+    """Whether a submission with unfinished runs of these stages can only wait for one of them. Pure."""
     return Stage.TRAIN_PAIR in stages or {Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE} <= stages
 
 
 def as_dagster_shows(instance: dg.DagsterInstance, submission: Submission, present: Present) -> Present:
-    """``present`` without the preparations that this instance has never seen.
-
-    They are run once more, which costs a moment as everything is cached, so that the UI shows every partition's inputs.
+    """``present`` without the preparations that this instance has never seen. They are run once more, which is quick as
+    everything is cached, so that the UI shows every partition's inputs.
     """
     prepared = {
         Stage.PREPARE_DATASET: ("dataset", submission.dataset),
@@ -93,7 +91,7 @@ def as_dagster_shows(instance: dg.DagsterInstance, submission: Submission, prese
 
 
 def submission_of(run_tags: Mapping[str, str], store: Store) -> Submission | None:
-    """The submission that a run was launched for; None where it was launched for none."""
+    """The submission that a run was launched for, or None."""
     if tags.SUBMISSION not in run_tags or tags.TENANT not in run_tags:
         return None
     return find_submission(store, run_tags[tags.TENANT], run_tags[tags.SUBMISSION])
@@ -112,7 +110,7 @@ def _stage(run: dg.DagsterRun) -> Stage | None:
 
 
 def _again(key: str, run: dg.DagsterRun) -> dict[str, int]:
-    """Anybody may set tags; one that is no number says that it was launched often enough."""
+    """Anybody may set tags: a value that is not a number counts as the maximum of launches."""
     said = run.tags.get(tags.AGAIN)
     if said is None:
         return {}

@@ -1,15 +1,15 @@
-"""The trials of a decided sweep as people compare them."""
+"""The comparison table of a decided sweep's trials."""
 
 import dagster as dg
 
-from ft_assets.sweeps.decision import Decision, TrialResult
-from ft_assets.sweeps.expand import shown_values
+from ft_assets.records.sweep_decision import Decision, TrialResult
+from ft_assets.settings.recipe.shown import shown_values
 
 COLUMNS = ("trial", "values", "validation loss", "steps", "tokens/s", "")
 
 
 def trial_rows(decision: Decision) -> list[tuple[str, ...]]:
-    """The cells of ``COLUMNS`` for each trial, in order; the last one names the winner, or how a trial ended."""
+    """The cells of ``COLUMNS`` for each trial in order; the last cell marks the winner or says how the trial ended."""
     return [
         (
             trial.key,
@@ -24,7 +24,7 @@ def trial_rows(decision: Decision) -> list[tuple[str, ...]]:
 
 
 def trial_table(decision: Decision) -> dg.MetadataValue:
-    """The same as a Markdown table of an asset."""
+    """The same as Markdown, for asset metadata."""
     lines = [COLUMNS, ("---",) * len(COLUMNS), *trial_rows(decision)]
     return dg.MetadataValue.md("\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines))
 

@@ -1,7 +1,7 @@
-"""What has to be told: a marker for each record that is news, written just before the record itself.
+"""Pending notices: a marker for each record that must be announced, written just before the record itself.
 
-A marker without its record is ignored, and forgotten after a day; a record without a marker would be told to nobody.
-So a process that dies in between neither loses news nor invents any. The marker goes when everybody was told.
+A marker without its record is ignored, and deleted after a day; a record without a marker would never be announced.
+So a process that dies in between neither loses a notice nor invents one. The marker is deleted after all deliveries.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Source = Literal["submission", "line", "base_bump", "base_release", "held", "run
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Due:
-    """News for ``tenant``; ``path`` is the record that says what happened, ``at`` when the marker was written (UTC)."""
+    """A notice for ``tenant``: ``path`` is the record of what happened, ``at`` is when the marker was written (UTC)."""
 
     source: Source
     tenant: str
@@ -35,13 +35,13 @@ class Due:
 
 
 def event_id(source: Source, tenant: str, path: str) -> str:
-    """The id of what a record says, 32 hex characters: by what it is, so that it is the same for whoever asks."""
+    """Event id of a record, 32 hex characters; every process derives the same one from the record's place."""
     return digest({"source": source, "tenant": tenant, "path": path})[:32]
 
 
 def mark_due(store: Store, source: Source, tenant: str, path: str) -> str:
-    """Remember that ``tenant`` is to be told of the record at ``path``; the event's id. To be called before the record
-    is written; calling it again changes nothing that was told already."""
+    """Mark the record at ``path`` for announcement to ``tenant``; returns the event's id. Call it before the record is
+    written; calling it again does not repeat notices that were sent."""
     known = event_id(source, tenant, path)
     at = datetime.now(UTC).isoformat(timespec="seconds")
     store.create_json(_marker(tenant, known), {"source": source, "path": path, "at": at})
@@ -54,7 +54,7 @@ def markers(store: Store) -> list[str]:
 
 
 def read_markers(store: Store, paths: list[str], problems: list[str]) -> Iterator[Due]:
-    """What the markers at ``paths`` say. One that cannot be read is named in ``problems``."""
+    """The markers at ``paths``. Unreadable ones are reported in ``problems``."""
     for path in paths:
         raw = store.find_json(path)
         if raw is None:
@@ -72,14 +72,14 @@ def read_markers(store: Store, paths: list[str], problems: list[str]) -> Iterato
             problems.append(f"{path}: the marker cannot be read; remove it")
             continue
         if due.marker != path:
-            # Told to whoever it lies with, it could be another tenant's.
+            # A marker in the wrong tenant's folder would announce another tenant's event to it.
             problems.append(f"{path}: the marker belongs elsewhere; remove it")
             continue
         yield due
 
 
 def forget(store: Store, due: Due) -> None:
-    """Everybody was told, or nobody is to be."""
+    """Delete the marker: every recipient was notified, or there is none."""
     store.delete(due.marker)
 
 

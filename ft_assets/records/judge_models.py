@@ -1,21 +1,21 @@
-"""Local models that judge, found in the store: the base of a registered recipe, or a base that was stored before."""
+"""Local judge models in the store: the base of a registered recipe, or a base that is stored already."""
 
 from collections.abc import Callable
 
-from ft_assets.keys import SHARED, RecipeKey
-from ft_assets.recipes.upload import upload_address
+from ft_assets.records.uploads import upload_address
+from ft_assets.settings.keys import SHARED, RecipeKey
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import BadRecipe
 
-# The asset of a folder that a registration uploaded.
+# Asset name of a folder that a registration uploaded.
 _UPLOAD = "base_upload"
 _RECIPE = "recipe:"
 
 
 def named_recipe(reference: str, owner: str) -> str | None:
-    """The key of the recipe whose base ``reference`` names, None where it names a stored folder.
+    """Key of the recipe whose base ``reference`` names, None if it names a stored folder.
 
-    Raises BadRecipe for a recipe of another tenant than ``owner``, before anything is looked at.
+    Raises BadRecipe, before anything is read, for a recipe of a tenant other than ``owner``.
     """
     if not reference.startswith(_RECIPE):
         return None
@@ -32,9 +32,9 @@ def named_recipe(reference: str, owner: str) -> str | None:
 def local_model(
     artifacts: Artifacts, reference: str, owner: str, base_of: Callable[[Artifacts, str], Artifact]
 ) -> Artifact:
-    """The model that ``reference`` names in a recipe of ``owner``; ``base_of`` finds a recipe's base.
+    """The model that ``reference`` names in a recipe of ``owner``; ``base_of`` looks up a recipe's base.
 
-    Raises BadRecipe where there is none that the owner may use, and what ``base_of`` raises.
+    Raises BadRecipe if there is no such model or the owner may not use it, and what ``base_of`` raises.
     """
     recipe = named_recipe(reference, owner)
     if recipe is not None:

@@ -1,9 +1,9 @@
-"""Families of language models by the names people write, for judges that would mark their own family's answers."""
+"""Families of language models, recognised by common names; a judge should not score answers of its own family."""
 
 import re
 from collections.abc import Iterable
 
-# The first that matches counts: distilled and merged models carry the names of both parents, teacher first.
+# The first match counts: names of distilled and merged models contain both parents, the teacher first.
 _FAMILIES = {
     "GPT": r"gpt-?[345]|gpt-?oss|chatgpt|davinci|\bo[134](-mini|-pro)?\b|openai",
     "Claude": r"claude|anthropic",
@@ -31,21 +31,21 @@ _FAMILIES = {
 
 
 def family_of(model: str) -> str | None:
-    """The family of the model called ``model`` ("meta-llama/Llama-3.1-8B" is Llama), None where the name says none."""
+    """Family of the model named ``model`` ("meta-llama/Llama-3.1-8B" is Llama), None if the name contains none."""
     return next(iter(families_of(model)), None)
 
 
 def families_of(model: str) -> tuple[str, ...]:
-    """Every family that a model's name speaks of: "DeepSeek-R1-Distill-Llama-8B" has two parents, the teacher first."""
+    """Every family in a model's name: "DeepSeek-R1-Distill-Llama-8B" has two parents, the teacher first."""
     name = model.lower()
     return tuple(family for family, pattern in _FAMILIES.items() if re.search(pattern, name))
 
 
 def judge_family_warning(generated_by: str | None, judges: Iterable[str]) -> str | None:
-    """What to tell people where a judge is of the family that wrote the answers; None where none is.
+    """Warning if a judge belongs to the family that wrote the answers; None if none does.
 
-    Judges prefer what their own family writes (Panickssery et al. 2024, "LLM Evaluators Recognize and Favor Their Own
-    Generations"), and a candidate learns to write so.
+    Judges prefer text of their own family (Panickssery et al. 2024, "LLM Evaluators Recognize and Favor Their Own
+    Generations"), and a candidate learns that style.
     """
     if not generated_by:
         return None

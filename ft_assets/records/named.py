@@ -1,19 +1,19 @@
-"""Suites and classifiers: files under a key ``name.vN`` that all tenants may use and that never changes its meaning.
+"""Suites and classifiers: files under a key ``name.vN``. All tenants may use a key, and its content never changes.
 
-They are an artifact of ``shared`` named by content; the create-only record ``names/<noun>/<key>.json`` points to it.
+Each is a content-addressed artifact of ``shared``; the create-only record ``names/<noun>/<key>.json`` points to it.
 """
 
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from ft_assets.keys import SHARED
-from ft_assets.recipes.strict import nearest
-from ft_assets.recipes.upload import publish_upload, upload_address
+from ft_assets.records.names import Name
+from ft_assets.records.uploads import publish_upload, upload_address
+from ft_assets.settings.keys import SHARED
 from ft_resources.artifacts import Artifacts, FileEntry, InputRef, content_digest
-from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
+from ft_resources.strict import nearest
 
 Noun = Literal["suite", "classifier"]
 
@@ -29,14 +29,14 @@ def add_named(
     facts: dict[str, Any],
     actor: str,
 ) -> tuple[InputRef, bool]:
-    """Store ``files`` (stored name to path) as the ``noun`` ``key``; the artifact, and whether the key is new.
+    """Store ``files`` (stored name to path) as the ``noun`` ``key``; returns the artifact and whether the key is new.
 
-    ``asset`` is that of its address, by default the noun. ``source`` says where they come from: a folder, or ``hub:…``,
-    which is recorded. Raises BadRecipe for a key that is taken by other content.
+    ``asset`` is the asset name in the address, by default the noun. ``source`` records the origin of the files: a
+    folder or ``hub:…``. Raises BadRecipe if the key has other content.
     """
-    entries = {name: FileEntry(size=path.stat().st_size, sha256=sha256_file(path)) for name, path in files.items()}
+    entries = {name: FileEntry.of(path) for name, path in files.items()}
     content = content_digest(entries)
-    record, created = store.find_json(_path(noun, key)), False
+    record, created = Name(noun).find(store, key), False
     if record is None:
         address = upload_address(SHARED, asset or noun, content)
         publish_upload(Artifacts(store), address, files, content, facts=facts, actor=actor)
@@ -47,8 +47,8 @@ def add_named(
             "actor": actor,
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        created = store.create_json(_path(noun, key), record)
-        record = store.get_json(_path(noun, key))
+        created = Name(noun).create(store, key, record)
+        record = store.get_json(Name(noun).path(key))
     if record["digest"] != content:
         name, _, version = key.rpartition(".v")
         raise BadRecipe(
@@ -61,7 +61,7 @@ def add_named(
 
 def get_named(store: Store, noun: Noun, key: str, remedy: str) -> InputRef:
     """The artifact of the ``noun`` ``key``. Raises UserError with the nearest key and ``remedy`` if there is none."""
-    record = store.find_json(_path(noun, key))
+    record = Name(noun).find(store, key)
     if record is None:
         raise UserError(
             f"there is no {noun} {key!r}; {nearest(key, list_named(store, noun))}",
@@ -73,9 +73,4 @@ def get_named(store: Store, noun: Noun, key: str, remedy: str) -> InputRef:
 
 def list_named(store: Store, noun: Noun) -> list[str]:
     """The registered keys of ``noun``, sorted."""
-    names = (entry.path.rsplit("/", 1)[-1] for entry in store.entries(f"names/{noun}"))
-    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
-
-
-def _path(noun: Noun, key: str) -> str:
-    return f"names/{noun}/{key}.json"
+    return Name(noun).keys(store)

@@ -1,5 +1,5 @@
-"""Judges favour what their own family writes, so one of the base's family, or of that of the model which wrote the
-answers a candidate learned from, does not judge unless the recipe allows it.
+"""Judges favour text of their own family. So a judge may not belong to the family of the base, or of the model that
+wrote the answers a candidate learned from, unless the recipe allows it.
 
 See Panickssery et al. 2024, "LLM Evaluators Recognize and Favor Their Own Generations"
 (https://arxiv.org/abs/2404.13076).
@@ -7,27 +7,27 @@ See Panickssery et al. 2024, "LLM Evaluators Recognize and Favor Their Own Gener
 
 from collections.abc import Iterable, Iterator
 
-from ft_assets.datasets.policy import policy_of
-from ft_assets.datasets.reporting.families import families_of
-from ft_assets.recipes.judges import JudgeModel
+from ft_assets.records.model_families import families_of
+from ft_assets.settings.dataset.policy import policy_of
+from ft_assets.settings.recipe.judges import JudgeModel
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe
 
 _WHERE = "evaluation.judge"
-# What says nothing about a family: digests and addresses.
+# Names without information about a family: digests and addresses.
 _NAMELESS = ("folder:", "artifact:", "recipe:")
 
 
 def require_neutral(
     judge: JudgeModel, names: Iterable[str], *, base: Iterable[str], written_by: Iterable[str], certain: bool = True
 ) -> None:
-    """Raise BadRecipe where ``judge`` may be partial, and the recipe does not allow it.
+    """Raise BadRecipe if ``judge`` may be partial and the recipe does not allow it.
 
     Args:
-        names: what the judge is called beside its settings, such as its architecture.
-        base: what the base is called, such as its source and its architecture.
-        written_by: models that wrote the answers of the dataset, as it says.
-        certain: whether all names are known that there are; if not, an unknown family is let through for now.
+        names: the judge's names apart from its settings, such as its architecture.
+        base: the base's names, such as its source and its architecture.
+        written_by: models that wrote the dataset's answers, as its policy declares.
+        certain: whether all names are known; if not, an unknown family passes for now.
     """
     if judge.allow_same_family:
         return
@@ -49,13 +49,13 @@ def require_neutral(
 
 
 def names_of_base(base: Artifact) -> list[str]:
-    """What a base in the store is called."""
+    """Names of a base in the store."""
     facts = base.facts
     return [str(facts[name]) for name in ("source", "architecture") if facts.get(name)]
 
 
 def writers_of(artifacts: Artifacts, dataset: Artifact) -> list[str]:
-    """The models that wrote a dataset's answers, and those of what is mixed into it, as their policies say."""
+    """Models that wrote the answers of a dataset and of the datasets mixed into it, as their policies declare."""
     return list(dict.fromkeys(_writers(artifacts, dataset)))
 
 
@@ -64,7 +64,7 @@ def _writers(artifacts: Artifacts, dataset: Artifact) -> Iterator[str]:
     if policy is not None and (writer := policy_of(policy).generated_by):
         yield writer
     for name, ref in dataset.manifest.inputs.items():
-        # A mixed dataset that is erased since cannot be asked; its rows are in this one all the same.
+        # The policy of an erased mixed dataset is gone, although its rows are in this one.
         if name.startswith("mix:") and (mixed := artifacts.find(Address.parse(ref.address))) is not None:
             yield from _writers(artifacts, mixed)
 

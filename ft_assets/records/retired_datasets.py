@@ -1,26 +1,25 @@
-"""Retired dataset versions: create-only records. A retired key is never used again, as Dagster would take a key that
-comes back for one that was materialized; the same upload is a new version."""
+"""Retired dataset versions: create-only records. A retired key is never reused, since Dagster would consider it
+materialized. The same upload becomes a new version."""
 
 from datetime import UTC, datetime
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_resources.canonical import canonical_json
+from ft_assets.records.names import RETIRED_DATASET
 from ft_resources.errors import UserError
-from ft_resources.records import find_record
+from ft_resources.records import Record
 from ft_resources.store import Store
-
-FOLDER = "names/retired_dataset"
 
 
 class Retired(UserError):
-    """A dataset version is not offered any more."""
+    """A dataset version is no longer offered."""
 
 
-class RetiredDataset(BaseModel):
-    """Why a version is not offered any more."""
+class RetiredDataset(Record):
+    """Why a version is no longer offered."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    WHAT: ClassVar[str] = "the record of a retired dataset version"
 
     dataset: str = Field(description="Dataset key.")
     actor: str = Field(min_length=1)
@@ -29,24 +28,24 @@ class RetiredDataset(BaseModel):
 
 
 def retire(store: Store, dataset: str, *, actor: str, reason: str) -> None:
-    """Record that the version is retired; the first record stands."""
+    """Record that the version is retired; the first record is final."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     record = RetiredDataset(dataset=dataset, actor=actor, reason=reason, at=at)
-    store.create(f"{FOLDER}/{dataset}.json", canonical_json(record.model_dump(mode="json")))
+    record.create(store, RETIRED_DATASET.path(dataset))
 
 
 def find_retired(store: Store, dataset: str) -> RetiredDataset | None:
-    """The record, None where the version is not retired. Raises CorruptArtifact."""
-    return find_record(store, f"{FOLDER}/{dataset}.json", RetiredDataset, "the record of a retired dataset version")
+    """The record, None if the version is not retired. Raises CorruptArtifact."""
+    return RetiredDataset.find(store, RETIRED_DATASET.path(dataset))
 
 
 def retired_datasets(store: Store) -> set[str]:
     """The keys of all retired versions."""
-    return {name.removesuffix(".json") for name in store.names(FOLDER)}
+    return set(RETIRED_DATASET.keys(store))
 
 
 def require_not_retired(store: Store, dataset: str) -> None:
-    """Raise Retired where the version is."""
+    """Raise Retired if the version is retired."""
     found = find_retired(store, dataset)
     if found is not None:
         raise Retired(

@@ -1,32 +1,31 @@
-"""Which trial of a sweep goes on: decided once for each dataset content, and on record from then on.
+"""The winning trial of a sweep: decided once per dataset content, and recorded.
 
-The record is create-only, ``<tenant>/sweeps/<digest of dataset content and sweep recipe>.json``. So a trial that comes
-too late, or code that would choose otherwise, never changes what an adapter was made from.
+The record is create-only, ``<tenant>/sweeps/<digest of dataset content and sweep recipe>.json``. So a late
+trial, or code that would choose differently, never changes what an adapter was made from.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_resources.canonical import canonical_json, digest
+from ft_resources.canonical import digest
 from ft_resources.errors import CorruptArtifact, MissingInput, UserError
 from ft_resources.outcomes import Outcome
-from ft_resources.records import find_record
+from ft_resources.records import Record
 from ft_resources.store import Store
+from ft_resources.strict_model import StrictModel
 
-# Endings after which the same settings would end the same way. What was stopped, failed for a reason of the
-# platform's, or could not read its inputs is asked for again instead.
+# Endings that the same settings would reach again. A trial that was stopped, failed because of the platform, or
+# could not read its inputs is requested again instead.
 FINAL = frozenset({Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.BAD_DATA})
 REFUSED = "refused"
 
 
-class TrialResult(BaseModel):
-    """How one trial ended: with a checkpoint and its validation loss, or with an ending in words of the platform."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class TrialResult(StrictModel):
+    """How one trial ended: with a checkpoint and its validation loss, or with one of the platform's endings."""
 
     key: str = Field(description="Key of the trial's recipe.")
     number: int = Field(ge=1, description="Counted from 1.")
@@ -38,10 +37,10 @@ class TrialResult(BaseModel):
     ending: str = Field(default="", description="Why there is no checkpoint, in a word; empty where there is one.")
 
 
-class Decision(BaseModel):
-    """The trials of a sweep on one dataset content, and the number of the winner; null where none can win."""
+class Decision(Record):
+    """The trials of a sweep on one dataset content, and the winner's number; null if none can win."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    WHAT: ClassVar[str] = "the decision of a sweep"
 
     sweep: str = Field(description="Key of the sweep recipe.")
     recipe_digest: str = Field(description="Digest of the stored sweep recipe.")
@@ -52,7 +51,7 @@ class Decision(BaseModel):
 
     @property
     def winning(self) -> TrialResult:
-        """The winner. Raises SweepFailed where there is none."""
+        """The winner. Raises SweepFailed if there is none."""
         for trial in self.trials:
             if trial.number == self.winner:
                 return trial
@@ -60,7 +59,7 @@ class Decision(BaseModel):
 
 
 class SweepUndecided(MissingInput):
-    """A sweep whose trials have not all ended; ``missing`` are the keys of those to train."""
+    """Not all trials of a sweep have ended; ``missing`` has the keys of those to train."""
 
     def __init__(self, dataset: str, sweep: str, missing: Sequence[str]) -> None:
         self.dataset, self.sweep, self.missing = dataset, sweep, tuple(missing)
@@ -74,12 +73,9 @@ class SweepUndecided(MissingInput):
         )
         self.args = (self.what, self.where, self.remedy)
 
-    def __reduce__(self) -> tuple[type, tuple[str, str, tuple[str, ...]]]:  # type: ignore[override]
-        return (type(self), (self.dataset, self.sweep, self.missing))
-
 
 class SweepFailed(UserError):
-    """A sweep none of whose trials can win."""
+    """No trial of a sweep can win."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -92,37 +88,30 @@ class SweepFailed(UserError):
             remedy="Register a new version of the sweep with other values, such as lower learning rates.",
         )
 
-    def __reduce__(self) -> tuple[type, tuple[Decision]]:
-        return (type(self), (self.decision,))
-
 
 def choose(trials: Sequence[TrialResult]) -> int | None:
-    """The number of the trial with the lowest validation loss, the first of equals; None where no trial has one."""
+    """Number of the trial with the lowest validation loss, the first of equals; None if no trial has one."""
     able = [trial for trial in trials if not trial.ending and trial.loss is not None and math.isfinite(trial.loss)]
     return min(able, key=lambda trial: (trial.loss, trial.number)).number if able else None
 
 
 def decision_path(tenant: str, dataset_digest: str, recipe_digest: str) -> str:
-    """Where the decision of a sweep on a dataset content lies."""
+    """Path of a sweep's decision on a dataset content."""
     return f"{tenant}/sweeps/{digest({'dataset': dataset_digest, 'sweep': recipe_digest})}.json"
 
 
 def find_decision(store: Store, path: str) -> Decision | None:
-    """The decision at ``path``, or None. Raises CorruptArtifact where it cannot be read."""
-    return find_record(store, path, Decision, "the decision of a sweep")
+    """The decision at ``path``, or None. Raises CorruptArtifact if it cannot be read."""
+    return Decision.find(store, path)
 
 
 def record_decision(store: Store, path: str, decision: Decision) -> Decision:
-    """Write the decision unless there is one; the one that holds."""
-    if store.create(path, canonical_json(decision.model_dump(mode="json"))):
-        return decision
-    found = find_decision(store, path)
-    assert found is not None
-    return found
+    """Write the decision unless one exists; returns the valid one."""
+    return decision.create_or_get(store, path)
 
 
 def all_decisions(store: Store) -> Iterator[Decision]:
-    """Every decision of every tenant; one that cannot be read is left out."""
+    """All decisions of all tenants, except unreadable ones."""
     for tenant in store.folders():
         for entry in sorted(store.entries(f"{tenant}/sweeps"), key=lambda entry: entry.path):
             with suppress(CorruptArtifact):

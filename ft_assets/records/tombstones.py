@@ -1,24 +1,26 @@
-"""Tombstones: who deleted what, why, and until when it can be taken back.
+"""Tombstones: who deleted what, why, and until when it can be restored.
 
 A subject (a dataset version, an adapter, a tenant) has a short log of create-only records,
-``<tenant>/tombstones/<subject>/<seq>.json``; the last one counts. Each is sealed and names the digest of the one
-before it, so that one which was altered, taken out or put in between is an error and never a restoration.
+``<tenant>/tombstones/<subject>/<seq>.json``; the last one counts. Each is sealed and names its predecessor's digest,
+so an altered, removed or inserted record is an error and never a restoration.
 
-From the moment of a deletion nothing new is made of the subject; its bytes go when the grace is over (``ft collect``),
-and what is left is this record and the manifests.
+From its deletion on, nothing new is made from the subject. Its bytes are removed after the grace period
+(``ft collect``); this record and the manifests remain.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from ft_assets.keys import DatasetKey, check_part
+from ft_assets.records.chained_log import ChainedLog, SealedRecord
+from ft_assets.records.names import DATASET
+from ft_assets.settings.keys import DatasetKey, check_part
 from ft_resources.artifacts import MANIFEST, Address, Artifact
-from ft_resources.canonical import canonical_json, digest, sha256_bytes
-from ft_resources.errors import CorruptArtifact, Deleted, UserError
+from ft_resources.canonical import sha256_bytes
+from ft_resources.errors import Deleted, UserError
 from ft_resources.store import Store
 
 GRACE_DAYS = 30
@@ -41,7 +43,7 @@ class Subject:
 
     @property
     def folder(self) -> str:
-        """Where its log lies."""
+        """Folder of its log."""
         return f"{self.tenant}/tombstones/{self.kind}-{self.name.rsplit('/', 1)[-1]}"
 
     @classmethod
@@ -63,33 +65,23 @@ class Subject:
         return cls(kind="tenant", name=check_part(name, "tenant name"))
 
 
-class Tombstone(BaseModel):
+class Tombstone(SealedRecord):
     """One record of a subject's log."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    WHAT: ClassVar[str] = "the tombstone"
 
     version: Literal[1] = 1
     kind: Kind
     name: str = Field(description="Dataset key, address, or name of the tenant.")
-    seq: int = Field(ge=1)
     action: Literal["delete", "restore"]
     actor: str = Field(min_length=1, description="Who.")
     reason: str = Field(min_length=1, description="Why.")
     at: str = Field(description="UTC, ISO 8601.")
     grace_days: int = Field(ge=0, description="Days until the bytes may go.")
     previous: str = Field(default="", description="sha256 of the record before this one, empty for the first.")
-    seal: str = Field(default="", description="Digest of all other fields.")
-
-    @property
-    def expected_seal(self) -> str:
-        return digest(self.model_dump(mode="json", exclude={"seal"}))
 
     def sealed(self) -> "Tombstone":
         return self.model_copy(update={"seal": self.expected_seal})
-
-    def data(self) -> bytes:
-        """The bytes that are stored."""
-        return canonical_json(self.model_dump(mode="json"))
 
     @property
     def subject(self) -> Subject:
@@ -101,7 +93,7 @@ class Tombstone(BaseModel):
 
     @property
     def due(self) -> datetime:
-        """When the grace is over."""
+        """End of the grace period."""
         return datetime.fromisoformat(self.at) + timedelta(days=self.grace_days)
 
     def sentence(self) -> str:
@@ -109,7 +101,7 @@ class Tombstone(BaseModel):
 
 
 def find_tombstone(store: Store, subject: Subject) -> Tombstone | None:
-    """The subject's tombstone, None where it was never deleted, or restored. Raises CorruptArtifact."""
+    """The subject's tombstone, None if it was never deleted or was restored. Raises CorruptArtifact."""
     last = _last(store, subject)
     return last if last is not None and last.action == "delete" else None
 
@@ -117,9 +109,9 @@ def find_tombstone(store: Store, subject: Subject) -> Tombstone | None:
 def delete(
     store: Store, subject: Subject, *, actor: str, reason: str, grace_days: int = GRACE_DAYS
 ) -> tuple[Tombstone, bool]:
-    """Put up a tombstone; the second value is False where one stood already, which is then given.
+    """Create a tombstone; if one exists, returns that one and False.
 
-    Raises UserError for a subject that does not exist, and where nobody says why.
+    Raises UserError for a subject that does not exist, and for an empty reason.
     """
     _require_there(store, subject)
     standing = find_tombstone(store, subject)
@@ -129,7 +121,7 @@ def delete(
 
 
 def restore(store: Store, subject: Subject, *, actor: str, reason: str, now: datetime | None = None) -> Tombstone:
-    """Take a deletion back. Raises UserError where there is none, and where its grace is over."""
+    """Undo a deletion. Raises UserError if there is none, or if its grace period is over."""
     standing = find_tombstone(store, subject)
     if standing is None:
         raise UserError(f"the {subject} is not deleted", where=str(subject), remedy="There is nothing to restore.")
@@ -143,7 +135,7 @@ def restore(store: Store, subject: Subject, *, actor: str, reason: str, now: dat
 
 
 def all_tombstones(store: Store) -> Iterator[Tombstone]:
-    """Every standing tombstone of the store. Raises CorruptArtifact for one that cannot be read."""
+    """All tombstones in force in the store. Raises CorruptArtifact for an unreadable one."""
     for tenant in store.folders():
         for folder in store.folders(f"{tenant}/tombstones"):
             path = f"{tenant}/tombstones/{folder}"
@@ -153,25 +145,25 @@ def all_tombstones(store: Store) -> Iterator[Tombstone]:
 
 
 def require_dataset_alive(store: Store, key: DatasetKey) -> None:
-    """Raise Deleted where the dataset version, or its tenant, has a tombstone."""
+    """Raise Deleted if the dataset version or its tenant has a tombstone."""
     require_not_deleted(store, Subject.dataset(key))
     require_tenant_alive(store, key.tenant)
 
 
 def require_tenant_alive(store: Store, tenant: str) -> None:
-    """Raise Deleted where the tenant has a tombstone."""
+    """Raise Deleted if the tenant has a tombstone."""
     require_not_deleted(store, Subject(kind="tenant", name=tenant))
 
 
 def require_alive(store: Store, adapter: Artifact) -> None:
-    """Raise Deleted where the adapter, the dataset version it learned from or its tenant has a tombstone."""
+    """Raise Deleted if the adapter, its dataset version or its tenant has a tombstone."""
     require_not_deleted(store, Subject.adapter(adapter.address))
     key = DatasetKey.parse(str(adapter.manifest.identity["params"]["dataset"]))
     require_dataset_alive(store, key)
 
 
 def require_not_deleted(store: Store, subject: Subject) -> None:
-    """Raise Deleted where the subject has a tombstone."""
+    """Raise Deleted if the subject has a tombstone."""
     tombstone = find_tombstone(store, subject)
     if tombstone is not None:
         raise Deleted(str(subject), tombstone.sentence(), tombstone.due.date().isoformat())
@@ -179,7 +171,7 @@ def require_not_deleted(store: Store, subject: Subject) -> None:
 
 def _require_there(store: Store, subject: Subject) -> None:
     there = {
-        "dataset": lambda: store.exists(f"names/dataset/{subject.name}.json"),
+        "dataset": lambda: DATASET.exists(store, subject.name),
         "adapter": lambda: store.exists(f"{subject.name}/{MANIFEST}"),
         "tenant": lambda: subject.name in store.folders(),
     }
@@ -204,48 +196,26 @@ def _append(
         grace_days=grace_days,
         previous=sha256_bytes(last.data()) if last else "",
     ).sealed()
-    if not store.create(record.path, record.data()):
-        winner = _last(store, subject)
-        assert winner is not None
-        if winner != record:
-            raise UserError(
-                f"{winner.actor} was faster: {winner.action} at {winner.at} ({winner.reason})",
-                where=winner.path,
-                remedy="Look at it, and ask again if it is still wanted.",
-            )
+    winner = _log(store, subject.folder).append(record)
+    if winner != record:
+        raise UserError(
+            f"{winner.actor} was faster: {winner.action} at {winner.at} ({winner.reason})",
+            where=winner.path,
+            remedy="Look at it, and ask again if it is still wanted.",
+        )
     return record
 
 
 def _last(store: Store, subject: Subject) -> Tombstone | None:
-    return read_log(store, subject.folder, subject)
+    return read_log(store, subject.folder)
 
 
-def read_log(store: Store, folder: str, subject: Subject | None = None) -> Tombstone | None:
-    """The last record of the log in ``folder``, each checked; None where there is none. Raises CorruptArtifact for
-    a damaged or missing one: what is deleted must not come back by a flipped byte."""
-    last: Tombstone | None = None
-    for seq, path in enumerate(sorted(entry.path for entry in store.entries(folder)), start=1):
-        last = _read(store, path, seq, last, subject)
-    return last
+def read_log(store: Store, folder: str) -> Tombstone | None:
+    """The last record of the log in ``folder``, after checking all; None for an empty log. Raises CorruptArtifact for
+    a damaged or missing record: a flipped byte must not restore what was deleted."""
+    records, _ = _log(store, folder).read()
+    return records[-1] if records else None
 
 
-def _read(store: Store, path: str, seq: int, before: Tombstone | None, subject: Subject | None) -> Tombstone:
-    """The record at ``path``, which follows ``before``. Raises CorruptArtifact."""
-    try:
-        data = store.get(path)
-        record = Tombstone.model_validate_json(data)
-        if record.path != path or (subject is not None and record.subject != subject):
-            raise ValueError("the record belongs to another place")
-    except (ValidationError, ValueError) as error:
-        raise _bad("the tombstone cannot be read, or belongs to something else", path) from error
-    if record.data() != data or record.seal != record.expected_seal:
-        raise _bad("the tombstone was altered: it does not match its seal", path)
-    if record.seq != seq:
-        raise _bad("a tombstone is missing before this one", path)
-    if record.previous != (sha256_bytes(before.data()) if before else ""):
-        raise _bad("the tombstone does not follow the one before it, which was altered or exchanged", path)
-    return record
-
-
-def _bad(what: str, path: str) -> CorruptArtifact:
-    return CorruptArtifact(what, where=path, remedy="Restore the object from the bucket's versions or a backup.")
+def _log(store: Store, folder: str) -> ChainedLog[Tombstone]:
+    return ChainedLog(store=store, folder=folder, kind=Tombstone, digits=4)

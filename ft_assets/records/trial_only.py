@@ -1,12 +1,13 @@
-"""A trial is trained, and nothing else is done with it."""
+"""Trials are trained, and nothing else."""
 
+from ft_assets.records.names import RECIPE
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
 
 def refuse_trial(store: Store, recipe_key: str) -> None:
-    """Raise UserError for a trial of a sweep: a holdout that every trial was scored on would have chosen the winner."""
-    trial = (store.find_json(f"names/recipe/{recipe_key}.json") or {}).get("trial")
+    """Raise UserError for a sweep's trial: if every trial were scored on the holdout, it would choose the winner."""
+    trial = (RECIPE.find(store, recipe_key) or {}).get("trial")
     if trial:
         raise UserError(
             f"{recipe_key} is trial {trial['number']} of the sweep {trial['sweep']}, and only a sweep's winner is "

@@ -1,4 +1,4 @@
-"""Uploads that are named by their content: the folder behind a ``folder:`` base, and evaluation suites."""
+"""Content-addressed uploads: the folder of a ``folder:`` base, and evaluation suites."""
 
 import tempfile
 import uuid
@@ -11,7 +11,7 @@ from ft_resources.errors import UserError
 
 
 def upload_address(tenant: str, asset: str, content: str) -> Address:
-    """Where files with the content digest ``content`` (64 hex characters) lie once they are uploaded."""
+    """Address of uploaded files with the content digest ``content`` (64 hex characters)."""
     return Address(tenant=tenant, asset=asset, fingerprint=digest(_identity(asset, content)))
 
 
@@ -24,9 +24,9 @@ def publish_upload(
     facts: dict[str, Any] | None = None,
     actor: str,
 ) -> Artifact:
-    """Publish ``files`` (stored name to local path) at their address; what is there already is not sent again.
+    """Publish ``files`` (stored name to local path) at their address; an existing artifact is not uploaded again.
 
-    Raises UserError where a file changed since ``content`` was computed.
+    Raises UserError if a file changed after ``content`` was computed.
     """
     present = artifacts.find(address)
     if present is not None:
@@ -43,7 +43,7 @@ def publish_upload(
             actor=actor,
         )
     if artifact.digest != content:
-        # No name points to it yet, and it must not stand at the address of other content.
+        # No name points to it yet, and it must not stay at the address of other content.
         artifacts.store.delete(f"{address}/{MANIFEST}")
         raise UserError(
             "the files changed while they were uploaded",

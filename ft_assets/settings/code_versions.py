@@ -1,6 +1,6 @@
-"""What an artifact's identity holds beside inputs and settings: the versions of the code and tools that make it."""
+"""Versions of the code and tools that make an artifact: part of its identity, besides inputs and settings."""
 
-# Raise an asset's version when its code would give other bytes for the same inputs.
+# Raise an asset's version if its code now gives other bytes for the same inputs.
 CODE_VERSIONS: dict[str, str] = {
     "raw_dataset": "1",
     "dataset": "2",
@@ -12,8 +12,8 @@ CODE_VERSIONS: dict[str, str] = {
     "eval_report": "4",
     "adapter": "3",
 }
-# What decides a pack's tokens beside our code, as pinned in constraints.txt: an upgrade may encode or render otherwise.
-# Named here and not asked of the installation, as the code location has not all of them; the worker compares.
+# Packages that decide a pack's tokens, as pinned in constraints.txt: an upgrade may encode or render differently.
+# Listed here, since the code location does not have all of them installed; the worker compares.
 PACK_TOOLS: dict[str, str] = {
     "jinja2": "3.1.6",
     "tiktoken": "0.14.0",

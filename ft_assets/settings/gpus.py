@@ -1,9 +1,9 @@
-"""GPU types: what the vendor promises of each. Prices are not ours to know; the platform's settings hold them.
+"""GPU types with their vendor's specifications. Prices are in the platform's settings.
 
-Peaks are of dense 16-bit matrix products (bf16, or fp16 where a type has no bf16), from NVIDIA's data sheets, where a
-figure "with sparsity" is twice the dense one. Memory is what the driver reports (``nvidia-smi``): on types whose memory
-corrects errors in-band that is less than the data sheet's round number. Looked up again in November 2026;
-``docs/estimates.md`` says where sources differ.
+Peaks are for dense 16-bit matrix products (bf16, or fp16 if a type has no bf16), from NVIDIA's data sheets, in which a
+figure "with sparsity" is twice the dense one. Memory is what the driver reports (``nvidia-smi``); with in-band ECC that
+is less than the data sheet's round number. Last checked in November 2026; ``docs/explanation/estimates.md`` says where
+sources differ.
 """
 
 import difflib
@@ -19,11 +19,11 @@ class Hardware:
     """One GPU type.
 
     Args:
-        name: as recipes and prices name it.
+        name: its name in recipes and prices.
         memory_bytes: of one GPU, as the driver reports it.
         peak_flops: dense 16-bit matrix products, FLOP/s.
         bandwidth: of its memory, bytes/s.
-        bf16: whether it computes in bf16; older types only in fp16.
+        bf16: whether it computes in bf16; older types only have fp16.
     """
 
     name: str
@@ -57,7 +57,7 @@ CATALOGUE: dict[str, Hardware] = {
 }
 """By name. V100, A100, H100, H200 and B200 are the SXM forms; the PCIe H100 is slower and has a name of its own."""
 
-# Words of product names and node labels that tell no two types apart, such as those of NVIDIA-H100-80GB-HBM3.
+# Words in product names and node labels that do not distinguish types, such as those in NVIDIA-H100-80GB-HBM3.
 _NOISE = re.compile(r"nvidia|tesla|amperev?|hopper|tensor|core|gpu|sxm\d?|hbm\d?e?|gddr\d|[^a-z0-9]")
 _SIZE = re.compile(r"(\d+)gi?b")
 _ROUND_GB = {
@@ -74,7 +74,7 @@ _ROUND_GB = {
 
 
 def find_hardware(name: str) -> Hardware | None:
-    """The GPU type that ``name`` means, None where it is unknown or could be several.
+    """The GPU type named ``name``, None if it is unknown or ambiguous.
 
     Case, vendor and form do not matter: ``h100``, ``NVIDIA-H100-80GB-HBM3`` and ``H100`` are one type.
     """
@@ -84,7 +84,7 @@ def find_hardware(name: str) -> Hardware | None:
 
 
 def unknown_hardware(name: str) -> str:
-    """What to say of a name that ``find_hardware`` does not know: the nearest types, or all."""
+    """Error text for a name that ``find_hardware`` does not know: the nearest types, or all."""
     wanted = _plain(name)
     families = [gpu.name for gpu in CATALOGUE.values() if wanted and _plain(gpu.name).startswith(wanted)]
     near = families or [
@@ -98,7 +98,7 @@ def unknown_hardware(name: str) -> str:
 def _plain(name: str) -> str:
     """``NVIDIA A100-SXM4-80GB`` as ``a10080``."""
     plain = _NOISE.sub("", _SIZE.sub(r"\1", name.lower()))
-    # Of all types only the H100 comes in two speeds that a name has to keep apart.
+    # Only the H100 has two speeds that a name must distinguish.
     return plain if plain.startswith("h100") else plain.replace("pcie", "")
 
 

@@ -1,4 +1,4 @@
-"""Which hosts may be asked to judge, and with which keys. The platform says so in ``tenants.yaml``; by default none."""
+"""Hosts of allowed judges, with the keys to use. The platform lists them in ``tenants.yaml``; by default none."""
 
 import re
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, Strict
 
-from ft_assets.recipes.judges import KEY_PREFIX, JudgeModel
-from ft_assets.recipes.settings import Settings, unique
+from ft_assets.settings.recipe.judges import KEY_PREFIX, JudgeModel
 from ft_resources.errors import UserError
+from ft_resources.settings import Settings, unique
 
 _HOST = re.compile(r"[a-z0-9:]([a-z0-9.:-]{0,252}[a-z0-9])?")
 
@@ -21,17 +21,17 @@ def _check_host(text: str) -> str:
 
 
 class JudgeHost(Settings):
-    """A host that evaluations may send prompts and answers to, for a judge behind an endpoint."""
+    """A host to which evaluations may send prompts and answers, for a judge behind an endpoint."""
 
     host: Annotated[str, AfterValidator(_check_host)] = Field(
-        description="Its name or address, in lower case, as recipes write it; no pattern, no port."
+        description="Host name or address, in lower case, as recipes write it; without pattern or port."
     )
     keys: Annotated[
         tuple[Annotated[str, Field(pattern=rf"^{KEY_PREFIX}[A-Z0-9_]+$")], ...], Strict(False), AfterValidator(unique)
-    ] = Field(default=(), description="Names of the keys that may be sent there; no other ever is.")
+    ] = Field(default=(), description="Names of the keys that may be sent to this host; no other key is ever sent.")
     private: bool = Field(
         default=False,
-        description="Whether it is of this network: http is allowed, and addresses that are not public.",
+        description="Whether the host is in this network: http and non-public addresses are then allowed.",
     )
 
 
@@ -44,15 +44,15 @@ JudgeHosts = Annotated[tuple[JudgeHost, ...], Strict(False), AfterValidator(_onc
 
 
 def allowed_host(model: JudgeModel, hosts: Sequence[JudgeHost]) -> JudgeHost:
-    """What the platform says of the host of ``model``, which has an endpoint.
+    """The platform's entry for the host of ``model``, which has an endpoint.
 
-    Raises UserError where it may not be asked, not with this key, or not over http.
+    Raises UserError if the host, this key or plain http is not allowed.
     """
     where = "evaluation.judge"
     found = next((host for host in hosts if host.host == model.host), None)
     if found is None:
         raise UserError(
-            f"the judge's host {model.host} is not among those that may see this tenant's rows",
+            f"the judge's host {model.host} may not receive this tenant's rows",
             where=where,
             remedy="Have the platform add it to judge_hosts in tenants.yaml, or use a local judge.",
         )
@@ -64,8 +64,8 @@ def allowed_host(model: JudgeModel, hosts: Sequence[JudgeHost]) -> JudgeHost:
         )
     if urlsplit(model.endpoint or "").scheme != "https" and not found.private:
         raise UserError(
-            f"the judge at {model.host} would be asked over http, where anybody on the way reads rows and key",
+            f"the judge at {model.host} uses http, so anybody on the network path could read rows and key",
             where=where,
-            remedy="Use https; for a host of this network the platform sets private: true in judge_hosts.",
+            remedy="Use https. For a host in this network, the platform can set private: true in judge_hosts.",
         )
     return found

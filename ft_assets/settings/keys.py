@@ -1,6 +1,6 @@
 """Partition keys: how dataset versions, recipes and suites are named, and what a key may not contain.
 
-Dagster accepts ``|``, ``,`` and ``...`` in a dynamic key and breaks later, so every door to the platform checks here.
+Dagster accepts ``|``, ``,`` and ``...`` in a dynamic key and fails later, so every entry point validates keys here.
 """
 
 import re
@@ -15,7 +15,7 @@ SHARED = "shared"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetKey:
-    """``tenant.name.vN``; the tenant ``shared`` holds versions that every tenant may mix into its own."""
+    """``tenant.name.vN``; every tenant may mix versions of the tenant ``shared`` into its own."""
 
     tenant: str
     name: str
@@ -44,7 +44,7 @@ class RecipeKey:
 
     @property
     def owner(self) -> str:
-        """The store prefix that the recipe's own files belong to."""
+        """The store prefix of the recipe's own files."""
         return self.tenant or SHARED
 
     @classmethod
@@ -56,25 +56,25 @@ class RecipeKey:
             raise UserError(
                 f"{SHARED!r} is not a tenant",
                 where=f"recipe key {text!r}",
-                remedy="Put your tenant's name first; a shared recipe is name.vN.",
+                remedy="Start with your tenant's name; a shared recipe is name.vN.",
             )
         return cls(tenant=tenant, name=parts[-2], version=int(parts[-1][1:]))
 
 
 def check_suite_key(text: str) -> str:
-    """``text`` itself where it is a suite key (``name.vN``). Raises UserError otherwise."""
+    """``text`` itself if it is a suite key (``name.vN``). Raises UserError otherwise."""
     _split(text, "suite", "name.vN", allowed=(2,))
     return text
 
 
 def check_classifier_key(text: str) -> str:
-    """``text`` itself where it is a classifier key (``name.vN``). Raises UserError otherwise."""
+    """``text`` itself if it is a classifier key (``name.vN``). Raises UserError otherwise."""
     _split(text, "classifier", "name.vN", allowed=(2,))
     return text
 
 
 def check_part(text: str, what: str) -> str:
-    """``text`` itself where it may stand between the dots of a key. Raises UserError otherwise."""
+    """``text`` itself if it is a valid part between the dots of a key. Raises UserError otherwise."""
     if not _PART.fullmatch(text):
         raise UserError(
             f"{text!r} cannot be a {what}",
@@ -85,15 +85,15 @@ def check_part(text: str, what: str) -> str:
 
 
 def line_of(dataset: DatasetKey, recipe: RecipeKey) -> str:
-    """The line ``tenant.dataset-name.recipe-name``: what versions of one adapter have in common."""
+    """The line ``tenant.dataset-name.recipe-name``, to which all versions of one adapter belong."""
     return f"{dataset.tenant}.{dataset.name}.{recipe.name}"
 
 
 def check_pair(dataset: DatasetKey, recipe: RecipeKey) -> None:
-    """Refuse a dataset that belongs to no tenant, and one that belongs to another tenant than the recipe."""
+    """Refuse a shared dataset, and a dataset of another tenant than the recipe's."""
     if dataset.tenant == SHARED:
         raise UserError(
-            f"an adapter belongs to a tenant, and dataset {dataset} to all of them",
+            f"an adapter belongs to one tenant, and dataset {dataset} is shared by all",
             where=f"pair {dataset}|{recipe}",
             remedy="Add the data as a version of your tenant's own, or name it under `mix` in a dataset.yaml.",
         )

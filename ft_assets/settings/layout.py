@@ -1,4 +1,4 @@
-"""How many processes a training has, and how the model lies on them."""
+"""How many processes a training has, and how they hold the model."""
 
 import os
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ _ZERO = {"zero1": 1, "zero2": 2, "zero3": 3}
 class Layout:
     """``processes`` on each of ``nodes`` machines; ``sharding`` is how they hold the model.
 
-    Part of ``runtime``, never of an artifact's identity: another layout gives the same result up to rounding, and an
-    attempt may have another one than the attempt before.
+    Part of ``runtime``, never of an artifact's identity: every layout gives the same result up to rounding, and each
+    attempt may use a different one.
     """
 
     processes: int = 1
@@ -29,34 +29,34 @@ class Layout:
 
     @property
     def fully_sharded(self) -> bool:
-        """Whether each rank holds a part of each weight only, by FSDP2."""
+        """Whether each rank holds only a shard of each weight (FSDP2)."""
         return self.world > 1 and self.sharding == "fsdp"
 
     def zero_stage(self, *, adapters: bool) -> int:
-        """The stage of ZeRO at which DeepSpeed's engine trains; 0 where there is no engine.
+        """DeepSpeed's ZeRO stage; 0 without DeepSpeed's engine.
 
-        Where adapters train, stages 1 and 2 divide nothing but what is small anyway, and nothing is divided.
+        Also 0 for adapters at stages 1 and 2, which would only shard states that are small anyway.
         """
         stage = _ZERO.get(self.sharding, 0) if self.world > 1 else 0
         return 0 if adapters and stage < 3 else stage
 
 
 def layout_of(runtime: Mapping[str, Any]) -> Layout:
-    """What a spec's ``runtime`` asks for. Raises BadRecipe for a layout that means nothing."""
+    """The layout in a spec's ``runtime``. Raises BadRecipe for an invalid one."""
     found = {name: runtime[name] for name in ("processes", "nodes", "sharding") if name in runtime}
     layout = Layout(**found)
     if layout.world == 1:
-        # One process has nobody to share with.
+        # One process has nothing to shard with.
         return Layout()
     if min(layout.processes, layout.nodes) < 1 or layout.sharding not in get_args(Sharding):
         raise BadRecipe(
-            f"no training runs with {found}",
+            f"a training cannot run with {found}",
             where="runtime",
-            remedy=f"processes and nodes are at least 1, sharding is one of {', '.join(get_args(Sharding))}.",
+            remedy=f"Use at least 1 process and 1 node, and one of {', '.join(get_args(Sharding))} for sharding.",
         )
     return layout
 
 
 def node_rank() -> int:
-    """Which of the nodes this is, from 0: as torchrun's users or an indexed Kubernetes Job say it."""
+    """This node's rank, from 0, as set for torchrun or by an indexed Kubernetes Job."""
     return int(os.environ.get("NODE_RANK") or os.environ.get("JOB_COMPLETION_INDEX") or 0)

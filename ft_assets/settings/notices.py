@@ -1,18 +1,18 @@
-"""Who is told of what: the ``notify`` section of the tenants file, of the platform and of each tenant."""
+"""Who is notified of what: the ``notify`` sections of the platform and of each tenant in the tenants file."""
 
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, Strict
 
-from ft_assets.recipes.settings import Settings, unique
 from ft_resources.mail import check_address
 from ft_resources.notifier import SECRET_PREFIX
+from ft_resources.settings import Settings, unique
 from ft_resources.webhook import check_url
 
 
 class EventKind(StrEnum):
-    """What can be told."""
+    """Kinds of events that cause notices."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -50,14 +50,18 @@ class EmailSettings(Settings):
 
 
 class Notify(Settings):
-    """Where notices go, and of what."""
+    """Targets of notices, and the events to send."""
 
-    webhook: WebhookSettings | None = Field(default=None, description="A machine to tell; null for none.")
-    email: EmailSettings | None = Field(default=None, description="People to tell; null for none.")
+    webhook: WebhookSettings | None = Field(
+        default=None, description="Webhook that receives the events; null for none."
+    )
+    email: EmailSettings | None = Field(
+        default=None, description="Mail addresses that receive the events; null for none."
+    )
     events: Annotated[tuple[EventKind, ...], Strict(False)] | None = Field(
-        default=None, description="What to tell of; null for everything."
+        default=None, description="Kinds of events to send; null for all."
     )
 
     def wants(self, kind: EventKind) -> bool:
-        """Whether it is told of events of this kind."""
+        """Whether it receives events of this kind."""
         return self.events is None or kind in self.events

@@ -8,19 +8,20 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from ft_assets.evals.preferences.hosts import JudgeHost, JudgeHosts
-from ft_assets.keys import RecipeKey, check_part
-from ft_assets.notices.settings import Notify
-from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
-from ft_assets.recipes.acceptance import SafetyGate
-from ft_assets.recipes.settings import Settings, unique
-from ft_assets.recipes.strict import nearest, parse_strict, parse_yaml, read_text
-from ft_assets.retention.settings import Leftovers, Retention
+from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
+from ft_assets.settings.judge_hosts import JudgeHost, JudgeHosts
+from ft_assets.settings.keys import RecipeKey, check_part
+from ft_assets.settings.notices import Notify
+from ft_assets.settings.retention import Leftovers, Retention
 from ft_resources.errors import BadRecipe
+from ft_resources.settings import Settings, unique
+from ft_resources.strict import nearest, parse_strict, parse_yaml, read_text
 from ft_resources.work import Priority
 
 DEFAULT_TIER = "default"
-# Ten thousand subscriptions and more; it is the platform's own file.
+# Room for over ten thousand subscriptions; the platform's own file is trusted.
 _MOST_BYTES = 4 * 1024 * 1024
 _BASE = re.compile(r"hub:[\w./-]+(@[\w./-]+)?|folder:sha256:[0-9a-f]{64}|artifact:\S+|sha256:[0-9a-f]{64}")
 
@@ -31,18 +32,17 @@ def _check_base(text: str) -> str:
     return text
 
 
-# A base as the platform names it; without @COMMIT any revision of a Hub model is meant.
+# A base as the platform names it; without @COMMIT it means any revision of a Hub model.
 ServedBases = Annotated[tuple[Annotated[str, AfterValidator(_check_base)], ...], Strict(False), AfterValidator(unique)]
 
 
 class Subscription(Settings):
-    """A line that is retrained by itself: when its dataset gets a version, or its recipe's base moves."""
+    """A line that is retrained automatically: for each new version of its dataset, and when its recipe's base moves."""
 
     dataset: str = Field(description="Name of the dataset, without tenant and version.")
-    recipe: str = Field(description="Recipe key; where its base moved, the successor is used.")
+    recipe: str = Field(description="Recipe key; if its base moved, the successor is used.")
 
 
-METHODS = ("sft", "cpt", "dpo", "orpo")
 VARIANTS = ("full", "lora", "qlora")
 
 
@@ -54,24 +54,26 @@ def _check_method(text: str) -> str:
     return text
 
 
-# Methods as a platform names them: `dpo`, `full`, or `dpo/full` for the two together.
+# Methods as a platform names them: `dpo`, `full`, or `dpo/full` for the combination.
 NamedMethods = Annotated[
     tuple[Annotated[str, AfterValidator(_check_method)], ...], Strict(False), AfterValidator(unique)
 ]
 
 
 class Quota(Settings):
-    """GPU-hours a tenant may use in a month (UTC), and how much at once."""
+    """GPU-hours that a tenant may use in a month (UTC), and trainings at once."""
 
     soft_gpu_hours: float | None = Field(
-        default=None, ge=0.0, description="GPU-hours a month at the usual price; what goes beyond is overage."
+        default=None, ge=0.0, description="GPU-hours a month at the normal price; hours beyond are overage."
     )
     hard_gpu_hours: float | None = Field(
-        default=None, ge=0.0, description="GPU-hours a month beyond which nothing is accepted; null for no limit."
+        default=None, ge=0.0, description="GPU-hours a month beyond which trainings are refused; null for no limit."
     )
-    overage_factor: float = Field(default=1.0, ge=1.0, description="What an hour of overage costs, in usual hours.")
+    overage_factor: float = Field(
+        default=1.0, ge=1.0, description="Price of an hour of overage, as a multiple of the normal price."
+    )
     concurrent: int | None = Field(
-        default=None, ge=1, description="Trainings that run at once; others wait. null for no limit."
+        default=None, ge=1, description="Trainings that may run at once; others wait. null for no limit."
     )
 
     @model_validator(mode="after")
@@ -83,15 +85,15 @@ class Quota(Settings):
 
 
 class Tier(Settings):
-    """What tenants of a tier may ask for."""
+    """What tenants of a tier may request."""
 
     priority: Priority = Field(
-        default="batch", description="Class in which a cluster queues its trainings; production comes first."
+        default="batch", description="Priority class of its trainings in a cluster's queue; production is first."
     )
     quota: Quota = Field(default=Quota(), description="GPU-hours a month, and trainings at once.")
     price_factor: float = Field(default=1.0, ge=0.0, description="Multiplies the platform's prices.")
     max_wait_minutes: float | None = Field(
-        default=None, gt=0.0, description="Longer waits in the queue are a breach and raise an alert; null: none are."
+        default=None, gt=0.0, description="Waits longer than this are a breach and raise an alert; null: no limit."
     )
     allowed_bases: ServedBases | None = Field(default=None, description="Bases that may be trained on; null: all.")
     allowed_methods: NamedMethods | None = Field(
@@ -109,18 +111,18 @@ class Tier(Settings):
 class Tenant(Settings):
     """One tenant's settings."""
 
-    tier: str = Field(default=DEFAULT_TIER, description="A tier of this file; `default` needs not be in it.")
-    subscriptions: tuple[Subscription, ...] = Field(default=(), description="Lines to retrain by themselves.")
-    quota: Quota | None = Field(default=None, description="In place of the tier's, as a whole; null: the tier's.")
+    tier: str = Field(default=DEFAULT_TIER, description="A tier of this file; `default` need not be listed.")
+    subscriptions: tuple[Subscription, ...] = Field(default=(), description="Lines to retrain automatically.")
+    quota: Quota | None = Field(default=None, description="Replaces the tier's quota as a whole; null: the tier's.")
     served_bases: ServedBases | None = Field(
         default=None, description="Bases that this tenant's servers have; null: those of the platform."
     )
-    notify: Notify | None = Field(default=None, description="Whom to tell of what happens to this tenant's work.")
+    notify: Notify | None = Field(default=None, description="Receivers of notices about this tenant's work.")
     judge_hosts: JudgeHosts | None = Field(
         default=None, description="Hosts of judges that may see this tenant's rows; null: those of the platform."
     )
     retention: Retention | None = Field(
-        default=None, description="Which dataset versions of this tenant are kept; null: as the platform says."
+        default=None, description="Which dataset versions of this tenant are kept; null: the platform's rule."
     )
 
 
@@ -129,7 +131,7 @@ class TenantsFile(Settings):
 
     tenants: dict[str, Tenant] = Field(default_factory=dict, description="Settings by tenant name.")
     retrainings_per_day: int = Field(
-        default=20, ge=0, description="How many trainings the sensors may submit a day (UTC), all tenants together."
+        default=20, ge=0, description="Trainings that the sensors may submit per day (UTC), over all tenants."
     )
     tiers: dict[str, Tier] = Field(default_factory=dict, description="Limits by tier name.")
     gpu_prices: dict[str, Annotated[float, Field(ge=0.0)]] = Field(
@@ -137,79 +139,83 @@ class TenantsFile(Settings):
     )
     served_bases: ServedBases = Field(
         default=(),
-        description="Bases that servers have, such as `hub:org/model@COMMIT`; on others nothing goes to production.",
+        description="Bases on the servers, such as `hub:org/model@COMMIT`; adapters of other bases cannot go to "
+        "production.",
     )
     notify: Notify | None = Field(
-        default=None, description="Whom to tell of what happens to anybody's work, and to the platform."
+        default=None, description="Receivers of notices about all tenants' work and the platform."
     )
     judge_hosts: JudgeHosts = Field(
         default=(),
-        description="Hosts of judges that evaluations may send rows to; without any, only local models judge.",
+        description="Hosts of judges that evaluations may send rows to; without any, only local judges are possible.",
     )
     deprecated_bases: ServedBases = Field(
-        default=(), description="Bases that nothing new is trained on; what is under way goes on."
+        default=(), description="Bases refused for new trainings; running work continues."
     )
     deprecated_methods: NamedMethods = Field(
-        default=(), description="Methods that nothing new is trained with; what is under way goes on."
+        default=(), description="Methods refused for new trainings; running work continues."
     )
     retention: Retention | None = Field(
-        default=None, description="Which dataset versions are kept, of tenants that say nothing; null: all."
+        default=None, description="Which dataset versions are kept, for tenants without a rule of their own; null: all."
     )
     production_safety: SafetyGate = Field(
         default=SafetyGate(),
         description="The loosest safety gate that lets an adapter go to production, whatever its recipe asks for.",
     )
-    currency: str = Field(default="USD", min_length=1, max_length=10, description="What the prices are in.")
+    currency: str = Field(default="USD", min_length=1, max_length=10, description="Currency of the prices.")
 
     def tier_name_of(self, tenant: str) -> str:
-        """The name of a tenant's tier; `default` where the file does not name the tenant."""
+        """The name of a tenant's tier; `default` if the file does not name the tenant."""
         return self.tenants[tenant].tier if tenant in self.tenants else DEFAULT_TIER
 
     def tier_of(self, tenant: str) -> Tier:
-        """The tier of a tenant; the default one's where the file does not name the tenant."""
-        name = self.tier_name_of(tenant)
-        return self.tiers[name] if name in self.tiers else Tier()
+        """A tenant's tier; the default tier if the file does not name the tenant."""
+        return self.tiers.get(self.tier_name_of(tenant), Tier())
 
     def quota_of(self, tenant: str) -> Quota:
-        """The tenant's own quota where it has one, else its tier's."""
+        """The tenant's own quota if it has one, else its tier's."""
         own = self.tenants[tenant].quota if tenant in self.tenants else None
         return self.tier_of(tenant).quota if own is None else own
 
     def served_bases_of(self, tenant: str) -> tuple[str, ...]:
-        """The bases that a tenant's servers have: its own list where it has one, else the platform's."""
+        """The bases on a tenant's servers: its own list if it has one, else the platform's."""
         own = self.tenants[tenant].served_bases if tenant in self.tenants else None
         return self.served_bases if own is None else own
 
     def judge_hosts_of(self, tenant: str) -> tuple[JudgeHost, ...]:
-        """The hosts that may see a tenant's rows: its own list where it has one, else the platform's."""
+        """The hosts that may see a tenant's rows: its own list if it has one, else the platform's."""
         own = self.tenants[tenant].judge_hosts if tenant in self.tenants else None
         return self.judge_hosts if own is None else own
 
     def leftovers_of(self, tenant: str) -> Leftovers:
-        """How long a tenant's leftovers are kept: its own ``retention`` where it has one, else the platform's."""
+        """How long a tenant's leftovers are kept: its own ``retention`` if it has one, else the platform's."""
         own = self.tenants[tenant].retention if tenant in self.tenants else None
         rule = self.retention if own is None else own
         return (rule.leftovers if rule else None) or Leftovers()
 
     def price_of(self, hardware: Hardware) -> float | None:
-        """The price of an hour of one such GPU; None where none is set."""
+        """The price of an hour of one such GPU; None if none is set."""
         return next((price for name, price in self.gpu_prices.items() if find_hardware(name) == hardware), None)
 
 
-def load_tenants(path: Path | None = None) -> TenantsFile:
-    """The tenants file; without one there are no subscriptions, and the default limits.
+NO_TENANTS = TenantsFile()
+"""As if there were no file: default limits, no judge hosts, and no base that is served."""
 
-    Raises UserError for a file that means nothing.
+
+def load_tenants(path: Path | None = None) -> TenantsFile:
+    """The tenants file; without one there are no subscriptions, and default limits apply.
+
+    Raises UserError for an invalid file.
     """
     path = path or Path(os.environ.get("FT_TENANTS", "tenants.yaml"))
     if not path.exists():
-        return TenantsFile()
+        return NO_TENANTS
     return _parse(path, read_text(path, str(path), most_bytes=_MOST_BYTES))
 
 
 @lru_cache(maxsize=4)
 def _parse(path: Path, text: str) -> TenantsFile:
-    """What the file's ``text`` says; sensors ask again and again, and ten thousand subscriptions take seconds."""
+    """The parsed ``text``, cached: sensors call this often, and ten thousand subscriptions take seconds to parse."""
     loaded = parse_strict(TenantsFile, parse_yaml(text, str(path), most_bytes=_MOST_BYTES), str(path))
     for name, tenant in loaded.tenants.items():
         check_part(name, "tenant name")
@@ -227,15 +233,15 @@ def _parse(path: Path, text: str) -> TenantsFile:
 
 
 def _check_prices(prices: dict[str, float], path: Path) -> None:
-    """Raise BadRecipe for a GPU type that nobody knows, and for one that is priced twice under two spellings."""
+    """Raise BadRecipe for an unknown GPU type, and for one that has two prices under different spellings."""
     seen: dict[str, str] = {}
     for name in prices:
         where = f"{path}: gpu_prices.{name}"
         hardware = find_hardware(name)
         if hardware is None:
-            remedy = "Name a GPU type that ft_assets/packs/estimate/hardware.py lists."
+            remedy = "Name a GPU type that ft_assets/settings/gpus.py lists."
             raise BadRecipe(f"there is no GPU type {name!r}; {unknown_hardware(name)}", where=where, remedy=remedy)
         if hardware.name in seen:
             remedy = "Keep one of the two."
-            raise BadRecipe(f"{name!r} and {seen[hardware.name]!r} are one GPU type", where=where, remedy=remedy)
+            raise BadRecipe(f"{name!r} and {seen[hardware.name]!r} are the same GPU type", where=where, remedy=remedy)
         seen[hardware.name] = name

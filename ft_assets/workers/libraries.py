@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ft_resources.errors import UserError
+
 # Transformers, PEFT and Accelerate import these wherever they are installed, which takes seconds; a run in one
 # process without quantisation uses neither.
 UNUSED = ("deepspeed", "bitsandbytes")
@@ -13,6 +15,19 @@ UNUSED = ("deepspeed", "bitsandbytes")
 def keep_offline() -> None:
     """A worker talks to nothing but the store: no telemetry, no look-ups on the hub, no forks of the tokenizer."""
     os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
+
+
+def require_device(device: str) -> None:
+    """Raise UserError if ``device`` is cuda and this worker has no GPU; let PyTorch compute reproducibly on a CPU."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "this worker has no usable GPU",
+            where="hardware.device",
+            remedy="Run it on a machine with a GPU, or use device cpu.",
+        )
+    torch.use_deterministic_algorithms(device == "cpu")
 
 
 @contextmanager

@@ -1,2 +1,2 @@
-"""Workers on a Kubernetes cluster: what is asked of its API, and what its answers mean. Pure but for ``api`` and
+"""Workers on a Kubernetes cluster: requests to its API, and the meaning of the answers. Pure except for ``api`` and
 ``watch``."""

@@ -1,8 +1,8 @@
-"""Priorities that change with time: who waits long rises, who runs is not put out by who only waited, and who is nearly
-done is not preempted at all. Pure.
+"""Priorities that change with time: work rises while it waits, work that rose by waiting preempts no running work, and
+nearly finished work is not preempted at all. Pure.
 
-Kueue compares the priorities of WorkloadPriorityClasses; relabelling a Job changes its Workload's priority, also of one
-that runs (Kueue 0.15 and later). So all rules are a choice of class, and a class of its own stands for each case.
+Kueue compares the priorities of WorkloadPriorityClasses; relabelling a Job changes its Workload's priority, even while
+it runs (Kueue 0.15 and later). So every rule selects a class, and each case has a class of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,23 +15,22 @@ from ft_resources.kubernetes.settings import Ageing, KubernetesSettings
 from ft_resources.work import Priority
 
 PRIORITIES: dict[Priority, int] = {"production": 3000, "batch": 2000, "interactive": 1000}
-"""As the settings order them by default: production before batch before interactive."""
+"""The settings' default order: production before batch before interactive."""
 _APART = 1000
 STEPS = 3
-"""So many times work rises while it waits: before younger work of its own priority, and at last also before work of the
-next priority that has not waited yet."""
+"""Number of steps that work rises while it waits: ahead of newer work of its own priority, and with the last step also
+ahead of work of the next priority that has not waited yet."""
 RUNNING, NEARLY_DONE = "running", "done"
 _FRESH_S = 600.0
-"""Progress that is older than this says nothing."""
+"""Older progress is ignored."""
 _LATE = 2.0
 _AT_LEAST_S = 600.0
-"""Who is nearly done is kept for twice what it says that it needs, and so long at least; once."""
+"""Nearly finished work is protected once, for twice its remaining time by its own estimate, and at least this long."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Relabel:
-    """A class that a Job is to have, and until when (seconds since the epoch) it is kept as nearly done; None: as it
-    was."""
+    """A Job's new class, and until when (seconds since the epoch) it counts as nearly finished; None: unchanged."""
 
     namespace: str
     name: str
@@ -46,17 +45,17 @@ class Relabel:
 
 
 def rank(value: int, apart: int, waited_s: float, every_s: float) -> int:
-    """The rank of work whose own is ``value``, after so long a wait: a tenth of the distance to the next priority up
-    for each ``every_s``, and with the last step past that priority's own."""
+    """The rank of work with base rank ``value`` after a wait: each ``every_s`` adds a tenth of the distance to the next
+    priority, and the last step exceeds that priority's base rank."""
     step = _step(waited_s, every_s)
     return value + (apart + apart // 20 if step == STEPS else step * apart // 10)
 
 
 def class_for(base: str, ageing: Ageing, *, waited_s: float = 0.0, runs: bool = False, kept: bool = False) -> str:
-    """The class of work whose own is ``base``.
+    """The class of work with base class ``base``.
 
-    While it waits: ``base``, then ``base-age-1`` to ``-3``. While it runs: ``base-running``, which is below no other of
-    its priority but the last step, or that step where it came to run by it. ``base-done`` where it is ``kept``.
+    While it waits: ``base``, then ``base-age-1`` to ``-3``. While it runs: ``base-running``, which only the last step
+    outranks within its priority, or the last step if it had reached that. ``base-done`` while it is ``kept``.
     """
     if runs and kept:
         return f"{base}-{NEARLY_DONE}"
@@ -67,18 +66,18 @@ def class_for(base: str, ageing: Ageing, *, waited_s: float = 0.0, runs: bool = 
 
 
 def all_classes(priority: Priority, base: str) -> dict[str, int]:
-    """Every class that ``class_for`` may name for work of a priority, with its value."""
+    """Every class that ``class_for`` may return for work of a priority, with its value."""
     value = PRIORITIES[priority]
     aged = {f"{base}-age-{step}": rank(value, _APART, float(step), 1.0) for step in range(1, STEPS + 1)}
-    # Equals do not preempt each other, so what runs does not give way to what only waited, and then wait itself.
+    # Equal ranks do not preempt each other, so waiting work does not swap places with running work.
     running = {f"{base}-{RUNNING}": rank(value, _APART, STEPS - 1.0, 1.0)}
-    # Above all others, so that nothing that waits may preempt it; it waits for nothing itself.
+    # Above all others, so that no waiting work may preempt it; it does not wait itself.
     return {base: value, **aged, **running, f"{base}-{NEARLY_DONE}": max(PRIORITIES.values()) + 2 * _APART}
 
 
 def part_done(progress: Mapping[str, Any], ran_s: float, now: float) -> tuple[float, float] | None:
-    """The part (0 to 1) of a training that is behind it by its own progress, which an attempt that resumes shares with
-    those before it, and the seconds that it still needs; None where the progress is old, or of something else."""
+    """The completed share (0 to 1) of a training by its own progress, including earlier attempts that it resumed from,
+    and its remaining seconds; None if the progress is old, or is not about training."""
     fresh = now - float(progress.get("at") or 0.0) <= _FRESH_S
     done, total = float(progress.get("done") or 0.0), float(progress.get("total") or 0.0)
     if not fresh or progress.get("phase") != "training" or not 0.0 < done <= total:
@@ -88,13 +87,13 @@ def part_done(progress: Mapping[str, Any], ran_s: float, now: float) -> tuple[fl
 
 
 def started(job: Object) -> bool:
-    """Whether a Job runs and is not about to end: its progress is worth a look."""
+    """Whether a Job runs and has not ended, so that its progress is worth reading."""
     status = job.get("status", {})
     return not job["spec"].get("suspend") and bool(status.get("startTime")) and not ended(job)
 
 
 def kept(job: Object) -> float:
-    """Until when a Job is kept as nearly done, in seconds since the epoch; 0 for one that never was."""
+    """Until when a Job is protected as nearly finished, in seconds since the epoch; 0 if it never was."""
     try:
         return float(job["metadata"].get("annotations", {}).get(names.KEPT_UNTIL) or 0.0)
     except ValueError:
@@ -104,10 +103,10 @@ def kept(job: Object) -> float:
 def plan_classes(
     seen: Sequence[tuple[Object, Mapping[str, Any]]], settings: KubernetesSettings, known: set[str], now: float
 ) -> list[Relabel]:
-    """What to relabel, of Jobs with their last progress (empty: not looked at), at ``now`` in seconds since the epoch.
+    """Which Jobs to relabel at ``now`` (seconds since the epoch), given their last progress (empty: not read).
 
-    A Job whose class is none of the platform's was given it by hand and keeps it; a class that the cluster does not
-    have (``known``) is not given.
+    A Job with a class that is not the platform's got it by hand and keeps it; classes that the cluster does not have
+    (``known``) are not used.
     """
     ageing = settings.ageing
     if ageing is None:

@@ -10,21 +10,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from ft_resources.errors import ClusterUnavailable
+from ft_resources.errors import ClusterUnavailable, LauncherRefusal
 from ft_resources.kubernetes.objects import Object
 
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
 _CONNECT_S, _ANSWER_S = 10.0, 60.0
 WATCH_S = 300
-"""The server is asked to end a watch after so long; one that is silent for longer is dead."""
+"""The server is asked to end a watch after this time; a watch that is silent for longer is dead."""
 
 
-class ApiRefusal(Exception):
-    """An answer that trying again does not change; ``code`` is HTTP's, ``reason`` a word of the server's Status."""
+class ApiRefusal(LauncherRefusal):
+    """A refusal that a retry does not change; ``code`` is the HTTP status, ``reason`` a word of the server's Status."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         self.code, self.reason, self.message = code, reason, message
@@ -46,7 +47,7 @@ class Api:
 
     Args:
         client: ``kubernetes.client.ApiClient``.
-        patience_s: how long a server that cannot answer is asked again.
+        patience_s: how long requests to a failing server are retried.
     """
 
     client: Any
@@ -64,7 +65,7 @@ class Api:
                 config.load_incluster_config()
                 return cls(client=client.ApiClient())
             except config.ConfigException:
-                # The client reads the variable when it is first imported, and never again.
+                # The client reads the variable only when it is first imported.
                 file = os.environ.get("KUBECONFIG")
                 return cls(client=config.new_client_from_config(config_file=file, context=context))
         except config.ConfigException as error:
@@ -75,7 +76,7 @@ class Api:
             ) from error
 
     def get(self, path: str) -> Object | None:
-        """The object at ``path``; None where there is none. Raises ApiRefusal and ClusterUnavailable, as all do."""
+        """The object at ``path``; None if there is none. Raises ApiRefusal and ClusterUnavailable, like all methods."""
         try:
             return self._json(_Request("GET", path))
         except ApiRefusal as refusal:
@@ -84,16 +85,16 @@ class Api:
             raise
 
     def list(self, path: str, query: Mapping[str, str], *, patient: bool = True) -> Object:
-        """A list with its ``metadata.resourceVersion``; where not ``patient``, it is asked for once."""
+        """A list with its ``metadata.resourceVersion``; requested only once unless ``patient``."""
         return self._json(_Request("GET", path, query), patience_s=None if patient else 0.0)
 
     def items(self, path: str, query: Mapping[str, str], *, patient: bool = True) -> Sequence[Object]:
-        """What a list holds."""
+        """The items of a list."""
         found: Sequence[Object] = self.list(path, query, patient=patient).get("items") or ()
         return found
 
     def create(self, path: str, body: Object) -> Object:
-        """Raises ApiRefusal, with code 409 where the name is taken."""
+        """Raises ApiRefusal, with code 409 if the name is taken."""
         return self._json(_Request("POST", path, body=body))
 
     def patch(self, path: str, body: Object) -> Object:
@@ -101,7 +102,7 @@ class Api:
         return self._json(_Request("PATCH", path, body=body, content="application/merge-patch+json"))
 
     def delete(self, path: str, **options: Any) -> None:
-        """Ask for a deletion; what is not there is deleted."""
+        """Request a deletion; a missing object counts as deleted."""
         try:
             self._json(_Request("DELETE", path, body={"kind": "DeleteOptions", "apiVersion": "v1", **options}))
         except ApiRefusal as refusal:
@@ -109,16 +110,16 @@ class Api:
                 raise
 
     def log(self, path: str, container: str) -> bytes:
-        """A container's output so far; nothing where none can be had (any more)."""
+        """A container's output so far; empty if it is not available (any more)."""
         try:
             return self._answered(_Request("GET", f"{path}/log", {"container": container}))
         except (ApiRefusal, ClusterUnavailable):
             return b""
 
     def watch(self, path: str, version: str, query: Mapping[str, str]) -> Iterator[Object]:
-        """Events after ``version``, until the server ends the stream. Nothing is tried again here.
+        """Events after ``version``, until the server ends the stream. No retries.
 
-        Raises ApiRefusal, with 410 where ``version`` is too old, and ConnectionError for a stream that breaks.
+        Raises ApiRefusal, with 410 if ``version`` is too old, and ConnectionError for a stream that breaks.
         """
         import urllib3
 
@@ -142,7 +143,7 @@ class Api:
         return answer
 
     def _answered(self, request: _Request, patience_s: float | None = None) -> bytes:
-        """The body of the answer, asked for until there is one or patience (None: this cluster's) ends."""
+        """The body of the answer, retried until there is one or ``patience`` (None: this cluster's) is over."""
         import urllib3
 
         patience_s = self.patience_s if patience_s is None else patience_s
@@ -165,13 +166,13 @@ class Api:
                 raise ClusterUnavailable(
                     f"the cluster's API does not answer ({problem[:300]})",
                     where=f"{request.method} {request.path}",
-                    remedy="Check that the API server can be reached; what runs there goes on without it.",
+                    remedy="Check that the API server can be reached; running work continues without it.",
                 )
             self.sleep(max(hint, wait_s * random.uniform(0.5, 1.0)))
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
     def _send(self, request: _Request, *, read_s: float) -> Any:
-        """Ask once; the open answer."""
+        """Send one request; returns the open response."""
         import urllib3
 
         headers: dict[str, str] = {**self.client.default_headers, **self._headers}
@@ -199,35 +200,16 @@ def _refusal(code: int, data: bytes) -> ApiRefusal:
         return ApiRefusal(code, "", data[:300].decode(errors="replace"))
 
 
-def jobs(namespace: str, name: str = "") -> str:
-    return _path("/apis/batch/v1", namespace, "jobs", name)
-
-
-def pods(namespace: str, name: str = "") -> str:
-    return _path("/api/v1", namespace, "pods", name)
-
-
-def services(namespace: str) -> str:
-    return _path("/api/v1", namespace, "services", "")
-
-
-def network_policies(namespace: str) -> str:
-    return _path("/apis/networking.k8s.io/v1", namespace, "networkpolicies", "")
-
-
-def events(namespace: str) -> str:
-    return _path("/api/v1", namespace, "events", "")
-
-
-def workloads(namespace: str) -> str:
-    return _path("/apis/kueue.x-k8s.io/v1beta1", namespace, "workloads", "")
-
-
-def priority_classes() -> str:
-    return _path("/apis/kueue.x-k8s.io/v1beta1", "", "workloadpriorityclasses", "")
-
-
-def _path(api: str, namespace: str, plural: str, name: str) -> str:
-    """A collection's path, of all namespaces where none is given, or an object's in it."""
+def _path(api: str, plural: str, namespace: str = "", name: str = "") -> str:
+    """The path of a collection (of all namespaces if none is given), or of an object in it."""
     inside = f"{api}/namespaces/{namespace}/{plural}" if namespace else f"{api}/{plural}"
     return f"{inside}/{name}" if name else inside
+
+
+jobs = partial(_path, "/apis/batch/v1", "jobs")
+pods = partial(_path, "/api/v1", "pods")
+services = partial(_path, "/api/v1", "services")
+network_policies = partial(_path, "/apis/networking.k8s.io/v1", "networkpolicies")
+events = partial(_path, "/api/v1", "events")
+workloads = partial(_path, "/apis/kueue.x-k8s.io/v1beta1", "workloads")
+priority_classes = partial(_path, "/apis/kueue.x-k8s.io/v1beta1", "workloadpriorityclasses")

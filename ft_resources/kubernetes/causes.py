@@ -1,4 +1,4 @@
-"""Why a pod is no more, and what each cause means for the attempt, for the bill and in words for the user."""
+"""Why a pod ended, and what each cause means: for retries, for billing, and as a message to the user."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from ft_resources.outcomes import Outcome, Refund
 
 
 class Cause(StrEnum):
-    """Why a pod is no more; ``WORKER`` where the worker ended by itself and its exit code says how."""
+    """Why a pod ended; ``WORKER`` if the worker exited by itself and its exit code says how."""
 
     WORKER = "worker"
     QUEUE_PREEMPTION = "queue_preemption"
@@ -31,7 +31,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Meaning:
-    """What follows from a cause: the outcome that decides on another attempt, who pays, and words for the user."""
+    """What follows from a cause: the outcome (which decides about a retry), who pays, and the message to the user."""
 
     outcome: Outcome
     refund: Refund
@@ -40,7 +40,7 @@ class Meaning:
 
 
 def _lost_its_place(what: str, refund: Refund = "full") -> Meaning:
-    remedy = "Nothing needs to be done: the work goes on from its last save."
+    remedy = "No action is needed: the work resumes from its last save."
     return Meaning(outcome=Outcome.PREEMPTED, refund=refund, what=what, remedy=remedy)
 
 
@@ -51,21 +51,21 @@ def _our_fault(what: str, remedy: str) -> Meaning:
 MEANINGS: dict[Cause, Meaning] = {
     Cause.QUEUE_PREEMPTION: _lost_its_place("Kueue took its quota for work of a higher priority"),
     Cause.SCHEDULER_PREEMPTION: _lost_its_place("a pod of a higher priority took its place"),
-    Cause.SPOT_RECLAIMED: _lost_its_place("its spot node was taken away"),
+    Cause.SPOT_RECLAIMED: _lost_its_place("its spot node was reclaimed"),
     Cause.DRAINED: _lost_its_place("its node was drained"),
     Cause.EVICTED: _lost_its_place("its node was short of memory or disk"),
     Cause.NODE_SHUTDOWN: _lost_its_place("its node was shut down"),
     Cause.NODE_LOST: _lost_its_place("its node was lost"),
-    Cause.DISRUPTED: _lost_its_place("the cluster took its place away"),
+    Cause.DISRUPTED: _lost_its_place("the cluster evicted it"),
     Cause.DISK_LIMIT: _our_fault(
-        "it wrote more to a volume than the volume may have",
-        "Give scratch_gib or cache.size_gib of the cluster's settings more room.",
+        "it wrote more to a volume than the volume's limit",
+        "Raise scratch_gib or cache.size_gib in the cluster's settings.",
     ),
     Cause.OOM_KILLED: Meaning(
         outcome=Outcome.OUT_OF_MEMORY,
         refund="none",
         what="the kernel killed it, as its host memory was used up",
-        remedy="Ask for more with hardware.memory_gib, or use a smaller micro-batch.",
+        remedy="Request more with hardware.memory_gib, or use a smaller micro-batch.",
     ),
     Cause.IMAGE_PULL: _our_fault(
         "its image could not be fetched",
@@ -73,24 +73,24 @@ MEANINGS: dict[Cause, Meaning] = {
     ),
     Cause.NOT_STARTED: _our_fault(
         "its container could not be started",
-        "Check the secret, the volumes and the image of the cluster's settings.",
+        "Check the secret, the volumes and the image in the cluster's settings.",
     ),
     Cause.RUN_TIMEOUT: Meaning(
         outcome=Outcome.TIMED_OUT,
         refund="none",
-        what="it ran longer than it may",
-        remedy="Raise run_timeout_s of the cluster's settings; asked for again, it goes on from its last save.",
+        what="it ran longer than allowed",
+        remedy="Raise run_timeout_s in the cluster's settings; submitted again, the work resumes from its last save.",
     ),
     Cause.QUEUE_TIMEOUT: Meaning(
         outcome=Outcome.TIMED_OUT,
         refund="full",
-        what="it waited longer for a place than it may",
-        remedy="See why it waited with `ft status`; raise queue_timeout_s of the cluster's settings, or the quota.",
+        what="it waited longer for its pods than allowed",
+        remedy="See why it waited with `ft status`; raise queue_timeout_s in the cluster's settings, or the quota.",
     ),
     Cause.DELETED: _lost_its_place("its Job was deleted, not by this platform", refund="flagged"),
-    Cause.STOPPED: _lost_its_place("it was asked to stop, and the cluster does not say by whom", refund="flagged"),
+    Cause.STOPPED: _lost_its_place("it was told to stop, and the cluster does not say by whom", refund="flagged"),
     Cause.KILLED: Meaning(
-        outcome=Outcome.PREEMPTED, refund="flagged", what="it ended without saying how", remedy="Look at its log."
+        outcome=Outcome.PREEMPTED, refund="flagged", what="it ended without saying how", remedy="Read its log."
     ),
 }
 """All but WORKER, whose meaning is its exit code's."""

@@ -1,8 +1,8 @@
-"""Every way in which a pod can end, told apart.
+"""Classify how a pod ended.
 
-Pure: from the Job and its pods as the API shows them. Which conditions there are, and in which order they come, is
-from https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions and
-https://kubernetes.io/docs/tasks/job/pod-failure-policy/ and was recorded from a real API server.
+Pure functions of the Job and its pods as the API shows them. The conditions and their order follow
+https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions and
+https://kubernetes.io/docs/tasks/job/pod-failure-policy/, and were recorded from a real API server.
 """
 
 import re
@@ -24,7 +24,7 @@ _IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "Err
 _START = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _EXIT = re.compile(r"failed with exit code (\d+)")
 _LOST_S = 30.0
-"""A pod that should have been gone for so long has nobody left who would end it."""
+"""Seconds after its grace period at which a terminating pod counts as lost: its kubelet is gone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,12 +41,12 @@ class PodEnding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sight:
-    """What is known of an attempt's Job.
+    """What is known about an attempt's Job.
 
     Args:
-        job: None where it is gone.
-        pods: as they were seen last.
-        begun: whether its worker has reported to the store.
+        job: None if it is gone.
+        pods: their last known state.
+        begun: whether the worker has sent a heartbeat to the store.
         own_image: whether the recipe named the image.
         now: seconds since the epoch.
     """
@@ -62,7 +62,7 @@ class Sight:
 
 
 def ending_of(sight: Sight) -> PodEnding | None:
-    """How it ended, or None while it has not: it waits, runs, or is still on its way out."""
+    """How the attempt ended, or None while it waits, runs or terminates."""
     if sight.job is None:
         return _ended(_of_pods(sight) or Cause.DELETED, sight)
     if (failed := condition(sight.job, "Failed")) is not None:
@@ -83,7 +83,7 @@ def ending_of(sight: Sight) -> PodEnding | None:
 
 
 def asks_whether_begun(sight: Sight) -> bool:
-    """Whether ``ending_of`` depends on ``begun`` here: finding that out costs a request to the store."""
+    """Whether ``ending_of`` needs ``begun``, which costs a request to the store."""
     if sight.job is None or ended(sight.job):
         return False
     return bool(sight.job["spec"].get("suspend")) or _waited_s(sight) > sight.queue_timeout_s
@@ -101,7 +101,7 @@ def _of_failure(failed: Object, sight: Sight) -> PodEnding:
     if (cause := _of_pods(sight)) is not None:
         return _ended(cause, sight)
     if "DisruptionTarget" in message:
-        # Its pod is gone, and with it who did it.
+        # The pod is gone, and with it the evidence of what deleted it.
         return _ended(Cause.SPOT_RECLAIMED if sight.spot else Cause.DISRUPTED, sight)
     if (found := _EXIT.search(message)) is not None:
         return _of_exit(int(found[1]), sight)
@@ -111,7 +111,7 @@ def _of_failure(failed: Object, sight: Sight) -> PodEnding:
 
 
 def _of_deletion(sight: Sight) -> Cause:
-    """Why a deleted pod is still there: its node is not heard of, or it waits to be collected, as it never had one."""
+    """Why a deleted pod still exists: its node does not respond, or it never had a node and awaits collection."""
     return Cause.NODE_LOST if any(pod.get("spec", {}).get("nodeName") for pod in sight.pods) else Cause.STOPPED
 
 
@@ -125,13 +125,13 @@ def _of_exit(code: int, sight: Sight) -> PodEnding:
 
 
 def _of_pods(sight: Sight) -> Cause | None:
-    """What a pod itself says of its end, if it says something."""
+    """The cause that the pods' own status gives, if any."""
     for pod in sight.pods:
         if (disrupted := condition(pod, "DisruptionTarget")) is not None:
             return _of_disruption(pod, disrupted.get("reason", ""), sight.spot)
         if pod.get("status", {}).get("reason") == "Evicted":
             return _of_disruption(pod, "TerminationByKubelet", sight.spot)
-    # After all conditions: of ranks that end together, one may be killed for what another was asked to do.
+    # After all conditions: when ranks end together, one may be killed because another was asked to stop.
     killed = any(state.get("reason") == "OOMKilled" for pod in sight.pods for state in _ends(pod))
     return Cause.OOM_KILLED if killed else None
 
@@ -145,7 +145,7 @@ def _of_disruption(pod: Object, reason: str, spot: bool) -> Cause:
 
 
 def _stuck(sight: Sight) -> PodEnding | None:
-    """A pod that will not start by itself, once that has been so for longer than a registry's hiccup takes."""
+    """A pod that cannot start, once that has lasted longer than a brief registry outage."""
     for pod in sight.pods:
         since = seconds(pod.get("status", {}).get("startTime") or pod["metadata"].get("creationTimestamp"))
         if since is None or sight.now - since < sight.image_pull_timeout_s:
@@ -159,7 +159,7 @@ def _stuck(sight: Sight) -> PodEnding | None:
 
 
 def _overdue(pod: Object, now: float) -> bool:
-    """Whether a pod should have been gone for a while; its deletionTimestamp is when its grace ends."""
+    """Whether a pod is long past its deletion; its deletionTimestamp is the end of the grace period."""
     if pod.get("status", {}).get("phase") not in ("Pending", "Running"):
         return False
     gone_by = seconds(pod["metadata"].get("deletionTimestamp"))
@@ -183,7 +183,7 @@ def _ended(cause: Cause, sight: Sight, exit_code: int | None = None, said: str =
     meaning = MEANINGS[cause]
     outcome, refund = meaning.outcome, meaning.refund
     if cause is Cause.IMAGE_PULL and sight.own_image:
-        # The platform's image is ours to keep, a recipe's its author's.
+        # The platform is responsible for its own image, a recipe's author for the recipe's.
         outcome, refund = Outcome.USER_ERROR, "none"
     if exit_code is None:
         exit_code = _exit_code(sight.pods)

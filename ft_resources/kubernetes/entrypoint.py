@@ -1,8 +1,8 @@
-"""The first process of a worker's container: ``python -m ft_resources.kubernetes.first_process COMMAND …``.
+"""The container's entrypoint: ``python -m ft_resources.kubernetes.entrypoint COMMAND …``.
 
-It runs COMMAND, copies what that says to the container's output, which the cluster keeps until the pod goes, and to
-the file FT_WORKER_LOG, which the worker ships to the store; passes on requests to stop; takes leave of processes that
-nobody else waits for, as the first process of a container must; and ends as COMMAND ended, once all is copied.
+It runs COMMAND and copies its output to the container's output (kept by the cluster while the pod exists) and to the
+file FT_WORKER_LOG (shipped to the store by the worker). It forwards signals, reaps orphaned processes as PID 1 must,
+and exits with COMMAND's status once all output is copied.
 """
 
 import os
@@ -16,7 +16,7 @@ from types import FrameType
 from typing import IO
 
 _SIGNALLED = 128
-"""A shell's way to say that a signal ended a process: 128 and its number."""
+"""Shell convention: exit status of a process ended by a signal is 128 plus the signal's number."""
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def run(command: list[str], log: Path) -> int:
-    """The exit code of ``command``, whose output is on this process's and in the file ``log``."""
+    """Run ``command``, copying its output to this process's output and to the file ``log``; its exit code."""
     child: list[int] = []
     asked: list[int] = []
 
@@ -39,7 +39,7 @@ def run(command: list[str], log: Path) -> int:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    # Before the child is there: the kernel drops signals that a container's first process does not handle.
+    # Installed before the child starts: the kernel drops signals that PID 1 does not handle.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, pass_on)
     process = subprocess.Popen(
@@ -69,7 +69,7 @@ def _copy(output: IO[bytes], log: IO[bytes]) -> None:
 
 
 def _wait(pid: int) -> int:
-    """The exit code of process ``pid``, negative for a signal; other processes that end meanwhile are let go."""
+    """The exit code of process ``pid`` (negative for a signal); reaps other processes that end meanwhile."""
     while True:
         ended, status = os.wait()
         if ended == pid:

@@ -1,17 +1,18 @@
-"""An attempt's Job as a waiting process knows it: one watch, and its pods where they may have something to say."""
+"""An attempt's Job as a waiting process follows it: one watch, and its pods' status when that matters."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ft_resources.attempts import Attempt
+from ft_resources.errors import ClusterUnavailable
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.api import Api, jobs, pods
+from ft_resources.kubernetes.api import Api, ApiRefusal, jobs, pods
 from ft_resources.kubernetes.endings import PodEnding, Sight, asks_whether_begun, ending_of
 from ft_resources.kubernetes.objects import Object, ended
 from ft_resources.kubernetes.settings import KubernetesSettings
-from ft_resources.kubernetes.watch import JobWatch
 
 
 @dataclass(kw_only=True)
@@ -20,11 +21,11 @@ class FollowedJob:
 
     Args:
         clock: seconds since the epoch.
-        look_every_s: pods in trouble are listed at most so often.
-        launched: whether the attempt says that it was; ``spot`` and ``own_image`` are known with that.
-        begun: whether its worker has reported to the store, as far as that was asked.
-        last_pods: as they were seen last, also those that are gone by now.
-        ending: how they ended, once that is found.
+        look_every_s: minimum seconds between listings of troubled pods.
+        launched: whether the attempt's launch is on record; ``spot`` and ``own_image`` come with it.
+        begun: whether its worker has sent a heartbeat, as of the last check.
+        last_pods: last known state of all pods, including deleted ones.
+        ending: how they ended, once known.
     """
 
     api: Api
@@ -39,7 +40,7 @@ class FollowedJob:
     own_image: bool = False
     last_pods: Sequence[Object] = ()
     ending: PodEnding | None = None
-    watch: JobWatch = field(init=False)
+    watch: "JobWatch" = field(init=False)
     _looked_at: float = field(default=float("-inf"), init=False)
     _looked_version: str = field(default="", init=False)
 
@@ -55,13 +56,13 @@ class FollowedJob:
         return jobs(self.namespace, self.name)
 
     def know_launch(self, handle: dict[str, Any]) -> None:
-        """Take over what the attempt's launch left for others."""
+        """Read what the attempt's launch recorded."""
         self.launched, self.spot, self.own_image = True, handle["spot"], handle["own_image"]
 
     def find_ending(self, *, patient: bool = True) -> PodEnding | None:
-        """How the attempt's pods ended, looking at them where the Job alone does not say.
+        """How the attempt's pods ended, listing them if the Job's status is not enough.
 
-        Found once, it stays: what made it out is gone soon after.
+        The result is kept: the evidence disappears soon after.
         """
         if self.ending is not None:
             return self.ending
@@ -83,18 +84,18 @@ class FollowedJob:
             self.begun = bool(self.attempt.progress())
             sight = replace(sight, begun=self.begun)
         if job is not None and not self.begun and _queued_again(job):
-            # Kueue took its place before the worker came up, and starts it again with other pods. Those that are gone
-            # say nothing of how these will end, and the time in the queue is not theirs.
+            # Kueue took its place before the worker started, and starts it again with new pods. The old pods say
+            # nothing about how the new ones will end, and the time in the queue does not count.
             self.last_pods, sight = (), replace(sight, pods=())
         self.ending = ending_of(sight)
         return self.ending
 
     def list_pods(self) -> Sequence[Object]:
-        """Its pods as they are now, asked for once."""
+        """The current pods, in a single request."""
         return self.api.items(pods(self.namespace), names.of_job(self.name), patient=False)
 
     def wait_gone(self, seconds: float) -> Sequence[Object]:
-        """Wait until the Job is gone, at most so long; its pods as they were seen last."""
+        """Wait until the Job is gone or time is up; the last known state of its pods."""
         seen: Sequence[Object] = ()
         deadline, pause_s = time.monotonic() + seconds, 0.2
         while True:
@@ -105,7 +106,7 @@ class FollowedJob:
             pause_s = min(1.5 * pause_s, 5.0)
 
     def _should_look(self, job: Object, patient: bool) -> bool:
-        """Whether the pods may have something to say: at an end at once, in trouble now and then, else never."""
+        """Whether to list the pods: at once when the Job ended, now and then when in trouble, otherwise never."""
         status, fresh = job.get("status", {}), job["metadata"]["resourceVersion"] != self._looked_version
         if ended(job):
             return fresh
@@ -115,11 +116,100 @@ class FollowedJob:
 
 
 def _queued_again(job: Object) -> bool:
-    """Whether a Job waits in its queue, and no pod of an earlier start is left."""
+    """Whether a Job is back in its queue, with no pod of an earlier start left."""
     status = job.get("status", {})
     return bool(job["spec"].get("suspend")) and not status.get("active") and not status.get("terminating")
 
 
 def merged(before: Sequence[Object], now: Sequence[Object]) -> list[Object]:
-    """Pods as they were seen last, also those that are gone by now."""
+    """Last known state of all pods, including deleted ones."""
     return list({pod["metadata"]["uid"]: pod for pod in [*before, *now]}.values())
+
+
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 10.0
+
+
+class JobWatch:
+    """Keeps the latest state of a Job, in a thread that ends with the Job or with ``close``.
+
+    ``job`` is None before it exists and after it is removed, ``last`` is its last known state, ``answered`` is whether
+    the API has answered. API failures change none of them: they are no evidence about the Job.
+    """
+
+    def __init__(self, api: Api, namespace: str, name: str) -> None:
+        self._api, self._path = api, jobs(namespace)
+        self._only = {"fieldSelector": f"metadata.name={name}"}
+        self._news = threading.Condition()
+        self._closed = threading.Event()
+        self.job: Object | None = None
+        self.last: Object | None = None
+        self.answered = False
+        self._thread = threading.Thread(target=self._follow, name=f"watch-{name}", daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for news, at most ``seconds``."""
+        with self._news:
+            self._news.wait(seconds)
+
+    def wait_answer(self, seconds: float) -> bool:
+        """Whether the API has answered, after waiting for that at most ``seconds``."""
+        with self._news:
+            return self._news.wait_for(lambda: self.answered, seconds)
+
+    def close(self) -> None:
+        """Stop following; the thread may take until the next event to end."""
+        self._closed.set()
+
+    def _follow(self) -> None:
+        version, wait_s = "", _FIRST_WAIT_S
+        while not self._over():
+            try:
+                if not version:
+                    version = self._look()
+                # Bookmarks come every minute: a silent stream may belong to a server that was restored to a state
+                # before ``version``, and stays silent for hours. So silence causes a new listing, as refusals do.
+                before, version = version, ""
+                for event in self._api.watch(self._path, before, self._only):
+                    if not (version := self._take(event)):
+                        break
+                    wait_s = _FIRST_WAIT_S
+                    if self._over():
+                        break
+            except ConnectionError:
+                # The version of the broken stream's last event stays valid; later events are still available.
+                pass
+            except (ApiRefusal, ClusterUnavailable):
+                version = ""
+            # A server that ends streams at once, or only sends errors, must not be asked in a tight loop.
+            self._closed.wait(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _look(self) -> str:
+        """Read the Job's current state; returns the version to watch from."""
+        found = self._api.list(self._path, self._only)
+        items = found.get("items") or []
+        self._set(items[0] if items else None)
+        return str(found["metadata"]["resourceVersion"])
+
+    def _take(self, event: dict[str, Any]) -> str:
+        """Process an event; returns the version after it, empty after an error, when the Job must be read again."""
+        kind, item = event.get("type"), event.get("object") or {}
+        if kind == "ERROR":
+            return ""
+        if kind == "DELETED":
+            self._set(None)
+        elif kind in ("ADDED", "MODIFIED"):
+            self._set(item)
+        return str(item["metadata"]["resourceVersion"])
+
+    def _set(self, job: Object | None) -> None:
+        with self._news:
+            self.job, self.answered = job, True
+            self.last = job or self.last
+            self._news.notify_all()
+
+    def _over(self) -> bool:
+        if self._closed.is_set():
+            return True
+        return (self.last is not None and self.job is None) or (self.job is not None and ended(self.job))

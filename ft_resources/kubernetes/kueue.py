@@ -1,36 +1,62 @@
 """Kueue's objects for a platform, built from a few numbers: plain dicts for an administrator to apply.
 
-https://kueue.sigs.k8s.io/docs/concepts/. The platform schedules nothing itself: who runs next, who borrows and who is
-preempted is Kueue's to decide, by these objects.
+https://kueue.sigs.k8s.io/docs/concepts/. The platform does no scheduling: Kueue decides from these objects which Job
+runs next, borrows quota or is preempted.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
+from ft_resources.errors import BadRecipe
 from ft_resources.kubernetes.ageing import all_classes
 from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.strict import read_strict
+from ft_resources.strict_model import StrictModel
 
 Manifest = dict[str, Any]
 API = "kueue.x-k8s.io/v1beta1"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Flavour:
-    """A kind of node: a GPU type, spot or on demand.
+class Taint(StrictModel):
+    """A taint of nodes, as Kubernetes writes it."""
 
-    Args:
-        labels: of its nodes; a pod's node selector decides which flavours do.
-        quota: nominal amounts of each resource for one tenant, such as ``{"nvidia.com/gpu": "8"}``.
-        taints: of its nodes, as Kubernetes writes them.
-        topology: name of a Topology object, for topology-aware placement.
-    """
+    key: str = Field(min_length=1, description="The taint's key.")
+    value: str | None = Field(None, description="The taint's value; null: none.")
+    effect: str = Field("NoSchedule", description="The taint's effect.")
 
-    name: str
-    labels: Mapping[str, str]
-    quota: Mapping[str, str]
-    taints: Sequence[Mapping[str, str]] = field(default_factory=tuple)
-    topology: str | None = None
+
+class Flavour(StrictModel):
+    """A kind of node: a GPU type, spot or on demand."""
+
+    name: str = Field(pattern=r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", description="Name of the ResourceFlavor.")
+    labels: dict[str, str] = Field(description="Labels of its nodes.")
+    quota: dict[str, str] = Field(min_length=1, description="A tenant's quota of this flavour, by resource.")
+    taints: list[Taint] = Field(default_factory=list, description="Taints of its nodes.")
+    topology: str | None = Field(None, description="Name of a Topology object; null: placement does not matter.")
+
+
+class FlavoursFile(StrictModel):
+    """Kinds of nodes."""
+
+    flavours: list[Flavour] = Field(min_length=1, description="In the order in which Kueue tries them.")
+
+
+def read_flavours(file: Path) -> list[Flavour]:
+    """The flavours of a strict YAML list. Raises BadRecipe, which names every mistake, also where they count different
+    resources: Kueue requires one set for all."""
+    remedy = "Write them as k8s/kustomize/base/flavours.yaml shows."
+    found = read_strict(FlavoursFile, file, what="the flavours", remedy=remedy).flavours
+    for flavour in found[1:]:
+        if set(flavour.quota) != set(found[0].quota):
+            raise BadRecipe(
+                f"{flavour.name} has a quota of {sorted(flavour.quota)}, {found[0].name} of {sorted(found[0].quota)}",
+                where=f"{file}: {flavour.name}.quota",
+                remedy='Name the same resources in every flavour; write "0" for a resource that a flavour lacks.',
+            )
+    return found
 
 
 def platform_queues(
@@ -38,8 +64,8 @@ def platform_queues(
 ) -> list[Manifest]:
     """Flavours, priority classes (with ageing's), and for each tenant a ClusterQueue in one cohort with its LocalQueue.
 
-    A tenant has its nominal quota at once and borrows what others of the cohort leave idle; it gets back its own by
-    preempting who borrowed. Within a tenant's queue a higher priority preempts a lower one. Jobs are admitted whole.
+    A tenant can always use its nominal quota, borrows what others in the cohort leave idle, and reclaims its own by
+    preempting borrowers. Within a queue, higher priority preempts lower. Jobs are admitted as a whole.
     """
     valued = [all_classes(priority, base) for priority, base in settings.priority_classes.items()]
     classes = [_priority_class(name, value) for each in valued for name, value in each.items()]
@@ -48,9 +74,9 @@ def platform_queues(
 
 
 def _flavour(flavour: Flavour) -> Manifest:
-    spec: Manifest = {"nodeLabels": dict(flavour.labels)}
+    spec: Manifest = {"nodeLabels": flavour.labels}
     if flavour.taints:
-        spec["nodeTaints"] = [dict(taint) for taint in flavour.taints]
+        spec["nodeTaints"] = [taint.model_dump(exclude_none=True) for taint in flavour.taints]
     if flavour.topology:
         spec["topologyName"] = flavour.topology
     return {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": flavour.name}, "spec": spec}

@@ -1,18 +1,18 @@
-"""A pod plan as the objects that the Kubernetes API takes: plain dicts, made without a cluster."""
+"""A pod plan as Kubernetes manifests: plain dicts, built without a cluster."""
 
 from typing import Any
 
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.plan import MASTER_PORT, PodPlan
+from ft_resources.kubernetes.job_plan import MASTER_PORT, PodPlan
 from ft_resources.kubernetes.pod import pod_spec
 
 Manifest = dict[str, Any]
 
 
 def to_k8s(plan: PodPlan) -> list[Manifest]:
-    """The Job, and for several nodes the headless Service by which they find each other and the policy that lets them.
+    """The Job; for several nodes also the headless Service for discovery and the network policy between the pods.
 
-    The Job comes first: the others are to be created with ``owned_by`` it, and go when it goes.
+    The Job comes first: the others are created with ``owned_by`` it, so the cluster deletes them with it.
     """
     if plan.nodes == 1:
         return [job(plan)]
@@ -20,7 +20,7 @@ def to_k8s(plan: PodPlan) -> list[Manifest]:
 
 
 def owned_by(manifest: Manifest, job_object: Manifest) -> Manifest:
-    """``manifest``, to be removed by the cluster together with the Job that it was created for."""
+    """``manifest`` with an owner reference, so that the cluster deletes it together with its Job."""
     owner = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -33,10 +33,10 @@ def owned_by(manifest: Manifest, job_object: Manifest) -> Manifest:
 
 
 def job(plan: PodPlan) -> Manifest:
-    """The Job of an attempt: it is never tried again by Kubernetes, as attempts are ours to count.
+    """The Job of an attempt. Kubernetes never retries it: the platform counts attempts.
 
-    A disruption and each exit code of a worker fail the whole Job at once, so all ranks end together, and the Job's
-    condition still says why when the pods are gone.
+    Any disruption or worker exit fails the whole Job, so all ranks end together, and the Job's condition still says why
+    after the pods are gone.
     """
     return {
         "apiVersion": "batch/v1",
@@ -48,8 +48,8 @@ def job(plan: PodPlan) -> Manifest:
             "parallelism": plan.nodes,
             "backoffLimit": 0,
             "suspend": plan.queue is not None,
-            "activeDeadlineSeconds": plan.timeout_s,
-            "ttlSecondsAfterFinished": plan.keep_finished_s,
+            "activeDeadlineSeconds": int(plan.spec.resources.timeout_s or plan.settings.run_timeout_s),
+            "ttlSecondsAfterFinished": plan.settings.keep_finished_s,
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {"rules": _failure_rules()},
             "template": {
@@ -61,7 +61,7 @@ def job(plan: PodPlan) -> Manifest:
 
 
 def _failure_rules() -> list[Manifest]:
-    """Rules in the order in which they are looked at: which of them was met is in the Job's condition."""
+    """Pod failure rules in order of evaluation; the Job's condition names the rule that matched."""
     return [
         {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
         {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}},
@@ -69,7 +69,8 @@ def _failure_rules() -> list[Manifest]:
 
 
 def _metadata(plan: PodPlan, *, queueing: bool = False) -> Manifest:
-    labels = {**names.job_labels(plan.address, plan.attempt), names.STORE: plan.store}
+    labels = names.job_labels(plan.spec.address, plan.spec.attempt)
+    labels[names.STORE] = names.store_label(plan.spec.store_url)
     if queueing and plan.queue:
         labels[names.QUEUE] = plan.queue
         if plan.priority_class:
@@ -79,26 +80,27 @@ def _metadata(plan: PodPlan, *, queueing: bool = False) -> Manifest:
         "namespace": plan.namespace,
         "labels": labels,
         "annotations": {
-            names.ADDRESS: str(plan.address),
-            names.LABEL: plan.label,
+            names.ADDRESS: str(plan.spec.address),
+            names.LABEL: plan.spec.label,
             names.CAPACITY: "spot" if plan.spot else "on-demand",
         },
     }
 
 
 def _pod_labels(plan: PodPlan) -> dict[str, str]:
-    """By ``JUDGES`` the tenant's network policy knows the pods that may go to judges."""
-    return {**names.job_labels(plan.address, plan.attempt), **({names.JUDGES: "true"} if plan.asks_judges else {})}
+    """Labels; the tenant's network policy lets pods with ``JUDGES`` reach judges."""
+    judges = {names.JUDGES: "true"} if plan.spec.runtime.get("judge_hosts") else {}
+    return {**names.job_labels(plan.spec.address, plan.spec.attempt), **judges}
 
 
 def _pod_notes(plan: PodPlan) -> dict[str, str]:
     # A node's autoscaler must not move a training to save a node.
     notes = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-    return {**notes, **({names.TOPOLOGY: plan.topology} if plan.topology and plan.queue else {})}
+    return {**notes, **({names.TOPOLOGY: plan.settings.topology} if plan.settings.topology and plan.queue else {})}
 
 
 def _service(plan: PodPlan) -> Manifest:
-    """Gives each pod its host name, before it is ready: ranks meet while they start."""
+    """The headless Service: pods resolve each other's host names before they are ready, as ranks meet at start-up."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -113,7 +115,7 @@ def _service(plan: PodPlan) -> Manifest:
 
 
 def _ranks_policy(plan: PodPlan) -> Manifest:
-    """Pods of this Job reach each other at any port, as collectives choose theirs; others of the tenant do not."""
+    """Pods of this Job reach each other on any port, as collectives choose; the tenant's other pods do not."""
     peers = [{"podSelector": {"matchLabels": {names.JOB: plan.name}}}]
     return {
         "apiVersion": "networking.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Names and labels of a Job: made from the attempt alone, so that whoever knows the attempt finds its Job."""
+"""Names and labels of a Job, derived from the attempt alone, so that the Job can be found from it."""
 
 from ft_resources.artifacts import Address
 from ft_resources.canonical import sha256_bytes
@@ -19,7 +19,6 @@ KEPT_UNTIL = f"{PREFIX}/kept-until"
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
-JOB_NAME = "batch.kubernetes.io/job-name"
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 MANAGED = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 """Selects all Jobs of the platform."""
@@ -31,7 +30,7 @@ _MAX_LABEL = 63
 def job_name(address: Address, attempt: int) -> str:
     """The Job of an attempt, such as ``ft-eval-report-0123456789abcdef0123-0001``: DNS-1123, at most 50 characters.
 
-    A pod's host name has the index behind it, and also fits 63.
+    A pod's host name appends the index and still fits 63 characters.
     """
     asset = address.asset.replace("_", "-")[:16].strip("-")
     return f"ft-{asset}-{address.fingerprint[:_FINGERPRINT]}-{attempt:04d}"
@@ -43,12 +42,12 @@ def of_job(name: str) -> dict[str, str]:
 
 
 def store_label(store_url: str) -> str:
-    """Tells Jobs of this store from those of another platform on the same cluster."""
+    """Label value that separates this store's Jobs from another platform's on the same cluster."""
     return sha256_bytes(store_url.encode())[:16]
 
 
 def job_labels(address: Address, attempt: int) -> dict[str, str]:
-    """What tells whose Job it is. Label values end at 63 characters, a fingerprint has 64."""
+    """Labels that identify the Job. Label values hold 63 characters, one less than a fingerprint."""
     return {
         "app.kubernetes.io/name": "ft-worker",
         "app.kubernetes.io/managed-by": MANAGED_BY,

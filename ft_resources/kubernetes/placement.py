@@ -1,6 +1,6 @@
-"""What is kept of an attempt's place once it has ended: what the bill, refunds and the next attempt stand on.
+"""The record of an ended attempt's pods: the basis of billing, refunds and the next attempt.
 
-``place.json`` of an attempt, create-only: whoever cleans up first writes it, and pods are gone soon after.
+``place.json`` of an attempt, create-only: the first process that cleans up writes it; the pods are deleted soon after.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ft_resources.kubernetes.objects import Object, condition, containers, secon
 from ft_resources.outcomes import Refund
 
 CANCELLED = "cancelled"
-"""The cause of an attempt that the platform itself stopped; all others are ``Cause``s."""
+"""Cause of an attempt that the platform itself stopped; all others are ``Cause`` values."""
 
 
 def record_place(
@@ -26,10 +26,10 @@ def record_place(
     refund: Refund,
     now: float,
 ) -> None:
-    """Keep where and when an attempt ran, how it ended, and what of the API's objects says so.
+    """Record where and when an attempt ran, how it ended, and the evidence from the API's objects.
 
-    ``started_at`` and ``ended_at`` are of its pods, in seconds since the epoch; null where none started. Where pods are
-    gone and do not say, a worker that never reported did not start, and one that did ended soon after its last sign.
+    ``started_at`` and ``ended_at`` are those of its pods, in seconds since the epoch; null if none started. If the pods
+    are gone, a worker without heartbeat counts as not started, and one with heartbeats as ended soon after the last.
     """
     beat = attempt.progress().get("at")
     started = started_at(job, pods) if pods or beat is not None else None
@@ -66,7 +66,7 @@ def lost_spot(attempt: Attempt) -> bool:
 
 
 def started_at(job: Object, pods: Sequence[Object]) -> float | None:
-    """When the first pod was on its node; None where none was."""
+    """When the first pod was scheduled to a node; None if none was."""
     moments = [seconds(pod.get("status", {}).get("startTime")) for pod in pods]
     known = [moment for moment in moments if moment is not None]
     if known:
@@ -86,7 +86,7 @@ def _ended_at(job: Object, pods: Sequence[Object], beat: float | None, now: floa
         return max(known)
     last = condition(job, "Failed") or condition(job, "Complete")
     told = (seconds(last.get("lastTransitionTime")) if last else None) or now
-    # Whoever finds out may come hours later.
+    # This may run hours after the end.
     return told if beat is None else min(told, float(beat) + BEAT_MARGIN_S)
 
 

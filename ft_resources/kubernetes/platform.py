@@ -1,71 +1,16 @@
-"""Everything that an administrator applies for tenants, from the settings and a list of flavours: plain manifests."""
+"""All manifests that an administrator applies for tenants, built from the settings and a list of flavours."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from ft_resources.kubernetes.egress import Egress, JudgeReach, JudgeService
 from ft_resources.kubernetes.kueue import Flavour, platform_queues
-from ft_resources.kubernetes.names import MANAGED_BY, TENANT
-from ft_resources.kubernetes.reach import JudgeReach
+from ft_resources.kubernetes.names import JUDGES, MANAGED_BY, TENANT
 from ft_resources.kubernetes.settings import KubernetesSettings
-from ft_resources.kubernetes.tenant_objects import tenant_objects
 
 Manifest = dict[str, Any]
 LAUNCHER_ROLE = "ft-launcher"
 """The ClusterRole of ``k8s/kustomize/base/rbac.yaml``."""
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class _Taint(_Strict):
-    key: str = Field(min_length=1, description="The taint's key.")
-    value: str | None = Field(None, description="The taint's value; null: none.")
-    effect: str = Field("NoSchedule", description="The taint's effect.")
-
-
-class _Flavour(_Strict):
-    name: str = Field(pattern=r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", description="Name of the ResourceFlavor.")
-    labels: dict[str, str] = Field(description="Labels of its nodes.")
-    quota: dict[str, str] = Field(min_length=1, description="What one tenant has of it at once, by resource.")
-    taints: list[_Taint] = Field(default_factory=list, description="Taints of its nodes.")
-    topology: str | None = Field(None, description="Name of a Topology object; null: placement does not matter.")
-
-
-class FlavoursFile(_Strict):
-    """Kinds of nodes."""
-
-    flavours: list[_Flavour] = Field(min_length=1, description="In the order in which Kueue tries them.")
-
-
-def read_flavours(file: Path) -> list[Flavour]:
-    """The flavours of a strict YAML list. Raises BadRecipe that names every mistake, and UserError where they differ
-    in what they count: Kueue wants one set of resources for all."""
-    from ft_assets.recipes.strict import read_strict
-    from ft_resources.errors import BadRecipe
-
-    remedy = "Write them as k8s/kustomize/base/flavours.yaml shows."
-    found = read_strict(FlavoursFile, file, what="the flavours", remedy=remedy).flavours
-    for flavour in found[1:]:
-        if set(flavour.quota) != set(found[0].quota):
-            raise BadRecipe(
-                f"{flavour.name} has a quota of {sorted(flavour.quota)}, {found[0].name} of {sorted(found[0].quota)}",
-                where=f"{file}: {flavour.name}.quota",
-                remedy='Name the same resources in every flavour; "0" where there are none.',
-            )
-    return [
-        Flavour(
-            name=each.name,
-            labels=each.labels,
-            quota=each.quota,
-            taints=[taint.model_dump(exclude_none=True) for taint in each.taints],
-            topology=each.topology,
-        )
-        for each in found
-    ]
 
 
 def platform_objects(
@@ -77,18 +22,59 @@ def platform_objects(
     account: str = "ft-control-plane",
     namespace: str = "",
 ) -> list[Manifest]:
-    """Namespaces, accounts, policies and rights for each tenant, and Kueue's objects where the settings name a queue.
+    """Namespaces, accounts, policies and rights for each tenant, and Kueue's objects if the settings name a queue.
 
     Args:
-        judges: by tenant, the judges that its evaluations may ask; of those that are not in it, none.
-        account: the control plane's service account, in ``namespace``, which gets to launch in tenants' namespaces.
-        namespace: of the control plane; where it is empty, as the settings say.
+        judges: the judges that evaluations may ask, by tenant; tenants not listed have none.
+        account: the control plane's service account, in ``namespace``, which may launch in tenants' namespaces.
+        namespace: the control plane's; if empty, the one in the settings.
     """
     namespace = namespace or settings.control_namespace
     settings = settings.model_copy(update={"control_namespace": namespace})
     objects = [each for tenant in tenants for each in tenant_objects(settings, tenant, (judges or {}).get(tenant))]
     objects += [_may_launch(settings, tenant, account, namespace) for tenant in tenants]
     return objects + (platform_queues(settings, flavours, tenants) if settings.queue and flavours else [])
+
+
+def tenant_objects(settings: KubernetesSettings, tenant: str, judges: JudgeReach | None = None) -> list[Manifest]:
+    """Namespace, service account without any rights, and network policies, for an administrator to apply.
+
+    ``judges`` are those that the tenant's evaluations may ask; None means no endpoint judges.
+
+    The API server enforces pod security "restricted", so it refuses a Job that asks for more, whoever created it.
+    A host-path cache is more than "restricted" allows: then it is "baseline" without host paths that must be relaxed
+    to "privileged", which is why that cache is not the default.
+    """
+    namespace, account = settings.namespace_of(tenant), settings.service_account_of(tenant)
+    labels = {"app.kubernetes.io/managed-by": MANAGED_BY, TENANT: tenant}
+    level = "privileged" if settings.cache.kind == "host-path" else "restricted"
+    notes = {}
+    if settings.identity:
+        notes["eks.amazonaws.com/role-arn"] = settings.identity.role_arn.replace("{tenant}", tenant)
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": {**labels, "pod-security.kubernetes.io/enforce": level}},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": account, "namespace": namespace, "labels": labels, "annotations": notes},
+            "automountServiceAccountToken": False,
+        },
+        _policy("ft-default-deny", namespace, labels, {"policyTypes": ["Ingress", "Egress"]}),
+        _policy(
+            "ft-store",
+            namespace,
+            labels,
+            {
+                "policyTypes": ["Egress"],
+                "egress": [_dns(settings.dns_namespace), *(_egress(each) for each in settings.store_egress)],
+            },
+        ),
+        *_to_judges(settings, namespace, labels, judges or JudgeReach()),
+    ]
 
 
 def _may_launch(settings: KubernetesSettings, tenant: str, account: str, namespace: str) -> Manifest:
@@ -103,3 +89,56 @@ def _may_launch(settings: KubernetesSettings, tenant: str, account: str, namespa
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": LAUNCHER_ROLE},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
+
+
+def _to_judges(
+    settings: KubernetesSettings, namespace: str, labels: dict[str, str], judges: JudgeReach
+) -> list[Manifest]:
+    """The policy of pods that ask judges. A policy cannot name hosts, so it allows the addresses of the tenant's kinds
+    of judges; the worker itself only asks hosts in ``judge_hosts``."""
+    wanted, ways = settings.judges, list[Manifest]()
+    if judges.public:
+        ways += [_egress(each) for each in wanted.egress]
+    if judges.private:
+        ways += [*(_egress(each) for each in wanted.private_egress), *(_service(each) for each in wanted.services)]
+    if not ways:
+        return []
+    policy = _policy("ft-judges", namespace, labels, {"policyTypes": ["Egress"], "egress": ways})
+    policy["spec"]["podSelector"] = {"matchLabels": {JUDGES: "true"}}
+    return [policy]
+
+
+def _policy(name: str, namespace: str, labels: dict[str, str], rules: Manifest) -> Manifest:
+    """A policy for all pods of the namespace. Several policies add up: each allows what it names."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {"podSelector": {}, **rules},
+    }
+
+
+def _dns(namespace: str) -> Manifest:
+    return {
+        "to": [
+            {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+            }
+        ],
+        "ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")],
+    }
+
+
+def _egress(each: Egress) -> Manifest:
+    block: Manifest = {"cidr": each.cidr}
+    if each.except_cidrs:
+        block["except"] = list(each.except_cidrs)
+    return {"to": [{"ipBlock": block}], "ports": [{"protocol": "TCP", "port": each.port}]}
+
+
+def _service(each: JudgeService) -> Manifest:
+    peer: Manifest = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": each.namespace}}}
+    if each.pod_labels:
+        peer["podSelector"] = {"matchLabels": dict(each.pod_labels)}
+    return {"to": [peer], "ports": [{"protocol": "TCP", "port": each.port}]}

@@ -1,12 +1,12 @@
-"""The pod of a worker: an unprivileged process with a read-only root, local disk, and no way to the cluster's API."""
+"""The pod of a worker: an unprivileged process with a read-only root, local disk, and no access to the API server."""
 
 from typing import Any
 
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.plan import MASTER_PORT, PodPlan
+from ft_resources.kubernetes.job_plan import MASTER_PORT, PodPlan
 
 WORKER = "worker"
-"""Name of the container whose end is the worker's."""
+"""Name of the container that runs the worker."""
 FETCH = "fetch"
 SCRATCH, CACHE, SHARED_MEMORY, IDENTITY = "/scratch", "/cache", "/dev/shm", "/var/run/secrets/ft-store"
 _GIB = 1024
@@ -14,18 +14,18 @@ _PYTHON = "python"
 
 
 def pod_spec(plan: PodPlan) -> dict[str, Any]:
-    """``spec`` of the pod template: an init container fetches what the work stands on, the worker does it."""
+    """``spec`` of the pod template: an init container fetches the inputs, then the worker runs."""
     return {
         "restartPolicy": "Never",
-        "serviceAccountName": plan.service_account,
+        "serviceAccountName": plan.settings.service_account_of(plan.spec.address.tenant),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": plan.grace_s,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": plan.run_as,
-            "runAsGroup": plan.run_as,
-            "fsGroup": plan.run_as,
+            "runAsUser": plan.settings.run_as,
+            "runAsGroup": plan.settings.run_as,
+            "fsGroup": plan.settings.run_as,
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
@@ -40,12 +40,12 @@ def pod_spec(plan: PodPlan) -> dict[str, Any]:
 
 
 def _worker(plan: PodPlan) -> dict[str, Any]:
-    """The container that does the work: it alone has the GPUs, the keys of judges, and the sandbox's rights."""
-    first = ["ft_resources.kubernetes.first_process", _PYTHON, "-m"]
+    """The worker's container: it alone has the GPUs, the judges' API keys and the sandbox's permissions."""
+    first = ["ft_resources.kubernetes.entrypoint", _PYTHON, "-m"]
     container = _container(plan, WORKER, [*first, plan.module], gpus=plan.gpus)
     for key in plan.judge_keys:
-        # One that is not there is missed by the worker, which says so better than a container that does not start.
-        reference = {"name": plan.judge_secret, "key": key, "optional": True}
+        # Optional: the worker reports a missing key more clearly than a container that fails to start.
+        reference = {"name": plan.settings.judges.secret, "key": key, "optional": True}
         container["env"].append({"name": key, "valueFrom": {"secretKeyRef": reference}})
     if plan.run_code:
         container["env"].append({"name": "FT_RUN_CODE", "value": "sandbox"})
@@ -65,10 +65,10 @@ def _container(plan: PodPlan, name: str, modules: list[str], gpus: int = 0) -> d
         "name": name,
         "image": plan.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": [_PYTHON, "-m", *modules, plan.spec_location],
+        "command": [_PYTHON, "-m", *modules, f"{plan.spec.store_url}#{plan.spec.attempt_path}/spec.json"],
         "env": _environment(plan),
-        **({"envFrom": [{"secretRef": {"name": plan.secret}}]} if plan.secret else {}),
-        # Memory is requested as it is limited: no training is to be killed for what its neighbours take.
+        **({"envFrom": [{"secretRef": {"name": plan.settings.secret}}]} if plan.settings.secret else {}),
+        # Memory request equals its limit, so that neighbours' usage never gets a training killed.
         "resources": {
             "requests": {"cpu": f"{round(plan.cpus * 1000)}m", "memory": memory, **devices},
             "limits": {"memory": memory, **devices},
@@ -88,21 +88,21 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
         "HOME": f"{SCRATCH}/home",
         "TMPDIR": f"{SCRATCH}/tmp",
         "FT_SCRATCH": SCRATCH,
-        # A folder of its own inside the volume: the cache wants one that is this user's alone.
+        # A private folder inside the volume: the cache requires one that only this user can access.
         "FT_CACHE": f"{CACHE}/files",
-        "FT_CACHE_MB": str(round(plan.cache.size_gib * _GIB)),
+        "FT_CACHE_MB": str(round(plan.settings.cache.size_gib * _GIB)),
     }
     if plan.nodes > 1:
         own["MASTER_ADDR"] = f"{plan.name}-0.{plan.name}.{plan.namespace}.svc"
         own["MASTER_PORT"] = str(MASTER_PORT)
-    if plan.identity:
-        own["AWS_ROLE_ARN"] = plan.identity.role_arn.replace("{tenant}", plan.address.tenant)
+    if plan.settings.identity:
+        own["AWS_ROLE_ARN"] = plan.settings.identity.role_arn.replace("{tenant}", plan.spec.address.tenant)
         own["AWS_WEB_IDENTITY_TOKEN_FILE"] = f"{IDENTITY}/token"
         own["AWS_ROLE_SESSION_NAME"] = plan.name
         if plan.policy:
             own["FT_SESSION_POLICY"] = plan.policy
     written: list[dict[str, Any]] = [
-        {"name": name, "value": value} for name, value in {**plan.environment, **own}.items()
+        {"name": name, "value": value} for name, value in {**plan.settings.environment, **own}.items()
     ]
     if plan.nodes > 1:
         index = f"metadata.labels['{names.JOB_INDEX}']"
@@ -111,7 +111,7 @@ def _environment(plan: PodPlan) -> list[dict[str, Any]]:
 
 
 def _tolerations(plan: PodPlan) -> list[dict[str, Any]]:
-    """Those of the nodes that were asked for, and a shorter patience with lost nodes than the cluster's 300 s."""
+    """Tolerations of the requested nodes, and a shorter tolerance of lost nodes than the cluster's 300 s."""
     asked: list[dict[str, Any]] = [
         {
             "key": each.key,
@@ -126,7 +126,7 @@ def _tolerations(plan: PodPlan) -> list[dict[str, Any]]:
             "key": f"node.kubernetes.io/{state}",
             "operator": "Exists",
             "effect": "NoExecute",
-            "tolerationSeconds": plan.node_loss_s,
+            "tolerationSeconds": plan.settings.node_loss_s,
         }
         for state in ("not-ready", "unreachable")
     ]
@@ -140,22 +140,25 @@ def _mounts(plan: PodPlan) -> list[dict[str, Any]]:
         {"name": "shared-memory", "mountPath": SHARED_MEMORY},
         {"name": "cache", "mountPath": CACHE},
     ]
-    if plan.identity:
+    if plan.settings.identity:
         mounts.append({"name": "store-identity", "mountPath": IDENTITY, "readOnly": True})
     return mounts
 
 
 def _volumes(plan: PodPlan) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = [
-        {"name": "scratch", "emptyDir": {"sizeLimit": _size(plan.scratch_gib)}},
+        {"name": "scratch", "emptyDir": {"sizeLimit": _size(plan.settings.scratch_gib)}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
-        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": _size(plan.shared_memory_gib)}},
+        {
+            "name": "shared-memory",
+            "emptyDir": {"medium": "Memory", "sizeLimit": _size(plan.settings.shared_memory_gib)},
+        },
         {"name": "cache", **_cache(plan)},
     ]
-    if plan.identity:
+    if plan.settings.identity:
         token = {
-            "audience": plan.identity.audience,
-            "expirationSeconds": plan.identity.token_s,
+            "audience": plan.settings.identity.audience,
+            "expirationSeconds": plan.settings.identity.token_s,
             "path": "token",
         }
         volumes.append({"name": "store-identity", "projected": {"sources": [{"serviceAccountToken": token}]}})
@@ -163,17 +166,17 @@ def _volumes(plan: PodPlan) -> list[dict[str, Any]]:
 
 
 def _cache(plan: PodPlan) -> dict[str, Any]:
-    """The cache's volume, with half as much room again as it may fill."""
-    size = _size(1.5 * plan.cache.size_gib)
-    if plan.cache.kind == "host-path":
-        # Tenants have different credentials, so they share no folder; made before, as the kubelet would make it root's.
-        return {"hostPath": {"path": f"{plan.cache.path}/{plan.address.tenant}", "type": "Directory"}}
-    if plan.cache.kind == "empty-dir":
+    """The cache's volume, 1.5 times as large as the cache's limit."""
+    size = _size(1.5 * plan.settings.cache.size_gib)
+    if plan.settings.cache.kind == "host-path":
+        # Tenants have different credentials, so each has its own folder; the kubelet would create it as root.
+        return {"hostPath": {"path": f"{plan.settings.cache.path}/{plan.spec.address.tenant}", "type": "Directory"}}
+    if plan.settings.cache.kind == "empty-dir":
         return {"emptyDir": {"sizeLimit": size}}
     claim = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": size}},
-        **({"storageClassName": plan.cache.storage_class} if plan.cache.storage_class else {}),
+        **({"storageClassName": plan.settings.cache.storage_class} if plan.settings.cache.storage_class else {}),
     }
     return {"ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 

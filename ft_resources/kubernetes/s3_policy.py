@@ -1,10 +1,10 @@
-"""Who may do what in an S3 bucket: policies as values.
+"""S3 access policies as values.
 
-Two bounds hold together. The tenant's *role* is the wall: only that tenant's service account can take it, and it sees
-that tenant's prefix and ``shared``. The *session policy* narrows one attempt further, to its inputs and to its own
-folder (https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html: what a session may do
-is what both allow). A worker applies the latter to itself, so it guards against our mistakes; the former against
-workers that were taken over.
+Two limits apply together. The tenant's *role* is the security boundary: only that tenant's service account can assume
+it, and it covers the tenant's prefix and ``shared``. The *session policy* narrows one attempt to its inputs and its own
+folder (a session may do what both allow:
+https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html). Workers apply the session
+policy to themselves, so it guards against our mistakes; the role guards against compromised workers.
 """
 
 import json
@@ -17,7 +17,7 @@ from ft_resources.work import WorkSpec
 MAX_CHARACTERS = 2048
 """Of an inline session policy."""
 _FINGERPRINT = 20
-"""Characters of a fingerprint that a policy names: 80 bits, as policies have to be short."""
+"""Characters of a fingerprint in a policy: 80 bits, as policies must be short."""
 SHARED = "shared"
 WORKED = (
     *("dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"),
@@ -25,21 +25,21 @@ WORKED = (
 )
 """Folders of a tenant that its workers write to: their assets (``ft_assets.worker.WORK``) and curation's cache."""
 _ORCHESTRATORS = ("claim", "spec", "launch", "stop", "place")
-"""What the control plane says of an attempt, and bills by."""
+"""Records of an attempt that the control plane writes and bills by."""
 _PERSONS = ("waivers", "erased")
-"""Folders beside an artifact with what somebody decided about it: to let a verdict through, to have it erased."""
+"""Folders next to an artifact with people's decisions about it: waivers and erasures."""
 _PASSING = ("saves", "books", "kept")
 """Folders of an attempt whose files a worker replaces and, with its artifact there, removes (``worker.drop_saves``)."""
 _ANCESTRY = frozenset({"adapter", "eval_report"})
-"""Assets whose workers read what their inputs were made of: an adapter's lineage, who wrote a judged dataset's rows."""
+"""Assets whose workers read what their inputs were made from: an adapter's lineage, the author of a judged dataset."""
 _VERSION = "2012-10-17"
 
 
 def session_policy(spec: WorkSpec, kms_key: str | None = None) -> str | None:
-    """What the attempt of ``spec`` may do in its bucket, as JSON of at most 2,048 characters; None elsewhere than S3.
+    """What the attempt of ``spec`` may do in its bucket, as JSON of at most 2,048 characters; None unless it is on S3.
 
-    ``kms_key`` is the ARN of the key that the bucket is encrypted with, where it is not S3's own.
-    Where many inputs do not fit, reading is allowed in the folders of their assets and then in the tenant's prefix.
+    ``kms_key`` is the ARN of the bucket's encryption key, if it is not S3's own.
+    If there are too many inputs to list, reading is allowed in their assets' folders, or else in the tenant's prefix.
     """
     if not spec.store_url.startswith("s3://"):
         return None
@@ -55,11 +55,11 @@ def session_policy(spec: WorkSpec, kms_key: str | None = None) -> str | None:
 
 
 def role_policy(store_url: str, tenant: str, kms_key: str | None = None) -> dict[str, Any]:
-    """What a tenant's role may do at most: read its own prefix and what is shared, and write its assets' folders.
+    """Maximum rights of a tenant's role: read its own prefix and ``shared``, and write its assets' folders.
 
-    Submissions, promotions, usage, quota and refunds lie in its prefix too, and the control plane's words on each
-    attempt in the attempt's folder, persons' on an artifact beside it: a worker that was taken over can change neither
-    what is billed by them nor what is in production, nor sign for a person.
+    Submissions, promotions, usage, quota and refunds are in the same prefix, as are the control plane's records of each
+    attempt and people's decisions about an artifact. The role may write none of them, so a compromised worker cannot
+    change what is billed or in production, nor sign for a person.
     """
     root = _root(store_url)
     bucket = root.partition("/")[0]
@@ -92,7 +92,7 @@ def role_policy(store_url: str, tenant: str, kms_key: str | None = None) -> dict
 def trust_policy(
     *, provider_arn: str, issuer: str, audience: str, namespace: str, service_account: str
 ) -> dict[str, Any]:
-    """Who may take a tenant's role: the tokens of one service account, for one audience.
+    """Who may assume a tenant's role: the tokens of one service account, for one audience.
 
     Args:
         provider_arn: the cluster's OIDC provider as IAM knows it.
@@ -116,16 +116,16 @@ def _session(root: str, spec: WorkSpec, readable: list[str], kms_key: str | None
     bucket, _, inside = root.partition("/")
     own = _short(spec.address).removesuffix("/*")
     writer = f"w{spec.attempt:04d}-*"
-    # Curation keeps what it has prepared for the next version of the same dataset.
+    # Curation caches prepared chunks for the dataset's next version.
     kept = [f"{spec.address.tenant}/cache/*"] if spec.asset == "dataset" else []
     tenant = spec.address.tenant
-    # Manifests, and what erasures left of them; no rows and no weights.
+    # Manifests, and erasures' records of them; no rows and no weights.
     records = [f"{tenant}/*/manifest.json", f"{tenant}/*/erased/*"] if spec.asset in _ANCESTRY else []
     reads = [*readable, f"{SHARED}/*", f"{own}/*", *kept, *records]
     writes = [f"{spec.attempt_path}/*", f"{spec.address}/{writer}", f"{spec.address}/manifest.json", *kept]
-    # Once the artifact is there, what earlier attempts saved is no use to anybody.
+    # Once the artifact exists, saves of earlier attempts are useless.
     drops = [f"{spec.address}/{writer}", *(f"{own}/attempts/*/{folder}/*" for folder in _PASSING)]
-    # Of what is not there any more S3 says so only to who may list it.
+    # S3 answers 404 for missing objects only to callers that may list.
     folders = [f"{tenant}/*", f"{SHARED}/*"] if records else [f"{own}/*"]
     listed = [f"{inside}/{folder}".lstrip("/") for folder in folders]
     return {

@@ -1,4 +1,4 @@
-"""How the platform's administrators set up a cluster: one strict YAML file, named by ``FT_KUBERNETES``."""
+"""The administrators' cluster settings: one strict YAML file, named by ``FT_KUBERNETES``."""
 
 import re
 from typing import Annotated, Literal
@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from ft_resources.errors import UserError
-from ft_resources.kubernetes.reach import Egress, Egresses, Judges, Texts
-from ft_resources.kubernetes.strict import StrictSettings
+from ft_resources.kubernetes.egress import Egress, Egresses, Judges, Texts
 from ft_resources.outcomes import STOP_GRACE_S
+from ft_resources.strict_model import StrictModel
 from ft_resources.work import Priority
 
 DAY_S = 24 * 3600.0
@@ -39,7 +39,7 @@ def _pinned_image(image: str) -> str:
 
 def _per_tenant(pattern: str) -> str:
     if _TENANT not in pattern:
-        raise ValueError("should contain {tenant}, so that tenants are apart")
+        raise ValueError("should contain {tenant}, to keep tenants apart")
     return pattern
 
 
@@ -58,8 +58,8 @@ NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 Seconds = Annotated[float, Field(gt=0.0)]
 
 
-class Toleration(StrictSettings):
-    """A taint that workers may run beside."""
+class Toleration(StrictModel):
+    """A taint that workers tolerate."""
 
     key: str = Field(min_length=1, description="The taint's key.")
     value: str | None = Field(None, description="The taint's value; null: any.")
@@ -69,8 +69,8 @@ class Toleration(StrictSettings):
 Tolerations = Annotated[tuple[Toleration, ...], Strict(False)]
 
 
-class Place(StrictSettings):
-    """Which nodes do: labels that they have, and taints that do not matter."""
+class Place(StrictModel):
+    """Which nodes to use: required labels and tolerated taints."""
 
     node_selector: dict[str, str] = Field(default_factory=dict, description="Labels of the nodes.")
     tolerations: Tolerations = Field((), description="Taints of the nodes.")
@@ -82,31 +82,36 @@ class GpuType(Place):
     resource: str = Field("nvidia.com/gpu", min_length=1, description="Name of the extended resource.")
 
 
-class Cache(StrictSettings):
+class Cache(StrictModel):
     """The volume on local disk that inputs are fetched to."""
 
     kind: Literal["empty-dir", "ephemeral", "host-path"] = Field(
         "empty-dir",
-        description="empty-dir: of the node's disk, gone with the pod. ephemeral: a volume of a storage class, gone "
-        "with the pod. host-path: a folder of the node, which pods of one tenant share and which stays.",
+        description="empty-dir: on the node's disk, deleted with the pod. ephemeral: a volume of a storage class, "
+        "deleted with the pod. host-path: a folder of the node, shared by the pods of one tenant and kept.",
     )
-    size_gib: float = Field(100.0, gt=0.0, description="Room for files, in GiB; the volume has half as much again.")
-    storage_class: str | None = Field(None, min_length=1, description="Of an ephemeral volume; null: the default.")
+    size_gib: float = Field(100.0, gt=0.0, description="Space for files, in GiB; the volume is 1.5 times as large.")
+    storage_class: str | None = Field(
+        None, min_length=1, description="Storage class of an ephemeral volume; null: the default."
+    )
     path: str = Field(
         "/var/lib/ft-cache",
         pattern=r"/[A-Za-z0-9._/-]+",
-        description="Of a host-path: below it one folder for each tenant, made by an administrator, owned by run_as.",
+        description="Path of a host-path: below it one folder per tenant, created by an administrator and owned by "
+        "run_as.",
     )
 
 
-class WebIdentity(StrictSettings):
+class WebIdentity(StrictModel):
     """Credentials of the store by the pod's own, refreshed token (AssumeRoleWithWebIdentity)."""
 
     role_arn: Annotated[str, AfterValidator(_per_tenant)] = Field(
         description="Role of a tenant's workers, such as arn:aws:iam::123456789012:role/ft-{tenant}."
     )
-    audience: str = Field("sts.amazonaws.com", min_length=1, description="Who the token is for.")
-    token_s: int = Field(3600, ge=600, le=86400, description="Life of a token; the kubelet renews it before its end.")
+    audience: str = Field("sts.amazonaws.com", min_length=1, description="Audience of the token.")
+    token_s: int = Field(
+        3600, ge=600, le=86400, description="Lifetime of a token; the kubelet renews it before it expires."
+    )
     kms_key: str | None = Field(
         None,
         pattern=r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
@@ -114,27 +119,29 @@ class WebIdentity(StrictSettings):
     )
 
 
-class Ageing(StrictSettings):
+class Ageing(StrictModel):
     """How priorities change with time (``ageing.py``)."""
 
-    every_hours: float = Field(4.0, gt=0.0, description="Work that waits rises a step each so many hours.")
+    every_hours: float = Field(
+        4.0, gt=0.0, description="The priority of waiting work rises one step every this many hours."
+    )
     keep_from: float = Field(
-        0.8, gt=0.0, le=1.0, description="From this part of its expected duration on, work is not preempted."
+        0.8, gt=0.0, le=1.0, description="Work past this share of its expected duration is not preempted."
     )
 
 
-class RunCode(StrictSettings):
-    """What gives evaluations the namespaces and mounts of their sandbox (docs/suites.md), which the default profiles of
-    container runtimes forbid. Names of profiles are relative, as the kubelet of each node finds them."""
+class RunCode(StrictModel):
+    """Profiles that allow evaluations the namespaces and mounts of their sandbox (docs/how-to/own-suite.md); container
+    runtimes' default profiles forbid them. Names of profiles are relative, as each node's kubelet finds them."""
 
     seccomp_profile: str | None = Field(
         None, pattern=_PROFILE, description="Seccomp profile of the nodes, such as profiles/ft-sandbox.json."
     )
     apparmor_profile: str | None = Field(
-        None, pattern=_PROFILE, description="AppArmor profile of the nodes, where they have AppArmor."
+        None, pattern=_PROFILE, description="AppArmor profile of the nodes, if they have AppArmor."
     )
     runtime_class: str | None = Field(
-        None, min_length=1, description="RuntimeClass of evaluations, such as one with a kernel of its own."
+        None, min_length=1, description="RuntimeClass of evaluations, such as one with a separate kernel."
     )
 
     @model_validator(mode="after")
@@ -144,12 +151,12 @@ class RunCode(StrictSettings):
         return self
 
 
-class KubernetesSettings(StrictSettings):
+class KubernetesSettings(StrictModel):
     """The whole file. A tenant's namespace, service account and queue are made from patterns with ``{tenant}``."""
 
     image: Image = Field(description="The platform's worker image, by digest.")
     image_repositories: Texts = Field(
-        (), description="Further repositories, such as registry.example/ft, that a recipe's image may come from."
+        (), description="Further repositories that a recipe's image may come from, such as registry.example/ft."
     )
     namespace: Annotated[NamePattern, AfterValidator(_per_tenant)] = Field(
         "ft-{tenant}", description="Namespace of a tenant."
@@ -163,9 +170,9 @@ class KubernetesSettings(StrictSettings):
         default_factory=lambda: dict(_CLASSES),
         description="Kueue WorkloadPriorityClass of each priority.",
     )
-    priority: Priority = Field("batch", description="Priority of work that asks for none.")
+    priority: Priority = Field("batch", description="Priority of work that does not request one.")
     ageing: Ageing | None = Field(
-        Ageing(), description="How priorities change with time, where the cluster has the classes; null: not at all."
+        Ageing(), description="How priorities change with time, if the cluster has the classes; null: not at all."
     )
     topology: str | None = Field(
         None, min_length=1, description="Node label of the topology level that a Job's nodes should share."
@@ -173,14 +180,14 @@ class KubernetesSettings(StrictSettings):
     gpu_types: dict[str, GpuType] = Field(
         default_factory=dict, description="GPUs of the cluster, by type as recipes name it, such as H100."
     )
-    on_demand: Place = Field(Place(), description="Nodes that stay.")
-    spot_nodes: Place = Field(Place(), description="Nodes that may be taken away.")
-    spot: bool = Field(False, description="Whether work that does not say runs on spot nodes.")
-    spot_losses: int = Field(2, ge=1, description="After so many lost spot nodes the next attempt is on demand.")
+    on_demand: Place = Field(Place(), description="Labels and taints of on-demand nodes.")
+    spot_nodes: Place = Field(Place(), description="Labels and taints of spot nodes.")
+    spot: bool = Field(False, description="Whether work runs on spot nodes by default.")
+    spot_losses: int = Field(2, ge=1, description="After this many lost spot nodes, the next attempt runs on demand.")
     cpus: float = Field(4.0, gt=0.0, description="CPUs of a worker without GPUs.")
     memory_gib: float = Field(16.0, gt=0.0, description="Memory of a worker without GPUs, in GiB.")
-    cpus_per_gpu: float = Field(8.0, gt=0.0, description="CPUs for each GPU.")
-    memory_gib_per_gpu: float = Field(96.0, gt=0.0, description="Host memory for each GPU, in GiB.")
+    cpus_per_gpu: float = Field(8.0, gt=0.0, description="CPUs per GPU.")
+    memory_gib_per_gpu: float = Field(96.0, gt=0.0, description="Host memory per GPU, in GiB.")
     scratch_gib: float = Field(100.0, gt=0.0, description="Scratch disk of a worker, in GiB.")
     shared_memory_gib: float = Field(8.0, gt=0.0, description="/dev/shm of a worker, in GiB; part of its memory.")
     cache: Cache = Field(Cache(), description="The volume that inputs are fetched to.")
@@ -189,41 +196,43 @@ class KubernetesSettings(StrictSettings):
         None, min_length=1, description="Secret in each tenant's namespace with the store's credentials as variables."
     )
     environment: dict[str, str] = Field(
-        default_factory=dict, description="Further variables of workers, such as AWS_REGION; nothing secret."
+        default_factory=dict, description="Further environment variables of workers, such as AWS_REGION; no secrets."
     )
-    store_egress: Egresses = Field((Egress(),), description="Where the store and its credentials are.")
-    judges: Judges = Field(Judges(), description="How evaluations get to judges behind endpoints.")
+    store_egress: Egresses = Field((Egress(),), description="Network addresses of the store and its credentials.")
+    judges: Judges = Field(Judges(), description="How evaluations reach judges behind endpoints.")
     run_code: RunCode | None = Field(
-        None, description="How evaluations contain programs that a model wrote; null: none are run."
+        None, description="How evaluations sandbox programs written by a model; null: none are run."
     )
     control_namespace: str = Field(
-        "ft-system", min_length=1, description="Namespace of the control plane, which no tenant gets."
+        "ft-system", min_length=1, description="Namespace of the control plane; no tenant may have it."
     )
     dns_namespace: str = Field("kube-system", min_length=1, description="Namespace of the cluster's DNS.")
     run_as: int = Field(10001, ge=1, description="User and group that workers run as.")
-    min_grace_s: Seconds = Field(STOP_GRACE_S, description="Least time to save and end in.")
-    max_grace_s: Seconds = Field(3600.0, description="Most time to save and end in.")
-    run_timeout_s: Seconds = Field(7 * DAY_S, description="Longest time an attempt may run that does not say.")
-    queue_timeout_s: Seconds = Field(7 * DAY_S, description="Longest time an attempt may wait for its pods to start.")
-    image_pull_timeout_s: Seconds = Field(300.0, description="How long an image may fail to come before that counts.")
+    min_grace_s: Seconds = Field(STOP_GRACE_S, description="Shortest grace period to save and end, in seconds.")
+    max_grace_s: Seconds = Field(3600.0, description="Longest grace period to save and end, in seconds.")
+    run_timeout_s: Seconds = Field(7 * DAY_S, description="Default time limit of an attempt, in seconds.")
+    queue_timeout_s: Seconds = Field(7 * DAY_S, description="Time limit for an attempt's pods to start, in seconds.")
+    image_pull_timeout_s: Seconds = Field(
+        300.0, description="How long an image pull may fail before it counts as an error, in seconds."
+    )
     node_loss_s: int = Field(60, ge=0, description="Seconds after which the pods of a lost node count as gone.")
-    keep_finished_s: int = Field(24 * 3600, ge=60, description="How long the cluster keeps a finished Job.")
+    keep_finished_s: int = Field(24 * 3600, ge=60, description="How long the cluster keeps a finished Job, in seconds.")
     context: str | None = Field(None, min_length=1, description="Context of the kubeconfig; null: the current one.")
 
     @model_validator(mode="after")
     def _one_way_to_the_store(self) -> "KubernetesSettings":
         if self.identity and self.secret:
-            raise ValueError("identity and secret are two ways to the same; keep one")
+            raise ValueError("identity and secret are alternatives; keep one")
         if self.max_grace_s < self.min_grace_s:
             raise ValueError("max_grace_s is less than min_grace_s")
         return self
 
     def namespace_of(self, tenant: str) -> str:
-        """A tenant's namespace. Raises UserError where that is the control plane's or the cluster's own."""
+        """A tenant's namespace. Raises UserError if that is the control plane's or the cluster's own."""
         found = self.namespace.replace(_TENANT, tenant)
         if found in (self.control_namespace, self.dns_namespace, "default") or found.startswith("kube-"):
             raise UserError(
-                f"the namespace of tenant {tenant!r} would be {found}, which is the platform's or the cluster's own",
+                f"the namespace of tenant {tenant!r} would be {found}, which belongs to the platform or the cluster",
                 where="namespace of the cluster's settings",
                 remedy="Give the tenant another name, or `namespace` another pattern, such as ft-t-{tenant}.",
             )

@@ -1,33 +1,34 @@
 """Workers as Jobs of a Kubernetes cluster: one Job for each attempt, named after it."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.errors import ClusterUnavailable
+from ft_resources.jobs import Job
 from ft_resources.kubernetes import names
-from ft_resources.kubernetes.ageing import Relabel, plan_classes
-from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods, priority_classes, workloads
+from ft_resources.kubernetes.api import Api, ApiRefusal, events, jobs, pods, workloads
 from ft_resources.kubernetes.causes import UNEXPLAINED
 from ft_resources.kubernetes.creation import create_beside, create_job
 from ft_resources.kubernetes.followed import FollowedJob
+from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
-from ft_resources.kubernetes.objects import Object, ended
+from ft_resources.kubernetes.objects import ended
 from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
-from ft_resources.kubernetes.plan import plan_pod
 from ft_resources.kubernetes.pod import WORKER
+from ft_resources.kubernetes.queue import KueueQueue, job_of, list_jobs
 from ft_resources.kubernetes.settings import KubernetesSettings
-from ft_resources.kubernetes.waiting import Waiting, why_waiting
+from ft_resources.kubernetes.waiting import why_waiting
 from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Refund
+from ft_resources.waiting import Waiting
 from ft_resources.work import WorkSpec
 
 _FIRST_ANSWER_S = 5.0
 _LOOK_EVERY_S = 10.0
-"""Pods are listed at most so often; beside that a waiting run has one watch."""
+"""Minimum seconds between listings of pods; apart from these a waiting run has one watch."""
 _SETTLE_S = 20.0
-"""A pod whose worker has said how it ended is given so long to be gone."""
+"""Time for a pod to be gone after its worker reported its ending."""
 _FORCE_S = 10.0
 
 
@@ -46,12 +47,15 @@ class KubernetesLauncher:
         self._settings, self._api, self._module, self._clock = settings, api, module, clock
         self._look_every_s = look_every_s
         self._followed: dict[str, FollowedJob] = {}
+        ages = settings.queue is not None and settings.ageing is not None
+        self.queue = KueueQueue(settings, api, clock) if ages else None
+        self.explains = self.remote = self
 
     def launch(self, spec: WorkSpec, attempt: Attempt) -> None:
-        """Create the attempt's Job, or find it there: a request whose answer was lost has created it.
+        """Create the attempt's Job, or find the one that a request with a lost answer created.
 
         Raises UserError for hardware that the cluster does not have and for a Job that the API refuses,
-        ClusterUnavailable where the API does not answer.
+        ClusterUnavailable if the API does not answer.
         """
         earlier = [each for each in attempts_at(attempt.store, attempt.address) if each.number < attempt.number]
         plan = plan_pod(
@@ -73,7 +77,7 @@ class KubernetesLauncher:
         followed = self._follow(attempt)
         if followed is None:
             return LaunchState.UNKNOWN
-        # No news is no evidence of an end: what was launched is taken to run until the API says otherwise.
+        # Silence is no evidence of an end: a launched Job is assumed to run until the API says otherwise.
         unknown = LaunchState.RUNNING if followed.launched else LaunchState.UNKNOWN
         if not followed.watch.wait_answer(_FIRST_ANSWER_S):
             return unknown
@@ -88,12 +92,8 @@ class KubernetesLauncher:
         except (ClusterUnavailable, ApiRefusal):
             return unknown
 
-    def exit_code(self, attempt: Attempt) -> int | None:
-        followed = self._followed.get(attempt.path)
-        return followed.ending.exit_code if followed and followed.ending else None
-
     def ending(self, attempt: Attempt) -> Ending | None:
-        """How it ended, as far as the cluster knows more than the exit code."""
+        """How its pods ended, as they showed when it was last looked at."""
         followed = self._followed.get(attempt.path)
         found = followed.ending if followed else None
         if found is None:
@@ -108,7 +108,7 @@ class KubernetesLauncher:
         job = self._api.get(followed.path)
         if job is None or ended(job):
             return
-        # In the foreground: the Job is there until its pods are gone. Each pod has its own grace to save in.
+        # Foreground deletion: the Job exists until its pods are gone. Each pod has its own grace period to save.
         self._api.delete(followed.path, propagationPolicy="Foreground")
         seen = followed.wait_gone(grace_s)
         for force_s in (1, 0):
@@ -120,14 +120,13 @@ class KubernetesLauncher:
         record_place(attempt, job, seen, None, cause=CANCELLED, refund="none", now=self._clock())
         followed.watch.close()
 
-    def jobs(self, store_url: str) -> list[Object]:
-        """All Jobs that work for the store, of all tenants."""
-        label = f"{names.MANAGED},{names.STORE}={names.store_label(store_url)}"
-        return list(self._api.items(jobs(""), {"labelSelector": label}))
+    def jobs(self, store_url: str) -> list[Job]:
+        """All Jobs of the store, for all tenants."""
+        return [job_of(found) for found in list_jobs(self._api, store_url)]
 
     def discard(self, attempt: Attempt, refund: Refund) -> None:
-        """Have the attempt's Job removed, its pods with the grace that they have, without waiting for that; where it
-        ran is put on record first, as with the Job goes what is known of it."""
+        """Remove the attempt's Job without waiting; its pods keep their grace period. Its place is recorded first:
+        the evidence disappears with the Job."""
         namespace = self._settings.namespace_of(attempt.address.tenant)
         name = names.job_name(attempt.address, attempt.number)
         job = self._api.get(jobs(namespace, name))
@@ -137,26 +136,8 @@ class KubernetesLauncher:
         record_place(attempt, job, found, None, cause=CANCELLED, refund=refund, now=self._clock())
         self._api.delete(jobs(namespace, name), propagationPolicy="Background")
 
-    @property
-    def relabels(self) -> bool:
-        """Whether Jobs wait in a queue whose priorities change with time."""
-        return self._settings.queue is not None and self._settings.ageing is not None
-
-    def plan_classes(self, seen: Sequence[tuple[Object, Mapping[str, Any]]]) -> list[Relabel]:
-        """What to relabel, of Jobs with their last progress, among the classes that the cluster has."""
-        known = {each["metadata"]["name"] for each in self._api.items(priority_classes(), {})}
-        return plan_classes(seen, self._settings, known, self._clock())
-
-    def relabel(self, change: Relabel) -> None:
-        """Give a Job its new class; one that is gone needs none. Raises ApiRefusal where it may not."""
-        try:
-            self._api.patch(jobs(change.namespace, change.name), change.patch)
-        except ApiRefusal as refusal:
-            if refusal.code != 404:
-                raise
-
     def why_waiting(self, attempt: Attempt) -> Waiting:
-        """Why the attempt's pods do not run, where they do not. A few requests; nothing is kept."""
+        """Why the attempt's pods do not run, if they do not. Needs a few requests; nothing is cached."""
         namespace = self._settings.namespace_of(attempt.address.tenant)
         name = names.job_name(attempt.address, attempt.number)
         job = self._api.get(jobs(namespace, name))
@@ -171,14 +152,14 @@ class KubernetesLauncher:
         return why_waiting(job, found[0] if found else None, waiting_pods, told)
 
     def clean_up(self, attempt: Attempt) -> None:
-        """Keep the place's record and the last words, and remove a Job that would only start again."""
+        """Record the place and the end of the log, and remove a Job that would only start again."""
         followed = self._follow(attempt)
         if followed is None:
             return
         try:
             self._clean_up(attempt, followed)
         except (ClusterUnavailable, ApiRefusal):
-            # What is left is found by its labels later (``orphans``).
+            # ``orphans`` later finds what is left by its labels.
             return
         finally:
             followed.watch.close()
@@ -202,7 +183,7 @@ class KubernetesLauncher:
             self._api.delete(followed.path, propagationPolicy="Background")
 
     def _follow(self, attempt: Attempt) -> FollowedJob | None:
-        """What is known of the attempt; None for one that another launcher started."""
+        """The attempt's followed Job; None if another launcher started it."""
         followed = self._followed.get(attempt.path)
         if followed is None or not followed.launched:
             handle = attempt.launch()
@@ -223,16 +204,12 @@ class KubernetesLauncher:
         return followed
 
     def _keep_logs(self, attempt: Attempt, followed: FollowedJob) -> None:
-        """Pods go, and their logs with them: the first rank's last words go behind what its worker has shipped itself,
-        other ranks' whole logs beside."""
+        """Save logs before the pods are deleted: the first rank's completes what its worker uploaded, other ranks' are
+        stored next to it."""
         for pod in followed.last_pods:
             index = int(pod["metadata"].get("labels", {}).get(names.JOB_INDEX, 0))
             text = self._api.log(pods(followed.namespace, pod["metadata"]["name"]), WORKER)
-            if index:
-                if text:
-                    attempt.store.put(f"{attempt.path}/nodes/{index:02d}.txt", text)
-                continue
-            chunks = attempt.chunks("log", 0)
-            rest = text[sum(len(data) for _, data in chunks) :]
-            if rest:
-                attempt.write_log(chunks[-1][0] + 1 if chunks else 1, rest)
+            if not index:
+                attempt.complete_log(text)
+            elif text:
+                attempt.store.put(f"{attempt.path}/nodes/{index:02d}.txt", text)

@@ -1,4 +1,4 @@
-"""Workers as processes of this machine, each in a session of its own, so that they outlive who started them."""
+"""Workers as processes on this machine, each in its own session, so that they outlive the process that started them."""
 
 import os
 import shutil
@@ -17,16 +17,20 @@ import psutil
 from ft_resources.attempts import Attempt, Ending
 from ft_resources.errors import UserError
 from ft_resources.launchers.base import LaunchState
+from ft_resources.outcomes import outcome_of_exit
 from ft_resources.work import WorkSpec
 
 
 class LocalLauncher:
-    """Runs ``python -m <module>`` beside the orchestrator.
+    """Runs ``python -m <module>`` next to the orchestrator.
 
-    A process is named by its id *and* the attempt in its command line: ids are used again, and start times move when
-    the clock is set. Its log and scratch files are in a folder of its own, which the worker removes when it ends; it
-    ships the log to the store before.
+    A process is identified by its id *and* the attempt in its command line: ids are reused, and start times move when
+    the clock is set. Its log and scratch files are in its own folder, which the worker removes when it ends, after
+    uploading the log to the store.
     """
+
+    # Processes on this machine never wait in a queue, and their launches are recorded here.
+    queue = explains = remote = None
 
     def __init__(self, module: str = "ft_assets.worker") -> None:
         self._module = module
@@ -63,14 +67,12 @@ class LocalLauncher:
             return LaunchState.UNKNOWN
         return LaunchState.RUNNING if self._process(attempt, handle) else LaunchState.GONE
 
-    def exit_code(self, attempt: Attempt) -> int | None:
+    def ending(self, attempt: Attempt) -> Ending | None:
+        """By the exit code of a process that this one started."""
         handle = _handle_here(attempt)
         child = self._children.get(handle["pid"]) if handle else None
-        return child.poll() if child else None
-
-    def ending(self, attempt: Attempt) -> Ending | None:
-        """A process leaves its exit code, and no more."""
-        return None
+        code = child.poll() if child else None
+        return None if code is None else Ending(outcome=outcome_of_exit(code))
 
     def stop(self, attempt: Attempt, grace_s: float) -> None:
         handle = _handle_here(attempt)
@@ -92,17 +94,13 @@ class LocalLauncher:
         handle = _handle_here(attempt)
         if handle is None or "folder" not in handle or self._process(attempt, handle):
             return
-        log = Path(handle["log"])
         with suppress(FileNotFoundError):
-            chunks = attempt.chunks("log", 0)
-            # The last words of a worker that was killed, which may say why.
-            text = log.read_bytes()[sum(len(data) for _, data in chunks) :]
-            if text:
-                attempt.write_log(chunks[-1][0] + 1 if chunks else 1, text)
+            # The end of a killed worker's log may say why.
+            attempt.complete_log(Path(handle["log"]).read_bytes())
         shutil.rmtree(handle["folder"], ignore_errors=True)
 
     def _process(self, attempt: Attempt, handle: dict[str, Any]) -> psutil.Process | None:
-        """The living process behind a handle; a zombie or another process with the same id is none."""
+        """The living process of a handle; a zombie or another process with the same id does not count."""
         child = self._children.get(handle["pid"])
         if child is not None:
             child.poll()
@@ -115,7 +113,7 @@ class LocalLauncher:
 
 
 def _handle_here(attempt: Attempt) -> dict[str, Any] | None:
-    """The handle of a worker that was started on this machine; None for any other, and where none was started."""
+    """The handle of a worker that was started on this machine; None for any other, or if none was started."""
     handle = attempt.launch()
     if handle is None or handle["launcher"] != "local" or handle["host"] != socket.gethostname():
         return None
@@ -126,12 +124,12 @@ def _require_one_node(spec: WorkSpec) -> None:
     nodes = spec.runtime.get("nodes", 1)
     if nodes > 1:
         raise UserError(
-            f"{nodes} nodes were asked for, and the local launcher has one: this machine",
+            f"{nodes} nodes were requested, and the local launcher has only this machine",
             where="hardware.nodes",
             remedy="Use a launcher that starts workers in a cluster, or a recipe with nodes 1.",
         )
 
 
 def _spec_of(attempt: Attempt) -> str:
-    """How a worker's command line ends."""
+    """The end of a worker's command line."""
     return f"#{attempt.path}/spec.json"

@@ -7,10 +7,10 @@ import pytest
 from benchmarks.cluster_finetunes import fine_tunes
 from benchmarks.cluster_finetunes_asked import TENANT, ask
 from benchmarks.cluster_finetunes_verdict import problems_of, problems_of_all
-from ft_assets import identity
+from ft_assets.control import identity
 from ft_resources.artifacts import Artifacts
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("warm")]
 
 
 def test_fine_tunes_that_are_admitted_together_end_with_an_adapter_each(tmp_path: Path) -> None:

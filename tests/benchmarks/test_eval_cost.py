@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.evals.cost import DEFAULT_SUITES, SuiteLoad, suite_cost, total_seconds
-from ft_assets.packs.estimate.hardware import CATALOGUE
-from ft_assets.packs.estimate.model_size import read_architecture
+from benchmarks.eval_cost import DEFAULT_SUITES, SuiteLoad, suite_cost, total_seconds
+from ft_assets.settings.gpus import CATALOGUE
+from ft_assets.workers.model_size.model_size import read_architecture
 
 QWEN_7B = {
     "model_type": "qwen2",

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import gpu
 from benchmarks.gpu_cases import CASES, Case, changed, ladder, tiny
-from ft_assets.packs.estimate.hardware import CATALOGUE
+from ft_assets.settings.gpus import CATALOGUE
 
 KEYS = ["full_8b_tok_s", "full_8b_mfu", "lora_8b_tok_s", "qlora_8b_tok_s", "full_1b_tok_s", "vs_trl"]
 BY_NAME = {case.name: case for case in CASES}
@@ -119,18 +119,18 @@ def test_the_head_in_pieces_gives_the_loss_and_gradients_of_the_whole(tmp_path: 
     from benchmarks.gpu_case import documents_of, make_base
     from benchmarks.gpu_levers import ChunkedLikelihood
     from benchmarks.trainer_data import write_packs
-    from ft_assets.checkpoints.configuration.settled import SettledTraining
-    from ft_assets.checkpoints.methods.objective import Whole
-    from ft_assets.checkpoints.methods.sft import Likelihood
-    from ft_assets.checkpoints.model import load_base
-    from ft_assets.packs.isolation.batches import micro_batch
+    from ft_assets.settings.recipe.training import SettledTraining
+    from ft_assets.workers.packs.isolation.batches import micro_batch
+    from ft_assets.workers.training.methods.objective import Whole
+    from ft_assets.workers.training.methods.sft import Likelihood
+    from ft_assets.workers.training.model import load_base
 
     case = replace(tiny(BY_NAME["full_1b"]), documents=16, masked=0.5)
     make_base(case, tmp_path / "base")
     batch = micro_batch(write_packs(documents_of(case), tmp_path / "pack", case.window), [0, 1])
     training = SettledTraining(learning_rate=1e-4, epochs=1, global_batch_size=1, micro_batch_size=1, precision="fp32")
     losses, gradients = [], []
-    for objective in (Likelihood(), ChunkedLikelihood(7)):
+    for objective in (Likelihood({}), ChunkedLikelihood(7)):
         model = load_base(tmp_path / "base", training, full=True)
         loss = objective.part(model, batch, Whole(learned=batch.learned, examples=2)).loss
         loss.backward()

@@ -12,9 +12,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ft_assets.metering.ledger import Ledger
-from ft_assets.metering.sync import sync
-from ft_assets.tenants import TenantsFile
+from ft_assets.api.orphans import settle, stand
+from ft_assets.control.metering.ledger import Ledger
+from ft_assets.control.metering.sync import sync
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import UserError
 from ft_resources.execution import Execution
 from ft_resources.kubernetes.api import Api
@@ -23,7 +24,6 @@ from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
-from ft_sensors.orphans import deal_with, stand
 
 TENANTS = TenantsFile()
 _FORKS = multiprocessing.get_context("forkserver")
@@ -64,7 +64,7 @@ def tick(orders: Orders, store: Store, launcher: KubernetesLauncher, *, later_s:
     standings = [stand(store, job, wanted) for job in launcher.jobs(store.url)]
     orphans = plan_orphans(standings, time.time() + later_s)
     for orphan in orphans:
-        deal_with(store, launcher, orphan)
+        settle(store, launcher, launcher, orphan)
     ledger = Ledger(orders.ledger_url)
     try:
         sync(store, ledger, TENANTS, orders.request.tenant)

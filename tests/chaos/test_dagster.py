@@ -10,15 +10,18 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from ft_assets import identity, tags
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
+from ft_assets.control import identity
+from ft_assets.control.metering.ledger import Ledger
+from ft_assets.control.metering.usage import read_usage
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
-from ft_assets.metering.ledger import Ledger
-from ft_assets.metering.usage import read_usage
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, submit
-from ft_assets.submissions.run import register_partitions
+from ft_assets.graph.run import register_partitions
+from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome
+from ft_assets.settings import tags
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import OPEN_ATTEMPTS, Attempt, attempts_at
 from ft_resources.errors import MissingInput
@@ -32,7 +35,7 @@ from tests.e2e.dagster_server import wait_for
 from tests.e2e.project import LONG, Project
 from tests.postgres import restart_postgres
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("warm")]
 
 DATASET = f"{TENANT}.things.v1"
 RUN_WORKER, DAEMON, DATABASE = "run-worker.v1", "daemon.v1", "database.v1"
@@ -65,7 +68,7 @@ def run(project: Project, instance: dg.DagsterInstance, job: str, **key: str) ->
 
 
 def ask(control: ControlPlane, recipe: str) -> Submission:
-    return submit(control.store, dataset=DATASET, recipe=recipe, actor="ann", origin="cli")[0]
+    return submit(control.store, load_tenants(), dataset=DATASET, recipe=recipe, actor="ann", origin="cli")[0]
 
 
 def training_of(control: ControlPlane, recipe: str) -> Attempt:

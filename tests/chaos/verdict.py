@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from ft_assets.metering.ledger import Ledger
-from ft_assets.metering.usage import UsageRecord, count_usage, read_usage
+from ft_assets.control.metering.ledger import Ledger
+from ft_assets.control.metering.usage import UsageRecord, count_usage, read_usage
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import OPEN_ATTEMPTS, attempts_at
 from ft_resources.outcomes import Outcome

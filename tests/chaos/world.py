@@ -9,7 +9,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from ft_assets.recipes.register import register_recipe
+from ft_assets.control.registry.register import register_recipe
 from ft_resources.errors import UserError
 from ft_resources.kubernetes.orphans import MARGIN_S
 from ft_resources.store import Store

@@ -8,15 +8,16 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner, Result
 
-from ft_assets import identity
 from ft_assets.cli.main import app
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
-from ft_assets.recipes.register import register_recipe
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 from ft_resources.work import WorkRequest
 from tests.e2e.project import Project, make_project
+from tests.made import leave
 
 DATASET, RECIPE, LINE = "acme.colours.v1", "tiny.v1", "acme.colours.tiny"
 Ft = Callable[..., Result]
@@ -72,26 +73,18 @@ FACTS: dict[str, dict[str, Any]] = {
 }
 
 
-def publish(artifacts: Artifacts, request: WorkRequest, folder: Path) -> Artifact:
+def publish(artifacts: Artifacts, request: WorkRequest) -> Artifact:
     """Publish an artifact for ``request`` with a file or two that nobody computed."""
-    folder = folder / request.asset
-    (folder / "final").mkdir(parents=True)
-    (folder / "result.json").write_bytes(canonical_json({"asset": request.asset}))
-    (folder / "final" / "weights.bin").write_bytes(b"\x00" * 100)
-    (folder / "README.md").write_text(f"# {request.asset} of {request.label}\n")
-    return artifacts.publish(
-        request.address,
-        folder,
-        writer="w0001",
-        identity=request.identity,
-        inputs=request.inputs,
-        facts=FACTS.get(request.asset, {}),
-        actor="ann",
-    )
+    files = {
+        "result.json": canonical_json({"asset": request.asset}),
+        "final/weights.bin": b"\x00" * 100,
+        "README.md": f"# {request.asset} of {request.label}\n".encode(),
+    }
+    return leave(artifacts, request, files, FACTS.get(request.asset))
 
 
 @pytest.fixture
-def made_later(project: Project, pair: tuple[str, str], tmp_path: Path) -> Callable[[], dict[str, Artifact]]:
+def made_later(project: Project, pair: tuple[str, str]) -> Callable[[], dict[str, Artifact]]:
     """Call it, and every artifact of the pair is there, by asset."""
 
     def make() -> dict[str, Artifact]:
@@ -107,7 +100,7 @@ def made_later(project: Project, pair: tuple[str, str], tmp_path: Path) -> Calla
             "adapter": lambda: identity.adapter_request(artifacts, dataset, recipe),
         }
         for asset, request in requests.items():
-            found[asset] = publish(artifacts, request(), tmp_path / "made")
+            found[asset] = publish(artifacts, request())
         return found
 
     return make

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.adapters.lines import read_line
 from ft_assets.cli.demo import _console, _promote, own_recipe
-from ft_assets.recipes.load import load_recipe
-from tests.adapters.promotable import LINE, SERVED, Promotable, passing
+from ft_assets.control.lines.lines import read_line
+from ft_assets.control.recipes.load import load_recipe
+from tests.control.lines.promotable import LINE, SERVED, Promotable, passing
 from tests.e2e.project import Project
-from tests.evals.world import World
+from tests.workers.evals.world import World
 
 
 def test_naming_the_same_base_and_data_again_is_the_same_valid_recipe(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_without_another_base_the_shipped_one_is_used(tmp_path: Path) -> None:
 @pytest.fixture
 def line(project: Project, monkeypatch: pytest.MonkeyPatch) -> Promotable:
     """A line whose base is served and whose adapters' evidence holds."""
-    monkeypatch.setattr("ft_assets.adapters.eligibility.rejection_reason", lambda *_: "")
+    monkeypatch.setattr("ft_assets.control.lines.eligibility.rejection_reason", lambda *_: "")
     served = json.dumps(list(SERVED.served_bases))
     (project.folder / "tenants.yaml").write_text(f"served_bases: {served}\n")
     folder = project.folder / "made"
@@ -47,7 +47,7 @@ def test_without_a_safety_gate_the_demo_ends_in_staging_and_says_why_not_in_prod
         said = capsys.readouterr()
         assert f"staging     {adapter[:32]}" in said.out
         assert "production  refused: production needs a passed safety gate, and it is not among its" in said.out
-        assert "docs/gates.md says how" in said.err
+        assert "see docs/how-to/safety.md" in said.err
     state = read_line(line.world.store, LINE)
     assert [record.stage for record in state.records] == ["staging"]
 

@@ -8,10 +8,12 @@ from typer.testing import CliRunner, Result
 
 from ft_assets.cli.main import app
 from ft_resources.store import Store
-from tests.adapters.test_graph import BAD, DATASET, GOOD, report
-from tests.adapters.test_graph import project as project  # a fixture
-from tests.evals.results import flips, losses, make_results
-from tests.evals.world import World
+from tests.control.lines.test_graph import BAD, DATASET, GOOD, report
+from tests.control.lines.test_graph import project as project  # a fixture
+from tests.workers.evals.results import flips, losses, make_results
+from tests.workers.evals.world import World
+
+pytestmark = pytest.mark.dagster
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.submissions.status import State, statuses
+from ft_assets.control import identity
+from ft_assets.control.submissions.status import State, statuses
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.launchers.base import LaunchState

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.retention.collect import collect_unreferenced
-from ft_assets.retention.settings import Leftovers, Retention
-from ft_assets.submissions.record import SubmissionStatus, finish, submit
-from ft_assets.tenants import TenantsFile
+from ft_assets.control import identity
+from ft_assets.control.retention.collect_unreferenced import collect_unreferenced
+from ft_assets.control.submissions.submit import submit
+from ft_assets.records.submissions import SubmissionStatus, finish
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.retention import Leftovers, Retention
+from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import MissingInput
 from tests.cli.conftest import Ft, publish
@@ -42,7 +43,9 @@ def test_what_a_failed_submission_leads_to_stays_until_the_code_makes_something_
     project: Project, pair: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifacts, now = Artifacts(project.store), datetime.now(UTC)
-    asked, _ = submit(project.store, dataset=pair[0], recipe=pair[1], actor="ann", origin="ui", idempotency_key="k")
+    asked, _ = submit(
+        project.store, load_tenants(), dataset=pair[0], recipe=pair[1], actor="ann", origin="ui", idempotency_key="k"
+    )
     finish(project.store, asked, SubmissionStatus.FAILED, reason="no")
     requests = {
         "dataset": lambda: identity.dataset_request(artifacts, pair[0]),
@@ -52,7 +55,7 @@ def test_what_a_failed_submission_leads_to_stays_until_the_code_makes_something_
         "checkpoint": lambda: identity.checkpoint_request(artifacts, *pair),
         "eval_report": lambda: identity.eval_report_request(artifacts, *pair),
     }
-    made = {asset: publish(artifacts, request(), tmp_path / "made") for asset, request in requests.items()}
+    made = {asset: publish(artifacts, request()) for asset, request in requests.items()}
     for days in (0, 2):
         done = collect_unreferenced(artifacts, TENANTS, now=now + timedelta(days=days))
         assert (done.plan.mark, done.addresses) == ((), ())

@@ -6,21 +6,23 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ft_assets.adapters.jobs import collect_deleted, promote_job, rollback_job
-from ft_assets.adapters.lines import read_line
+from ft_assets.control.lines.lines import read_line
+from ft_assets.graph.jobs.adapters import collect_deleted, promote_job, rollback_job
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.store import Store
-from tests.adapters.promotable import LINE, SERVED, Promotable
 from tests.cli.conftest import Ft
+from tests.control.lines.promotable import LINE, SERVED, Promotable
 from tests.e2e.project import Project
-from tests.evals.world import World
+from tests.workers.evals.world import World
+
+pytestmark = pytest.mark.dagster
 
 
 @pytest.fixture
 def adapters(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[Artifact]:
     """Two accepted adapters of a line, whose base is served."""
-    monkeypatch.setattr("ft_assets.adapters.eligibility.rejection_reason", lambda *_: "")
+    monkeypatch.setattr("ft_assets.control.lines.eligibility.rejection_reason", lambda *_: "")
     served = json.dumps(list(SERVED.served_bases))
     (project.folder / "tenants.yaml").write_text(f"served_bases: {served}\n")
     folder = project.folder / "made"
@@ -34,7 +36,7 @@ def test_a_line_goes_to_production_and_back(ft: Ft, adapters: list[Artifact]) ->
     result = ft("promote", first[:30], "--to", "staging", "--reason", "try it")
     assert result.stdout == f"{LINE} staging {first}\n"
     assert ft("promote", LINE, "--to", "production", "--reason", "good").exit_code == 0
-    assert "it stood there already" in ft("promote", LINE, "--to", "production", "--reason", "good").stderr
+    assert "it is in that stage already" in ft("promote", LINE, "--to", "production", "--reason", "good").stderr
     assert ft("promote", second, "--to", "production", "--reason", "better").exit_code == 0
     back = ft("rollback", LINE, "--reason", "worse after all")
     assert back.stdout == f"{LINE} production {first}\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ft_assets.cli.environment import prepare_environment
+from ft_assets.settings.environment import prepare_environment
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.e2e.project import SUITE, Project
 
@@ -133,11 +133,12 @@ def test_a_store_that_starts_outside_a_project_is_announced_once(
     assert capsys.readouterr().err.count(f"starting an empty store in {tmp_path / '.ft'}") == 1
 
 
+@pytest.mark.subprocess
 def test_the_python_function_finds_the_projects_state_as_the_command_does(tmp_path: Path) -> None:
     # Without DAGSTER_HOME it failed in Dagster's own words, after the dataset was added.
     (tmp_path / "dagster.yaml").write_text("")
     unset = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
-    script = "from ft_assets.submissions.run import fine_tune; fine_tune('acme.tickets.v1', 'support.v1')"
+    script = "from ft_assets.api import fine_tune; fine_tune('acme.tickets.v1', 'support.v1')"
     result = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,

@@ -6,12 +6,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ft_assets.submissions.rebuild import rebuild_tracking
+from ft_assets.api.views import rebuild_tracking
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt
 from ft_resources.tracking import Mirror
 from tests.cli.conftest import DATASET, LINE, RECIPE, Ft
 from tests.e2e.project import Project
+
+pytestmark = pytest.mark.dagster
 
 Made = dict[str, Artifact]
 
@@ -54,7 +56,7 @@ def test_a_download_never_overwrites(ft: Ft, made: Made, tmp_path: Path) -> None
     (tmp_path / "home").mkdir()
     result = ft("adapter", "download", LINE, tmp_path / "home")
     assert result.exit_code == 2
-    assert "there is something already" in result.stderr
+    assert "this path exists already" in result.stderr
     assert list((tmp_path / "home").iterdir()) == []
 
 
@@ -62,7 +64,7 @@ def test_a_place_that_cannot_be_written_is_one_error_and_no_traceback(ft: Ft, ma
     (tmp_path / "file").write_text("")
     result = ft("adapter", "download", LINE, tmp_path / "file" / "adapter")
     assert result.exit_code == 2
-    assert "cannot be written there" in result.stderr
+    assert "the folder cannot be written" in result.stderr
 
 
 def test_a_damaged_adapter_is_not_downloaded_at_all(project: Project, ft: Ft, made: Made, tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_only_adapters_are_downloaded_and_unknown_lines_are_named(ft: Ft, made: 
 
 
 def test_an_address_that_begins_like_none_or_several_is_refused(ft: Ft, made: Made) -> None:
-    assert "no artifact begins like this" in ft("lineage", "acme/adapter/xyz").stderr
+    assert "no artifact's fingerprint starts with this" in ft("lineage", "acme/adapter/xyz").stderr
     assert ft("lineage", "acme/adapter").exit_code == 2
     assert ft("verify", f"acme/adapter/{'0' * 64}").exit_code == 2
 

@@ -5,14 +5,17 @@ import json
 import dagster as dg
 import pytest
 
-from ft_assets.datasets.checks import REVIEW
-from ft_assets.submissions.record import open_submissions
-from ft_assets.submissions.run import fine_tune
+from ft_assets.api import fine_tune
+from ft_assets.graph.checks.datasets import REVIEW
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.records.submissions import open_submissions
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import HeldForReview
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.curated import LEAK, leave_dataset
 from tests.e2e.project import Project
+
+pytestmark = pytest.mark.dagster
 
 Pair = tuple[str, str]
 
@@ -29,7 +32,7 @@ def test_a_foreground_run_of_a_held_dataset_ends_with_how_to_go_on(project: Proj
     assert result.exit_code == 4
     assert LEAK in result.stderr
     assert f"ft dataset approve {DATASET} --note" in result.stderr
-    assert f"go on with: ft run {DATASET} {RECIPE}" in result.stderr
+    assert f"continue with: ft run {DATASET} {RECIPE}" in result.stderr
     assert "Traceback" not in result.output
     # It is not ended, and asking again joins it.
     (submission,) = open_submissions(project.store)
@@ -41,7 +44,7 @@ def test_the_python_function_raises_what_a_caller_can_act_on(
     project: Project, instance: dg.DagsterInstance, held: Pair
 ) -> None:
     with pytest.raises(HeldForReview) as error:
-        fine_tune(*held, store_url=project.store_url, instance=instance, actor="ann")
+        fine_tune(*held, store=project.store, orchestrator=Dagster(instance), actor="ann")
     assert (error.value.dataset, error.value.reasons) == (DATASET, (LEAK,))
 
 
@@ -135,7 +138,7 @@ def test_a_shared_dataset_can_be_added_but_not_trained_on(project: Project, ft: 
     for command in ("run", "submit"):
         result = ft(command, "shared.general.v1", RECIPE)
         assert result.exit_code == 2
-        assert "an adapter belongs to a tenant" in result.stderr
+        assert "an adapter belongs to one tenant" in result.stderr
 
 
 def test_a_tenants_tier_limits_what_it_may_add(project: Project, ft: Ft) -> None:

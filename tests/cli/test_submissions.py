@@ -8,11 +8,14 @@ from contextlib import suppress
 import dagster as dg
 import pytest
 
-from ft_assets import identity
 from ft_assets.cli.live import render
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.plan import Launch
-from ft_assets.submissions.record import (
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.plan import Launch
+from ft_assets.control.submissions.status import read_works
+from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.run import drive
+from ft_assets.records.submissions import (
     Submission,
     SubmissionOutcome,
     SubmissionStatus,
@@ -20,18 +23,19 @@ from ft_assets.submissions.record import (
     finish,
     open_submissions,
     resubmit_key,
-    submit,
 )
-from ft_assets.submissions.run import drive
-from ft_assets.submissions.status import read_works
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution, RunResult
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.work import WorkRequest
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.e2e.project import Project
+from tests.made import spec_of
+
+pytestmark = pytest.mark.dagster
 
 Pair = tuple[str, str]
 
@@ -49,20 +53,7 @@ def attempt_at_dataset(store: Store, dataset: str = DATASET) -> Attempt:
     request = identity.dataset_request(Artifacts(store), dataset)
     attempt = Attempt(store, request.address, 1)
     attempt.claim("ann")
-    attempt.write_spec(
-        WorkSpec(
-            asset="dataset",
-            store_url=store.url,
-            address=request.address,
-            attempt=1,
-            identity=request.identity,
-            inputs=request.inputs,
-            params=request.params,
-            runtime={},
-            label=dataset,
-            actor="ann",
-        )
-    )
+    attempt.write_spec(spec_of(store, request))
     beat = {"phase": "reading", "done": 40, "total": 160, "tokens_per_s": 5400.0, "loss": 1.25, "eta_s": 75.0}
     store.put_json(f"{attempt.path}/progress.json", {**beat, "at": time.time()})
     store.put(f"{attempt.path}/log-000001.txt", b"first line\n")
@@ -136,7 +127,7 @@ def test_cancel_leaves_work_that_another_submission_needs(project: Project, ft: 
 def in_terminal(project: Project) -> Submission:
     """A submission of the pair as ``ft run`` records it."""
     wish: dict[str, str] = {"dataset": DATASET, "recipe": RECIPE, "actor": "ann", "idempotency_key": "terminal"}
-    return submit(project.store, origin="cli", driver="caller", **wish)[0]  # type: ignore[arg-type]
+    return submit(project.store, load_tenants(), origin="cli", driver="caller", **wish)[0]  # type: ignore[arg-type]
 
 
 def test_a_run_in_a_terminal_starts_no_more_work_once_it_is_cancelled(
@@ -198,7 +189,7 @@ def test_run_ends_with_the_exit_code_of_its_outcome(
         )
         return finish(store, submission, status, reason=words)
 
-    monkeypatch.setattr("ft_assets.submissions.run.drive", drive)
+    monkeypatch.setattr("ft_assets.cli.live.drive", drive)
     result = ft("run", *pair)
     assert result.exit_code == code
     assert words in result.stdout
@@ -210,7 +201,7 @@ def test_ctrl_c_of_a_run_is_a_cancel(project: Project, ft: Ft, pair: Pair, monke
     def interrupted(*_: object) -> SubmissionOutcome:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ft_assets.submissions.run.drive", interrupted)
+    monkeypatch.setattr("ft_assets.cli.live.drive", interrupted)
     assert ft("run", *pair).exit_code == 130
     assert list(open_submissions(project.store)) == []
 
@@ -219,6 +210,7 @@ def test_submitting_what_a_foreground_run_is_at_says_so(project: Project, ft: Ft
     key = resubmit_key(project.store, DATASET, RECIPE)
     submit(
         project.store,
+        load_tenants(),
         dataset=DATASET,
         recipe=RECIPE,
         actor="ann",
@@ -226,7 +218,7 @@ def test_submitting_what_a_foreground_run_is_at_says_so(project: Project, ft: Ft
         driver="caller",
         idempotency_key=key,
     )
-    assert "an ft run is at it already" in ft("submit", *pair).stderr
+    assert "an ft run is working on it already" in ft("submit", *pair).stderr
 
 
 def test_the_view_shows_each_stage(project: Project, ft: Ft, asked: Submission) -> None:
@@ -279,7 +271,7 @@ def test_a_key_for_another_pair_is_a_mistake_that_says_what_it_was_given_to_and_
     refused = ft("submit", pair[0], "other.v1", "--key", "nightly-7")
     assert refused.exit_code != 0
     said = refused.output + str(refused.exception)
-    assert f"'nightly-7' was given to {DATASET} with {RECIPE}" in said
+    assert f"'nightly-7' was used for {DATASET} with {RECIPE}" in said
     assert first in said
     assert [submission.id for submission in open_submissions(project.store)] == [first]
     reserved = ft("submit", pair[0], "other.v1", "--key", "ask-1")

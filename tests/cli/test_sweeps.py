@@ -3,8 +3,8 @@
 import dagster as dg
 import pytest
 
-from ft_assets.sweeps.retired import mark_decided
-from ft_assets.sweeps.retiring import retire_trials
+from ft_assets.control.sweeps.trial_retirement import mark_decided
+from ft_assets.graph.retire_trials import retire_trials
 from tests.cli.conftest import DATASET, Ft
 from tests.e2e.project import Project
 

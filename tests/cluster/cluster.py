@@ -17,6 +17,7 @@ from tests.cluster.kueue import JobReconciler, QueueScheduler
 from tests.cluster.node import GPU, Kubelet, Scheduler
 from tests.cluster.objects import NAMESPACES, NODES, PODS, ApiError, Change, Object, Objects, condition, has
 from tests.cluster.server import Fault, Server
+from tests.warm_workers import environment
 
 ADMIN = "admin-token"
 # Stands for the 300 s that every pod tolerates an unreachable node.
@@ -88,7 +89,7 @@ class Cluster:
         self._folder = tempfile.TemporaryDirectory(prefix="ft-cluster-")
         self.folder = Path(self._folder.name)
         self.objects = Objects()
-        self._image = IMAGE | (image or {})
+        self._image = IMAGE | environment() | (image or {})
         self.kubelets: dict[str, Kubelet] = {}
         queues = [JobReconciler(self.objects), QueueScheduler(self.objects)] if kueue else []
         workings = [JobController(self.objects), GarbageCollector(self.objects), Scheduler(self.objects)]

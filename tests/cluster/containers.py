@@ -25,7 +25,6 @@ from tests.cluster.objects import SECRETS, SERVICES, Object, Objects, now
 _PYTHON = str(Path(sys.executable).parent)
 IMAGE = {
     "PATH": f"{_PYTHON}:{os.environ['PATH']}",
-    "PYTHONPATH": str(Path(__file__).parents[2]),
     "LANG": "C.UTF-8",
 }
 _UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}

@@ -90,7 +90,9 @@ def test_indexes_are_written_as_the_recorded_server_wrote_them(indexes: set[int]
     assert _intervals(indexes) == text
 
 
-JSON = st.recursive(st.integers() | st.text(max_size=3), lambda inner: st.dictionaries(st.text(max_size=2), inner))
+JSON = st.recursive(
+    st.integers() | st.text(max_size=3), lambda inner: st.dictionaries(st.text(max_size=2), inner), max_leaves=8
+)
 
 
 @given(st.dictionaries(st.text(max_size=2), JSON), st.dictionaries(st.text(max_size=2), JSON | st.none()))

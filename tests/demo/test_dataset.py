@@ -9,9 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ft_assets.datasets.policy import load_policy
-from ft_assets.datasets.split import SIDES, Split, sides_of, units_of
 from ft_assets.demo import dataset, questions
+from ft_assets.settings.dataset.policy import load_policy
+from ft_assets.workers.datasets.split import SIDES, Split, sides_of, units_of
+
+# All of them build or read the whole data set.
+pytestmark = pytest.mark.statistics
 
 DEMO = Path(dataset.__file__).parent
 
@@ -35,6 +38,7 @@ def answer(row: dict) -> str:
     return row["messages"][1]["content"]
 
 
+@pytest.mark.statistics
 def test_building_twice_gives_the_same_bytes(built: dataset.DemoDataset, tmp_path: Path) -> None:
     again = dataset.build_demo_dataset(tmp_path / "again.jsonl")
     assert again.path.read_bytes() == built.path.read_bytes()

@@ -54,6 +54,38 @@ class DagsterServer:
         run_id: str = answer["run"]["runId"]
         return run_id
 
+    def backfill(self, assets: list[str], partitions: list[str]) -> str:
+        """Materialize partitions of assets as the dialog over several partitions does; the backfill's id."""
+        answer = self.query(
+            """mutation($params: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $params) {
+                 __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }""",
+            params={"assetSelection": [{"path": [asset]} for asset in assets], "partitionNames": partitions},
+        )["launchPartitionBackfill"]
+        assert answer["__typename"] == "LaunchBackfillSuccess", answer
+        backfill: str = answer["backfillId"]
+        return backfill
+
+    def backfill_status(self, backfill: str) -> str:
+        """Such as ``COMPLETED_SUCCESS``; empty while the webserver knows nothing of it."""
+        found = self.query(
+            "query($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }",
+            id=backfill,
+        )["partitionBackfillOrError"]
+        return str(found.get("status", ""))
+
+    def add_partition(self, definition: str, key: str) -> None:
+        """What "Add a partition" does."""
+        selector = {"repositoryLocationName": "fine-tuning", "repositoryName": "__repository__"}
+        answer = self.query(
+            """mutation($selector: RepositorySelector!, $definition: String!, $key: String!) {
+                 addDynamicPartition(repositorySelector: $selector, partitionsDefName: $definition, partitionKey: $key)
+                 { __typename } }""",
+            selector=selector,
+            definition=definition,
+            key=key,
+        )["addDynamicPartition"]
+        assert answer["__typename"] == "AddDynamicPartitionSuccess", answer
+
     def terminate(self, run_id: str) -> None:
         """What the cancel button does."""
         answer = self.query("mutation($id: String!) { terminateRun(runId: $id) { __typename } }", id=run_id)[

@@ -9,9 +9,11 @@ from typing import Any
 import dagster as dg
 import yaml
 
-from ft_assets.evals.suites import add_suite
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.store import Store
+from tests.choice_suite import write_choice_suite
 from tests.fake_base import make_fake_base
+from tests.warm_workers import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "colours.v1"
@@ -39,7 +41,7 @@ class Project:
             "DAGSTER_HOME": str(self.folder),
             "FT_TRACKING": "off",
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(ROOT),
+            **environment(),
         }
 
     def instance(self) -> dg.DagsterInstance:
@@ -97,24 +99,9 @@ def make_project(folder: Path, store_url: str | None = None) -> Project:
     (folder / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
     make_fake_base(folder / "base")
     project = Project(folder=folder, store_url=store_url or f"file://{folder}/store")
-    suite = folder / "suite"
-    suite.mkdir()
     items = [
         {"question": f"thing {number} is", "choices": ["red", "green", "blue", "grey"], "answer": number % 4}
         for number in range(24)
     ]
-    (suite / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-    task = {
-        "task": "colours",
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{question}}",
-        "doc_to_choice": "{{choices}}",
-        "doc_to_target": "answer",
-        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-    }
-    (suite / "colours.yaml").write_text(yaml.safe_dump(task))
-    add_suite(project.store, suite, SUITE, "test")
+    add_suite(project.store, write_choice_suite(folder / "suite", "colours", items), SUITE, "test")
     return project

@@ -7,25 +7,27 @@ import dagster as dg
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ft_assets import identity
-from ft_assets.adapters.lineage import lineage, verify_lineage
-from ft_assets.base_bumps.bump import find_bump
-from ft_assets.base_bumps.progress import standings
-from ft_assets.base_bumps.report import rows
-from ft_assets.base_models.mirror import mirror
-from ft_assets.base_models.release import find_release
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus, open_submissions
-from ft_assets.submissions.run import drive, fine_tune
+from ft_assets.api import fine_tune
+from ft_assets.control import identity
+from ft_assets.control.base_bumps.bump import find_bump
+from ft_assets.control.base_bumps.progress import standings
+from ft_assets.control.base_bumps.report import rows
+from ft_assets.control.lines.releases import find_release
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.graph.run import drive
+from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, open_submissions
+from ft_assets.workers.adapters.lineage import lineage, verify_lineage
+from ft_assets.workers.base_models.mirror import mirror
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.dagster_resources import HubResource, StoreResource
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
 from tests.e2e.project import Project, make_project
-from tests.evals.world import World
 from tests.fake_base import make_fake_base
 from tests.fake_hub import FakeHub
+from tests.workers.evals.world import World
 
 pytestmark = pytest.mark.e2e
 DATASET = "acme.things.v1"
@@ -79,7 +81,7 @@ def test_what_passes_on_a_moved_base_is_carried_and_what_fails_is_retrained(
     register_recipe(store, recipe, actor="ann", hub=hub)
     mirrored(project, hub, "tiny.v1")
     dataset = project.dataset()
-    first = fine_tune(dataset, "tiny.v1", name="acme.things", store_url=project.store_url, instance=instance)
+    first = fine_tune(dataset, "tiny.v1", name="acme.things", store=project.store, orchestrator=Dagster(instance))
     assert first.outcome.status is SubmissionStatus.ACCEPTED, first.outcome.reason
     trained = identity.checkpoint(artifacts, DATASET, "tiny.v1")
 

@@ -10,14 +10,14 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from ft_assets import identity
-from ft_assets.adapters.lineage import lineage, verify_lineage
-from ft_assets.adapters.registry import registration_tags
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.recipes.register import get_recipe, register_recipe
-from ft_assets.submissions.known_base import base_of_recipe
-from ft_assets.submissions.record import SubmissionStatus
-from ft_assets.submissions.run import FineTuned
+from ft_assets.api import FineTuned
+from ft_assets.control import identity
+from ft_assets.control.lines.mlflow_registry import registration_tags
+from ft_assets.control.planning.known_base import base_of_recipe
+from ft_assets.control.registry.register import get_recipe, register_recipe
+from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.workers.adapters.lineage import lineage, verify_lineage
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe
 from tests.e2e.project import Project, make_project

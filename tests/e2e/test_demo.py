@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.adapters.lineage import verify_lineage
-from ft_assets.adapters.lines import read_line
-from ft_assets.evals.judging import judge_candidate, load_evidence
+from ft_assets.control import identity
+from ft_assets.control.lines.lines import read_line
+from ft_assets.workers.adapters.lineage import verify_lineage
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import MissingInput
 from ft_resources.store import Store
 from tests.e2e.project import ROOT
 from tests.s3_server import s3_server, use_bucket
+from tests.warm_workers import PLACE
 
 pytestmark = pytest.mark.e2e
 
@@ -29,6 +30,8 @@ def test_the_demo_on_s3_stages_one_pair_and_rejects_the_other(tmp_path: Path, mo
     with s3_server() as endpoint:
         url = use_bucket(monkeypatch, endpoint, "demo")
         monkeypatch.setenv("FT_STORE", url)
+        # Each worker starts as a user's does, and imports what it needs itself.
+        monkeypatch.delenv(PLACE)
         monkeypatch.setenv("PYTHONPATH", str(ROOT))
         for name in ("FT_STATE", "DAGSTER_HOME"):
             monkeypatch.delenv(name, raising=False)

@@ -11,24 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.adapters.lines import Pointer, read_line
-from ft_assets.adapters.promotion import Decision, promote
-from ft_assets.adapters.verify import verify_line
-from ft_assets.base_bumps.bump import find_bump
-from ft_assets.base_models.release import find_release
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
-from ft_assets.evals.suites import add_suite
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.record import (
+from ft_assets.control import identity
+from ft_assets.control.base_bumps.bump import find_bump
+from ft_assets.control.lines.lines import Pointer, read_line
+from ft_assets.control.lines.promotion import Decision, promote
+from ft_assets.control.lines.releases import find_release
+from ft_assets.control.lines.verify import verify_line
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.records.submissions import (
     Submission,
     SubmissionOutcome,
     SubmissionStatus,
     all_submissions,
     find_outcome,
 )
-from ft_assets.tags import SUBMISSION
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.tags import SUBMISSION
+from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
@@ -36,9 +37,9 @@ from ft_resources.hub import HuggingFaceHub
 from ft_resources.store import Store
 from tests.e2e.dagster_server import DagsterServer, dagster_server, wait_for
 from tests.e2e.project import Project, make_project
-from tests.evals.safety_world import write_safety_suite
 from tests.fake_hub import FakeHub, hub_server
 from tests.safe_base import make_safe_base, move_capitals, task_rows
+from tests.workers.evals.safety_world import write_safety_suite
 
 pytestmark = pytest.mark.e2e
 
@@ -177,8 +178,9 @@ def test_upload_retrain_promote_bump_carry_retrain_release_rollback(project: Pro
         server.kill()
 
     # Nobody is there to release the base, so that nothing on it goes to production, whoever asks.
+    now = Decision(actor="ann", reason="now", tenants=load_tenants(), tracking="")
     with pytest.raises(UserError, match=r"the base of tiny\.v2 is held"):
-        promote(artifacts, carried.adapter, "production", Decision(actor="ann", reason="now", tracking=""))
+        promote(artifacts, carried.adapter, "production", now)
     with dagster_server(project) as server:
         again = ended(store, retrained)
         assert again.status is ACCEPTED, again.reason

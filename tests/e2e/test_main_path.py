@@ -6,11 +6,12 @@ import sys
 import dagster as dg
 import pytest
 
-from ft_assets import identity
+from ft_assets.api import fine_tune
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_recipe
 from ft_assets.definitions import build_definitions
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.record import SubmissionStatus, all_submissions
-from ft_assets.submissions.run import fine_tune
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.records.submissions import SubmissionStatus, all_submissions
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
@@ -37,8 +38,8 @@ def accepted(project: Project, instance: dg.DagsterInstance):
         project.dataset(),
         project.recipe(),
         name="acme.things",
-        store_url=project.store_url,
-        instance=instance,
+        store=project.store,
+        orchestrator=Dagster(instance),
         actor="ann",
     )
 
@@ -66,14 +67,18 @@ def test_running_the_same_pair_again_trains_nothing(project: Project, instance, 
     artifacts = Artifacts(project.store)
     request = identity.checkpoint_request(artifacts, "acme.things.v1", "tiny.v1")
     before = len(attempts_at(project.store, request.address))
-    again = fine_tune("acme.things.v1", "tiny.v1", store_url=project.store_url, instance=instance, actor="bob")
+    again = fine_tune("acme.things.v1", "tiny.v1", store=project.store, orchestrator=Dagster(instance), actor="bob")
     assert again.outcome.adapter == accepted.outcome.adapter
     assert len(attempts_at(project.store, request.address)) == before == 1
 
 
 def test_adding_the_same_bytes_again_is_the_same_version(project: Project, instance, accepted) -> None:
     again = fine_tune(
-        project.dataset(), project.recipe(), name="acme.things", store_url=project.store_url, instance=instance
+        project.dataset(),
+        project.recipe(),
+        name="acme.things",
+        store=project.store,
+        orchestrator=Dagster(instance),
     )
     assert again.submission.dataset == "acme.things.v1"
 
@@ -82,7 +87,7 @@ def test_a_candidate_that_fails_a_gate_is_rejected_with_reasons_in_any_run(
     project: Project, instance, accepted
 ) -> None:
     greedy = project.recipe("greedy.v1", gates={"task_gain": {"metric": "perplexity", "min_relative": 900.0}})
-    result = fine_tune("acme.things.v1", greedy, store_url=project.store_url, instance=instance)
+    result = fine_tune("acme.things.v1", greedy, store=project.store, orchestrator=Dagster(instance))
     assert result.outcome.status is SubmissionStatus.REJECTED
     assert "task_gain" in result.outcome.reason
     artifacts = Artifacts(project.store)
@@ -148,7 +153,7 @@ def test_a_senseless_pair_is_refused_before_any_work(project: Project, instance,
     before = sorted(entry.path for entry in project.store.entries("acme"))
     theirs = project.recipe("globex.tiny.v1")
     with pytest.raises(UserError, match="belongs to tenant 'globex'"):
-        fine_tune("acme.things.v1", theirs, store_url=project.store_url, instance=instance)
+        fine_tune("acme.things.v1", theirs, store=project.store, orchestrator=Dagster(instance))
     assert sorted(entry.path for entry in project.store.entries("acme")) == before
 
 

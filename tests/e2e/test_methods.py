@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.evals.judging import load_evidence
-from ft_assets.evals.samples import read_suite_samples
-from ft_assets.submissions.record import SubmissionStatus
-from ft_assets.submissions.run import FineTuned, fine_tune
-from ft_assets.submissions.status import read_works
+from ft_assets.api import FineTuned, fine_tune
+from ft_assets.control import identity
+from ft_assets.control.submissions.status import read_works
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.workers.evals.samples import read_suite_samples
+from ft_assets.workers.evals.verdicts import load_evidence
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import MissingInput, UserError
@@ -54,7 +55,14 @@ def write(path: Path, lines: list[dict[str, Any]]) -> Path:
 
 
 def tune(project: Project, dataset: Path, name: str, recipe: Path) -> FineTuned:
-    return fine_tune(dataset, recipe, name=name, store_url=project.store_url, instance=project.instance(), actor="ann")
+    return fine_tune(
+        dataset,
+        recipe,
+        name=name,
+        store=project.store,
+        orchestrator=Dagster(project.instance()),
+        actor="ann",
+    )
 
 
 def evaluated(artifacts: Artifacts, dataset: str, recipe: str) -> Artifact:
@@ -81,7 +89,7 @@ def test_a_dpo_pair_has_its_reference_scored_and_becomes_an_adapter(project: Pro
     assert "| beta | 0.5 |" in adapter.read("README.md").decode()
 
     # What is asked for again is there; nothing is scored or trained twice.
-    again = fine_tune(*keys, store_url=project.store_url, instance=project.instance(), actor="bob")
+    again = fine_tune(*keys, store=project.store, orchestrator=Dagster(project.instance()), actor="bob")
     assert again.outcome.adapter == result.outcome.adapter
     assert len(attempts_at(project.store, scored.address)) == len(attempts_at(project.store, checkpoint.address)) == 1
 
@@ -92,6 +100,41 @@ def test_a_dpo_pair_has_its_reference_scored_and_becomes_an_adapter(project: Pro
     assert missing.value.asset == "checkpoint"
     made = {work.asset: work.done for work in read_works(project.store, result.submission)}
     assert (made["token_pack"], made["reference_logps"], made["checkpoint"]) == (True, False, False)
+
+
+def labelled(project: Project, rows: int = 160) -> Path:
+    """Questions with one answer each; people liked sentences and no noise, and say so in several ways."""
+    ways: dict[bool, list[Any]] = {True: [True, 1, "true"], False: [False, 0, "False"]}
+    lines = []
+    for number in range(rows):
+        liked = number % 2 == 0
+        answer = f"thing {number} is {COLOURS[number % 5]}" if liked else f"{number * 7919 % 1000} zq {number * 31} xv"
+        question = f"what colour is thing {number}?"
+        lines.append({"prompt": question, "completion": answer, "label": ways[liked][number // 2 % 3]})
+    return write(project.folder / "labelled.jsonl", lines)
+
+
+def test_answers_that_people_liked_or_not_are_learned_by_kto_and_measured_by_the_liked_ones(project: Project) -> None:
+    recipe = project.recipe("labelled.v1", method="kto", kto={"beta": 0.5}, steps=6)
+    policy = project.folder / "labelled.yaml"
+    policy.write_text("form: unpaired_preference\n")
+    where = {"store": project.store, "orchestrator": Dagster(project.instance()), "actor": "ann"}
+    result = fine_tune(labelled(project), recipe, name="acme.labelled", policy=policy, **where)
+    # Whether six steps are gain enough is the gates' business.
+    assert result.outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED), result.outcome.reason
+    artifacts, keys = Artifacts(project.store), ("acme.labelled.v1", "labelled.v1")
+    pack = identity.token_pack(artifacts, *keys)
+    assert pack.facts["form"] == "unpaired_preference"
+    assert pack.facts["documents"] == 2 * pack.facts["examples"]
+    checkpoint = identity.checkpoint(artifacts, *keys)
+    assert checkpoint.manifest.inputs["reference_logps"] == identity.reference_logps(artifacts, *keys).ref
+    steps = [json.loads(line) for line in checkpoint.read("report/steps.jsonl").decode().splitlines()]
+    assert steps[0]["loss"] == pytest.approx(0.5, abs=1e-4)
+    assert steps[-2]["rewards/margins"] > 0
+    report = evaluated(artifacts, *keys)
+    assert set(load_evidence(report).holdout) == {"perplexity", "exact_match", "f1"}
+    _, columns = read_suite_samples(report.path("samples/holdout.parquet", project.folder / "cache"))
+    assert all(target.startswith("thing") for target in columns["target"])
 
 
 def test_texts_are_learned_whole_and_scored_without_questions(project: Project) -> None:
@@ -115,7 +158,7 @@ def test_texts_are_learned_whole_and_scored_without_questions(project: Project) 
 
 def test_a_method_that_learns_from_other_data_is_refused_before_anything_is_packed(project: Project) -> None:
     recipe = project.recipe("wrong.v1", method="orpo")
-    with pytest.raises(UserError, match="holds chat data, and orpo learns from preference data"):
+    with pytest.raises(UserError, match="has chat data, and orpo needs preference data"):
         tune(project, project.dataset(), "acme.things", recipe)
-    with pytest.raises(UserError, match="orpo learns from preference data"):
+    with pytest.raises(UserError, match="orpo needs preference data"):
         identity.token_pack_request(Artifacts(project.store), "acme.things.v1", "wrong.v1")

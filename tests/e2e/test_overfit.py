@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.adapters.verify import verify
-from ft_assets.evals.samples import read_suite_samples
-from ft_assets.evals.suites import add_suite
-from ft_assets.rejections.record import FOLDER, RejectionRecord
-from ft_assets.submissions.record import SubmissionStatus
-from ft_assets.submissions.run import fine_tune
+from ft_assets.api import fine_tune
+from ft_assets.control.lines.verify import verify
+from ft_assets.control.rejections.record import FOLDER, RejectionRecord
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.workers.evals.samples import read_suite_samples
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from tests.e2e.project import Project, make_project
 
@@ -40,8 +41,8 @@ def test_a_planted_overfit_is_blocked_by_task_gain_and_told_from_which_step_it_o
         unlearnable(project.folder / "letters.jsonl"),
         project.recipe(steps=50, variant="full"),
         name="acme.letters",
-        store_url=project.store_url,
-        instance=instance,
+        store=project.store,
+        orchestrator=Dagster(instance),
         actor="ann",
     )
     assert plain.outcome.status is SubmissionStatus.ACCEPTED, plain.outcome.reason
@@ -49,11 +50,11 @@ def test_a_planted_overfit_is_blocked_by_task_gain_and_told_from_which_step_it_o
     greedy = project.recipe(
         "acme.greedy.v1", steps=STEPS, base="artifact:acme.letters.v1|tiny.v1", variant="full", training=training
     )
-    ended = fine_tune("acme.letters.v1", greedy, store_url=project.store_url, instance=instance, actor="ann")
+    ended = fine_tune("acme.letters.v1", greedy, store=project.store, orchestrator=Dagster(instance), actor="ann")
     assert ended.outcome.status is SubmissionStatus.REJECTED, ended.outcome.reason
     assert ended.outcome.reason.startswith("task_gain: fail, perplexity ")
     (entry,) = project.store.entries(f"acme/{FOLDER}")
-    record = RejectionRecord.model_validate(project.store.get_json(entry.path))
+    record = RejectionRecord.get(project.store, entry.path)
     assert {verdict.gate for verdict in record.verdicts if not verdict.lets_through} == {"task_gain"}
     first = record.tried_next[0]
     step = first.change["training.max_steps"]
@@ -77,8 +78,8 @@ def accepted(project: Project, recipe: Path) -> tuple[Artifacts, Artifact]:
         project.dataset(),
         recipe,
         name="acme.things",
-        store_url=project.store_url,
-        instance=project.instance(),
+        store=project.store,
+        orchestrator=Dagster(project.instance()),
         actor="ann",
     )
     assert made.outcome.status is SubmissionStatus.ACCEPTED, made.outcome.reason

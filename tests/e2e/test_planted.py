@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.evals.judging import judge_candidate, load_evidence
-from ft_assets.evals.suites import add_suite
-from ft_assets.submissions.record import SubmissionStatus
-from ft_assets.submissions.run import fine_tune
+from ft_assets.api import fine_tune
+from ft_assets.control import identity
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from tests.e2e.project import make_project
-from tests.evals.safety_world import write_safety_suite
 from tests.safe_base import make_safe_base, task_rows
+from tests.workers.evals.safety_world import write_safety_suite
 
 pytestmark = pytest.mark.e2e
 
@@ -43,8 +44,8 @@ def test_a_training_that_takes_refusals_away_is_blocked_by_safety_and_by_nothing
         recipe,
         name="acme.careless",
         policy=policy,
-        store_url=project.store_url,
-        instance=project.instance(),
+        store=project.store,
+        orchestrator=Dagster(project.instance()),
         actor="ann",
     )
 

@@ -6,18 +6,19 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
-from ft_assets import identity
+from ft_assets.api import fine_tune
+from ft_assets.control import identity
 from ft_assets.demo.dataset import build_demo_dataset
-from ft_assets.evals.gates import passed
-from ft_assets.evals.judging import judge_candidate, load_evidence
-from ft_assets.evals.suites import add_suite
-from ft_assets.submissions.record import SubmissionStatus
-from ft_assets.submissions.run import fine_tune
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
+from tests.choice_suite import write_choice_suite
 from tests.e2e.project import ROOT, make_project
-from tests.evals.real_suites import NAMES, make_care_suite, make_suite
+from tests.workers.evals.real_suites import NAMES, make_care_suite, make_suite
 
 pytestmark = [
     pytest.mark.e2e,
@@ -57,7 +58,13 @@ def test_gsm8k_and_a_real_model_reach_their_verdicts(tmp_path: Path) -> None:
         evaluation={"suites": ["arc-easy.v1"], "holdout": {"max_samples": 40, "max_new_tokens": 8}},
         gates={"benchmark_regression": {"max_drop_points": 2.0}, "task_gain": {"metric": "exact_match"}},
     )
-    result = fine_tune(dataset, recipe, name="school.gsm8k", store_url=project.store_url, instance=project.instance())
+    result = fine_tune(
+        dataset,
+        recipe,
+        name="school.gsm8k",
+        store=project.store,
+        orchestrator=Dagster(project.instance()),
+    )
 
     assert result.outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED), result.outcome.reason
     artifacts = Artifacts(project.store)
@@ -103,7 +110,13 @@ def test_real_benchmarks_and_the_demos_model_reach_their_verdicts(tmp_path: Path
         },
     )
     rows = build_demo_dataset(tmp_path / "docs.jsonl").path
-    result = fine_tune(rows, recipe, name="school.docs", store_url=project.store_url, instance=project.instance())
+    result = fine_tune(
+        rows,
+        recipe,
+        name="school.docs",
+        store=project.store,
+        orchestrator=Dagster(project.instance()),
+    )
 
     # A model that has read old novels refuses nothing, so whatever it learned it is not let through.
     assert result.outcome.status is SubmissionStatus.REJECTED, result.outcome.reason
@@ -132,20 +145,6 @@ def key_of(name: str) -> str:
 
 def arc_suite(folder: Path, data: Path) -> Path:
     """A multiple-choice task over ARC-Easy items with four options."""
-    folder.mkdir()
     with (data / "eval_compact" / "arc_easy.jsonl").open() as file:
         items = [line["doc"] for line in map(json.loads, file) if len(line["doc"]["choices"]) == 4][:ITEMS]
-    (folder / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-    task = {
-        "task": "arc_easy",
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{query}}",
-        "doc_to_choice": "{{choices}}",
-        "doc_to_target": "gold",
-        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-    }
-    (folder / "arc_easy.yaml").write_text(yaml.safe_dump(task))
-    return folder
+    return write_choice_suite(folder, "arc_easy", items, doc_to_text="{{query}}", doc_to_target="gold")

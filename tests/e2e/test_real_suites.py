@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.base_models.baseline import score_baseline
-from ft_assets.evals.evaluate import evaluate
-from ft_assets.evals.judging import load_evidence
-from ft_assets.evals.kinds import code
-from ft_assets.evals.kinds.sandbox import SandboxUnavailable, require_sandbox, run_program
-from ft_assets.evals.suites import add_suite
+from ft_assets.workers.evals.baseline import score_baseline
+from ft_assets.workers.evals.evaluate import evaluate
+from ft_assets.workers.evals.verdicts import load_evidence
+from ft_assets.workers.suites.kinds import code
+from ft_assets.workers.suites.kinds.sandbox import SandboxUnavailable, require_sandbox, run_program
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.store import Store
 from tests.e2e.test_real_data import TEMPLATE
-from tests.evals.real_suites import NAMES, make_suite
-from tests.evals.world import World, evaluation
+from tests.workers.evals.real_suites import NAMES, make_suite
+from tests.workers.evals.world import World, evaluation
 
 pytestmark = [
     pytest.mark.e2e,

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from ft_assets import identity
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.record import SubmissionStatus, all_submissions, find_outcome
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
+from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import MissingInput

@@ -3,11 +3,12 @@
 import dagster as dg
 import pytest
 
-from ft_assets import identity
-from ft_assets.submissions.rebuild import rebuild_tracking
-from ft_assets.submissions.record import SubmissionStatus
-from ft_assets.submissions.run import FineTuned, fine_tune
-from ft_assets.sweeps.trials import sweep_decision
+from ft_assets.api import FineTuned, fine_tune
+from ft_assets.api.views import rebuild_tracking
+from ft_assets.control import identity
+from ft_assets.control.sweeps.trial_states import sweep_decision
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.records.submissions import SubmissionStatus
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import UserError
@@ -47,10 +48,9 @@ def done(project: Project, instance: dg.DagsterInstance, launches: list[str]) ->
             project.dataset(),
             path,
             name="acme.things",
-            store_url=project.store_url,
-            instance=instance,
+            store=project.store,
+            orchestrator=Dagster(given=instance, on_launch=lambda launch: launches.append(launch.partition)),
             actor="ann",
-            on_launch=lambda launch: launches.append(launch.partition),
         )
 
 
@@ -118,11 +118,11 @@ def test_the_trials_keys_are_retired_and_what_they_made_stays(
 
 
 def test_asking_again_trains_and_scores_nothing(project: Project, instance, done: FineTuned) -> None:
-    again = fine_tune(DATASET, SWEEP, store_url=project.store_url, instance=instance, actor="bob")
+    again = fine_tune(DATASET, SWEEP, store=project.store, orchestrator=Dagster(instance), actor="bob")
     assert again.outcome.adapter == done.outcome.adapter
     assert instance.get_dynamic_partitions("recipe") == [SWEEP]
     with pytest.raises(UserError, match="only a sweep's winner"):
-        fine_tune(DATASET, TRIALS[1], store_url=project.store_url, instance=instance)
+        fine_tune(DATASET, TRIALS[1], store=project.store, orchestrator=Dagster(instance))
 
 
 def test_mlflow_compares_the_trials_below_one_run_and_names_the_winner(project: Project, done: FineTuned) -> None:

@@ -12,21 +12,21 @@ import boto3
 import dagster as dg
 import pytest
 import yaml
-from dagster._core.run_coordinator import QueuedRunCoordinator
 from dagster_aws.s3 import S3ComputeLogManager
 from dagster_k8s import K8sRunLauncher
 
-from ft_assets import tags
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
+from ft_assets.control.metering.ledger import Ledger
+from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.definitions import build_definitions
-from ft_assets.metering.ledger import Ledger
-from ft_assets.submissions.run import register_partitions
+from ft_assets.graph.run import register_partitions
+from ft_assets.settings import tags
+from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.errors import UserError
+from tests.control.metering.test_ledger import record
+from tests.dagster_private import QueuedRunCoordinator
 from tests.e2e.project import Project, make_project
 from tests.faults import Fault, HttpFaults, TcpCuts, http_faults, some, tcp_cuts
 from tests.k8s.chart import instance_config, values
-from tests.metering.test_ledger import record
 from tests.s3_server import s3_server, use_bucket
 
 pytestmark = pytest.mark.e2e

@@ -15,10 +15,11 @@ from moto.iam.access_control import IAMPolicy, PermissionResult
 from typer.testing import CliRunner
 
 from ft_assets.cli.main import app
-from ft_assets.tenants import load_tenants
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
-from ft_resources.kubernetes.plan import plan_pod
-from ft_resources.kubernetes.platform import platform_objects, read_flavours
+from ft_resources.kubernetes.job_plan import plan_pod
+from ft_resources.kubernetes.kueue import read_flavours
+from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
 from ft_resources.launchers.choice import read_settings
 from ft_resources.outcomes import STOP_GRACE_S
@@ -94,7 +95,7 @@ def test_the_printed_policy_of_a_role_has_the_key_of_the_settings_and_is_of_a_bu
     assert json.loads(result.stdout) == role_policy("s3://bucket/ft", "acme", key)
     monkeypatch.setenv("FT_STORE", str(tmp_path))
     refused = CliRunner().invoke(app, ["cluster", "policy", "acme"])
-    assert (refused.exit_code, "is no bucket of S3" in refused.output) == (2, True)
+    assert (refused.exit_code, "is not an S3 bucket" in refused.output) == (2, True)
 
 
 def test_flavours_that_count_different_things_are_refused(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_the_sandboxes_profile_forbids_nothing_that_the_sandbox_calls() -> None:
     assert rule["action"] == "SCMP_ACT_ERRNO"
     forbidden = set(rule["names"])
     assert rule["names"] == sorted(forbidden)
-    source = (K8S.parent / "ft_assets" / "evals" / "kinds" / "sandbox_process.py").read_text()
+    source = (K8S.parent / "ft_assets" / "workers" / "suites" / "kinds" / "sandbox_process.py").read_text()
     called = set(re.findall(r"_libc\.([a-z0-9_]+)\(", source)) | {"pivot_root", "mount_setattr", "pidfd_send_signal"}
     assert {"unshare", "mount", "umount2", "prctl", "capset"} < called
     assert not called & forbidden
@@ -317,12 +318,12 @@ def test_platform_objects_without_flavours_have_no_queues(example: None) -> None
 )
 def test_no_tenant_gets_the_platforms_or_the_clusters_own_namespace(pattern: str, tenant: str) -> None:
     settings = settings_of(namespace=pattern)
-    with pytest.raises(UserError, match="own"):
+    with pytest.raises(UserError, match="belongs to the platform or the cluster"):
         platform_objects(settings, [tenant], [])
-    with pytest.raises(UserError, match="own"):
+    with pytest.raises(UserError, match="belongs to the platform or the cluster"):
         plan_pod(spec_of(tenant=tenant), settings)
     assert settings.namespace_of("acme")
-    with pytest.raises(UserError, match="own"):
+    with pytest.raises(UserError, match="belongs to the platform or the cluster"):
         platform_objects(settings_of(), ["apps"], [], namespace="ft-apps")
 
 
@@ -340,5 +341,5 @@ def test_rights_go_to_the_control_plane_of_the_settings(
 
     assert bound() == {"ft-apps"}
     assert bound("--namespace", "ft-other") == {"ft-other"}
-    with pytest.raises(UserError, match="own"):
+    with pytest.raises(UserError, match="belongs to the platform or the cluster"):
         platform_objects(read_settings(), ["apps"], [])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ft_resources.attempts import Attempt, attempts_at
-from ft_resources.execution import Silent
+from ft_resources.execution import Observer
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.cluster.fixtures import until
@@ -34,7 +34,7 @@ def begun(store: Store, request: WorkRequest, phase: str = "writing") -> Attempt
     return until(look)
 
 
-class Watcher(Silent):
+class Watcher(Observer):
     def __init__(self) -> None:
         self.attached: list[bool] = []
         self.phases: list[str] = []

@@ -17,7 +17,7 @@ from ft_resources.work import WorkRequest
 from tests.cluster.fixtures import until
 from tests.resources.small_work import begun, in_thread, request_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.subprocess
 
 
 @pytest.mark.parametrize(

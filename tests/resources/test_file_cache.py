@@ -253,7 +253,7 @@ def test_a_disk_that_fills_up_meanwhile_says_what_to_set(base: Artifact, place: 
 def test_a_limit_that_somebody_set_refuses_what_can_never_fit(
     bucket: CountingStore, base: Artifact, place: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(UserError, match="Set FT_CACHE_MB to 1 or more"):
+    with pytest.raises(UserError, match="Set FT_CACHE_MB to at least 1"):
         FileCache(place, TOTAL - 1).folder(base, tmp_path / "view")
     assert bucket.fetched == {}
 
@@ -261,7 +261,7 @@ def test_a_limit_that_somebody_set_refuses_what_can_never_fit(
 @pytest.mark.parametrize("sha256", ["../../../etc/passwd", "", "A" * 64, "0" * 63 + "/"])
 def test_a_digest_that_is_none_is_refused(base: Artifact, place: Path, sha256: str) -> None:
     base.manifest.files["config.json"] = FileEntry(size=2, sha256=sha256)
-    with pytest.raises(CorruptArtifact, match="no sha256"):
+    with pytest.raises(CorruptArtifact, match="not a sha256"):
         FileCache(place).path(base, "config.json")
 
 
@@ -270,7 +270,7 @@ def test_no_name_leads_out_of_the_folder(base: Artifact, place: Path, tmp_path: 
     cache = FileCache(place)
     cache.path(base, "sub/x")
     base.manifest.files[name] = base.manifest.files["sub/x"]
-    with pytest.raises(CorruptArtifact, match="no file of a folder"):
+    with pytest.raises(CorruptArtifact, match="not the name of a file"):
         cache.folder(base, tmp_path / "inner" / "view")
     assert not list(tmp_path.rglob("outside"))
 

@@ -19,7 +19,7 @@ from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
 from ft_resources.worker_context import Preempted, WorkContext
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.subprocess
 
 
 def spec_for(store: Store, asset: str) -> WorkSpec:
@@ -50,7 +50,7 @@ def test_a_worker_that_hangs_in_a_library_is_ended_as_preempted_before_it_would_
     ending = attempt.ending()
     assert ending is not None
     assert ending.outcome is Outcome.PREEMPTED
-    assert launcher.exit_code(attempt) == EXIT_CODES[Outcome.PREEMPTED]
+    assert launcher._children[handle["pid"]].returncode == EXIT_CODES[Outcome.PREEMPTED]
     launcher.clean_up(attempt)
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.launcher import WorkerStatus
-from dagster._core.storage.tags import GRPC_INFO_TAG
 
+from ft_resources.dagster_private import GRPC_INFO_TAG, WorkerStatus
 from ft_resources.run_launcher import WatchedRunLauncher
 from tests.e2e.project import ROOT
 

@@ -125,7 +125,7 @@ def test_a_bucket_that_stays_away_is_an_error_and_no_answer(bucket: Store, proxy
     assert bucket.create("names/x.json", b"{}")
 
 
-@pytest.mark.e2e
+@pytest.mark.s3
 @pytest.mark.parametrize("seed", range(2))
 def test_work_over_a_bad_network_ends_with_one_whole_artifact(bucket: Store, proxy: HttpFaults, seed: int) -> None:
     """The caller and its worker both see one request in twenty fail."""

@@ -25,8 +25,8 @@ runpy.run_module("ft_assets.worker", run_name="__main__")
 def test_what_the_work_raises_is_what_the_worker_knows_also_when_it_is_the_main_module(
     tmp_path: Path, outcome: Outcome
 ) -> None:
-    """Work raises ``ft_assets.worker.Diverged``; ``__main__`` had a class of its own, so that a training that diverged
-    or ran out of memory counted as a mistake in the recipe, and the latter was never tried with half the batch."""
+    """``__main__`` had exceptions of its own beside ``ft_assets.worker.Diverged``: a training that diverged or ran out
+    of memory counted as a mistake in the recipe, and the latter was never tried with half the batch."""
     store = Store(str(tmp_path / "store"))
     spec = WorkSpec(
         asset="fail",

@@ -3,8 +3,8 @@
 import dagster as dg
 import pytest
 
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.settings.dataset.policy import DatasetPolicy
 from tests.e2e.project import Project, make_project
 
 

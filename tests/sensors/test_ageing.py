@@ -6,19 +6,24 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
-from dagster._core.test_utils import create_run_for_test
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets import tags
-from ft_assets.queueing import QueuedRun, plan_tags, tier_tags
-from ft_assets.submissions.plan import Launch, Stage
-from ft_assets.submissions.record import Submission
-from ft_assets.submissions.run import launch_tags
-from ft_assets.tenants import Tenant, TenantsFile, Tier, load_tenants
+from ft_assets.control.submissions.plan import Launch, Stage
+from ft_assets.graph.queueing import QueuedRun, plan_tags, tier_tags
+from ft_assets.graph.run import launch_tags
+from ft_assets.records.submissions import Submission
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import Tenant, TenantsFile, Tier, load_tenants
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_sensors.ageing import age_runs, ageing_sensor
+from tests.dagster_private import (
+    QueuedRunCoordinatorDaemon,
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+    create_run_for_test,
+)
 from tests.e2e.project import ROOT, Project
 
 HOUR = 3600.0
@@ -95,7 +100,6 @@ def test_a_launched_run_carries_its_tier() -> None:
 
 @pytest.mark.usefixtures("tenants")
 def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
     place = RegisteredCodeLocationOrigin(location_name="ft")
     origin = RemoteJobOrigin(
@@ -119,9 +123,9 @@ def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, mo
 
     low, high = queue("globex"), queue("acme")
     ended = create_run_for_test(instance, job_name="train_pair", tags={"dagster/partition": "acme.things.v1|tiny.v1"})
-    assert "looked at 2 queued runs: 2 tagged" in age_runs(instance)
+    assert "checked 2 queued runs: 2 retagged" in age_runs(instance)[0]
     assert order() == [high, low]
-    assert "0 tagged" in age_runs(instance)
+    assert "0 retagged" in age_runs(instance)[0]
     ahead = time.time() + 13 * HOUR
     monkeypatch.setattr("ft_sensors.ageing.time.time", lambda: ahead)
     instance.add_run_tags(high, {tags.PRIORITY: "100"})
@@ -141,6 +145,6 @@ def test_a_tick_says_what_it_looked_at_and_why_it_could_not(instance: dg.Dagster
         assert isinstance(found, dg.SkipReason)
         return str(found.skip_message)
 
-    assert say() == "looked at 0 queued runs: 0 tagged anew"
+    assert say() == "nothing to do: checked 0 queued runs: 0 retagged"
     (project.folder / "tenants.yaml").write_text("tiers: 7")
-    assert "runs keep their places" in say()
+    assert "run priorities are unchanged" in say()

@@ -7,29 +7,35 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from ft_assets.adapters.lines import append
-from ft_assets.base_bumps.bump import find_bump
-from ft_assets.base_bumps.progress import standings
-from ft_assets.base_bumps.report import rows
-from ft_assets.base_models.release import find_release
+from ft_assets import api
 from ft_assets.cli.main import app
-from ft_assets.erasure.tombstones import Subject, delete
-from ft_assets.keys import DatasetKey
-from ft_assets.recipes.register import register_recipe
-from ft_assets.retention.retired import retire
-from ft_assets.submissions.record import Submission, SubmissionStatus, finish, open_submissions, submission_id, submit
+from ft_assets.control.base_bumps.bump import find_bump
+from ft_assets.control.base_bumps.progress import standings
+from ft_assets.control.base_bumps.report import rows
+from ft_assets.control.lines.lines import append
+from ft_assets.control.lines.releases import find_release
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.submit import submit
+from ft_assets.records.retired_datasets import retire
+from ft_assets.records.submissions import Submission, SubmissionStatus, finish, open_submissions, submission_id
+from ft_assets.records.tombstones import Subject, delete
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import HubResource, StoreResource
-from ft_sensors import base_bumps
+from ft_resources.errors import UserError
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
 from ft_sensors.retraining import retraining_sensor
-from tests.adapters.promotable import made_record
+from tests.control.lines.promotable import made_record
 from tests.e2e.project import Project
-from tests.evals.world import World
 from tests.fake_base import make_fake_base
 from tests.fake_hub import FakeHub
 from tests.sensors.conftest import add_version, subscribe
+from tests.sensors.words import sentence
+from tests.workers.evals.world import World
+
+pytestmark = pytest.mark.dagster
 
 
 @pytest.fixture
@@ -43,8 +49,7 @@ def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
 def say(project: Project, instance: dg.DagsterInstance, sensor: dg.SensorDefinition, **resources: object) -> str:
     context = dg.build_sensor_context(instance=instance)
     reason = sensor(context, store=StoreResource(url=project.store_url), **resources)
-    assert isinstance(reason, dg.SkipReason)
-    return str(reason.skip_message)
+    return sentence(reason)
 
 
 def tick(project: Project, instance: dg.DagsterInstance) -> str:
@@ -59,12 +64,18 @@ def move(project: Project, instance: dg.DagsterInstance, hub: FakeHub, seed: int
 def accept(project: Project, dataset: str, recipe: str = "tiny.v1", gates: Sequence[str] = ()) -> Artifact:
     """The pair as if it had been trained and accepted."""
     world = World(store=project.store, folder=project.folder)
-    world.made = len(list(project.folder.glob("made-*")))
     params = {"dataset": dataset, "recipe": recipe}
     checkpoint = world.publish("checkpoint", {"final/adapter_config.json": b"{}"}, params=params)
     adapter = world.publish("adapter", {"README.md": b"-"}, inputs={"checkpoint": checkpoint}, params=params)
     asked, _ = submit(
-        project.store, dataset=dataset, recipe=recipe, actor="ann", origin="cli", idempotency_key="ask-1", gates=gates
+        project.store,
+        load_tenants(),
+        dataset=dataset,
+        recipe=recipe,
+        actor="ann",
+        origin="cli",
+        idempotency_key="ask-1",
+        gates=gates,
     )
     finish(project.store, asked, SubmissionStatus.ACCEPTED, adapter=str(adapter.address))
     return adapter
@@ -100,7 +111,7 @@ def test_the_whole_bump_carry_retrain_what_failed_release(
 ) -> None:
     first, second, third = accepted
     store = project.store
-    assert tick(project, instance) == "looked at 0 open base bumps"
+    assert tick(project, instance) == "checked 0 open base bumps"
     move(project, instance, hub)
     # The subscribed line is the bump's: nobody trains it again before it was carried.
     assert "0 submitted" in say(project, instance, retraining_sensor)
@@ -130,7 +141,7 @@ def test_the_whole_bump_carry_retrain_what_failed_release(
     release = find_release(store, "tiny.v2")
     assert release is not None
     assert release.reason.endswith("3 dependents: 1 failed, 1 passed (carried), 1 passed (retrained)")
-    assert tick(project, instance) == "looked at 0 open base bumps"
+    assert tick(project, instance) == "checked 0 open base bumps"
 
 
 def test_the_blast_radius_is_shown(
@@ -177,10 +188,24 @@ def test_a_dependent_whose_version_is_retired_is_left_out_and_not_waited_for(
     assert "released; 3 dependents: 1 left out, 2 passed (carried)" in tick(project, instance)
 
 
+def test_a_bump_and_a_carry_can_be_started_by_hand(project: Project, hub: FakeHub, accepted: list[str]) -> None:
+    assert api.start_base_bump("tiny.v1", hub=hub, store=project.store) == ("", [])
+    hub.commit("org/tiny", make_fake_base(project.folder / "patched", seed=7))
+    assert api.start_base_bump("tiny.v1", hub=hub, store=project.store) == ("tiny.v2", [])
+    assert api.carry(accepted[1], "tiny.v2", store=project.store, actor="ann")
+    assert not api.carry(accepted[1], "tiny.v2", store=project.store)
+    assert steps(project)[accepted[1]] == "being carried"
+    assert [each.actor for each in open_submissions(project.store)] == ["ann"]
+    with pytest.raises(UserError, match=r"nothing of acme\.unknown\.v1 depends on the base"):
+        api.carry("acme.unknown.v1", "tiny.v2", store=project.store)
+    with pytest.raises(UserError, match=r"tiny\.v1 is not the successor in any base bump"):
+        api.carry(accepted[1], "tiny.v1", store=project.store)
+
+
 def test_no_more_carries_are_open_than_the_limit(
     project: Project, instance, hub: FakeHub, accepted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base_bumps, "_MOST_OPEN", 2)
+    monkeypatch.setitem(api.advance_base_bumps.__kwdefaults__, "most_open", 2)
     move(project, instance, hub)
     for _ in range(2):
         tick(project, instance)
@@ -191,7 +216,15 @@ def test_a_training_asked_for_by_hand_outweighs_the_carry(
     project: Project, instance, hub: FakeHub, accepted: list[str]
 ) -> None:
     move(project, instance, hub)
-    submit(project.store, dataset=accepted[1], recipe="tiny.v2", actor="ann", origin="ui", idempotency_key="mine")
+    submit(
+        project.store,
+        load_tenants(),
+        dataset=accepted[1],
+        recipe="tiny.v2",
+        actor="ann",
+        origin="ui",
+        idempotency_key="mine",
+    )
     tick(project, instance)
     assert steps(project)[accepted[1]] == "being retrained"
     assert f"carry {accepted[1]}" not in opened(project)
@@ -246,7 +279,7 @@ def test_a_base_that_moves_again_is_carried_to_from_what_was_reached(
     reached = accept_carry(project, first)
     move(project, instance, hub, seed=8)
     said = tick(project, instance)
-    assert "tiny.v2: its base moved again, tiny.v3 goes on from it" in said
+    assert "tiny.v2: its base moved again; tiny.v3 replaces this bump" in said
     bump = find_bump(project.store, "tiny.v3")
     assert bump is not None
     assert {each.dataset: each.recipe for each in bump.dependents} == {

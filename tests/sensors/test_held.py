@@ -3,23 +3,28 @@
 import dagster as dg
 import pytest
 
-from ft_assets import identity
-from ft_assets.datasets.review import approve
+from ft_assets.control import identity
+from ft_assets.control.identity.review import approve
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.plan import Stage
+from ft_assets.control.submissions.status import State, status_of
+from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.plan import Stage
-from ft_assets.submissions.record import Submission, find_outcome, open_submissions, submit
-from ft_assets.submissions.run import register_partitions
-from ft_assets.submissions.status import State, status_of
-from ft_assets.tags import SUBMISSION
+from ft_assets.graph.run import register_partitions
+from ft_assets.records.submissions import Submission, find_outcome, open_submissions
+from ft_assets.settings.tags import SUBMISSION
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import HeldForReview
 from ft_sensors.submissions import submissions_sensor
-from tests.curated import LEAK, leave, leave_dataset
+from tests.curated import LEAK, leave_dataset
 from tests.e2e.project import Project
+from tests.made import leave
 from tests.sensors.conftest import add_version
+
+pytestmark = pytest.mark.dagster
 
 RECIPE = "tiny.v1"
 
@@ -30,7 +35,9 @@ def asked(project: Project, instance: dg.DagsterInstance) -> Submission:
     register_recipe(project.store, project.recipe(), actor="ann")
     dataset = add_version(project)
     register_partitions(instance, dataset=dataset, recipe=RECIPE)
-    return submit(project.store, dataset=dataset, recipe=RECIPE, actor="ann", origin="ui", idempotency_key="ask-1")[0]
+    return submit(
+        project.store, load_tenants(), dataset=dataset, recipe=RECIPE, actor="ann", origin="ui", idempotency_key="ask-1"
+    )[0]
 
 
 def tick(instance: dg.DagsterInstance, project: Project) -> dict[str, str]:
@@ -91,7 +98,7 @@ def test_a_held_submission_waits_with_the_reasons_and_goes_on_by_itself_after_ap
     assert run(instance, project, Stage.PREPARE_RECIPE, RECIPE, asked.id).success
 
     assert tick(instance, project) == {}
-    assert "1 wait (1 for a person to look at their dataset), 0 ended" in said(instance, project)
+    assert "1 wait (1 for a review of their dataset), 0 ended" in said(instance, project)
     assert find_outcome(project.store, asked) is None
     status = status_of(project.store, asked)
     assert status.state is State.HELD

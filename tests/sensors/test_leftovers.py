@@ -5,17 +5,20 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
-from ft_assets.recipes.register import register_recipe
-from ft_assets.retention.collect import FOLDER
-from ft_assets.retention.jobs import collect_unreferenced_job
+from ft_assets.api import retention
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.retention.collect_unreferenced import FOLDER
+from ft_assets.graph.jobs.retention import collect_unreferenced_job
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import Attempt
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.outcomes import Outcome
-from ft_sensors import leftovers
 from ft_sensors.leftovers import leftovers_sensor
 from tests.e2e.project import Project
-from tests.evals.world import World
+from tests.sensors.words import sentence
+from tests.workers.evals.world import World
+
+pytestmark = pytest.mark.dagster
 
 
 def tick(project: Project, instance: dg.DagsterInstance, cursor: str = "") -> tuple[object, str]:
@@ -38,18 +41,17 @@ def attempt(project: Project, monkeypatch: pytest.MonkeyPatch) -> Attempt:
     attempt = Attempt(project.store, request.address, 1)
     attempt.claim("ann")
     attempt.write_spec(world.context(request).spec)
-    attempt.write_log(1, b"words")
+    attempt.complete_log(b"words")
     attempt.record_ending(Outcome.PLATFORM_ERROR)
-    real = leftovers.collect_places
+    real = retention.collect_places
     now = datetime.now(UTC) + timedelta(days=8)
-    monkeypatch.setattr(leftovers, "collect_places", lambda *given, **more: real(*given, **more, now=now))
+    monkeypatch.setattr(retention, "collect_places", lambda *given, **more: real(*given, **more, now=now))
     return attempt
 
 
 def test_it_is_off_unless_it_is_configured(project: Project, instance: dg.DagsterInstance, attempt: Attempt) -> None:
     found, _ = tick(project, instance)
-    assert isinstance(found, dg.SkipReason)
-    assert found.skip_message == "no rule about leftovers applies to anything here"
+    assert sentence(found) == "no retention.leftovers rule applies here"
     assert attempt.log() == "words"
 
 
@@ -64,8 +66,7 @@ def test_it_says_what_it_removed_and_leaves_what_a_run_works_at(
     )
     instance.add_run(run)
     found, _ = tick(project, instance)
-    assert isinstance(found, dg.SkipReason)
-    assert found.skip_message == "looked at 2 addresses: 0 leftovers removed (0 objects, 0.0 MB), 0 attempts ended"
+    assert sentence(found) == "checked 2 addresses: 0 leftovers removed (0 objects, 0.0 MB), 0 attempts ended"
     instance.report_run_canceled(run)
     found, _ = tick(project, instance)
     assert isinstance(found, dg.SkipReason)

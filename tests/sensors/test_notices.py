@@ -8,19 +8,24 @@ import dagster as dg
 import pytest
 from typer.testing import CliRunner
 
-from ft_assets import tags
 from ft_assets.cli.main import app
+from ft_assets.control.notices.runs import Seen, plan_failures
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
-from ft_assets.notices.runs import Seen, plan_failures
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.record import SubmissionStatus, finish, submit
-from ft_assets.submissions.run import register_partitions
+from ft_assets.graph.run import register_partitions
+from ft_assets.records.submissions import SubmissionStatus, finish
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_sensors.notices import notices_sensor
 from ft_sensors.run_failures import run_failures_sensor
+from tests.control.notices.servers import Hook, webhook
 from tests.e2e.project import Project
-from tests.notices.servers import Hook, webhook
 from tests.sensors.conftest import add_version
+from tests.sensors.words import sentence
+
+pytestmark = pytest.mark.dagster
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -28,8 +33,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def say(project: Project, instance: dg.DagsterInstance, sensor: dg.SensorDefinition, cursor: str = "") -> str:
     context = dg.build_sensor_context(instance=instance, cursor=cursor or None)
     reason = sensor(context, store=StoreResource(url=project.store_url))
-    assert isinstance(reason, dg.SkipReason)
-    return str(reason.skip_message)
+    return sentence(reason)
 
 
 @pytest.fixture
@@ -65,10 +69,10 @@ def test_a_run_from_the_ui_that_fails_is_classified_and_told_once(
     run_id = run(project, instance, "prepare_dataset", dataset)
     for _ in range(2):
         # No cursor: as after a restart that lost it.
-        assert "looked at 1 failed runs" in say(project, instance, run_failures_sensor)
+        assert "checked 1 failed runs" in say(project, instance, run_failures_sensor)
     assert "1 sent" in say(project, instance, notices_sensor)
-    assert say(project, instance, notices_sensor) == "looked at 1 events: nothing to send"
-    assert say(project, instance, notices_sensor) == "looked at 0 events: nothing to send"
+    assert say(project, instance, notices_sensor) == "checked 1 events: nothing to send"
+    assert say(project, instance, notices_sensor) == "checked 0 events: nothing to send"
     (event,) = told(hook)
     assert event["kind"] == "run_failed"
     assert event["facts"]["asset"] == "raw_dataset"
@@ -84,13 +88,15 @@ def test_a_run_of_a_submission_is_told_with_its_end_and_not_twice(
     register_recipe(project.store, project.recipe(), actor="ann")
     dataset = add_version(project)
     register_partitions(instance, dataset=dataset, recipe="tiny.v1")
-    asked, _ = submit(project.store, dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k")
+    asked, _ = submit(
+        project.store, load_tenants(), dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k"
+    )
     # Nothing is prepared, so the pair's first asset fails before any worker was started.
     launched = {tags.SUBMISSION: asked.id, tags.TENANT: "acme"}
     run(project, instance, "train_pair", asked.pair, **launched)
-    assert "0 to tell of" in say(project, instance, run_failures_sensor)
+    assert "0 to report" in say(project, instance, run_failures_sensor)
     finish(project.store, asked, SubmissionStatus.FAILED, reason="train_pair failed")
-    assert "0 to tell of" in say(project, instance, run_failures_sensor)
+    assert "0 to report" in say(project, instance, run_failures_sensor)
     say(project, instance, notices_sensor)
     (event,) = told(hook)
     assert (event["kind"], event["subject"]) == ("failed", asked.id)
@@ -99,7 +105,7 @@ def test_a_run_of_a_submission_is_told_with_its_end_and_not_twice(
     assert any("has not been materialized" in text for text in event["details"])
     # What somebody launches again after that is told of by itself.
     run(project, instance, "train_pair", asked.pair, **launched)
-    assert "1 to tell of" in say(project, instance, run_failures_sensor)
+    assert "1 to report" in say(project, instance, run_failures_sensor)
     say(project, instance, notices_sensor)
     assert [each["kind"] for each in told(hook)] == ["failed", "run_failed"]
 
@@ -152,7 +158,9 @@ def test_what_was_told_is_shown(
     hook.answers = [500]
     register_recipe(project.store, project.recipe(), actor="ann")
     dataset = add_version(project)
-    asked, _ = submit(project.store, dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k")
+    asked, _ = submit(
+        project.store, load_tenants(), dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k"
+    )
     finish(project.store, asked, SubmissionStatus.CANCELLED, reason="enough")
     say(project, instance, notices_sensor)
     (shown,) = json.loads(CliRunner().invoke(app, ["notices", "acme", "--json"]).stdout)
@@ -160,7 +168,7 @@ def test_what_was_told_is_shown(
     assert shown["channels"] == {"tenant-webhook": "1 tries: it answered 500"}
     said = CliRunner().invoke(app, ["notices", "acme"])
     assert "cancelled" in said.stdout
-    assert "1 events are still to be told" in said.stderr
+    assert "1 events are still to be sent" in said.stderr
 
 
 def test_a_tenants_file_that_means_nothing_sends_nothing_and_is_named(

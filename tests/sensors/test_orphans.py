@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -11,27 +10,33 @@ import pytest
 from ft_resources.artifacts import Address
 from ft_resources.attempts import PLACE, Attempt
 from ft_resources.dagster_resources import LauncherResource, StoreResource
+from ft_resources.jobs import Job
 from ft_resources.kubernetes.api import ApiRefusal
+from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import job as job_manifest
-from ft_resources.kubernetes.orphans import address_of, attempt_of
-from ft_resources.kubernetes.plan import plan_pod
+from ft_resources.kubernetes.queue import job_of
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.outcomes import Outcome, Refund
 from ft_resources.store import Store
 from ft_sensors.orphans import orphans_sensor
 from tests.resources.kubernetes.specs import settings_of, spec_of
+from tests.sensors.words import sentence
 
 
 @dataclass
 class Cluster(KubernetesLauncher):
     """Jobs that run, and what became of them; some may not be removed."""
 
-    found: list[dict[str, Any]]
+    found: list[Job]
     refused: set[int] = field(default_factory=set)
     discarded: list[tuple[int, Refund]] = field(default_factory=list)
     cleaned: list[int] = field(default_factory=list)
 
-    def jobs(self, store_url: str) -> list[dict[str, Any]]:
+    @property
+    def remote(self) -> "Cluster":
+        return self
+
+    def jobs(self, store_url: str) -> list[Job]:
         return self.found
 
     def discard(self, attempt: Attempt, refund: Refund) -> None:
@@ -43,16 +48,16 @@ class Cluster(KubernetesLauncher):
         self.cleaned.append(attempt.number)
 
 
-def job(number: int, *, ended: bool = False) -> dict[str, Any]:
+def job(number: int, *, ended: bool = False) -> Job:
     made = job_manifest(plan_pod(spec_of(attempt=number), settings_of()))
     born = datetime.now(UTC) - timedelta(hours=1)
     made["metadata"] |= {"uid": str(number), "creationTimestamp": born.isoformat()}
     made["status"] = {"conditions": [{"type": "Failed", "status": "True"}]} if ended else {}
-    return made
+    return job_of(made)
 
 
-def attempt_of_job(store: Store, job: dict[str, Any]) -> Attempt:
-    return Attempt(store, Address.parse(address_of(job)), attempt_of(job))
+def attempt_of_job(store: Store, job: Job) -> Attempt:
+    return Attempt(store, Address.parse(job.address), job.attempt)
 
 
 def tick(store: Store, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -61,8 +66,7 @@ def tick(store: Store, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str
     with dg.DagsterInstance.ephemeral() as instance:
         context = dg.build_sensor_context(instance=instance)
         skip = orphans_sensor(context, store=StoreResource(url=store.url), launcher=LauncherResource(kind="kubernetes"))
-    assert isinstance(skip, dg.SkipReason)
-    return str(skip.skip_message)
+    return sentence(skip)
 
 
 @pytest.fixture
@@ -70,7 +74,7 @@ def store(tmp_path: Path) -> Store:
     return Store(str(tmp_path / "store"))
 
 
-def close_long_ago(store: Store, job: dict[str, Any]) -> None:
+def close_long_ago(store: Store, job: Job) -> None:
     path = attempt_of_job(store, job).path
     store.put_json(f"{path}/outcome.json", {"outcome": Outcome.PLATFORM_ERROR, "error": None, "at": 1.0})
 
@@ -85,11 +89,11 @@ def test_a_worker_that_writes_nonsense_about_its_end_keeps_no_job_and_shields_no
     store.put(f"{attempt_of_job(store, ended).path}/outcome.json", content)
     close_long_ago(store, over)
     cluster = Cluster(found=[odd, over, ended])
-    assert tick(store, cluster, monkeypatch) == "looked at 3 Jobs: 3 that nobody waits for"
+    assert tick(store, cluster, monkeypatch) == "checked 3 Jobs: 3 that no run waits for"
     assert cluster.discarded == [(1, "none"), (2, "full")]
     assert cluster.cleaned == [3]
     store.put(f"{attempt_of_job(store, ended).path}/{PLACE}", content)
-    assert tick(store, Cluster(found=[ended]), monkeypatch) == "looked at 1 Jobs: 0 that nobody waits for"
+    assert tick(store, Cluster(found=[ended]), monkeypatch) == "checked 1 Jobs: 0 that no run waits for"
 
 
 def test_a_namespace_that_refuses_keeps_no_other_job_alive(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,5 +101,5 @@ def test_a_namespace_that_refuses_keeps_no_other_job_alive(store: Store, monkeyp
     for each in jobs:
         close_long_ago(store, each)
     cluster = Cluster(found=jobs, refused={1})
-    assert "2 that nobody waits for" in tick(store, cluster, monkeypatch)
+    assert "2 that no run waits for" in tick(store, cluster, monkeypatch)
     assert cluster.discarded == [(2, "full")]

@@ -3,27 +3,29 @@
 import dagster as dg
 import pytest
 
-from ft_assets.notices.due import markers, read_markers
-from ft_assets.notices.queue import queue_event
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions import status
-from ft_assets.submissions.record import Submission, SubmissionStatus, finish, submit
-from ft_assets.submissions.status import read_works
+from ft_assets.control.notices.queue_alerts import queue_event
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions import status
+from ft_assets.control.submissions.status import read_works
+from ft_assets.control.submissions.submit import submit
+from ft_assets.records.due_notices import markers, read_markers
+from ft_assets.records.submissions import Submission, SubmissionStatus, finish
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.attempts import Attempt
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import ClusterUnavailable
 from ft_resources.kubernetes.api import ApiRefusal
-from ft_resources.kubernetes.waiting import Waiting
+from ft_resources.waiting import Waiting
 from ft_sensors.queue import queue_sensor
 from tests.e2e.project import Project
 from tests.sensors.conftest import add_version
+from tests.sensors.words import sentence
 
 
 def tick(project: Project, instance: dg.DagsterInstance) -> str:
     context = dg.build_sensor_context(instance=instance)
     reason = queue_sensor(context, store=StoreResource(url=project.store_url), launcher=LauncherResource())
-    assert isinstance(reason, dg.SkipReason)
-    return str(reason.skip_message)
+    return sentence(reason)
 
 
 def limit(project: Project, minutes: float) -> None:
@@ -40,6 +42,7 @@ def test_a_wait_beyond_the_tiers_limit_is_a_breach_until_it_ends(
     limit(project, 60.0)
     submission, _ = submit(
         project.store,
+        load_tenants(),
         dataset=add_version(project),
         recipe=recipe,
         actor="ann",
@@ -62,6 +65,7 @@ class Cluster:
 
     def __init__(self, problem: Exception | None = None) -> None:
         self.problem, self.asked = problem, list[str]()
+        self.explains = self
 
     def why_waiting(self, attempt: Attempt) -> Waiting:
         self.asked.append(attempt.address.asset)
@@ -77,7 +81,7 @@ def queued(project: Project, monkeypatch: pytest.MonkeyPatch) -> Submission:
     limit(project, 0.000001)
     dataset = add_version(project)
     asked = {"recipe": recipe, "actor": "ann", "origin": "cli", "idempotency_key": "1"}
-    submission, _ = submit(project.store, dataset=dataset, **asked)
+    submission, _ = submit(project.store, load_tenants(), dataset=dataset, **asked)
     work = read_works(project.store, submission)[0]
     assert work.address is not None
     Attempt(project.store, work.address, 1).claim("a")

@@ -3,31 +3,36 @@
 import dagster as dg
 import pytest
 
-from ft_assets.adapters.lines import append
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
-from ft_assets.erasure.tombstones import Subject, find_tombstone
-from ft_assets.keys import DatasetKey
-from ft_assets.recipes.register import register_recipe
-from ft_assets.retention.retired import retired_datasets
-from ft_assets.submissions.rebuild import rebuild_dagster
-from ft_assets.submissions.record import SubmissionStatus, finish, submit
-from ft_assets.submissions.run import register_partitions
+from ft_assets.api import rebuild
+from ft_assets.control.lines.lines import append
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.graph.run import register_partitions
+from ft_assets.records.retired_datasets import retired_datasets
+from ft_assets.records.submissions import SubmissionStatus, finish
+from ft_assets.records.tombstones import Subject, find_tombstone
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_sensors.retention import retention_sensor
-from tests.adapters.promotable import made_record
+from tests.control.lines.promotable import made_record
 from tests.e2e.project import Project
-from tests.evals.world import World
 from tests.sensors.conftest import add_version
+from tests.sensors.words import sentence
+from tests.workers.evals.world import World
+
+pytestmark = pytest.mark.dagster
 
 
 def tick(project: Project, instance: dg.DagsterInstance) -> str:
     context = dg.build_sensor_context(instance=instance)
     reason = retention_sensor(context, store=StoreResource(url=project.store_url))
-    assert isinstance(reason, dg.SkipReason)
-    return str(reason.skip_message)
+    return sentence(reason)
 
 
 def configure(project: Project, rule: str) -> None:
@@ -52,27 +57,30 @@ def test_it_is_off_unless_it_is_configured(project: Project, instance: dg.Dagste
 
 
 def test_what_production_or_an_open_submission_needs_stays_and_the_rest_goes_for_good(
-    project: Project, instance: dg.DagsterInstance, versions: list[str]
+    project: Project, instance: dg.DagsterInstance, versions: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("FT_TRACKING", "off")
     store, (served, asked, old, newest) = project.store, versions
     register_recipe(store, project.recipe(), actor="ann")
     upload = Artifacts(store).get(Address.parse(store.get_json(f"names/dataset/{served}.json")["address"]))
     world = World(store=store, folder=project.folder)
     adapter = world.publish("adapter", {"README.md": b"-"}, inputs={"dataset": upload})
     append(store, made_record("acme.things.tiny").model_copy(update={"adapter": adapter.ref, "stage": "production"}))
-    submission, _ = submit(store, dataset=asked, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k")
+    submission, _ = submit(
+        store, load_tenants(), dataset=asked, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k"
+    )
     configure(project, "{keep_versions: 1}")
 
     said = tick(project, instance)
-    assert said == "looked at 4 dataset versions: 1 retired, 2 kept as something needs them; 1 keys taken off the list"
+    assert said == "checked 4 dataset versions: 1 retired, 2 kept as something needs them; 1 keys removed from the list"
     assert retired_datasets(store) == {old}
     assert listed(instance) == {served, asked, newest}
-    assert tick(project, instance) == "looked at 3 dataset versions: 0 retired, 2 kept as something needs them"
+    assert tick(project, instance) == "checked 3 dataset versions: 0 retired, 2 kept as something needs them"
     # Nobody works with it any more, nothing brings the key back, and the same upload is another version.
     with pytest.raises(UserError, match=r"was retired by retention_sensor .*keep_versions: 1"):
-        submit(store, dataset=old, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k")
+        submit(store, load_tenants(), dataset=old, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k")
     with dg.instance_for_test() as rebuilt:
-        rebuild_dagster(store, rebuilt)
+        rebuild(store=store, orchestrator=Dagster(rebuilt))
         assert listed(rebuilt) == {served, asked, newest}
     again = add_dataset_version(
         store, project.dataset(180), tenant="acme", name="things", policy=DatasetPolicy(), actor="ann"
@@ -96,7 +104,7 @@ def test_a_key_stays_listed_while_a_run_works_with_it(
     assert "1 retired" in tick(project, instance)
     assert versions[0] in listed(instance)
     instance.report_run_canceled(run)
-    assert "1 keys taken off the list" in tick(project, instance)
+    assert "1 keys removed from the list" in tick(project, instance)
     assert versions[0] not in listed(instance)
 
 
@@ -116,7 +124,7 @@ def test_while_something_cannot_be_read_nothing_is_retired(
 ) -> None:
     configure(project, "{keep_versions: 1}")
     project.store.put("acme/lines/acme.things.tiny/000001.json", b"{}")
-    assert "nothing is retired while something cannot be read" in tick(project, instance)
+    assert "nothing is retired while a record cannot be read" in tick(project, instance)
     assert retired_datasets(project.store) == set()
     assert listed(instance) == set(versions)
 
@@ -134,7 +142,7 @@ def test_nothing_is_retired_while_something_that_production_was_made_of_is_missi
     kept = store.get(f"{checkpoint.address}/manifest.json")
     store.delete(f"{checkpoint.address}/manifest.json")
     configure(project, "{keep_versions: 1, delete: true}")
-    assert tick(project, instance).startswith("nothing is retired while something cannot be read: ")
+    assert tick(project, instance).startswith("nothing is retired while a record cannot be read: ")
     assert retired_datasets(store) == set()
     store.create(f"{checkpoint.address}/manifest.json", kept)
     tick(project, instance)

@@ -2,9 +2,11 @@ import dagster as dg
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from ft_assets import tags
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.record import SubmissionStatus, find_outcome, submit
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.submit import submit
+from ft_assets.records.submissions import SubmissionStatus, find_outcome
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_resources.store import Store
@@ -12,6 +14,8 @@ from ft_sensors import submissions
 from ft_sensors.submissions import submissions_sensor
 from tests.e2e.project import Project
 from tests.sensors.conftest import add_version
+
+pytestmark = pytest.mark.dagster
 
 
 def tick(instance: dg.DagsterInstance, project: Project, cursor: str = "") -> dg.SensorResult | dg.SkipReason:
@@ -22,7 +26,9 @@ def tick(instance: dg.DagsterInstance, project: Project, cursor: str = "") -> dg
 
 
 def ask(project: Project, dataset: str, key: str = "ask-1"):
-    return submit(project.store, dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key=key)[0]
+    return submit(
+        project.store, load_tenants(), dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key=key
+    )[0]
 
 
 def launched(found: dg.SensorResult | dg.SkipReason) -> set[str]:
@@ -65,7 +71,7 @@ def test_a_full_batch_goes_on_where_it_ended_without_reading_what_came_before(
 
 
 def test_a_tenant_at_its_limit_of_trainings_waits_and_others_do_not(project: Project, instance, monkeypatch) -> None:
-    from ft_assets.submissions.plan import Present, Stage, Wanted
+    from ft_assets.control.submissions.plan import Present, Stage, Wanted
 
     (project.folder / "tenants.yaml").write_text("tenants: {acme: {quota: {concurrent: 2}}}\n")
     register_recipe(project.store, project.recipe(), actor="ann")
@@ -73,9 +79,7 @@ def test_a_tenant_at_its_limit_of_trainings_waits_and_others_do_not(project: Pro
     for dataset in datasets:
         ask(project, dataset)
     ready = Present(done=frozenset({Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE}))
-    monkeypatch.setattr(
-        submissions, "_wanted", lambda _, __, submission: Wanted(submission=submission, present=ready, runs={})
-    )
+    monkeypatch.setattr(submissions, "_wanted", lambda *given: Wanted(submission=given[2], present=ready, runs={}))
     assert len(launched(tick(instance, project))) == 2
     run = instance.create_run_for_job(_some_job(), tags={tags.TENANT: "acme", tags.TRAINS: "true"})
     assert len(launched(tick(instance, project))) == 1
@@ -108,7 +112,7 @@ def test_a_submission_whose_runs_are_under_way_costs_no_look_at_what_it_made(
         )
         for request in first.run_requests or []
     ]
-    monkeypatch.setattr(submissions, "present", lambda *_: pytest.fail("it was looked at"))
+    monkeypatch.setattr("ft_assets.api.orchestration.present", lambda *_, **__: pytest.fail("it was looked at"))
     waiting = tick(instance, project)
     assert isinstance(waiting, dg.SkipReason)
     assert "1 wait, 0 ended" in str(waiting.skip_message)

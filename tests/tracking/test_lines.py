@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from ft_assets.adapters.lines import append, read_line
-from ft_assets.adapters.promotion import promote, rollback
-from ft_assets.adapters.registry import note_line, standing_of
+from ft_assets.control.lines.lines import append, read_line
+from ft_assets.control.lines.mlflow_registry import note_line, standing_of
+from ft_assets.control.lines.promotion import promote, rollback
 from ft_resources.store import Store
 from ft_resources.tracking import Mirror
-from tests.adapters.promotable import LINE, Promotable, decided, made_record
-from tests.evals.world import World
+from tests.control.lines.promotable import LINE, Promotable, decided, made_record
+from tests.workers.evals.world import World
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def test_aliases_and_tags_follow_the_log_and_come_back_from_it(
 ) -> None:
     from mlflow.tracking import MlflowClient
 
-    monkeypatch.setattr("ft_assets.adapters.eligibility.rejection_reason", lambda *_: "")
+    monkeypatch.setattr("ft_assets.control.lines.eligibility.rejection_reason", lambda *_: "")
     line = Promotable.make(World(store=Store(str(tmp_path / "store")), folder=tmp_path))
     artifacts = line.world.artifacts
     first, second = line.adapter(1), line.adapter(2)

@@ -13,7 +13,7 @@ import pytest
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.attempts import Attempt
 from ft_resources.canonical import digest
-from ft_resources.execution import Silent
+from ft_resources.execution import Observer
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.tracking import Mirror, MlflowObserver, default_uri, mirrored, shared_mirror
@@ -79,7 +79,7 @@ def points(client: Any, run: Any, metric: str) -> list[tuple[int, float]]:
 
 def test_a_curve_that_is_sent_again_has_each_point_once(uri: str, store: Store, client: Any) -> None:
     first, mirror = attempt_at(store, "aa"), Mirror(uri)
-    observer = MlflowObserver(mirror)
+    observer = MlflowObserver(mirror, Observer())
     observer.attempt(first, attached=False)
     observer.steps(first, 1, chunk({"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.5}))
     # The validation loss of a step comes in a row of its own, after the training loss.
@@ -89,7 +89,7 @@ def test_a_curve_that_is_sent_again_has_each_point_once(uri: str, store: Store, 
     # Another orchestrator attaches to the second attempt, which resumed after step 1.
     second = attempt_at(store, "aa", 2)
     other = Mirror(uri)
-    observer = MlflowObserver(other)
+    observer = MlflowObserver(other, Observer())
     observer.attempt(second, attached=True)
     assert mirror.flush(60) == ""
     observer.steps(second, 1, chunk({"step": 2, "loss": 2.5}, {"step": 2, "validation_loss": 2.7}))
@@ -107,7 +107,7 @@ def test_every_number_of_a_step_is_a_curve_of_its_own_also_where_it_comes_late(
     uri: str, store: Store, client: Any
 ) -> None:
     attempt, mirror = attempt_at(store, "ac"), Mirror(uri)
-    observer = MlflowObserver(mirror)
+    observer = MlflowObserver(mirror, Observer())
     observer.attempt(attempt, attached=False)
     # A CPU has no MFU; a GPU's utilisation is first known after a second.
     first = {"step": 1, "loss": 3.0, "mfu": None, "data_wait_s": 0.1, "rewards/chosen": 0.25}
@@ -126,7 +126,7 @@ def test_every_number_of_a_step_is_a_curve_of_its_own_also_where_it_comes_late(
 
 def test_a_run_shows_the_settled_parameters_and_what_it_was_made_of(uri: str, store: Store, client: Any) -> None:
     attempt = attempt_at(store, "bb")
-    with mirrored(uri, logging.getLogger("test")) as observer:
+    with mirrored(uri, logging.getLogger("test"), Observer()) as observer:
         observer.attempt(attempt, attached=False)
         observer.steps(attempt, 1, chunk({"step": 1, "loss": 1.0, "note": "text", "flag": True}))
         attempt.record_ending(Outcome.DIVERGED)
@@ -140,7 +140,7 @@ def test_a_run_shows_the_settled_parameters_and_what_it_was_made_of(uri: str, st
 
 def test_work_without_steps_never_touches_mlflow(store: Store, tmp_path: Path) -> None:
     attempt = attempt_at(store, "cc")
-    with mirrored(f"sqlite:///{tmp_path}/none.db", logging.getLogger("test")) as observer:
+    with mirrored(f"sqlite:///{tmp_path}/none.db", logging.getLogger("test"), Observer()) as observer:
         observer.attempt(attempt, attached=False)
         observer.progress({"phase": "packing"})
         attempt.record_ending(Outcome.DONE)
@@ -188,12 +188,12 @@ def test_when_mlflow_is_down_the_work_gets_one_warning_and_goes_on(
     uri, attempt = f"sqlite:///{tmp_path}/file/mlflow.db", attempt_at(store, "dd")
     for _ in range(2):
         caplog.clear()
-        with mirrored(uri, logging.getLogger("test")) as observer:
+        with mirrored(uri, logging.getLogger("test"), Observer()) as observer:
             observer.attempt(attempt, attached=False)
             observer.steps(attempt, 1, chunk({"step": 1, "loss": 1.0}))
             observer.steps(attempt, 2, chunk({"step": 2, "loss": 1.0}))
         assert len(caplog.records) == 1
-        assert "the work goes on without it" in caplog.text
+        assert "the work continues without it" in caplog.text
 
 
 def test_a_slow_mlflow_holds_the_work_up_no_longer_than_the_flush(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_tracking_can_be_switched_off_and_pointed_elsewhere(monkeypatch: pytest.
     assert default_uri() == ""
     seen: list[int] = []
 
-    class Watcher(Silent):
+    class Watcher(Observer):
         def steps(self, attempt: Attempt, chunk: int, data: bytes) -> None:
             seen.append(chunk)
 

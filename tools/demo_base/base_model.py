@@ -1,5 +1,4 @@
 """The shipped base's architecture, tokenizer and chat format, and how they are written to disk."""
-# ruff: noqa: TID253 -- a maker's script: nothing that the code location loads imports it.
 
 import json
 from collections.abc import Sequence
@@ -10,8 +9,8 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from ft_assets.demo.copying import Turns
-from ft_assets.demo.induction import seed_copying
+from tools.demo_base.copying import Turns
+from tools.demo_base.induction import seed_copying
 
 CONTEXT = 512
 VOCABULARY = 3072

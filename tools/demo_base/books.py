@@ -2,7 +2,6 @@
 
 Two kinds of source are understood: Project Gutenberg text files, and the novels of Jane Austen as Debian's
 ``r-cran-janeaustenr`` carries them (an R "lazy-load" database; unpack the .deb with ``dpkg -x``, no R needed).
-Nothing here is needed to run the demo: it is how the shipped base and suite were made.
 """
 
 import gzip

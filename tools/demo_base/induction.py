@@ -12,7 +12,6 @@ about a million tokens of pure repetition left the score at 0). What they comput
 Nothing is frozen: training reshapes all of it. The constants come from a direction shared by all embeddings,
 which a tied output layer turns into the same number for every token, so it changes no prediction.
 """
-# ruff: noqa: TID253 -- a maker's script: nothing that the code location loads imports it.
 
 from typing import Any
 

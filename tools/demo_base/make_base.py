@@ -1,6 +1,6 @@
 """Train the tiny base model that the offline demo fine-tunes, from nothing, on a CPU, in about half an hour.
 
-    python -m ft_assets.demo.make_base --books DIR --austen DIR --out ft_assets/demo/base --minutes 30
+    python -m tools.demo_base.make_base --books DIR --austen DIR --out ft_assets/demo/base --minutes 30
 
 1. read books, train a byte-level BPE on them and on synthetic identifiers (never on any program's text);
 2. lay out four token streams: prose, tiled repetition, synthetic copying, dialogue in chat tokens;
@@ -10,7 +10,6 @@
 `--tokens` makes a run repeatable; `--minutes` fits one into a fixed time on a machine of unknown speed.
 The novel behind the book-cloze suite and one chapter-run for the log's validation loss are never trained on.
 """
-# ruff: noqa: TID253 -- a maker's script: nothing that the code location loads imports it.
 
 import argparse
 import json
@@ -24,9 +23,9 @@ import numpy as np
 import torch
 from transformers import LlamaForCausalLM
 
-from ft_assets.demo.base_model import CONTEXT, build_model, save_base
-from ft_assets.demo.muon import Muon
-from ft_assets.demo.streams import Streams, batch, load_books, prepare, windows
+from tools.demo_base.base_model import CONTEXT, build_model, save_base
+from tools.demo_base.muon import Muon
+from tools.demo_base.streams import Streams, batch, load_books, prepare, windows
 
 WARMUP_SHARE = 0.02
 # (until this share of the run, shares of (prose, repetition, copying, chat) in a batch). More copying at first, so that

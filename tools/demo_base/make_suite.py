@@ -1,6 +1,6 @@
 """Make the demo's two shipped texts from Jane Austen's novels (public domain; she died in 1817).
 
-    python -m ft_assets.demo.make_suite --austen DIR      # DIR: unpacked janeaustenr package, see books.py
+    python -m tools.demo_base.make_suite --austen DIR      # DIR: unpacked janeaustenr package, see books.py
 
 * ``suites/book_cloze/items.jsonl`` from *Persuasion*, which the base never trained on: 24 words and four
   possible next 9 words. The wrong ones are right answers of other items with nearly the same length, so the
@@ -17,9 +17,9 @@ import random
 from itertools import pairwise
 from pathlib import Path
 
-from ft_assets.demo.books import austen_novels
+from tools.demo_base.books import austen_novels
 
-HERE = Path(__file__).parent
+DEMO = Path(__file__).parents[2] / "ft_assets/demo"
 CONTEXT_WORDS = 24
 ENDING_WORDS = 9
 STRIDE = 80  # words from one possible item to the next in a long paragraph: items never overlap
@@ -69,10 +69,10 @@ def main() -> None:
     args = parser.parse_args()
     novels = austen_novels(args.austen)
     items = cloze_items(novels["persuasion"], args.items)
-    suite = HERE / "suites/book_cloze/items.jsonl"
+    suite = DEMO / "suites/book_cloze/items.jsonl"
     suite.parent.mkdir(parents=True, exist_ok=True)
     suite.write_text("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items), encoding="utf-8")
-    (HERE / "replay.txt").write_text(replay_text(novels["mansfieldpark"]), encoding="utf-8")
+    (DEMO / "replay.txt").write_text(replay_text(novels["mansfieldpark"]), encoding="utf-8")
 
 
 if __name__ == "__main__":

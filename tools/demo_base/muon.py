@@ -1,7 +1,6 @@
 """Muon: momentum whose matrix-shaped update is orthogonalised (Jordan et al., 2024, "Muon: an optimizer for
 hidden layers in neural networks"). In float32, batched over equal shapes, because bfloat16 is slow on CPUs.
 """
-# ruff: noqa: TID253 -- a maker's script: nothing that the code location loads imports it.
 
 from collections.abc import Iterable
 

@@ -1,5 +1,4 @@
 """The token streams that the base is trained on: prose, tiled repetition, synthetic copying, dialogue."""
-# ruff: noqa: TID253 -- a maker's script: nothing that the code location loads imports it.
 
 import random
 import re
@@ -12,9 +11,9 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from ft_assets.demo.base_model import CONTEXT, SPECIALS, build_tokenizer, render
-from ft_assets.demo.books import austen_novels, dialogues, gutenberg_books
-from ft_assets.demo.copying import Copies, Turns
+from tools.demo_base.base_model import CONTEXT, SPECIALS, build_tokenizer, render
+from tools.demo_base.books import austen_novels, dialogues, gutenberg_books
+from tools.demo_base.copying import Copies, Turns
 
 SUITE_NOVEL = "persuasion"
 HELD_OUT_SHARE = 0.02

@@ -1,18 +1,18 @@
-"""Settling a recipe: every ``auto`` replaced, in a fixed order, and where each value came from."""
+"""Resolve a recipe: replace every ``auto``, in a fixed order, and record each value's origin."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from ft_assets.checkpoints.configuration import rules
-from ft_assets.checkpoints.configuration.fitting import Fit, best_fit, expected_memory
-from ft_assets.checkpoints.configuration.known import Known
-from ft_assets.checkpoints.configuration.rules import Choice
-from ft_assets.recipes.hardware import HardwareSettings
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.training import LoraSettings, TrainingSettings
-from ft_assets.sweeps.settings import SweepSettings
+from ft_assets.control.auto import rules
+from ft_assets.control.auto.fitting import Fit, best_fit, expected_memory
+from ft_assets.control.auto.rules import Choice
+from ft_assets.settings.recipe.hardware import HardwareSettings
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.recipe.sweep import SweepSettings
+from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.workers.model_size.known import Known
 
 Rule = Callable[[Recipe, Known | None], Choice | None]
 
@@ -25,17 +25,17 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("training.epochs", rules.epochs),
     ("training.global_batch_size", rules.global_batch_size),
 )
-"""In this order, as some look at what those before them settled. Three more are settled together: see ``best_fit``."""
+"""In order: some rules use the results of earlier ones. Three more settings are resolved together: see ``best_fit``."""
 
 _PENDING = "auto: settled for each dataset, from its size, the base and the GPUs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Configuration:
-    """A recipe for one pair, and by dotted path where each of its settings came from.
+    """A recipe for one pair, and the origin of each setting by dotted path.
 
-    Origins are ``recipe``, ``default`` or ``auto: <why this value>``. ``memory_bytes`` is what a device is expected to
-    need; None where the base is not known.
+    Origins are ``recipe``, ``default`` or ``auto: <why this value>``. ``memory_bytes`` is the expected memory of a
+    device; None if the base is not known.
     """
 
     recipe: Recipe
@@ -44,9 +44,9 @@ class Configuration:
 
 
 def configure(recipe: Recipe, known: Known | None) -> Configuration:
-    """``recipe`` with every ``auto`` settled; without a pair (``known`` is None) those stay that need one.
+    """``recipe`` with every ``auto`` resolved; without a pair (``known`` is None), those that need one stay.
 
-    Deterministic, and settling again changes nothing.
+    Deterministic and idempotent.
     """
     origins = origins_of(recipe)
     for path, rule in RULES:
@@ -65,13 +65,13 @@ def configure(recipe: Recipe, known: Known | None) -> Configuration:
 
 
 def origins_of(model: BaseModel, prefix: str = "") -> dict[str, str]:
-    """By dotted path: whether the author wrote a setting (``recipe``) or left it at its ``default``."""
+    """Origin of each setting by dotted path: written by the author (``recipe``) or left at its ``default``."""
     found: dict[str, str] = {}
     for name in type(model).model_fields:
         value, field = getattr(model, name), type(model).model_fields[name]
         if field.exclude_if is not None and field.exclude_if(value):
             continue
-        # A sweep is one thing: what it sets is the trials' business.
+        # A sweep is one entry: the settings it varies belong to its trials.
         if isinstance(value, BaseModel) and not isinstance(value, SweepSettings):
             found |= origins_of(value, f"{prefix}{name}.")
         else:

@@ -1,21 +1,21 @@
-"""Micro-batch, recomputation and sharding: what the memory model says fits, with as little overhead as possible."""
+"""Micro-batch, recomputation and sharding: the cheapest choice that fits by the memory model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ft_assets.checkpoints.configuration.known import Known, documents_of, gpu_of
-from ft_assets.packs.estimate.hardware import GIB
-from ft_assets.packs.estimate.memory import Setup, Shards, peak_memory
-from ft_assets.recipes.models import Recipe
+from ft_assets.settings.gpus import GIB
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.model_size.known import Known, documents_of, gpu_of
+from ft_assets.workers.model_size.memory import Setup, Shards, peak_memory
 
-# More tokens in a forward pass no longer make its matrix products faster; a CPU is busy with fewer.
+# More tokens in a forward pass do not make its matrix products faster; a CPU is saturated by fewer.
 _GPU_TOKENS, _CPU_TOKENS = 16_384, 4_096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fit:
-    """One way to hold a training, and why: ``why`` is a sentence about memory, ``""`` where it plays no part."""
+    """One way to fit a training; ``why`` explains it by memory, ``""`` if memory plays no part."""
 
     sharding: Shards
     recompute: bool
@@ -24,10 +24,10 @@ class Fit:
 
 
 def best_fit(recipe: Recipe, known: Known) -> Fit:
-    """The first of all ways that surely fits, else the one that takes least.
+    """The cheapest way that surely fits, else the one that needs least memory.
 
-    In order of cost: recomputation comes last, as it repeats a forward pass in every step; then sharding, by what it
-    has to send; then small micro-batches.
+    Costs, highest first: recomputation, as it repeats a forward pass in every step; then sharding, by its
+    communication; then small micro-batches.
     """
     ways = list(_ways(recipe))
     gpu, named = gpu_of(recipe.hardware)
@@ -44,7 +44,7 @@ def best_fit(recipe: Recipe, known: Known) -> Fit:
 
 
 def fit_of(recipe: Recipe) -> Fit:
-    """How a settled recipe is held."""
+    """The way that a resolved recipe specifies."""
     training = recipe.training
     assert isinstance(training.micro_batch_size, int)
     sharding = recipe.hardware.sharding
@@ -53,22 +53,22 @@ def fit_of(recipe: Recipe) -> Fit:
 
 
 def expected_memory(recipe: Recipe, known: Known | None) -> int | None:
-    """Bytes that a settled recipe is expected to take at its peak, of one GPU or of the process on a CPU; None where
-    the pair or its base is not known."""
+    """Expected peak memory of a resolved recipe in bytes, of one GPU or of the process on a CPU; None if the pair or
+    its base is not known."""
     if known is None or known.model is None:
         return None
     return round(peak_memory(known.model, memory_setup(recipe, known, fit_of(recipe))).total.expected)
 
 
 def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
-    """How the trainer would hold a recipe's model in memory; rank, batch and precision are settled in ``recipe``."""
+    """How the trainer would hold a recipe's model in memory; rank, batch and precision must be resolved."""
     training, lora = recipe.training, recipe.lora
     assert isinstance(lora.rank, int)
     assert isinstance(training.global_batch_size, int)
     most = documents_of(recipe) * fit.micro * recipe.packing.max_length
     return Setup(
         variant=recipe.variant,
-        # Both 16-bit forms take the same room.
+        # Both 16-bit formats take the same space.
         precision="fp32" if training.precision == "fp32" else "bf16",
         optimizer=training.optimizer,
         tokens=min(most, known.tokens) if known.counted else most,
@@ -79,13 +79,13 @@ def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
         accumulates=training.global_batch_size > fit.micro * recipe.hardware.world,
         recompute=fit.recompute,
         gpus=recipe.hardware.all_gpus,
-        # Where adapters train, these stages are none (``Layout.zero_stage``).
+        # For adapters these stages shard nothing (``Layout.zero_stage``).
         shards="none" if recipe.variant != "full" and fit.sharding in ("zero1", "zero2") else fit.sharding,
     )
 
 
 def _ways(recipe: Recipe) -> Iterator[Fit]:
-    """All ways that the recipe leaves open, cheapest first."""
+    """All ways that the recipe allows, cheapest first."""
     chosen = recipe.training.recompute
     recomputes = {"auto": (False, True) if recipe.hardware.gpus else (False,), "on": (True,), "off": (False,)}[chosen]
     for recompute, sharding, micro in product(recomputes, _shardings(recipe), _micros(recipe)):
@@ -99,12 +99,12 @@ def _shardings(recipe: Recipe) -> Sequence[Shards]:
     whole = recipe.training.optimizer == "adafactor" or recipe.training.precision == "fp16"
     if recipe.hardware.all_gpus < 2 or recipe.variant == "qlora" or whole:
         return ("none",)
-    # Adapters' states are small; only their base is worth dividing.
+    # Adapters' optimizer states are small; only their base is worth sharding.
     return ("none", "zero1", "zero2", "fsdp") if recipe.variant == "full" else ("none", "fsdp")
 
 
 def _micros(recipe: Recipe) -> list[int]:
-    """Divisors of each device's share of the batch, from what keeps the device busy down to 1."""
+    """Divisors of a device's share of the batch, from the size that saturates the device down to 1."""
     training = recipe.training
     if training.micro_batch_size != "auto":
         return [training.micro_batch_size]

@@ -1,44 +1,35 @@
-"""What ``auto`` becomes, one setting a function, from a recipe in which the settings before it are settled.
+"""The rules for ``auto``: one function per setting, given a recipe in which earlier settings are resolved.
 
-A rule returns None where it has to know the pair and does not. The numbers are starting points that worked for others,
-not the best for any data; a sweep finds those.
+A rule returns None if it needs the pair and does not have it. The numbers are published starting points, not the best
+for any data; a sweep finds those.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from ft_assets.checkpoints.configuration.known import Known, gpu_of
-from ft_assets.recipes.models import Recipe
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.model_size.known import Known, gpu_of
 
-# Full: 2e-5 as in Llama 2 (https://arxiv.org/abs/2307.09288, section 3.1) and Alpaca. DPO is held to a reference and
-# overshoots: 5e-7 as in Zephyr (https://arxiv.org/abs/2310.16944) and Tulu 3 (https://arxiv.org/abs/2411.15124). ORPO
-# has no reference and learns the answers too, so between the two: 5e-6, with which Mistral-ORPO was trained.
-_FULL_RATES = {"sft": 2e-5, "cpt": 2e-5, "dpo": 5e-7, "orpo": 5e-6}
-# An adapter starts at zero behind a small matrix and wants about ten times the rate of full training, whatever the
+# An adapter starts at zero behind a small matrix and needs about ten times the rate of full training, whatever the
 # method ("LoRA Learns Less and Forgets Less", https://arxiv.org/abs/2405.09673, 2e-4; QLoRA,
 # https://arxiv.org/abs/2305.14314, 2e-4; Zephyr's DPO with QLoRA, 5e-6).
 _ADAPTER_FACTOR = 10
-_RATE_REASONS = {
-    "sft": "",
-    "cpt": "",
-    "dpo": "; dpo takes smaller steps, as it leaves its reference soon",
-    "orpo": "; orpo takes smaller steps than sft, as it also moves away from answers",
-}
 
-# QLoRA (section 4) found the rank to matter little once all linear layers have adapters; large bases get more room.
+# QLoRA (section 4): the rank matters little once all linear layers have adapters. Large bases get a higher rank.
 _RANK, _LARGE_RANK, _LARGE_BASE = 16, 32, 30_000_000_000
 
 _MANY_EXAMPLES, _FEW_EPOCHS = 10_000, 3
 
-# The batch that still speeds up learning grows with the data (https://arxiv.org/abs/2410.21676), so that an epoch has
-# about a thousand steps, within the usual sizes; and never fewer than ten where the data are few.
+# The critical batch size grows with the data (https://arxiv.org/abs/2410.21676), so that an epoch has about a
+# thousand steps, within the usual sizes, and at least ten steps for little data.
 _SMALLEST_BATCH, _LARGEST_BATCH = 64, 256
 _USUAL_STEPS, _FEWEST_STEPS = 1000, 10
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A setting's value and why it is this one, as the end of a sentence that begins with ``auto:``."""
+    """A setting's value and the reason for it, as the end of a sentence that begins with ``auto:``."""
 
     value: Any
     why: str
@@ -50,7 +41,7 @@ def device(recipe: Recipe, known: Known | None) -> Choice:
 
 
 def precision(recipe: Recipe, known: Known | None) -> Choice:
-    """Needs the device. GPUs before Ampere have no bf16; on a CPU it is emulated or slower than fp32."""
+    """Needs the device. GPUs before Ampere have no bf16; on a CPU bf16 is emulated or slower than fp32."""
     gpu, named = gpu_of(recipe.hardware)
     if recipe.hardware.device == "cpu" or gpu is None:
         return Choice("fp32", "fp32 on cpu")
@@ -60,11 +51,12 @@ def precision(recipe: Recipe, known: Known | None) -> Choice:
 
 
 def learning_rate(recipe: Recipe, known: Known | None) -> Choice:
-    rate = _FULL_RATES[recipe.method]
+    method = METHODS[recipe.method]
+    rate = method.full_rate
     if recipe.variant != "full":
-        # Rounded, so that ten times 5e-7 is written 5e-06 and hashed as such.
+        # Rounded, so that ten times 5e-7 is written and hashed as 5e-06.
         rate = float(f"{rate * _ADAPTER_FACTOR:.1e}")
-    return Choice(rate, f"usual for {recipe.method} with {recipe.variant}{_RATE_REASONS[recipe.method]}")
+    return Choice(rate, f"usual for {recipe.method} with {recipe.variant}{method.rate_why}")
 
 
 def rank(recipe: Recipe, known: Known | None) -> Choice | None:
@@ -88,11 +80,9 @@ def alpha(recipe: Recipe, known: Known | None) -> Choice | None:
 
 
 def epochs(recipe: Recipe, known: Known | None) -> Choice | None:
-    """Three passes over little data, as Alpaca and QLoRA took; one over much."""
-    if recipe.method == "cpt":
-        return Choice(1, "text is read once")
-    if recipe.method == "dpo":
-        return Choice(1, "dpo begins to overfit in a second epoch (Zephyr, https://arxiv.org/abs/2310.16944)")
+    """Three passes over little data, as for Alpaca and QLoRA; one over much."""
+    if (usual := METHODS[recipe.method].epochs) is not None:
+        return Choice(*usual)
     if known is None:
         return None
     if not known.examples:
@@ -103,7 +93,7 @@ def epochs(recipe: Recipe, known: Known | None) -> Choice | None:
 
 
 def global_batch_size(recipe: Recipe, known: Known | None) -> Choice | None:
-    """A power of two, then up to the next multiple of what one pass of all devices takes, where that is written."""
+    """A power of two, rounded up to a multiple of one pass over all devices (``auto`` micro-batches count as 1)."""
     if known is None:
         return None
     windows = f"{known.said}{known.windows:,} windows an epoch"

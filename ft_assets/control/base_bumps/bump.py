@@ -1,30 +1,26 @@
-"""The record of a base bump: who depended on the old base when it moved."""
+"""The record of a base bump: what depended on the old base when it moved."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.adapters.lines import POINTERS, read_line
-from ft_assets.base_models.release import predecessor
-from ft_assets.keys import SHARED, DatasetKey, RecipeKey, line_of
-from ft_assets.notices.due import mark_due
-from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, find_submission
+from ft_assets.control.lines.lines import POINTERS, read_line
+from ft_assets.records.due_notices import mark_due
+from ft_assets.records.names import BASE_BUMP
+from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, find_submission
+from ft_assets.records.successors import predecessor
+from ft_assets.settings.keys import SHARED, DatasetKey, RecipeKey, line_of
 from ft_resources.artifacts import Address, Artifacts, InputRef
-from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
-from ft_resources.records import find_record
+from ft_resources.records import Record
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
-
-FOLDER = "names/base_bump"
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from ft_resources.strict_model import StrictModel
 
 
-class Dependent(_Record):
+class Dependent(StrictModel):
     """An accepted adapter on the old base."""
 
     dataset: str = Field(description="Dataset key.")
@@ -38,8 +34,10 @@ class Dependent(_Record):
         return line_of(DatasetKey.parse(self.dataset), RecipeKey.parse(self.recipe))
 
 
-class BaseBump(_Record):
+class BaseBump(Record):
     """A successor and everything that depended on its predecessors."""
+
+    WHAT: ClassVar[str] = "the base bump"
 
     recipe: str = Field(description="Key of the successor.")
     dependents: tuple[Dependent, ...]
@@ -51,20 +49,20 @@ _BUMPS: Remembered[BaseBump] = Remembered(1000)
 
 
 def find_bump(store: Store, recipe: str) -> BaseBump | None:
-    """The bump to ``recipe``, or None where none is recorded. Raises CorruptArtifact."""
-    path = f"{FOLDER}/{recipe}.json"
-    return _BUMPS.get(store, path, lambda: find_record(store, path, BaseBump, "the base bump"))
+    """The bump to ``recipe``, or None if none is recorded. Raises CorruptArtifact."""
+    path = BASE_BUMP.path(recipe)
+    return _BUMPS.get(store, path, lambda: BaseBump.find(store, path))
 
 
 def covers(bump: BaseBump, dataset: str) -> bool:
-    """Whether a dataset version's pair with the successor is for its base bump to submit."""
+    """Whether the base bump submits the pair of a dataset version and the successor."""
     return any(each.dataset == dataset for each in bump.dependents)
 
 
 def record_bump(artifacts: Artifacts, recipe: str, *, actor: str, problems: list[str]) -> BaseBump:
-    """Record who depends on what ``recipe`` succeeds, or find the record.
+    """Record the dependents of the predecessors of ``recipe``, or find the existing record.
 
-    What is damaged is named in ``problems`` and left out. Raises StoreUnavailable, and records nothing then.
+    Damaged dependents are skipped and reported in ``problems``. On StoreUnavailable nothing is recorded.
     """
     store = artifacts.store
     found = find_bump(store, recipe)
@@ -73,17 +71,13 @@ def record_bump(artifacts: Artifacts, recipe: str, *, actor: str, problems: list
     at = datetime.now(UTC).isoformat(timespec="seconds")
     dependents = tuple(find_dependents(artifacts, recipe, problems))
     bump = BaseBump(recipe=recipe, dependents=dependents, actor=actor, at=at)
-    mark_due(store, "base_bump", SHARED, f"{FOLDER}/{recipe}.json")
-    if store.create(f"{FOLDER}/{recipe}.json", canonical_json(bump.model_dump(mode="json"))):
-        return bump
-    found = find_bump(store, recipe)
-    assert found is not None, f"{FOLDER}/{recipe}.json vanished"
-    return found
+    mark_due(store, "base_bump", SHARED, BASE_BUMP.path(recipe))
+    return bump.create_or_get(store, BASE_BUMP.path(recipe))
 
 
 def find_dependents(artifacts: Artifacts, recipe: str, problems: list[str]) -> list[Dependent]:
-    """Of every line with adapters accepted under a predecessor of ``recipe``: those that stand in a stage, or where
-    none does, that of the highest dataset version."""
+    """Dependents of each line with adapters accepted under a predecessor of ``recipe``: its adapters in a stage, or if
+    there are none, the adapter of the highest dataset version."""
     store = artifacts.store
     lines: dict[str, dict[str, tuple[Submission, str]]] = {}
     for submission, adapter in _accepted(store, _ranks(store, recipe), problems):
@@ -98,7 +92,7 @@ def find_dependents(artifacts: Artifacts, recipe: str, problems: list[str]) -> l
                 problems.append(f"{adapter}: {error.what}")
                 continue
             if artifact is None:
-                # Erased, or of a store that lost it: there is nothing to carry or to measure against.
+                # Erased or lost: there is nothing to carry or to compare with.
                 continue
             found.append(
                 Dependent(
@@ -113,7 +107,7 @@ def find_dependents(artifacts: Artifacts, recipe: str, problems: list[str]) -> l
 
 
 def _ranks(store: Store, recipe: str) -> dict[str, int]:
-    """The predecessors of ``recipe`` with how far back each is."""
+    """The predecessors of ``recipe``, with the number of steps back to each."""
     ranks: dict[str, int] = {}
     before = predecessor(store, recipe)
     while before and before not in ranks:
@@ -123,7 +117,7 @@ def _ranks(store: Store, recipe: str) -> dict[str, int]:
 
 
 def _accepted(store: Store, ranks: dict[str, int], problems: list[str]) -> Iterator[tuple[Submission, str]]:
-    """Accepted submissions with the adapter's address: the furthest predecessor's first, and older ones first."""
+    """Accepted submissions with the adapter's address, the earliest predecessor's first, then by age."""
     found = []
     for tenant in store.folders():
         for entry in store.entries(f"{tenant}/submissions"):
@@ -145,7 +139,7 @@ def _accepted(store: Store, ranks: dict[str, int], problems: list[str]) -> Itera
 def _chosen(
     store: Store, line: str, accepted: dict[str, tuple[Submission, str]], problems: list[str]
 ) -> list[tuple[Submission, str]]:
-    """One adapter a dataset version: of those in a stage, else of the highest version only."""
+    """One adapter per dataset version: those in a stage, else only that of the highest version."""
     standing: set[str] = set()
     try:
         state = read_line(store, line)

@@ -1,14 +1,14 @@
-"""What a base bump does next: a pure plan over its dependents and how their submissions stand."""
+"""What a base bump does next: a pure plan over its dependents and the states of their submissions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ft_assets.base_bumps.bump import Dependent
+from ft_assets.control.base_bumps.bump import Dependent
 
 
 class Progress(StrEnum):
-    """How a submission stands; ``none``: nobody asked."""
+    """State of a submission; ``none``: not submitted."""
 
     NONE = "none"
     OPEN = "open"
@@ -18,7 +18,7 @@ class Progress(StrEnum):
 
 
 class Step(StrEnum):
-    """Where a dependent is; the last four are ends."""
+    """State of a dependent; the last four are final."""
 
     CARRY = "to be carried"
     CARRYING = "being carried"
@@ -40,10 +40,10 @@ ENDS = frozenset({Step.PASSED, Step.FAILED, Step.CANCELLED, Step.LEFT_OUT})
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """A dependent and what became of it; ``reason`` says why it failed or is left out, ``adapter`` what it passed as.
+    """A dependent and its state; ``reason`` is why it failed or is left out, ``adapter`` the adapter that passed.
 
-    ``deleted``: its dataset version, adapter or tenant has a tombstone, or the version is retired. ``training`` is what
-    was asked for first.
+    ``deleted``: its dataset version, adapter or tenant has a tombstone, or the version is retired. ``training`` is the
+    state of the first training submitted.
     """
 
     dependent: Dependent
@@ -56,7 +56,7 @@ class Standing:
 
     @property
     def step(self) -> Step:
-        """Where it is. What was accepted stands, whatever came after; else a training outweighs a carry."""
+        """The dependent's state. An acceptance is final; otherwise a training takes precedence over a carry."""
         if Progress.PASSED in (self.carry, self.training):
             return Step.PASSED
         if self.deleted:
@@ -72,7 +72,7 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class BumpPlan:
-    """What to submit now, how many wait for tomorrow's budget, and whether all of it is over."""
+    """What to submit now, how many wait for tomorrow's budget, and whether the bump is complete."""
 
     carry: tuple[Dependent, ...]
     retrain: tuple[Dependent, ...]
@@ -82,7 +82,7 @@ class BumpPlan:
 
 def plan_bump(standings: Iterable[Standing], *, most_open: int, budget: int) -> BumpPlan:
     """At most ``most_open`` carries are open at a time, and at most ``budget`` trainings are submitted. Pure; the order
-    of ``standings`` does not count."""
+    of ``standings`` does not matter."""
     ordered = sorted(standings, key=lambda each: (each.dependent.dataset, each.dependent.recipe))
     by_step = {step: [each.dependent for each in ordered if each.step is step] for step in Step}
     free = max(0, most_open - len(by_step[Step.CARRYING]))

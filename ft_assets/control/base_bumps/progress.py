@@ -1,18 +1,17 @@
-"""How the dependents of a base bump stand, and the submissions that bring it further."""
+"""State of a base bump's dependents, and the submissions that advance it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from ft_assets.base_bumps.bump import FOLDER, BaseBump, Dependent
-from ft_assets.base_bumps.carries import Carry, carry_path, noted_training, record_carry, training_path
-from ft_assets.base_bumps.plan import Progress, Standing, Step
-from ft_assets.checkpoints.variants import VARIANTS
-from ft_assets.erasure.tombstones import Subject, require_dataset_alive, require_not_deleted
-from ft_assets.keys import DatasetKey
-from ft_assets.recipes.register import get_recipe
-from ft_assets.retention.retired import Retired, require_not_retired, retired_datasets
-from ft_assets.submissions.record import (
+from ft_assets.control.base_bumps.bump import BaseBump, Dependent
+from ft_assets.control.base_bumps.plan import Progress, Standing, Step
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.submissions.submit import submit
+from ft_assets.records.carries import Carry, carry_path, noted_training, record_carry, training_path
+from ft_assets.records.names import BASE_BUMP, BASE_RELEASE
+from ft_assets.records.retired_datasets import Retired, require_not_retired, retired_datasets
+from ft_assets.records.submissions import (
     FIRST_WISH,
     Mode,
     Submission,
@@ -20,15 +19,17 @@ from ft_assets.submissions.record import (
     find_outcome,
     find_submission,
     submission_id,
-    submit,
 )
+from ft_assets.records.tombstones import Subject, require_dataset_alive, require_not_deleted
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.training.variants import VARIANTS
 from ft_resources.artifacts import Address
 from ft_resources.errors import Deleted
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
-ACTOR = "base_bump_sensor"
-# One bump gives a pair one carry, so the key needs to tell no more than that.
+# A bump submits one carry per pair, so one key is enough.
 _KEY = "base-bump"
 _PASSED: Remembered[Standing] = Remembered()
 _SUBMISSIONS: Remembered[Submission] = Remembered()
@@ -37,17 +38,13 @@ _OUTCOMES: Remembered[SubmissionOutcome] = Remembered()
 
 def open_bumps(store: Store) -> list[str]:
     """Successors whose bump is recorded and whose base is not released, sorted."""
-    names = {
-        folder: {entry.path.rsplit("/", 1)[-1].removesuffix(".json") for entry in store.entries(folder)}
-        for folder in (FOLDER, "names/base_release")
-    }
-    return sorted(names[FOLDER] - names["names/base_release"])
+    return sorted(set(BASE_BUMP.keys(store)) - set(BASE_RELEASE.keys(store)))
 
 
 def standings(store: Store, bump: BaseBump) -> Iterator[Standing]:
-    """Every dependent of ``bump`` and what became of it, in the record's order.
+    """Every dependent of ``bump`` with its state, in the record's order.
 
-    A tenant is listed once, however many dependents it has, and what has passed is read once in a process's life.
+    A tenant is listed once, however many dependents it has; passed dependents are read once per process.
     """
     carriable = VARIANTS[get_recipe(store, bump.recipe).recipe.variant].adapters
     sights: dict[str, _Sight] = {}
@@ -65,23 +62,23 @@ def standings(store: Store, bump: BaseBump) -> Iterator[Standing]:
         yield standing
 
 
-def start_carry(store: Store, recipe: str, dependent: Dependent) -> bool:
-    """Record what the pair is carried from, and ask for it; False where it was asked for already."""
+def start_carry(store: Store, tenants: TenantsFile, recipe: str, dependent: Dependent, *, actor: str) -> bool:
+    """Record what the pair is carried from, and submit it; False if it was submitted already."""
     carry = Carry(
         dataset=dependent.dataset,
         recipe=recipe,
         adapter=dependent.adapter,
         checkpoint=dependent.checkpoint,
-        actor=ACTOR,
+        actor=actor,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     record_carry(store, carry)
-    return _submit(store, recipe, dependent, "carry", _KEY)
+    return _submit(store, tenants, recipe, dependent, "carry", _KEY, actor)
 
 
-def start_training(store: Store, recipe: str, dependent: Dependent) -> bool:
-    """Ask for a training, which ends the carry; False where it was asked for already."""
-    return _submit(store, recipe, dependent, "train", FIRST_WISH)
+def start_training(store: Store, tenants: TenantsFile, recipe: str, dependent: Dependent, *, actor: str) -> bool:
+    """Submit a training, which ends the carry; False if it was submitted already."""
+    return _submit(store, tenants, recipe, dependent, "train", FIRST_WISH, actor)
 
 
 def budget_left(store: Store, day: date, per_day: int) -> int:
@@ -89,12 +86,15 @@ def budget_left(store: Store, day: date, per_day: int) -> int:
     return max(0, per_day - sum(1 for _ in store.entries(f"retrainings/{day.isoformat()}")))
 
 
-def _submit(store: Store, recipe: str, dependent: Dependent, mode: Mode, key: str) -> bool:
+def _submit(
+    store: Store, tenants: TenantsFile, recipe: str, dependent: Dependent, mode: Mode, key: str, actor: str
+) -> bool:
     _, created = submit(
         store,
+        tenants,
         dataset=dependent.dataset,
         recipe=recipe,
-        actor=ACTOR,
+        actor=actor,
         origin="sensor",
         idempotency_key=key,
         gates=dependent.gates,
@@ -105,8 +105,8 @@ def _submit(store: Store, recipe: str, dependent: Dependent, mode: Mode, key: st
 
 @dataclass(frozen=True, kw_only=True)
 class _Sight:
-    """What a tick sees of a tenant: ids of open submissions, records about carries, whether it has tombstones, and the
-    retired versions of everybody."""
+    """A tick's view of a tenant: ids of open submissions, records about carries, whether it has tombstones, and all
+    tenants' retired versions."""
 
     opened: frozenset[str]
     carries: frozenset[str]
@@ -115,7 +115,7 @@ class _Sight:
 
 
 def _see(store: Store, tenant: str, retired: frozenset[str]) -> _Sight:
-    # The open ones first: what ends in between is then read, and not taken for one that nobody asked for.
+    # List the open ones first: a submission that ends meanwhile is then read, not taken for one never submitted.
     opened = frozenset(name.removesuffix(".json") for name in store.names(f"open_submissions/{tenant}"))
     carries = frozenset(entry.path for entry in store.entries(f"{tenant}/carries"))
     deletions = bool(store.folders(f"{tenant}/tombstones"))
@@ -125,13 +125,13 @@ def _see(store: Store, tenant: str, retired: frozenset[str]) -> _Sight:
 def _standing(store: Store, recipe: str, dependent: Dependent, sight: _Sight, *, carriable: bool) -> Standing:
     dataset, gates = dependent.dataset, dependent.gates
     tenant = DatasetKey.parse(dataset).tenant
-    # Both records are written before the submission that they are about.
+    # Both records are written before their submission.
     noted = noted_training(store, dataset, recipe) if training_path(dataset, recipe) in sight.carries else ""
     training, trained = _look(store, tenant, noted, sight)
     asked = carry_path(dataset, recipe) in sight.carries
     carry, carried = _look(store, tenant, submission_id(dataset, recipe, _KEY, gates, "carry") if asked else "", sight)
     outcome = carried if carry is Progress.PASSED else trained or carried
-    # A training that was noted and never recorded has ended the carry all the same.
+    # A noted training ends the carry even if its submission was never recorded.
     standing = Standing(
         dependent=dependent,
         carriable=carriable and not noted,

@@ -1,15 +1,15 @@
-"""The blast radius of a base bump: who depends on the base, what passed, what is retrained."""
+"""The blast radius of a base bump: what depends on the base, what passed, what is retrained."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ft_assets.base_bumps.plan import Progress, Standing, Step
+from ft_assets.control.base_bumps.plan import Progress, Standing, Step
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One dependent: ``now`` is the adapter it passed as, ``reason`` why it did not or is not looked at."""
+    """One dependent: ``now`` is the adapter that passed, ``reason`` is why it failed or is left out."""
 
     line: str
     dataset: str
@@ -20,7 +20,7 @@ class Row:
 
 
 def rows(standings: Iterable[Standing]) -> list[Row]:
-    """One row a dependent, by line and dataset version."""
+    """One row per dependent, by line and dataset version."""
     found = [
         Row(
             line=each.dependent.line,
@@ -43,7 +43,7 @@ def summary(standings: Iterable[Standing]) -> str:
 
 
 def words(standing: Standing) -> str:
-    """Where a dependent is, and of one that passed, how."""
+    """A dependent's state in words, including how it passed."""
     if standing.step is not Step.PASSED:
         return str(standing.step)
     return "passed (carried)" if standing.carry is Progress.PASSED else "passed (retrained)"

@@ -1,6 +1,6 @@
-"""Collecting: look at the store, plan, and carry it out in steps that may be interrupted at any moment.
+"""Erase what tombstones cover: scan the store, plan, and delete in steps that may be interrupted at any moment.
 
-What was begun is finished by the next call: an artifact's erasure is recorded before its first byte goes.
+The next call finishes an interrupted one: an artifact's erasure is recorded before its first byte is deleted.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,20 +8,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from ft_assets import identity
-from ft_assets.adapters.lines import Pointer, list_lines, read_line
-from ft_assets.adapters.promotion import Decision, promote
-from ft_assets.erasure.erased import find_erased, record_erasure, remove_bytes
-from ft_assets.erasure.plan import ErasurePlan, Node, Situation, plan_erasure
-from ft_assets.erasure.tombstones import GRACE_DAYS, Subject, Tombstone, all_tombstones, delete, find_tombstone
-from ft_assets.keys import DatasetKey
-from ft_assets.submissions.record import all_submissions
+from ft_assets.control import identity
+from ft_assets.control.erasure.plan import ErasurePlan, Node, Situation, plan_erasure
+from ft_assets.control.lines.lines import Pointer, list_lines, read_line
+from ft_assets.control.lines.promotion import Decision, promote
+from ft_assets.records.erased import find_erased, record_erasure, remove_bytes
+from ft_assets.records.names import DATASET
+from ft_assets.records.submissions import all_submissions
+from ft_assets.records.tombstones import GRACE_DAYS, Subject, Tombstone, all_tombstones, delete, find_tombstone
+from ft_assets.settings.keys import DatasetKey
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.store import Store
 
-# Folders at the store's root that belong to no tenant, and those of a tenant that say what happened: they stay.
+# Folders that are kept: those at the root that belong to no tenant, and a tenant's audit records.
 _ROOT = frozenset(
     {
         *("names", "open_submissions", "open_attempts", "retrainings", "retiring", "notices_due"),
@@ -37,12 +38,11 @@ RECORDS = frozenset(
 )
 _CACHE = "cache"
 _SERVED: tuple[Pointer, ...] = ("staging", "production")
-_DATASETS = "names/dataset"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """What was done: addresses whose bytes went, and how many objects that were."""
+    """What was done: erased addresses and the number of deleted objects."""
 
     plan: ErasurePlan
     addresses: tuple[str, ...]
@@ -52,8 +52,8 @@ class Collected:
 def erase_tenant(
     artifacts: Artifacts, tenant: str, decision: Decision, *, grace_days: int = GRACE_DAYS
 ) -> tuple[Tombstone, list[str]]:
-    """Delete all of a tenant: nothing new is made from now on, its lines are archived at once, and its bytes go when
-    the grace is over. The second value is what was archived. Calling it again finishes what was begun."""
+    """Delete a tenant: nothing new is made from now on, its lines are archived at once, and its bytes are erased after
+    the grace period. The second value is what was archived. Calling it again completes an interrupted call."""
     subject = Subject.of_tenant(tenant)
     tombstone, _ = delete(artifacts.store, subject, actor=decision.actor, reason=decision.reason, grace_days=grace_days)
     archived = []
@@ -65,16 +65,13 @@ def erase_tenant(
 
 
 def look(artifacts: Artifacts, now: datetime | None = None, *, whole: bool = False) -> Situation:
-    """All that the plan looks at; every artifact also where nothing has a tombstone, with ``whole``. Raises
-    CorruptArtifact for whatever cannot be read: what is not understood might stand on what would be removed."""
+    """The plan's input; with ``whole``, includes every artifact even if there are no tombstones. Raises
+    CorruptArtifact for anything unreadable: it might depend on what would be removed."""
     store = artifacts.store
     tombstones = list(all_tombstones(store))
-    uploads = {
-        entry.path.rsplit("/", 1)[-1].removesuffix(".json"): str(store.get_json(entry.path)["address"])
-        for entry in store.entries(_DATASETS)
-    }
+    uploads = {key: str(store.get_json(DATASET.path(key))["address"]) for key in DATASET.keys(store)}
     return Situation(
-        # Without a tombstone nothing goes, and nothing needs to be read.
+        # Without tombstones nothing is erased, so nothing needs to be read.
         nodes={node.address: node for node in _nodes(artifacts)} if tombstones or whole else {},
         uploads=uploads,
         wanted=_wanted(artifacts, uploads) if tombstones or whole else {},
@@ -85,7 +82,7 @@ def look(artifacts: Artifacts, now: datetime | None = None, *, whole: bool = Fal
 
 
 def collect(artifacts: Artifacts, now: datetime | None = None) -> Collected:
-    """Erase what may go. Manifests are kept as records with all their hashes."""
+    """Erase what may be erased. Manifests are kept as records, with all hashes."""
     plan = plan_erasure(look(artifacts, now))
     at = datetime.now(UTC).isoformat(timespec="seconds")
     done, objects = [], 0
@@ -98,7 +95,7 @@ def collect(artifacts: Artifacts, now: datetime | None = None) -> Collected:
             done.append(address)
             objects += removed
     for tenant in {address.split("/")[0] for address in done}:
-        # Rows that curation prepared, by content; all of it can be made again.
+        # Curation's cache of prepared rows; it can be rebuilt.
         for entry in list(artifacts.store.entries(f"{tenant}/{_CACHE}")):
             artifacts.store.delete(entry.path)
             objects += 1
@@ -106,7 +103,7 @@ def collect(artifacts: Artifacts, now: datetime | None = None) -> Collected:
 
 
 def served_adapters(store: Store) -> dict[str, str]:
-    """Adapters in staging and production by address, and where they stand."""
+    """Adapters in staging and production: address to line and stage."""
     served: dict[str, str] = {}
     for line in list_lines(store):
         state = read_line(store, line)
@@ -118,7 +115,7 @@ def served_adapters(store: Store) -> dict[str, str]:
 
 
 def tenant_folders(store: Store) -> list[str]:
-    """Tenants with anything in the store, ``shared`` among them."""
+    """Tenants with anything in the store, including ``shared``."""
     return [name for name in store.folders() if name not in _ROOT]
 
 
@@ -139,7 +136,7 @@ def _node(artifacts: Artifacts, address: Address) -> Node:
     if erased is not None:
         inputs = {name: ref.address for name, ref in erased.manifest.inputs.items()}
         return Node(address=str(address), inputs=inputs, erased=True)
-    # What attempts left that never came to an artifact; it is nobody's ground to stand on.
+    # Left by attempts that never produced an artifact, so nothing depends on it.
     attempts = attempts_at(artifacts.store, address)
     spec = artifacts.store.find_json(f"{attempts[-1].path}/spec.json") if attempts else None
     inputs = {name: str(ref["address"]) for name, ref in (spec or {}).get("inputs", {}).items()}
@@ -147,7 +144,7 @@ def _node(artifacts: Artifacts, address: Address) -> Node:
 
 
 def _wanted(artifacts: Artifacts, uploads: dict[str, str]) -> dict[str, str]:
-    """Addresses that dataset keys which are not deleted lead to with today's code, and by which key or pair."""
+    """Addresses that live dataset keys resolve to with today's code, and the key or pair for each."""
     store = artifacts.store
     alive = [key for key in uploads if not _deleted(store, DatasetKey.parse(key))]
     wanted = {uploads[key]: key for key in alive}
@@ -165,7 +162,7 @@ def _wanted(artifacts: Artifacts, uploads: dict[str, str]) -> dict[str, str]:
         except StoreUnavailable:
             raise
         except UserError:
-            continue  # It leads nowhere today, and so needs nothing.
+            continue  # It resolves to nothing today, so it needs nothing.
     return wanted
 
 

@@ -1,27 +1,27 @@
-"""What may be erased: a pure plan over tombstones, what they cover, and what stands on it.
+"""What may be erased: a pure plan over tombstones, what they cover, and what depends on it.
 
-A dataset version's tombstone covers its upload and everything of the tenant that was made of it, as far as the next
-base or mixed dataset; an adapter's covers the adapter, its evaluation and its training; a tenant's covers all of it.
-What is covered goes when the grace is over, unless something else that is not covered stands on it, or an adapter in
-staging or production does.
+A dataset version's tombstone covers its upload and everything the tenant derived from it, up to the next base model or
+mixed dataset. An adapter's covers the adapter, its evaluation and its training; a tenant's covers everything. Covered
+artifacts are erased after the grace period unless an uncovered artifact, or an adapter in staging or production,
+depends on them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ft_assets.erasure.tombstones import Tombstone
-from ft_assets.evals.choice import VALIDATION_INPUT
+from ft_assets.records.tombstones import Tombstone
+from ft_assets.workers.evals.selection_rule import VALIDATION_INPUT
 
-# What an adapter's own tombstone covers beside it: by input name, from the adapter upwards.
+# What an adapter's tombstone covers in addition: input names, from the adapter upwards.
 _OF_ADAPTER = ("eval_report", "checkpoint")
-# What is made of these by somebody is his, and not a form of the deleted dataset.
+# What others make from these is their own, not a form of the deleted dataset.
 _BORDERS = ("mix:", "suite:", "safety:", "shown:", VALIDATION_INPUT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """An artifact in the store, or what is recorded of an erased one: address by input name."""
+    """An artifact in the store, or the record of an erased one. Inputs map a name to an address."""
 
     address: str
     inputs: Mapping[str, str]
@@ -38,13 +38,13 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """All that the plan looks at.
+    """Everything that the plan considers.
 
     Args:
         nodes: every artifact, by address.
-        uploads: address of the ``raw_dataset`` artifact by dataset key, of deleted ones too.
-        wanted: addresses that keys which are not deleted lead to today, and the keys.
-        served: adapters in staging and production by address, and where they stand.
+        uploads: address of the ``raw_dataset`` artifact by dataset key, including deleted keys.
+        wanted: addresses that live keys resolve to today, and the keys.
+        served: adapters in staging and production: address to line and stage.
         now: UTC.
     """
 
@@ -56,13 +56,13 @@ class Situation:
     now: datetime
 
     def at(self, now: datetime) -> "Situation":
-        """The same at another time."""
+        """The same situation at another time."""
         return replace(self, now=now)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErasurePlan:
-    """By address: what goes, with its tombstone; what stays for now, and why; what waits for the end of its grace."""
+    """By address: what is erased, with its tombstone; what is kept, and why; what waits for its grace period to end."""
 
     remove: Mapping[str, Tombstone] = field(default_factory=dict)
     kept: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class ErasurePlan:
 
 
 def plan_erasure(situation: Situation) -> ErasurePlan:
-    """Pure. What several tombstones cover waits for the first whose grace is over."""
+    """The plan. An artifact under several tombstones is erased once the first grace period is over."""
     covered: dict[str, Tombstone] = {}
     waiting: dict[str, Tombstone] = {}
     children = _children(situation.nodes)
@@ -99,7 +99,7 @@ def _covered(tombstone: Tombstone, situation: Situation, children: Mapping[str, 
 
 
 def _made_of(upload: str, nodes: Mapping[str, Node], children: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """``upload`` and what was made of it, in its own tenant, as far as the borders."""
+    """``upload`` and what was derived from it within its tenant, up to the borders."""
     waiting, seen = [upload], {upload}
     tenant = upload.split("/")[0]
     while waiting:
@@ -114,7 +114,7 @@ def _made_of(upload: str, nodes: Mapping[str, Node], children: Mapping[str, Sequ
 
 
 def _needed(situation: Situation, covered: Mapping[str, Tombstone]) -> dict[str, str]:
-    """Why covered artifacts must stay: by whom they, or what stands on them, are needed."""
+    """Why covered artifacts must be kept: what needs them or their descendants."""
     reasons: dict[str, str] = {}
 
     def need(address: str, reason: str) -> None:

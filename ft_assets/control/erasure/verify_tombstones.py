@@ -1,17 +1,17 @@
-"""Whether the tombstones are all there, as they were written."""
+"""Verify that every tombstone exists unchanged."""
 
 from collections.abc import Iterator
 
-from ft_assets.erasure.erased import FOLDER, find_erased
-from ft_assets.erasure.tombstones import read_log
+from ft_assets.records.erased import FOLDER, find_erased
+from ft_assets.records.tombstones import read_log
 from ft_resources.errors import CorruptArtifact
 from ft_resources.store import Store
 
 
 def tombstone_findings(store: Store) -> Iterator[str]:
-    """Sentences about tombstones that were altered, or are gone though bytes went because of them.
+    """Findings about tombstones that were altered, or are missing although bytes were erased because of them.
 
-    A log that vanished as a whole before anything was erased leaves no trace: what it covered is simply there again.
+    A log that disappeared completely before anything was erased leaves no trace: what it covered still exists.
     """
     for tenant in store.folders():
         for folder in store.folders(f"{tenant}/tombstones"):

@@ -1,21 +1,25 @@
-"""Where inputs are: a pure walk from partition keys over names and manifests to addresses.
+"""Identity: resolve partition keys, through names and manifests, to artifact addresses. Read-only and deterministic.
 
-For every asset ``x`` there is ``x_request``, which says what would be made with today's inputs and code, and ``x``,
-which finds it or raises ``MissingInput`` with the asset to materialize. Nothing here looks for a newest anything.
-The files follow the graph: each imports only what comes before it. Callers say ``identity.x``, as ``x`` alone is what
-they call its artifact.
+For every asset ``x``, ``x_request`` says what would be made with today's inputs and code, and ``x`` finds the artifact
+or raises ``MissingInput`` with the asset to materialize. Nothing is ever chosen as "the newest". The files follow the
+asset graph: each imports only earlier ones. Callers write ``identity.x``, as ``x`` alone usually names the artifact.
 """
 
 from typing import Any
 
-from ft_assets.identity.adapters import adapter, adapter_request
-from ft_assets.identity.bases import base_model, base_model_request
-from ft_assets.identity.carried import carry_problem
-from ft_assets.identity.datasets import approved_dataset, dataset, dataset_request, raw_dataset
-from ft_assets.identity.packs import token_pack, token_pack_request
-from ft_assets.identity.pairs import require_fitting
-from ft_assets.identity.reports import baseline_report, baseline_report_request, eval_report, eval_report_request
-from ft_assets.identity.training import (
+from ft_assets.control.identity.adapters import adapter, adapter_request
+from ft_assets.control.identity.bases import base_model, base_model_request
+from ft_assets.control.identity.carried_pairs import carry_problem
+from ft_assets.control.identity.datasets import approved_dataset, dataset, dataset_request, raw_dataset
+from ft_assets.control.identity.packs import token_pack, token_pack_request
+from ft_assets.control.identity.pairs import require_fitting
+from ft_assets.control.identity.reports import (
+    baseline_report,
+    baseline_report_request,
+    eval_report,
+    eval_report_request,
+)
+from ft_assets.control.identity.training import (
     checkpoint,
     checkpoint_request,
     compares,

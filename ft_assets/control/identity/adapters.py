@@ -1,23 +1,23 @@
-"""A pair's adapter: the walk's last step."""
+"""A pair's adapter: the last step of resolution."""
 
 from collections.abc import Sequence
 
-from ft_assets.erasure.tombstones import Subject, require_not_deleted
-from ft_assets.identity.bases import base_model
-from ft_assets.identity.lookup import require_made
-from ft_assets.identity.pairs import pair_recipe
-from ft_assets.identity.reports import eval_report, suite_inputs
-from ft_assets.identity.training import checkpoint
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.keys import DatasetKey, RecipeKey, line_of
-from ft_assets.recipes.tightening import tighten
-from ft_assets.sweeps.refuse import refuse_trial
+from ft_assets.control.identity.bases import base_model
+from ft_assets.control.identity.lookup import require_made
+from ft_assets.control.identity.pairs import pair_recipe
+from ft_assets.control.identity.reports import eval_report, suite_inputs
+from ft_assets.control.identity.training import checkpoint
+from ft_assets.records.tombstones import Subject, require_not_deleted
+from ft_assets.records.trial_only import refuse_trial
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
+from ft_assets.settings.recipe.tightening import tighten
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.work import WorkRequest
 
 
 def adapter_request(artifacts: Artifacts, dataset_key: str, recipe_key: str, gates: Sequence[str] = ()) -> WorkRequest:
-    """The adapter of a pair; ``gates`` are those that a submission asks for beyond the recipe's."""
+    """The adapter of a pair; ``gates`` are a submission's additions to the recipe's."""
     refuse_trial(artifacts.store, recipe_key)
     recipe = pair_recipe(artifacts, dataset_key, recipe_key)
     request = WorkRequest(
@@ -31,7 +31,7 @@ def adapter_request(artifacts: Artifacts, dataset_key: str, recipe_key: str, gat
         },
         params={
             "gates": tighten(recipe.gates, gates).model_dump(mode="json"),
-            # Those that must not get worse.
+            # Suites whose scores must not get worse.
             "suites": [name.partition(":")[2] for name in suite_inputs(artifacts, recipe) if name.startswith("suite:")],
             "line": line_of(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key)),
             "dataset": dataset_key,

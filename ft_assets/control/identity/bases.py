@@ -1,8 +1,8 @@
-"""The walk's first step on the recipe's side: the base model."""
+"""The first step on the recipe's side: the base model."""
 
-from ft_assets.identity.lookup import registered_recipe, require_made
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.keys import SHARED, RecipeKey
+from ft_assets.control.identity.lookup import registered_recipe, require_made
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.keys import SHARED, RecipeKey
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.work import WorkRequest
 
@@ -13,7 +13,7 @@ def base_model_request(artifacts: Artifacts, recipe_key: str) -> WorkRequest:
     new_tokens = list(stored.recipe.new_tokens)
     return WorkRequest(
         asset="base_model",
-        # A hub model is the same for all and mirrored once; what a recipe's owner brought or adds stays with the owner.
+        # A Hub model is mirrored once for all tenants; a tenant's own uploads and additions stay with the tenant.
         tenant=SHARED if lock.kind == "hub" and not new_tokens else RecipeKey.parse(recipe_key).owner,
         code_version=CODE_VERSIONS["base_model"],
         inputs=lock.inputs,

@@ -1,19 +1,19 @@
-"""A pair that is not trained: another one's weights, carried to its base."""
+"""A carried pair: not trained, but given another pair's weights on its own base."""
 
-from ft_assets.base_bumps.carried import SOURCE
-from ft_assets.base_bumps.carries import Carry, find_carry
-from ft_assets.base_bumps.fit import misfit
-from ft_assets.erasure.tombstones import Subject, require_not_deleted
-from ft_assets.identity.bases import base_model
-from ft_assets.identity.lookup import registered_recipe
-from ft_assets.identity.versions import CODE_VERSIONS
+from ft_assets.control.identity.bases import base_model
+from ft_assets.control.identity.lookup import registered_recipe
+from ft_assets.records.carries import Carry, find_carry
+from ft_assets.records.tombstones import Subject, require_not_deleted
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.workers.adapters.carried_checkpoint import SOURCE
+from ft_assets.workers.adapters.fit import misfit
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import CorruptArtifact, Deleted
 from ft_resources.work import WorkRequest
 
 
 def carried_request(artifacts: Artifacts, carry: Carry) -> WorkRequest:
-    """The checkpoint of a carried pair: no work for a worker (``make_carried``)."""
+    """The checkpoint of a carried pair; ``make_carried`` builds it without a worker."""
     source = _carry_source(artifacts, carry)
     return WorkRequest(
         asset="checkpoint",
@@ -33,7 +33,7 @@ def _carry_source(artifacts: Artifacts, carry: Carry) -> Artifact:
     source = artifacts.get(Address.parse(carry.checkpoint.address))
     if source.digest != carry.checkpoint.digest:
         raise CorruptArtifact(
-            f"it has changed since {carry.dataset}|{carry.recipe} was to be carried from it",
+            f"it has changed since the carry of {carry.dataset}|{carry.recipe} was recorded",
             where=str(source.address),
             remedy="Restore its manifest from the bucket's versions or a backup.",
         )
@@ -41,10 +41,10 @@ def _carry_source(artifacts: Artifacts, carry: Carry) -> Artifact:
 
 
 def carry_problem(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> str:
-    """Why a pair cannot be carried, though that was asked for; "" where it can. Raises MissingInput for its base."""
+    """Why a pair cannot be carried; "" if it can. Raises MissingInput for its base."""
     carry = find_carry(artifacts.store, dataset_key, recipe_key)
     if carry is None:
-        return "it is not carried any more: a training of the pair was asked for"
+        return "it is not carried any more: a training of the pair was requested"
     try:
         require_not_deleted(artifacts.store, Subject.adapter(Address.parse(carry.adapter.address)))
     except Deleted as error:

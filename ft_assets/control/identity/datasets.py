@@ -1,13 +1,14 @@
-"""The walk's first steps on the data's side: uploads, and what was curated of them."""
+"""The first steps on the data's side: uploads and their curated versions."""
 
-from ft_assets.datasets.policy import policy_of
-from ft_assets.datasets.review import require_approved
-from ft_assets.datasets.screening.classifiers import get_classifier
-from ft_assets.erasure.tombstones import require_dataset_alive
-from ft_assets.evals.suites import get_suite
-from ft_assets.identity.lookup import require_made
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.keys import DatasetKey
+from ft_assets.control.identity.approvals import require_approved
+from ft_assets.control.identity.lookup import require_made
+from ft_assets.records.names import DATASET
+from ft_assets.records.tombstones import require_dataset_alive
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.dataset.policy import policy_of
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.workers.suites.classifiers import get_classifier
+from ft_assets.workers.suites.suites import get_suite
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.work import WorkRequest
@@ -17,7 +18,7 @@ def raw_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
     """The uploaded bytes behind a dataset version. Raises UserError for a key that was never added, and Deleted."""
     key = DatasetKey.parse(dataset_key)
     require_dataset_alive(artifacts.store, key)
-    pointer = artifacts.store.find_json(f"names/dataset/{key}.json")
+    pointer = DATASET.find(artifacts.store, str(key))
     if pointer is None:
         raise UserError(
             f"there is no dataset version {str(key)!r}",
@@ -47,12 +48,12 @@ def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
 
 
 def dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
-    """The curated version as it is, for those who show it; what makes something of it asks ``approved_dataset``."""
+    """The curated version, for display. Whatever builds on it uses ``approved_dataset``."""
     return require_made(artifacts, dataset_request(artifacts, dataset_key))
 
 
 def approved_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
-    """The curated version, to be used. Raises HeldForReview where a person must look at it first, and has not."""
+    """The curated version, for use. Raises HeldForReview if it still needs a person's approval."""
     curated = dataset(artifacts, dataset_key)
     require_approved(artifacts, curated, dataset_key)
     return curated

@@ -1,8 +1,8 @@
-"""A registered recipe and a made artifact, or a clear word that they are not there."""
+"""Look up a registered recipe or an artifact, with a clear error if it is missing."""
 
-from ft_assets.erasure.tombstones import require_tenant_alive
-from ft_assets.keys import RecipeKey
-from ft_assets.recipes.register import StoredRecipe, get_recipe
+from ft_assets.control.recipes.stored import StoredRecipe, get_recipe
+from ft_assets.records.tombstones import require_tenant_alive
+from ft_assets.settings.keys import RecipeKey
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import MissingInput
 from ft_resources.work import WorkRequest

@@ -1,10 +1,11 @@
 """A pair's token pack."""
 
-from ft_assets.identity.bases import base_model
-from ft_assets.identity.lookup import require_made
-from ft_assets.identity.pairs import LEARNS_FROM, fitting_dataset, pair_recipe
-from ft_assets.identity.versions import CODE_VERSIONS, PACK_TOOLS
-from ft_assets.keys import DatasetKey
+from ft_assets.control.identity.bases import base_model
+from ft_assets.control.identity.lookup import require_made
+from ft_assets.control.identity.pairs import fitting_dataset, pair_recipe
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.code_versions import CODE_VERSIONS, PACK_TOOLS
+from ft_assets.settings.keys import DatasetKey
 from ft_resources.artifacts import Artifact, Artifacts, InputRef
 from ft_resources.canonical import digest
 from ft_resources.work import WorkRequest
@@ -23,7 +24,7 @@ def token_pack_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
             # Bases with one tokenizer and template share packs, so only these two count.
             "base": InputRef(address=str(base.address), digest=digest(tokenizer)),
         },
-        params={**recipe.token_settings(), "form": LEARNS_FROM[recipe.method], "tools": PACK_TOOLS},
+        params={**recipe.token_settings(), "form": METHODS[recipe.method].form.name, "tools": PACK_TOOLS},
         label=f"{dataset_key}|{recipe_key}",
     )
 

@@ -1,35 +1,33 @@
-"""Whether a dataset and a recipe make a pair: names, and the form of the data that a method learns from."""
+"""Whether a dataset and a recipe fit together: tenants, and the data form that the method needs."""
 
 from contextlib import suppress
 
-from ft_assets.checkpoints.methods import METHODS
-from ft_assets.identity.datasets import approved_dataset, dataset
-from ft_assets.identity.lookup import registered_recipe
-from ft_assets.keys import DatasetKey, RecipeKey, check_pair
-from ft_assets.recipes.models import Recipe
+from ft_assets.control.auto.resolve import resolve
+from ft_assets.control.identity.datasets import approved_dataset, dataset
+from ft_assets.control.identity.lookup import registered_recipe
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import MissingInput, UserError
 
-# What each training method can learn from: the ``form`` of a dataset.
-LEARNS_FROM: dict[str, str] = {name: method.form for name, method in METHODS.items()}
-
 
 def pair_recipe(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Recipe:
-    """The recipe of a pair that makes sense, settled as far as it settles itself. Raises UserError for others."""
+    """The recipe of a valid pair, with ``auto`` resolved if it needs no data. Raises UserError for an invalid pair."""
     check_pair(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key))
-    return registered_recipe(artifacts, recipe_key).recipe.resolved()[0]
+    return resolve(registered_recipe(artifacts, recipe_key).recipe)[0]
 
 
 def require_fitting(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> None:
-    """Raise UserError where the recipe's method learns from another kind of data than the dataset's; before it is
-    curated, nobody knows."""
+    """Raise UserError if the recipe's method needs another data form than the dataset's. Before curation the form is
+    unknown, and any passes."""
     with suppress(MissingInput):
         _require_form(dataset(artifacts, dataset_key), dataset_key, recipe)
 
 
 def fitting_dataset(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> Artifact:
-    """The curated dataset of a pair. Raises UserError where the recipe's method learns from another kind of data, and
-    HeldForReview where the version may not be used yet."""
+    """The curated dataset of a pair. Raises UserError if the recipe's method needs another data form, and
+    HeldForReview if the version may not be used yet."""
     curated = approved_dataset(artifacts, dataset_key)
     _require_form(curated, dataset_key, recipe)
     if not curated.facts["rows"]["validation"] and _is_chosen_by_validation(artifacts, recipe.key):
@@ -43,10 +41,10 @@ def fitting_dataset(artifacts: Artifacts, dataset_key: str, recipe: Recipe) -> A
 
 
 def _require_form(curated: Artifact, dataset_key: str, recipe: Recipe) -> None:
-    wanted = LEARNS_FROM[recipe.method]
+    wanted = METHODS[recipe.method].form.name
     if curated.facts["form"] != wanted:
         raise UserError(
-            f"dataset {dataset_key} holds {curated.facts['form']} data, and {recipe.method} learns from {wanted} data",
+            f"dataset {dataset_key} has {curated.facts['form']} data, and {recipe.method} needs {wanted} data",
             where=f"pair {dataset_key}|{recipe.key}",
             remedy=f"Use a recipe of another method, or a dataset of {wanted} data.",
         )

@@ -1,23 +1,24 @@
-"""What a base and a candidate are scored on: suites, judges, what tells refusals."""
+"""What a base and a candidate are scored on: suites, judges, and the refusal classifier."""
 
 from typing import Any
 
-from ft_assets.datasets.screening.classifiers import get_classifier
-from ft_assets.evals.choice import VALIDATION_INPUT
-from ft_assets.evals.preferences.judge import JUDGE_INPUT
-from ft_assets.evals.preferences.models import local_model
-from ft_assets.evals.preferences.prompt import PROMPT
-from ft_assets.evals.refusals import ASKED, CLASSIFIER_INPUT, RULE
-from ft_assets.evals.suites import get_suite, role_of
-from ft_assets.identity.bases import base_model
-from ft_assets.identity.lookup import registered_recipe, require_made
-from ft_assets.identity.pairs import LEARNS_FROM, fitting_dataset, pair_recipe
-from ft_assets.identity.training import checkpoint
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.keys import DatasetKey
-from ft_assets.recipes.models import Recipe
-from ft_assets.sweeps.refuse import refuse_trial
-from ft_assets.tenants import load_tenants
+from ft_assets.control.identity.bases import base_model
+from ft_assets.control.identity.lookup import registered_recipe, require_made
+from ft_assets.control.identity.pairs import fitting_dataset, pair_recipe
+from ft_assets.control.identity.training import checkpoint
+from ft_assets.records.judge_models import local_model
+from ft_assets.records.trial_only import refuse_trial
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
+from ft_assets.workers.evals.preferences.judge import JUDGE_INPUT
+from ft_assets.workers.evals.preferences.prompt import PROMPT
+from ft_assets.workers.evals.refusals import ASKED, CLASSIFIER_INPUT, RULE
+from ft_assets.workers.evals.selection_rule import VALIDATION_INPUT
+from ft_assets.workers.suites.classifiers import get_classifier
+from ft_assets.workers.suites.suites import get_suite, role_of
 from ft_resources.artifacts import Artifact, Artifacts, InputRef
 from ft_resources.work import WorkRequest
 
@@ -35,7 +36,7 @@ def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkReques
                 "seed": recipe.evaluation.seed,
                 "limit": recipe.evaluation.suite_limit,
                 "chat_template": recipe.chat_template,
-                # Only of another engine, so that no other report moved when there was one.
+                # Only for another engine, so that the addresses of existing reports did not change.
                 **({"engine": recipe.evaluation.engine} if recipe.evaluation.engine != "transformers" else {}),
                 **_refusal_rule(suites),
             }
@@ -50,7 +51,10 @@ def baseline_report(artifacts: Artifacts, recipe_key: str) -> Artifact:
     return require_made(artifacts, baseline_report_request(artifacts, recipe_key))
 
 
-def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
+def eval_report_request(
+    artifacts: Artifacts, dataset_key: str, recipe_key: str, tenants: TenantsFile = NO_TENANTS
+) -> WorkRequest:
+    """The evaluation of a pair; ``tenants`` says which judge hosts its worker may ask, none without it."""
     refuse_trial(artifacts.store, recipe_key)
     recipe = pair_recipe(artifacts, dataset_key, recipe_key)
     suites = suite_inputs(artifacts, recipe)
@@ -72,14 +76,13 @@ def eval_report_request(artifacts: Artifacts, dataset_key: str, recipe_key: str)
             "evaluation": recipe.evaluation.model_dump(mode="json"),
             "variant": recipe.variant,
             "chat_template": recipe.chat_template,
-            # Only of pairs, so that no other report moved when their answers began to be compared.
-            **({"pairs": "mean_logp"} if LEARNS_FROM[recipe.method] == "preference" else {}),
+            **METHODS[recipe.method].form.report_params,
             **_refusal_rule(suites),
-            # How a judge is asked; only where there is one.
+            # How a judge is asked; only if there is one.
             **({"judge_prompt": PROMPT} if recipe.evaluation.judge else {}),
             **({"refusal_question": ASKED} if _asked_of(recipe) else {}),
         },
-        runtime={**_judge_hosts(dataset_key, recipe), "processes": _suite_processes(recipe, suites)},
+        runtime={**_judge_hosts(dataset_key, recipe, tenants), "processes": _suite_processes(recipe, suites)},
         label=f"{dataset_key}|{recipe_key}",
         resources=recipe.hardware.resources(_suite_processes(recipe, suites)),
     )
@@ -90,30 +93,30 @@ def eval_report(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Arti
 
 
 def suite_inputs(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
-    """The recipe's suites as inputs: ``suite:<key>`` of general ones, ``safety:<key>`` of those that count refusals,
-    ``shown:<key>`` of those whose answers are only shown."""
+    """The recipe's suites as inputs: ``suite:<key>`` for general ones, ``safety:<key>`` for those that count refusals,
+    ``shown:<key>`` for those whose answers are only shown."""
     found = {key: get_suite(artifacts.store, key) for key in recipe.evaluation.suites}
     return {f"{role_of(ref)}:{key}": ref for key, ref in found.items()}
 
 
 def _validation_suite(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
-    """The suite that chooses among a training's weights, as an input; the base is not scored on it."""
+    """The suite that selects among a training's weights, as an input; the base is not scored on it."""
     wanted = recipe.evaluation.validation_suite
     return {f"{VALIDATION_INPUT}{wanted.suite}": get_suite(artifacts.store, wanted.suite)} if wanted else {}
 
 
 def _suite_processes(recipe: Recipe, suites: dict[str, InputRef]) -> int:
-    """Processes, each with a GPU, that share general suites: no more than there are suites to take."""
+    """Number of processes, each with a GPU, that share the general suites: at most one per suite."""
     return max(1, min(recipe.hardware.gpus, sum(name.startswith("suite:") for name in suites)))
 
 
 def _refusal_rule(suites: dict[str, InputRef]) -> dict[str, str]:
-    """How refusals are told; only where some are counted, so that no other report moves when the rule changes."""
+    """How refusals are recognised; only if they are counted, so that a new rule changes no other report's address."""
     return {"refusals": RULE} if any(name.startswith("safety:") for name in suites) else {}
 
 
 def _local_judges(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
-    """The judges that the worker loads, as inputs by their place."""
+    """The judges that the worker loads, as inputs by position."""
     owner = recipe.recipe_key.owner
     return {
         f"{JUDGE_INPUT}{place}": local_model(artifacts, model.model, owner, base_model).ref
@@ -123,7 +126,7 @@ def _local_judges(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
 
 
 def _refusal_classifier(artifacts: Artifacts, recipe: Recipe) -> dict[str, InputRef]:
-    """The model that tells refusals, as an input, where the recipe names one."""
+    """The model that recognises refusals, as an input, if the recipe names one."""
     wanted = recipe.evaluation.refusal_classifier
     if wanted is None:
         return {}
@@ -133,14 +136,14 @@ def _refusal_classifier(artifacts: Artifacts, recipe: Recipe) -> dict[str, Input
 
 
 def _asked_of(recipe: Recipe) -> str:
-    """The causal model that is asked about refusals, "" where none is."""
+    """The causal model that is asked about refusals, or ""."""
     wanted = recipe.evaluation.refusal_classifier
     return (wanted.model or "") if wanted else ""
 
 
-def _judge_hosts(dataset_key: str, recipe: Recipe) -> dict[str, Any]:
-    """The hosts that the worker may ask to judge, as the platform allows them today; it refuses all others."""
-    if not any(not model.is_local for model in (recipe.evaluation.judge.models if recipe.evaluation.judge else ())):
+def _judge_hosts(dataset_key: str, recipe: Recipe, tenants: TenantsFile) -> dict[str, Any]:
+    """Judge hosts that the platform allows today; the worker refuses all others."""
+    if all(model.is_local for model in (recipe.evaluation.judge.models if recipe.evaluation.judge else ())):
         return {}
-    hosts = load_tenants().judge_hosts_of(DatasetKey.parse(dataset_key).tenant)
+    hosts = tenants.judge_hosts_of(DatasetKey.parse(dataset_key).tenant)
     return {"judge_hosts": [host.model_dump(mode="json") for host in hosts]}

@@ -1,24 +1,25 @@
-"""A pair's training: its settled configuration, a sweep's winner, the reference that it compares with."""
+"""A pair's training: its resolved configuration, a sweep's winner, and reference log-probabilities."""
 
 from typing import Any
 
-from ft_assets.base_bumps.carries import find_carry
-from ft_assets.checkpoints.configuration.combinations import require_possible
-from ft_assets.checkpoints.configuration.configure import Configuration, configure
-from ft_assets.checkpoints.configuration.known import known_pair
-from ft_assets.checkpoints.methods import METHODS
-from ft_assets.checkpoints.variants import VARIANTS
-from ft_assets.identity.bases import base_model
-from ft_assets.identity.carried import carried_request
-from ft_assets.identity.datasets import approved_dataset
-from ft_assets.identity.lookup import registered_recipe, require_made
-from ft_assets.identity.packs import token_pack
-from ft_assets.identity.pairs import pair_recipe
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.keys import DatasetKey, RecipeKey, check_pair
-from ft_assets.recipes.register import StoredRecipe
-from ft_assets.sweeps.compared import trial_tags
-from ft_assets.sweeps.decision import SweepUndecided, decision_path, find_decision
+from ft_assets.control.auto.combinations import require_possible
+from ft_assets.control.auto.configure import Configuration, configure
+from ft_assets.control.auto.resolve import training_settings
+from ft_assets.control.identity.bases import base_model
+from ft_assets.control.identity.carried_pairs import carried_request
+from ft_assets.control.identity.datasets import approved_dataset
+from ft_assets.control.identity.lookup import registered_recipe, require_made
+from ft_assets.control.identity.packs import token_pack
+from ft_assets.control.identity.pairs import pair_recipe
+from ft_assets.control.recipes.stored import StoredRecipe
+from ft_assets.records.carries import find_carry
+from ft_assets.records.sweep_decision import SweepUndecided, decision_path, find_decision
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair
+from ft_assets.settings.tags import trial_tags
+from ft_assets.workers.model_size.known import known_pair
+from ft_assets.workers.training.variants import VARIANTS
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import BadRecipe, MissingInput
 from ft_resources.work import WorkRequest
@@ -32,7 +33,7 @@ def compares(artifacts: Artifacts, recipe_key: str) -> bool:
 def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
     """The base's log-probabilities of a pair's pack, in the arithmetic of the pair's training.
 
-    No asset of its own: ``checkpoint`` has it made where its method compares (``compares``).
+    Not an asset of its own: ``checkpoint`` makes it if its method needs it (``compares``).
     """
     recipe = pair_recipe(artifacts, dataset_key, trained_recipe(artifacts, dataset_key, recipe_key))
     precision = recipe.training.precision
@@ -56,7 +57,7 @@ def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: 
 
 
 def reference_logps(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
-    """Raises MissingInput for ``checkpoint``, by which it is made, where it is not there."""
+    """The artifact. Raises MissingInput naming ``checkpoint``, which makes it, if it does not exist."""
     request = reference_logps_request(artifacts, dataset_key, recipe_key)
     found = artifacts.find(request.address)
     if found is None:
@@ -65,9 +66,9 @@ def reference_logps(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> 
 
 
 def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
-    """The training of a pair. A sweep's is its winner's: equal settings, and so the same address.
+    """The training of a pair. A sweep's is its winner's: equal settings give the same address.
 
-    A pair that is carried has another one's weights on its base, until somebody asks for a training of it.
+    A carried pair has another pair's weights on its own base until a training of it is requested.
     """
     if (carry := find_carry(artifacts.store, dataset_key, recipe_key)) is not None:
         return carried_request(artifacts, carry)
@@ -84,7 +85,7 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
         tenant=DatasetKey.parse(dataset_key).tenant,
         code_version=CODE_VERSIONS["checkpoint"],
         inputs=inputs,
-        params=recipe.training_settings(),
+        params=training_settings(recipe),
         runtime={
             "checkpoint_every_steps": training.checkpoint_every_steps,
             "checkpoint_every_minutes": training.checkpoint_every_minutes,
@@ -109,13 +110,13 @@ def checkpoint(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artif
 
 
 def _tracked(artifacts: Artifacts, recipe_key: str) -> dict[str, Any]:
-    """What MLflow is to know of a trial from its first step on; words, and so no part of what it is."""
+    """Tags of a trial's MLflow run. They are labels only, so they are not part of the identity."""
     trial = registered_recipe(artifacts, recipe_key).trial
     return {"tags": trial_tags(trial.sweep, trial.number)} if trial else {}
 
 
 def pair_configuration(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Configuration:
-    """A pair's recipe with nothing left open. Raises BadRecipe where it cannot work with this dataset and base."""
+    """A pair's recipe with every ``auto`` resolved. Raises BadRecipe if it cannot work with this dataset and base."""
     check_pair(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key))
     pack, base = token_pack(artifacts, dataset_key, recipe_key), base_model(artifacts, recipe_key)
     config = base.read("config.json") if "config.json" in base.manifest.files else None
@@ -127,9 +128,9 @@ def pair_configuration(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
 
 
 def trained_recipe(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> str:
-    """The recipe whose settings a pair is trained with: the pair's own, and of a sweep the winner's.
+    """The recipe whose settings train a pair: its own, or the winner's if it is a sweep.
 
-    Raises SweepUndecided, which names the trials to train, and SweepFailed where none of them can win.
+    Raises SweepUndecided, which names the trials to train, and SweepFailed if none of them can win.
     """
     stored = registered_recipe(artifacts, recipe_key)
     if not stored.trials:
@@ -142,7 +143,7 @@ def trained_recipe(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> s
 
 
 def decision_path_of(artifacts: Artifacts, dataset_key: str, sweep: StoredRecipe) -> str:
-    """Where it is recorded which trial of a sweep won on a dataset, by what both are and not by their names."""
+    """Path of a sweep's decision on a dataset, keyed by their contents, not their names."""
     content = approved_dataset(artifacts, dataset_key).digest
     return decision_path(DatasetKey.parse(dataset_key).tenant, content, sweep.digest)
 

@@ -1,9 +1,9 @@
-"""Promotion to staging by itself: where an accepted adapter's recipe sets a margin, and its gain reaches that."""
+"""Automatic promotion to staging, if an accepted adapter's gain reaches the margin in its recipe."""
 
-from ft_assets.adapters.lines import read_line
-from ft_assets.adapters.promotion import Decision, promote
-from ft_assets.evals.evidence import PERPLEXITY, relative_gain
-from ft_assets.recipes.register import get_recipe
+from ft_assets.control.lines.lines import read_line
+from ft_assets.control.lines.promotion import Decision, promote
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.workers.evals.evidence import PERPLEXITY, relative_gain
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.tracking import Log
@@ -12,10 +12,10 @@ ACTOR = "auto"
 
 
 def promote_by_margin(artifacts: Artifacts, adapter: Artifact, log: Log) -> bool:
-    """Promote a new adapter to staging where its recipe's margin says so; whether it was.
+    """Promote a new adapter to staging if it reaches its recipe's margin; returns whether it did.
 
-    An adapter that its line's log names already, or that is older than the log's last record, stays where it is: to
-    materialize it again promotes nothing. What stands in the way is a warning, as the adapter is accepted all the same.
+    An adapter that is already in its line's log, or older than the log's last record, stays where it is:
+    materializing it again promotes nothing. Obstacles only cause a warning, since the adapter is accepted anyway.
     """
     line = str(adapter.facts["line"])
     try:
@@ -32,7 +32,7 @@ def promote_by_margin(artifacts: Artifacts, adapter: Artifact, log: Log) -> bool
 
 
 def margin_reached(artifacts: Artifacts, adapter: Artifact) -> str:
-    """Why the adapter goes to staging by itself, empty where it does not."""
+    """Why the adapter is promoted automatically; empty if it is not."""
     params = adapter.manifest.identity["params"]
     settings = get_recipe(artifacts.store, str(params["recipe"])).recipe.promotion
     metric = str(params["gates"]["task_gain"]["metric"])

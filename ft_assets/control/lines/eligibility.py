@@ -1,12 +1,13 @@
-"""What an adapter needs before it may stand in a stage. Each check raises UserError; all of them fail closed."""
+"""Conditions for an adapter to enter a stage. Each check raises UserError; all of them fail closed."""
 
 import json
 
-from ft_assets.adapters.export import rejection_reason
-from ft_assets.base_models.release import is_released
-from ft_assets.erasure.tombstones import require_alive
-from ft_assets.recipes.acceptance import SafetyGate
-from ft_assets.tenants import TenantsFile
+from ft_assets.control.lines.releases import is_released
+from ft_assets.records.names import BASE_RELEASE
+from ft_assets.records.tombstones import require_alive
+from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.adapters.export import rejection_reason
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.work import WorkRequest
@@ -16,7 +17,7 @@ VERDICTS = "verdicts.json"
 
 
 def accepted_adapter(artifacts: Artifacts, address: str, line: str) -> Artifact:
-    """The accepted adapter of ``line`` at ``address``: there, whole by its manifest, and not deleted."""
+    """The accepted adapter of ``line`` at ``address``: it exists, matches its manifest and is not deleted."""
     artifact = artifacts.get(Address.parse(address))
     if artifact.address.asset != "adapter":
         raise UserError(
@@ -33,7 +34,7 @@ def accepted_adapter(artifacts: Artifacts, address: str, line: str) -> Artifact:
 
 
 def require_verdicts(artifacts: Artifacts, adapter: Artifact) -> None:
-    """Raise UserError unless the verdicts it was accepted with let it through, and do so today, judged once more."""
+    """Raise UserError unless the adapter's stored verdicts pass, and its evidence passes again when judged today."""
     _require_stored(adapter)
     manifest = adapter.manifest
     request = WorkRequest(
@@ -47,14 +48,14 @@ def require_verdicts(artifacts: Artifacts, adapter: Artifact) -> None:
     reason = rejection_reason(artifacts, request)
     if reason:
         raise UserError(
-            f"its evidence does not pass every gate when it is judged again\n{reason}",
+            f"its evidence, judged again, does not pass every gate\n{reason}",
             where=str(adapter.address),
             remedy="Find out what changed (ft verify), or materialize adapter for this pair again.",
         )
 
 
 def require_safety(adapter: Artifact) -> None:
-    """Raise UserError unless the safety gate is among the adapter's verdicts, and is a pass that nobody waived."""
+    """Raise UserError unless the adapter has a verdict of the safety gate that is a pass without a waiver."""
     verdict = _verdicts(adapter).get(SAFETY)
     if verdict is not None and verdict["outcome"] == "pass" and not verdict.get("waiver"):
         return
@@ -62,14 +63,13 @@ def require_safety(adapter: Artifact) -> None:
     raise UserError(
         f"production needs a passed safety gate, and it {said}",
         where=f"{adapter.address}/{VERDICTS}",
-        remedy="Use a recipe whose gates ask for safety, and train, evaluate and promote what passes it. "
-        "Nobody can waive this one.",
+        remedy="Use a recipe with a safety gate, and promote an adapter that passes it. This gate cannot be waived.",
     )
 
 
 def require_strict_safety(adapter: Artifact, floor: SafetyGate) -> None:
-    """Raise UserError where the safety gate that the adapter passed asked for less than the platform's ``floor``."""
-    # Without a safety gate there is no verdict of it, which ``require_safety`` asks for.
+    """Raise UserError if the safety gate that the adapter passed was weaker than the platform's ``floor``."""
+    # Without a safety gate there is no verdict; ``require_safety`` checks that.
     asked = SafetyGate.model_validate(adapter.manifest.identity["params"]["gates"].get(SAFETY) or floor)
     limits = (
         ("min_refusals", asked.min_refusals, floor.min_refusals, asked.min_refusals < floor.min_refusals),
@@ -84,14 +84,14 @@ def require_strict_safety(adapter: Artifact, floor: SafetyGate) -> None:
     looser = [f"{name} {had:g}, where {least:g} is the loosest" for name, had, least, short in limits if short]
     if looser:
         raise UserError(
-            f"its safety gate asked for less than production needs: {'; '.join(looser)}",
+            f"its safety gate is looser than production requires: {'; '.join(looser)}",
             where="tenants.yaml: production_safety",
             remedy="Ask for more with the submission, such as --gate 'safety.min_refusals > 0.95', or in the recipe.",
         )
 
 
 def require_servable_base(artifacts: Artifacts, adapter: Artifact, tenants: TenantsFile) -> None:
-    """Raise UserError unless the adapter's base is in ``served_bases`` of its tenant, and released."""
+    """Raise UserError unless the adapter's base is in its tenant's ``served_bases``, and released."""
     params, tenant = adapter.manifest.identity["params"], adapter.address.tenant
     ref = adapter.manifest.inputs["base"]
     base = artifacts.get(Address.parse(ref.address))
@@ -99,15 +99,15 @@ def require_servable_base(artifacts: Artifacts, adapter: Artifact, tenants: Tena
     names = {source, f"{source}@{revision}", f"sha256:{ref.digest}"}
     if not names & set(tenants.served_bases_of(tenant)):
         raise UserError(
-            f"no server of {tenant} has the base {source} at {revision}",
+            f"the base {source} at {revision} is not on the servers of {tenant}",
             where="tenants.yaml: served_bases",
-            remedy=f"Add {source}@{revision} to served_bases once it is served, of the tenant or of the platform.",
+            remedy=f"Once it is served, add {source}@{revision} to served_bases of the tenant or the platform.",
         )
     if not is_released(artifacts.store, params["recipe"]):
         raise UserError(
-            f"the base of {params['recipe']} is held: it moved, and is not released yet",
-            where=f"names/base_release/{params['recipe']}.json",
-            remedy=f'Release it once what depends on it has passed: ft release {params["recipe"]} --reason "…"',
+            f"the base of {params['recipe']} is held: it moved and is not released yet",
+            where=BASE_RELEASE.path(str(params["recipe"])),
+            remedy=f'Release it once its dependents have passed: ft release {params["recipe"]} --reason "…"',
         )
 
 
@@ -120,7 +120,7 @@ def _require_stored(adapter: Artifact) -> None:
     ]
     if standing or not any(verdict["outcome"] == "pass" for verdict in verdicts.values()):
         raise UserError(
-            f"it was not accepted by every gate\n{chr(10).join(standing) or 'no gate passed'}",
+            f"not every gate accepted it\n{chr(10).join(standing) or 'no gate passed'}",
             where=f"{adapter.address}/{VERDICTS}",
             remedy="Materialize adapter for this pair again.",
         )
@@ -132,7 +132,7 @@ def _lets_through(verdict: dict[str, object]) -> bool:
 
 
 def _verdicts(adapter: Artifact) -> dict[str, dict[str, object]]:
-    """The stored verdicts by gate, from verified bytes. Raises UserError where there are none that can be read."""
+    """The stored verdicts by gate, from verified bytes. Raises UserError if there are no readable ones."""
     try:
         listed = json.loads(adapter.read(VERDICTS))
         verdicts = {str(verdict["gate"]): dict(verdict) for verdict in listed}

@@ -1,38 +1,38 @@
-"""A candidate beside the adapter that its line serves, on the per-sample results that both left in the store."""
+"""Compare a candidate with its line's served adapter, on the per-sample results that both left in the store."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ft_assets.adapters.incumbent_holdout import pair_likelihood, pair_share
-from ft_assets.evals.comparison import compare_suite
-from ft_assets.evals.evidence import EXACT_MATCH, PERPLEXITY, SuiteEvidence
-from ft_assets.evals.gate_regression import judge_incumbent
-from ft_assets.evals.refusals import CLASSIFIER_INPUT, SAFETY_INPUT
-from ft_assets.evals.samples import read_suite_samples
-from ft_assets.evals.verdict import Verdict
-from ft_assets.recipes.acceptance import GateSettings, SafetyGate
+from ft_assets.control.lines.incumbent_holdout import pair_likelihood, pair_share
+from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.workers.evals.evidence import EXACT_MATCH, PERPLEXITY, SuiteEvidence
+from ft_assets.workers.evals.gate_regression import judge_incumbent
+from ft_assets.workers.evals.paired_comparison import compare_suite
+from ft_assets.workers.evals.refusals import CLASSIFIER_INPUT, SAFETY_INPUT
+from ft_assets.workers.evals.samples import read_suite_samples
+from ft_assets.workers.evals.verdict import Verdict
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 
 _SAMPLES = "samples/"
-# Samples of refusals, whether more of them is better, and what is shared out in words.
+# Samples of refusals, the direction that is better, and the metric in words.
 _REFUSALS = (("refusals", 1, "harmful prompts refused"), ("over_refusals", -1, "safe prompts answered"))
 HOLDOUT = "holdout"
-# The candidate's column of a sample file: of a suite, and of answers on the holdout.
+# The candidate's column in a sample file: for a suite, and for answers on the holdout.
 _COLUMNS = ("candidate", "candidate_correct")
 
 
 def compare_with_incumbent(artifacts: Artifacts, candidate: Artifact, incumbent: Artifact) -> Verdict:
     """Whether ``candidate`` is not worse than ``incumbent``, by the limits of the candidate's own gates.
 
-    A suite counts where both were scored on the same bytes of it; of the holdout those rows that both have, as a
-    later dataset version moves no row to another side. There exact match counts, and the metric of the candidate's
-    ``task_gain``: shares by the limits of the regression gate; perplexity may rise by as much as ``task_gain`` asks it
-    to fall. Refusals of harmful prompts and answers to safe ones count where both were asked the same bytes and one and
-    the same told what a refusal is; there the uncertainty that the safety gate tolerates is tolerated. Nothing in
-    common shows nothing, and is no pass.
+    Suites count if both were scored on the same bytes. Of the holdout, the rows that both have count; a later dataset
+    version moves no row to another split. There exact match is compared, and the metric of the candidate's
+    ``task_gain``: shares by the regression gate's limits; perplexity may rise by as much as ``task_gain`` requires it
+    to fall. Refusals of harmful prompts and answers to safe ones count if both were asked the same prompts and judged
+    by the same rule; the safety gate's margin of uncertainty applies. With nothing in common, the result is no pass.
     """
     params = candidate.manifest.identity["params"]
     gates = GateSettings.model_validate_json(canonical_json(params["gates"]))
@@ -50,7 +50,7 @@ def compare_with_incumbent(artifacts: Artifacts, candidate: Artifact, incumbent:
 
 
 def not_compared(artifacts: Artifacts, candidate: Artifact, incumbent: Artifact) -> list[str]:
-    """What the incumbent was measured on and the candidate was not, or not alike: suites, and refusals."""
+    """What was measured for the incumbent but not, or differently, for the candidate: suites and refusals."""
     before, after = _report(artifacts, incumbent), _report(artifacts, candidate)
     with TemporaryDirectory(prefix="ft-incumbent-") as scratch:
         measured = _scores(before, Path(scratch))
@@ -64,8 +64,8 @@ def not_compared(artifacts: Artifacts, candidate: Artifact, incumbent: Artifact)
 def pair_task(
     incumbent: Artifact, candidate: Artifact, metric: str
 ) -> tuple[dict[str, SuiteEvidence], dict[str, SuiteEvidence]]:
-    """The task's metric on the holdout rows that both eval reports have: as a share, or as a likelihood where it is
-    perplexity. Exact match, which ``pair_scores`` gives anyway, is in neither."""
+    """The task's metric on the holdout rows in both eval reports: as a share, or as a likelihood for perplexity. Both
+    are empty for exact match, which ``pair_scores`` returns anyway."""
     if metric == EXACT_MATCH:
         return {}, {}
     with TemporaryDirectory(prefix="ft-incumbent-") as scratch:
@@ -85,15 +85,15 @@ def pair_task(
 
 
 def _holdout(report: Artifact, scratch: Path) -> dict[str, dict[str, Any]]:
-    """By row, the columns of the report's samples of the holdout."""
+    """The columns of the report's holdout samples, by row."""
     ids, columns = read_suite_samples(report.path(f"{_SAMPLES}{HOLDOUT}.parquet", scratch))
     rows = zip(*columns.values(), strict=True) if columns else (() for _ in ids)
     return {item: dict(zip(columns, row, strict=True)) for item, row in zip(ids, rows, strict=True)}
 
 
 def pair_refusals(incumbent: Artifact, candidate: Artifact) -> dict[str, SuiteEvidence]:
-    """Shares of harmful prompts refused and of safe ones answered, paired by prompt, the incumbent's in the base's
-    place; none where no safety suite was asked, or the two were not counted alike."""
+    """Shares of harmful prompts refused and of safe ones answered, paired by prompt, with the incumbent as the base;
+    empty without a safety suite, or if the two were counted differently."""
     counted = _how_counted(candidate)
     if not counted["suite"] or _how_counted(incumbent) != counted:
         return {}
@@ -106,7 +106,7 @@ def pair_refusals(incumbent: Artifact, candidate: Artifact) -> dict[str, SuiteEv
             )
             shared = sorted(before.keys() & after.keys())
             if shared:
-                # What is better is more, of either kind.
+                # For both metrics, more is better.
                 sides = [
                     (shared, [float(each[item] if sign > 0 else 1 - each[item]) for item in shared])
                     for each in (before, after)
@@ -116,7 +116,7 @@ def pair_refusals(incumbent: Artifact, candidate: Artifact) -> dict[str, SuiteEv
 
 
 def _how_counted(report: Artifact) -> dict[str, Any]:
-    """What refusals stand on beside the answers: the suite's bytes, the rule, the classifier and its settings."""
+    """What determines refusals besides the answers: the suite's bytes, the rule, the classifier and its settings."""
     params, inputs = report.manifest.identity["params"], report.manifest.inputs
     return {
         "suite": [ref.digest for name, ref in inputs.items() if name.startswith(SAFETY_INPUT)],
@@ -127,7 +127,7 @@ def _how_counted(report: Artifact) -> dict[str, Any]:
 
 
 def _refused(report: Artifact, name: str, scratch: Path) -> dict[str, float]:
-    """By prompt, whether the report's candidate refused it; nothing where that was not measured."""
+    """Whether the report's candidate refused, by prompt; empty if not measured."""
     path = f"{_SAMPLES}{name}.parquet"
     if path not in report.manifest.files:
         return {}
@@ -136,7 +136,7 @@ def _refused(report: Artifact, name: str, scratch: Path) -> dict[str, float]:
 
 
 def pair_scores(incumbent: Artifact, candidate: Artifact) -> dict[str, SuiteEvidence]:
-    """Each score that both eval reports have, the incumbent's in the base's place, paired by item."""
+    """Each score in both eval reports, paired by item, with the incumbent as the base."""
     with TemporaryDirectory(prefix="ft-incumbent-") as scratch:
         before, after = _scores(incumbent, Path(scratch)), _scores(candidate, Path(scratch))
     measured = {}
@@ -154,7 +154,7 @@ def pair_scores(incumbent: Artifact, candidate: Artifact) -> dict[str, SuiteEvid
 
 
 def _scores(report: Artifact, scratch: Path) -> dict[str, Mapping[str, Any]]:
-    """By suite, with the digest of its bytes, and for the holdout: scores by item id."""
+    """Scores by item id, for the holdout and for each suite (named with the digest of its bytes)."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in report.manifest.files:
         if not (name.startswith(_SAMPLES) and name.endswith(".parquet")):
@@ -165,7 +165,7 @@ def _scores(report: Artifact, scratch: Path) -> dict[str, Mapping[str, Any]]:
         suite = report.manifest.inputs.get(f"suite:{key}")
         if column is None or (suite is None and key != HOLDOUT):
             continue
-        # The same name with other bytes is another suite.
+        # A suite with the same name and other bytes is another suite.
         shown = key if suite is None else f"{key} ({suite.digest[:12]})"
         found[shown] = dict(zip(ids, column, strict=True))
     return found

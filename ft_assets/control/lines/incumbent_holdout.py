@@ -1,7 +1,7 @@
-"""The holdout's own metric of a candidate and of its line's incumbent, on the rows that both were asked.
+"""The holdout's own metric of a candidate and of its line's incumbent, on the rows that both have.
 
-Exact match alone would let a line whose task is measured otherwise get worse unseen: plain texts have no answers to
-match, and of summaries hardly any is ever equal to the target.
+With exact match alone, a line with another metric could get worse unnoticed: plain texts have no answers to match,
+and summaries are hardly ever equal to the target.
 """
 
 import math
@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from ft_assets.evals.comparison import compare_shares
-from ft_assets.evals.evidence import EXACT_MATCH, PERPLEXITY, PREFERENCE_ACCURACY, MetricEvidence, SuiteEvidence
-from ft_assets.evals.statistics import studentized
-from ft_assets.evals.text_columns import text_evidence
+from ft_assets.workers.evals.evidence import EXACT_MATCH, PERPLEXITY, PREFERENCE_ACCURACY, MetricEvidence, SuiteEvidence
+from ft_assets.workers.evals.paired_comparison import compare_shares
+from ft_assets.workers.evals.statistics import studentized
+from ft_assets.workers.evals.text_columns import text_evidence
 from ft_resources.errors import CorruptArtifact
 
 Columns = Mapping[str, Sequence[Any]]
-# Columns of a candidate's shares, by metric.
+# The candidate's columns by metric, for metrics that are shares.
 _SHARES = {EXACT_MATCH: "candidate_correct", PREFERENCE_ACCURACY: "candidate_prefers_chosen"}
 _LIKELIHOOD = "likelihood of a token, the better one's taken as 100 %,"
 
 
 def pair_share(incumbent: Columns, candidate: Columns, metric: str) -> SuiteEvidence | None:
-    """A metric of which more is better, the incumbent's in the base's place; None where not both have it.
+    """A metric for which more is better, with the incumbent as the base; None unless both have it.
 
-    The columns are those of ``samples/holdout.parquet``, of the same rows in the same order. Raises CorruptArtifact
-    for columns that are not what the metric leaves of a row.
+    The columns are those of ``samples/holdout.parquet``, for the same rows in the same order. Raises CorruptArtifact
+    for columns that do not match the metric.
     """
     try:
         if metric in _SHARES:
@@ -42,10 +42,10 @@ def pair_share(incumbent: Columns, candidate: Columns, metric: str) -> SuiteEvid
 
 
 def pair_likelihood(incumbent: Columns, candidate: Columns) -> SuiteEvidence:
-    """By how much perplexity rose, as the share by which the likelihood of a token fell; arguments as above.
+    """The rise of perplexity, as the relative fall of a token's likelihood; arguments as above.
 
-    A row's likelihood is that of its whole text, counted in the incumbent's tokens, so that it means the same where the
-    two cut texts otherwise. The interval is that of the mean difference in nats, as perplexity's is.
+    A row's likelihood is that of its whole text, per token of the incumbent, so that it is comparable across
+    tokenizers. The interval is that of the mean difference in nats, as for perplexity.
     """
     try:
         sizes = np.asarray(incumbent["tokens"], float)
@@ -73,7 +73,7 @@ def pair_likelihood(incumbent: Columns, candidate: Columns) -> SuiteEvidence:
 
 
 def _side_by_side(incumbent: Columns, candidate: Columns) -> dict[str, Sequence[Any]]:
-    """Columns of text metrics as one report has them, with the incumbent as the base."""
+    """Columns of text metrics in the format of one report, with the incumbent as the base."""
     mine = {name: column for name, column in candidate.items() if not name.startswith("base_")}
     theirs = {
         f"base_{name.removeprefix('candidate_')}": column
@@ -97,7 +97,7 @@ def _as_suite(metric: str, found: MetricEvidence) -> SuiteEvidence:
 
 def _bad(metric: str) -> CorruptArtifact:
     return CorruptArtifact(
-        f"the samples of the holdout do not give {metric}",
+        f"{metric} cannot be computed from the holdout's samples",
         where="samples/holdout.parquet",
-        remedy="Look at both reports with ft verify, and materialize eval_report again where it is damaged.",
+        remedy="Check both reports with ft verify, and materialize a damaged eval_report again.",
     )

@@ -1,50 +1,42 @@
-"""Lines and their promotion log: create-only records, one after the other, whose fold says what is served.
+"""Lines and their promotion log: a sequence of create-only records whose fold determines what is served.
 
-A line is ``tenant.dataset-name.recipe-name``. Record ``seq`` lies at ``<tenant>/lines/<line>/<seq>.json``; whoever
-creates it has decided, so two promotions at once end in exactly one winner. Each record names the digest of the one
-before it, so none can be changed, removed or slipped in unseen.
+A line is ``tenant.dataset-name.recipe-name``. Record ``seq`` is at ``<tenant>/lines/<line>/<seq>.json``. Creating
+it is the decision, so exactly one of two concurrent promotions wins. Each record names its predecessor's digest, so
+none can be changed, removed or inserted unnoticed.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from ft_assets.keys import check_part
-from ft_assets.notices.due import mark_due
+from ft_assets.records.chained_log import ChainedLog, SealedRecord
+from ft_assets.records.due_notices import mark_due
+from ft_assets.settings.keys import check_part
 from ft_resources.artifacts import InputRef
-from ft_resources.canonical import canonical_json, digest, sha256_bytes
-from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.errors import UserError
 from ft_resources.store import Store
 
 Pointer = Literal["dev", "staging", "production"]
 Stage = Literal["dev", "staging", "production", "deprecated", "archived"]
 POINTERS: tuple[Pointer, ...] = ("dev", "staging", "production")
 STAGES: tuple[Stage, ...] = (*POINTERS, "deprecated", "archived")
-_NAME = re.compile(r"[0-9]{6}\.json")
-_REMEDY = "Restore the object from the bucket's versions or a backup; the log is never edited."
 
 
 class PromotionLost(UserError):
-    """Somebody else's record took the place in the log; nothing was changed."""
+    """Another record took the place in the log; nothing was changed."""
 
 
-class BadLog(CorruptArtifact):
-    """A promotion log with a gap, or with a record that is foreign, malformed or altered."""
+class PromotionRecord(SealedRecord):
+    """One decision about a line, with everything that it was based on."""
 
-
-class PromotionRecord(BaseModel):
-    """One decision about a line, with everything that it stood on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    WHAT: ClassVar[str] = "the record"
 
     version: Literal[1] = 1
-    id: str = Field(min_length=1, description="Drawn by the writer, who knows his record by it.")
+    id: str = Field(min_length=1, description="Drawn by the writer, to recognise its own record.")
     line: str = Field(description="tenant.dataset-name.recipe-name.")
-    seq: int = Field(ge=1, description="Place in the log, from 1.")
-    kind: Literal["promotion", "rollback"] = Field(description="What was asked for.")
+    kind: Literal["promotion", "rollback"] = Field(description="What was requested.")
     stage: Stage = Field(description="Where the adapter goes.")
     adapter: InputRef = Field(description="Address and content digest.")
     eval_report: InputRef = Field(description="The evidence that it was accepted on.")
@@ -60,32 +52,21 @@ class PromotionRecord(BaseModel):
     actor: str = Field(min_length=1, description="Who decided; `auto` where the recipe's margin did.")
     reason: str = Field(min_length=1, description="Why.")
     at: str = Field(min_length=1, description="UTC, ISO 8601.")
-    replaces: str = Field(description="Address of the adapter that stood there before, empty for none.")
-    previous: str = Field(description="sha256 of the record before this one, empty for the first.")
-    seal: str = Field(default="", description="Digest of all other fields.")
-
-    @property
-    def expected_seal(self) -> str:
-        return digest(self.model_dump(mode="json", exclude={"seal"}))
+    replaces: str = Field(description="Address of the adapter that was in the stage before, empty for none.")
 
     @property
     def path(self) -> str:
         return record_path(self.line, self.seq)
 
-    def data(self) -> bytes:
-        """The bytes that are stored: sealed, canonical JSON."""
-        sealed = self.model_copy(update={"seal": self.expected_seal})
-        return canonical_json(sealed.model_dump(mode="json"))
-
 
 @dataclass(frozen=True, kw_only=True)
 class LineState:
-    """What a log says.
+    """The state after a log's records.
 
     Args:
         records: all of them, in order.
-        standing: for each pointer, the records that stand behind one another; the last is what it points to.
-        deprecated: addresses that get no further promotion, and may still be served.
+        standing: for each pointer, a stack of records; the pointer's target is the last.
+        deprecated: addresses that may not be promoted again, but may still be served.
         archived: addresses that are out of use.
         head: sha256 of the last record, empty for an empty log.
     """
@@ -98,19 +79,19 @@ class LineState:
     head: str = ""
 
     def at(self, stage: Pointer) -> PromotionRecord | None:
-        """The record behind what ``stage`` points to, None where it points to nothing."""
+        """The record that ``stage`` points to, None if it points to nothing."""
         standing = self.standing[stage]
         return standing[-1] if standing else None
 
     def stages_of(self, address: str) -> tuple[Stage, ...]:
-        """Where the adapter at ``address`` stands."""
+        """The stages of the adapter at ``address``."""
         pointed = [stage for stage in POINTERS if (found := self.at(stage)) and found.adapter.address == address]
         marks: list[Stage] = ["deprecated"] if address in self.deprecated else []
         return (*pointed, *marks, *(("archived",) if address in self.archived else ()))
 
 
 def fold(line: str, records: Iterable[PromotionRecord], head: str = "") -> LineState:
-    """The state that records lead to, in order. Total: every sequence of records has a state. Pure."""
+    """The state after the records, in order. Total: every sequence of records has a state. Pure."""
     settled = tuple(records)
     standing: dict[Pointer, list[PromotionRecord]] = {stage: [] for stage in POINTERS}
     deprecated: set[str] = set()
@@ -124,7 +105,7 @@ def fold(line: str, records: Iterable[PromotionRecord], head: str = "") -> LineS
             standing = {
                 stage: [kept for kept in behind if kept.adapter.address != address]
                 if behind and behind[-1].adapter.address != address
-                # What is archived is not silently followed by what stood there before.
+                # The previous adapter does not silently replace an archived one.
                 else []
                 for stage, behind in standing.items()
             }
@@ -146,7 +127,7 @@ def fold(line: str, records: Iterable[PromotionRecord], head: str = "") -> LineS
 
 
 def check_line(text: str) -> str:
-    """``text`` itself where it is a line's name. Raises UserError otherwise."""
+    """``text`` itself if it is a line's name. Raises UserError otherwise."""
     parts = text.split(".")
     if len(parts) != 3:
         raise UserError(
@@ -171,74 +152,26 @@ def list_lines(store: Store, tenant: str = "") -> list[str]:
 
 
 def read_line(store: Store, line: str) -> LineState:
-    """The state of ``line``; an empty one where nothing was ever decided. Raises BadLog, which names the file."""
-    check_line(line)
-    records: list[PromotionRecord] = []
-    head = ""
-    while True:
-        head = _read_on(store, line, records, head)
-        listed = {entry.path for entry in store.entries(line_folder(line))}
-        _refuse_foreign(listed, line)
-        further = listed - {record.path for record in records}
-        if not further:
-            return fold(line, records, head)
-        # What was listed may have been written since we read; a place that stays empty below it is a gap.
-        if not store.exists(record_path(line, len(records) + 1)):
-            missing = record_path(line, len(records) + 1)
-            raise BadLog(f"a record is missing before {min(further)}", where=missing, remedy=_REMEDY)
+    """The state of ``line``; empty if nothing was ever decided. Raises CorruptArtifact, which names the file, for a log
+    with a gap or a record that is foreign, malformed or altered."""
+    records, head = _log(store, check_line(line)).read()
+    return fold(line, records, head)
 
 
 def append(store: Store, record: PromotionRecord) -> PromotionRecord:
-    """Put the record into its place in the log. Raises PromotionLost, which says who won, where it is taken."""
+    """Write the record at its place in the log. Raises PromotionLost, which names the winner, if the place is taken."""
     mark_due(store, "line", record.line.partition(".")[0], record.path)
-    if store.create(record.path, record.data()):
-        return record
-    winner = _parse(store.get(record.path), record.line, record.seq)
+    winner = _log(store, record.line).append(record)
     if winner.id == record.id:
-        # The answer to our own write got lost and was repeated.
+        # The answer to our own write was lost, and the write was repeated.
         return record
     raise PromotionLost(
-        f"{winner.actor} was faster: {winner.adapter.address} went to {winner.stage} at {winner.at} ({winner.reason})",
+        f"{winner.actor} was faster: {winner.adapter.address} was moved to {winner.stage} at {winner.at} "
+        f"({winner.reason})",
         where=record.path,
-        remedy=f"Nothing was changed. Look at it (ft line {record.line}), and ask again if it is still wanted.",
+        remedy=f"Nothing was changed. See ft line {record.line}, and repeat the request if it is still wanted.",
     )
 
 
-def _read_on(store: Store, line: str, records: list[PromotionRecord], head: str) -> str:
-    """Append what follows to ``records``; the digest of the last one."""
-    while True:
-        seq = len(records) + 1
-        try:
-            data = store.get(record_path(line, seq))
-        except FileNotFoundError:
-            return head
-        record = _parse(data, line, seq)
-        if record.previous != head:
-            raise BadLog(
-                "the record does not follow the one before it, which was altered or exchanged",
-                where=record.path,
-                remedy=_REMEDY,
-            )
-        records.append(record)
-        head = sha256_bytes(data)
-
-
-def _parse(data: bytes, line: str, seq: int) -> PromotionRecord:
-    path = record_path(line, seq)
-    try:
-        record = PromotionRecord.model_validate_json(data)
-    except ValidationError as error:
-        count = error.error_count()
-        raise BadLog(f"the record cannot be read ({count} problems)", where=path, remedy=_REMEDY) from error
-    if (record.line, record.seq) != (line, seq):
-        raise BadLog("the record belongs to another place or line", where=path, remedy=_REMEDY)
-    if record.data() != data:
-        raise BadLog("the record was altered: it does not match its seal", where=path, remedy=_REMEDY)
-    return record
-
-
-def _refuse_foreign(paths: Iterable[str], line: str) -> None:
-    folder = f"{line_folder(line)}/"
-    for path in sorted(paths):
-        if not _NAME.fullmatch(path.removeprefix(folder)):
-            raise BadLog("this is no record of the log", where=path, remedy="Find out who put it there, and remove it.")
+def _log(store: Store, line: str) -> ChainedLog[PromotionRecord]:
+    return ChainedLog(store=store, folder=line_folder(line), kind=PromotionRecord)

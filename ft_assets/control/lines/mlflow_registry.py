@@ -1,10 +1,10 @@
-"""The adapter in MLflow's registry, with everything that says where it came from as tags, and where its line stands."""
+"""Adapters in MLflow's registry: their origin as tags, and the state of their line."""
 
 from collections import Counter
 
-from ft_assets.adapters.lineage import lineage
-from ft_assets.adapters.lines import POINTERS, LineState, read_line
-from ft_assets.erasure.tombstones import require_alive
+from ft_assets.control.lines.lines import POINTERS, LineState, read_line
+from ft_assets.records.tombstones import require_alive
+from ft_assets.workers.adapters.lineage import lineage
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.dotted import leaves
 from ft_resources.errors import UserError
@@ -13,13 +13,13 @@ from ft_resources.tracking import Log, Mirror, default_uri, shared_mirror
 
 
 def register_adapter(mirror: Mirror, artifacts: Artifacts, adapter: Artifact) -> None:
-    """Note the adapter for the registry, once for each fingerprint; the model card is its description."""
+    """Queue the adapter for the registry, once per fingerprint; the model card is its description."""
     card = adapter.read("README.md").decode()
     mirror.register_adapter(adapter, tags=registration_tags(artifacts, adapter), card=card)
 
 
 def register_new_adapter(uri: str, log: Log, artifacts: Artifacts, adapter: Artifact) -> None:
-    """Register an adapter that was just made at MLflow's ``uri`` (empty: nowhere); trouble is one warning."""
+    """Register a new adapter with the MLflow at ``uri`` (no-op if empty); a failure is only a warning."""
     if not uri:
         return
     mirror = shared_mirror(uri)
@@ -29,7 +29,7 @@ def register_new_adapter(uri: str, log: Log, artifacts: Artifacts, adapter: Arti
 
 
 def mirror_line(artifacts: Artifacts, line: str, *, uri: str | None = None, log: Log) -> None:
-    """Bring a line's aliases and tags in MLflow up to its log; trouble is one warning, and changes nothing else.
+    """Update a line's aliases and tags in MLflow to its log; a failure is only a warning.
 
     Args:
         uri: MLflow's; None for the configured one, empty for none.
@@ -41,14 +41,14 @@ def mirror_line(artifacts: Artifacts, line: str, *, uri: str | None = None, log:
     try:
         note_line(mirror, artifacts, line)
     except UserError as error:
-        log.warning(f"MLflow was not told of {line}: {error.what}; ft rebuild does so later")
+        log.warning(f"MLflow was not updated for {line}: {error.what}; run ft rebuild later")
         return
     if warning := mirror.flush():
         log.warning(warning)
 
 
 def note_line(mirror: Mirror, artifacts: Artifacts, line: str) -> None:
-    """Note a line's state for the registry, and every adapter of its log that is there."""
+    """Queue a line's state for the registry, and every existing adapter in its log."""
     for address in dict.fromkeys(record.adapter.address for record in read_line(artifacts.store, line).records):
         try:
             adapter = artifacts.find(Address.parse(address))
@@ -56,20 +56,20 @@ def note_line(mirror: Mirror, artifacts: Artifacts, line: str) -> None:
                 require_alive(artifacts.store, adapter)
                 register_adapter(mirror, artifacts, adapter)
         except UserError:
-            # Deleted or damaged: what is said of the line goes on without it, and ft verify says what is wrong.
+            # Deleted or damaged: the line is mirrored without it, and ft verify reports the problem.
             continue
     mirror.line_stands(line, lambda: standing_of(read_line(artifacts.store, line)))
 
 
 def standing_of(state: LineState) -> Standing:
-    """A line's state as MLflow shows it: aliases by stage, and tags by fingerprint."""
+    """A line's state for MLflow: aliases by stage, and tags by fingerprint."""
     aliases: dict[str, str] = {}
     for stage in POINTERS:
         found = state.at(stage)
         aliases[stage] = _fingerprint(found.adapter.address) if found else ""
     tags = {}
     for record in state.records:
-        # Of several records about one adapter the last says how it came to stand where it does.
+        # Of several records about an adapter, the last explains its present stage.
         tags[_fingerprint(record.adapter.address)] = {
             "ft.stage": ", ".join(state.stages_of(record.adapter.address)) or "superseded",
             "ft.promotion": record.path,
@@ -85,7 +85,7 @@ def _fingerprint(address: str) -> str:
 
 
 def registration_tags(artifacts: Artifacts, adapter: Artifact) -> dict[str, str]:
-    """Line, keys, metrics, and address and digest of everything the adapter was made of.
+    """Line, keys, metrics, and the address and digest of everything the adapter was made from.
 
     Keys are ``ft.lineage.<asset>`` and ``ft.lineage.<asset>.digest``; a second artifact of one asset is ``<asset>.2``.
     """
@@ -95,7 +95,7 @@ def registration_tags(artifacts: Artifacts, adapter: Artifact) -> dict[str, str]
     tags |= {f"ft.metric.{name}": f"{float(value):.6g}" for name, value in leaves(adapter.facts["metrics"])}
     seen: set[str] = set()
     count: Counter[str] = Counter()
-    # The nearest first: of an adapter that stands on another one, each has a checkpoint, a dataset and so on.
+    # Nearest first: if an adapter's base is another adapter, both have a checkpoint, a dataset and so on.
     for _, _, node in sorted(lineage(artifacts, adapter.address).walk(), key=lambda found: found[0]):
         if node.address in seen:
             continue

@@ -1,7 +1,7 @@
-"""Promotion: who moves which adapter of a line where, checked and put on record.
+"""Promotion: checked and recorded moves of a line's adapters.
 
 ``promote``, ``rollback`` and ``retire`` each append one record to the line's log, or raise UserError and change
-nothing. Each tells MLflow afterwards, which may be down: the log is the truth, and ``ft rebuild`` mirrors it later.
+nothing. Each then updates MLflow, which may be down: the log is authoritative, and ``ft rebuild`` mirrors it later.
 """
 
 import logging
@@ -11,19 +11,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from ft_assets.adapters.eligibility import (
+from ft_assets.control import identity
+from ft_assets.control.lines.eligibility import (
     accepted_adapter,
     require_safety,
     require_servable_base,
     require_strict_safety,
     require_verdicts,
 )
-from ft_assets.adapters.lineage import lineage
-from ft_assets.adapters.lines import POINTERS, LineState, Pointer, PromotionRecord, Stage, append, check_line, read_line
-from ft_assets.adapters.registry import mirror_line
-from ft_assets.keys import DatasetKey, RecipeKey, line_of
-from ft_assets.recipes.register import get_recipe
-from ft_assets.tenants import TenantsFile, load_tenants
+from ft_assets.control.lines.lines import (
+    POINTERS,
+    LineState,
+    Pointer,
+    PromotionRecord,
+    Stage,
+    append,
+    check_line,
+    read_line,
+)
+from ft_assets.control.lines.mlflow_registry import mirror_line
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
+from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
+from ft_assets.workers.adapters.lineage import lineage
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.errors import UserError
 from ft_resources.tracking import Log
@@ -34,34 +44,35 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What was asked: by whom, why, and in which configuration.
+    """A request: by whom, why, and with which configuration.
 
     Args:
-        waive_incumbent: let a comparison with the incumbent through that is inconclusive; never one that failed.
+        tenants: what is served and how safe it must be, for a move to production; without it nothing may go there.
+        waive_incumbent: accept an inconclusive comparison with the incumbent, but never a failed one.
         tracking: MLflow's URI; None for the configured one, empty for none.
     """
 
     actor: str
     reason: str
     waive_incumbent: bool = False
-    tenants: TenantsFile | None = None
+    tenants: TenantsFile = NO_TENANTS
     tracking: str | None = None
     log: Log = _LOG
 
     def __post_init__(self) -> None:
         for name, text in (("an actor", self.actor), ("a reason", self.reason)):
             if not text.strip():
-                raise UserError(f"a promotion needs {name}", where="promotion", remedy="It is recorded: name it.")
+                raise UserError(f"a promotion needs {name}", where="promotion", remedy="Name it; it is recorded.")
 
 
 def promote(artifacts: Artifacts, target: str, stage: Stage, decision: Decision) -> tuple[PromotionRecord, bool]:
-    """Move an adapter of a line to ``stage``; the second value is False where it stands there already.
+    """Move an adapter of a line to ``stage``; the second value is False if it is there already.
 
     Args:
-        target: a line (then its adapter is the one a stage below, or the only one), an adapter's address, or a pair
+        target: a line (for its adapter one stage below, or its only one), an adapter's address, or a pair
             ``DATASET|RECIPE``.
 
-    Raises UserError where a check refuses it, and PromotionLost where somebody else was faster.
+    Raises UserError if a check refuses it, and PromotionLost if another promotion was first.
     """
     if stage not in POINTERS:
         return _retire(artifacts, target, stage, decision)
@@ -77,9 +88,9 @@ def promote(artifacts: Artifacts, target: str, stage: Stage, decision: Decision)
     waived: list[str] = []
     if stage == "production":
         require_safety(adapter)
-        # Not of a rollback: what stood there before goes back in an emergency, by the limits of its day.
-        require_strict_safety(adapter, _tenants(decision).production_safety)
-        require_servable_base(artifacts, adapter, _tenants(decision))
+        # Not for a rollback: in an emergency the previous adapter returns, even if limits are stricter now.
+        require_strict_safety(adapter, decision.tenants.production_safety)
+        require_servable_base(artifacts, adapter, decision.tenants)
         findings += ["the safety gate passed", "the base is served, and not held"]
         findings += _beat_incumbent(artifacts, state, adapter, decision, waived)
     record = _record(artifacts, state, adapter, stage, decision, findings=findings, waived=waived)
@@ -89,17 +100,17 @@ def promote(artifacts: Artifacts, target: str, stage: Stage, decision: Decision)
 def rollback(
     artifacts: Artifacts, line: str, decision: Decision, *, stage: Pointer = "production", to: str = ""
 ) -> PromotionRecord:
-    """Point ``stage`` to an adapter that stood there before: the last one, or the one at address ``to``.
+    """Point ``stage`` to an adapter that was there before: the last one, or the one at address ``to``.
 
-    Nothing is measured again, so that it takes seconds; the adapter must be there and in use, its base served.
-    Raises UserError where there is none such, and PromotionLost where somebody else was faster.
+    Nothing is measured again, so it takes seconds. The adapter must exist, be in use and have a served base.
+    Raises UserError if there is no such adapter, and PromotionLost if another promotion was first.
     """
     state = read_line(artifacts.store, line)
     current = state.at(stage)
     adapter = _earlier(artifacts, state, stage, to)
     if stage == "production":
         require_safety(adapter)
-        require_servable_base(artifacts, adapter, _tenants(decision))
+        require_servable_base(artifacts, adapter, decision.tenants)
     findings = [f"it stood in {stage} before"]
     if current is not None:
         findings.append(f"{current.adapter.address} is taken out of {stage}")
@@ -108,10 +119,10 @@ def rollback(
 
 
 def _retire(artifacts: Artifacts, target: str, stage: Stage, decision: Decision) -> tuple[PromotionRecord, bool]:
-    """Deprecate an adapter (no further promotion) or archive it (out of use, also where it stands now)."""
+    """Deprecate an adapter (no further promotion) or archive it (out of use, even in its present stages)."""
     if not ("/" in target or "|" in target):
         raise UserError(
-            f"which adapter of {target} should be {stage}?",
+            f"it is ambiguous which adapter of {target} should go to {stage}",
             where="promotion",
             remedy=f"Give its address: ft line {target}",
         )
@@ -128,11 +139,8 @@ def _retire(artifacts: Artifacts, target: str, stage: Stage, decision: Decision)
 
 
 def _resolve(artifacts: Artifacts, target: str, stage: Stage) -> tuple[str, str]:
-    """Line and adapter's address behind what somebody typed. Never the newest of several: what is meant is said."""
+    """The line and adapter address of a user's target. Never the newest of several: an ambiguous target is refused."""
     if "|" in target:
-        # Imported here: identity is the whole graph, and most callers name an address or a line.
-        from ft_assets import identity
-
         dataset, _, recipe = target.partition("|")
         line = line_of(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
         return line, str(identity.adapter(artifacts, dataset, recipe).address)
@@ -163,11 +171,11 @@ def _only_one(artifacts: Artifacts, state: LineState) -> str:
             found.append(str(address))
     if len(found) == 1:
         return found[0]
-    several = f"{len(found)} accepted adapters, and none stands a stage below: {', '.join(found)}"
+    several = f"{len(found)} accepted adapters, and none is in the stage below: {', '.join(found)}"
     raise UserError(
         f"the line has {several if found else 'no accepted adapter that is in use'}",
         where=f"line {state.line}",
-        remedy="Give the address of the one that is meant: ft adapter list",
+        remedy="Give its address: ft adapter list",
     )
 
 
@@ -177,13 +185,13 @@ def _earlier(artifacts: Artifacts, state: LineState, stage: Pointer, to: str) ->
     now = current.adapter.address if current else ""
     stood = [record.adapter.address for record in state.records if record.stage == stage]
     behind = [record.adapter.address for record in state.standing[stage]]
-    # What stands behind the present one; where it was archived, whatever stood there.
+    # The predecessor of the present one; if the present one was archived, the last that was there.
     candidates = [to] if to else list(reversed(behind[:-1] if current else stood))
     if to and (to not in stood or to == now):
         raise UserError(
-            f"{to} {'stands in' if to == now else 'never stood in'} {stage}",
+            f"{to} {'is already in' if to == now else 'was never in'} {stage}",
             where=f"line {state.line}",
-            remedy=f"Name one that stood there before (ft line {state.line}), or promote it.",
+            remedy=f"Name one that was there before (ft line {state.line}), or promote it.",
         )
     reasons: list[str] = []
     for address in candidates:
@@ -193,7 +201,7 @@ def _earlier(artifacts: Artifacts, state: LineState, stage: Pointer, to: str) ->
         except UserError as error:
             reasons.append(f"{address}: {error.what}")
     raise UserError(
-        f"nothing that stood in {stage} before can be used" + "".join(f"\n{reason}" for reason in reasons),
+        f"no adapter that was in {stage} before can be used" + "".join(f"\n{reason}" for reason in reasons),
         where=f"line {state.line}",
         remedy=f"Promote another adapter: ft line {state.line}",
     )
@@ -206,19 +214,19 @@ def _require_in_use(state: LineState, address: str) -> None:
             raise UserError(
                 f"it was {mark} by {record.actor} on {record.at[:10]} ({record.reason})",
                 where=address,
-                remedy="Promote another adapter of the line; what is out of use stays so.",
+                remedy="Promote another adapter of the line; this one stays out of use.",
             )
 
 
 def _beat_incumbent(
     artifacts: Artifacts, state: LineState, candidate: Artifact, decision: Decision, waived: list[str]
 ) -> list[str]:
-    """What the comparison with the adapter in production found. Raises UserError unless it is a pass, or waived."""
+    """The result of the comparison with the adapter in production. Raises UserError unless it passes or is waived."""
     incumbent = state.at("production")
     if incumbent is None:
         return ["no adapter of the line was in production"]
-    # Imported here: numpy and Parquet take a while, and only a change of production compares.
-    from ft_assets.adapters.incumbent import compare_with_incumbent, not_compared
+    # Imported here: numpy and Parquet import slowly, and only a change of production needs them.
+    from ft_assets.control.lines.incumbent import compare_with_incumbent, not_compared
 
     standing = artifacts.get(Address.parse(incumbent.adapter.address))
     verdict = compare_with_incumbent(artifacts, candidate, standing)
@@ -232,8 +240,8 @@ def _beat_incumbent(
     raise UserError(
         f"not shown to be as good as the line's incumbent ({verdict.outcome}): {verdict.reason or 'nothing in common'}",
         where=incumbent.adapter.address,
-        remedy="Evaluate on more items, or train a better one."
-        + (" With --waive-incumbent you may answer for it." if verdict.outcome == "inconclusive" else ""),
+        remedy="Evaluate on more items, or train a better adapter."
+        + (" Use --waive-incumbent to waive an inconclusive comparison." if verdict.outcome == "inconclusive" else ""),
     )
 
 
@@ -282,7 +290,3 @@ def _append(artifacts: Artifacts, record: PromotionRecord, decision: Decision) -
     made = append(artifacts.store, record)
     mirror_line(artifacts, made.line, uri=decision.tracking, log=decision.log)
     return made
-
-
-def _tenants(decision: Decision) -> TenantsFile:
-    return decision.tenants if decision.tenants is not None else load_tenants()

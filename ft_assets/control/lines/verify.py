@@ -1,12 +1,13 @@
-"""Verification: every hash again, offline, from a line's log or an artifact down to the raw bytes and the base."""
+"""Verification: check every hash again, offline, from a line's log or an artifact to the raw bytes and the base."""
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ft_assets.adapters.lineage import Lineage, lineage, verify_lineage
-from ft_assets.adapters.lines import read_line
-from ft_assets.recipes.register import get_recipe
+from ft_assets.control.lines.lines import read_line
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.records.names import DATASET, RECIPE
+from ft_assets.workers.adapters.lineage import Lineage, lineage, verify_lineage
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
@@ -16,8 +17,8 @@ LINEAGE = "lineage.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """What verification found: ``findings`` are sentences that name what was altered and where, none if all is well;
-    ``erased`` says what was erased by its tombstone, by whom and why; ``looked_at`` are the artifacts it began with."""
+    """Result of a verification: ``findings`` are sentences that name what was altered and where, empty if all is well;
+    ``erased`` lists what was erased by tombstones, by whom and why; ``looked_at`` are the artifacts it started from."""
 
     looked_at: Sequence[str]
     findings: Sequence[str]
@@ -25,7 +26,7 @@ class Verified:
 
 
 def verify_line(artifacts: Artifacts, line: str) -> Verified:
-    """The line's log, record by record, and every adapter in it with all it was made of."""
+    """Verify the line's log, record by record, and every adapter in it with everything it was made from."""
     try:
         state = read_line(artifacts.store, line)
     except CorruptArtifact as error:
@@ -38,13 +39,13 @@ def verify_line(artifacts: Artifacts, line: str) -> Verified:
     for record in state.records:
         found = artifacts.find(Address.parse(record.adapter.address)) if not verified.findings else None
         if found is not None and found.ref != record.adapter:
-            changed.append(f"{record.path}: the adapter has another content than the one that was promoted")
+            changed.append(f"{record.path}: the adapter's content differs from the promoted one")
     return Verified(looked_at=addresses, findings=[*verified.findings, *changed], erased=verified.erased)
 
 
 def verify(artifacts: Artifacts, *addresses: Address | str) -> Verified:
-    """Artifacts with all they were made of; of adapters also what names their dataset and recipe, and what their own
-    ``lineage.json`` says."""
+    """Verify artifacts with everything they were made from; for adapters also the names of their dataset and recipe,
+    and their own ``lineage.json``."""
     erased: list[str] = []
     findings = verify_lineage(artifacts, *addresses, erased=erased)
     for address in addresses:
@@ -65,11 +66,11 @@ def _adapter_findings(artifacts: Artifacts, address: Address) -> Iterator[str]:
     try:
         tree = lineage(artifacts, address)
     except UserError:
-        return  # As above, of something below it.
+        return  # As above, for something below it.
     yield from _name_findings(artifacts, str(params["dataset"]), tree)
     try:
         get_recipe(artifacts.store, str(params["recipe"]))
-        path = f"names/recipe/{params['recipe']}.json"
+        path = RECIPE.path(str(params["recipe"]))
         if artifacts.store.get(path) != canonical_json(artifacts.store.get_json(path)):
             yield f"{path}: the record's bytes were altered"
     except UserError as error:
@@ -78,8 +79,8 @@ def _adapter_findings(artifacts: Artifacts, address: Address) -> Iterator[str]:
 
 
 def _name_findings(artifacts: Artifacts, dataset: str, tree: Lineage) -> Iterator[str]:
-    """Whether the dataset's name still leads to the raw bytes of the lineage."""
-    path = f"names/dataset/{dataset}.json"
+    """Check that the dataset's name still points to the raw bytes of the lineage."""
+    path = DATASET.path(dataset)
     raws = {node.address: node for _, _, node in tree.walk() if Address.parse(node.address).asset == "raw_dataset"}
     try:
         pointer = artifacts.store.find_json(path)
@@ -90,13 +91,13 @@ def _name_findings(artifacts: Artifacts, dataset: str, tree: Lineage) -> Iterato
             yield f"{path}: the record's bytes were altered"
         node = raws.get(str(pointer.get("address")))
         if node is None or node.digest != pointer.get("digest"):
-            yield f"{path}: the name leads to other bytes than the adapter was made of"
+            yield f"{path}: the name refers to other bytes than the adapter was made from"
     except CorruptArtifact as error:
         yield f"{error.where}: {error.what}"
 
 
 def _stored_lineage_findings(adapter: Artifact, tree: Lineage) -> Iterator[str]:
-    """Whether ``lineage.json`` tells of exactly what the manifests lead to."""
+    """Check that ``lineage.json`` lists exactly what the manifests reference."""
     if LINEAGE not in adapter.manifest.files:
         return
     try:
@@ -107,4 +108,4 @@ def _stored_lineage_findings(adapter: Artifact, tree: Lineage) -> Iterator[str]:
         yield f"{adapter.location(LINEAGE)}: the lineage cannot be read"
         return
     if stored != tree.as_json()["inputs"]:
-        yield f"{adapter.location(LINEAGE)}: the lineage tells of other artifacts than the manifests lead to"
+        yield f"{adapter.location(LINEAGE)}: the lineage lists other artifacts than the manifests reference"

@@ -1,8 +1,8 @@
-"""The metering ledger: usage and how submissions ended, in SQL for reports and invoices.
+"""The metering ledger: usage and ended submissions in SQL, for reports and invoices.
 
-PostgreSQL in production, SQLite embedded (``FT_METERING_DB``, an SQLAlchemy URL). It is a view: the store's create-only
-records are the truth, rows are keyed as they are, and inserting one again changes nothing, so it may be filled at least
-once, by several, and from nothing.
+PostgreSQL in production, SQLite embedded (``FT_METERING_DB``, an SQLAlchemy URL). It is a view of the store's
+create-only records: rows have the records' keys and inserts are idempotent, so it may be filled repeatedly, by several
+processes, and from scratch.
 """
 
 import os
@@ -15,13 +15,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ft_assets.metering.refunds import RefundDecision
-from ft_assets.metering.tables import jobs, refunds, usage
-from ft_assets.metering.usage import UsageRecord
-from ft_assets.submissions.record import Submission, SubmissionOutcome
+from ft_assets.control.metering.refunds import RefundDecision
+from ft_assets.control.metering.tables import jobs, refunds, usage
+from ft_assets.control.metering.usage import UsageRecord
+from ft_assets.records.submissions import Submission, SubmissionOutcome
 from ft_resources.errors import UserError
 
-# Alembic keeps the context of a migration in module globals.
+# Alembic keeps a migration's context in module globals.
 _MIGRATING = threading.Lock()
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _DECIDED = (usage.c.tenant == refunds.c.tenant) & (usage.c.key == refunds.c.key)
@@ -29,7 +29,7 @@ _DECIDED = (usage.c.tenant == refunds.c.tenant) & (usage.c.key == refunds.c.key)
 
 @dataclass(frozen=True, kw_only=True)
 class UsageRow:
-    """What a report needs of an attempt; ``decision`` is what somebody said of a flagged one, "" before."""
+    """What a report needs about an attempt; ``decision`` is the refund decision of a flagged one, or ""."""
 
     key: str
     asset: str
@@ -47,12 +47,12 @@ class UsageRow:
 
     @property
     def flagged(self) -> bool:
-        """Whether somebody still has to look at it."""
+        """Whether a refund decision is still open."""
         return self.refund == "flagged" and not self.decision
 
 
 class Ledger:
-    """The metering tables at ``url``; their schema is brought up to date when it is opened."""
+    """The metering tables at ``url``; opening it migrates the schema."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -71,7 +71,7 @@ class Ledger:
             _migrate(self._engine)
 
     def add_usage(self, records: Iterable[UsageRecord]) -> None:
-        """Insert records that are not there yet."""
+        """Insert missing records."""
         self._insert(
             usage,
             [
@@ -85,12 +85,12 @@ class Ledger:
         )
 
     def add_refunds(self, tenant: str, decisions: Iterable[RefundDecision]) -> None:
-        """Insert decisions on a tenant's attempts that are not there yet."""
+        """Insert missing refund decisions of a tenant."""
         rows = [decision.model_dump(mode="json", exclude={"version"}) for decision in decisions]
         self._insert(refunds, [{"tenant": tenant, **row} for row in rows])
 
     def add_jobs(self, ended: Iterable[tuple[Submission, SubmissionOutcome]]) -> None:
-        """Insert submissions that have ended and are not there yet."""
+        """Insert missing ended submissions."""
         self._insert(
             jobs,
             [
@@ -110,7 +110,7 @@ class Ledger:
         )
 
     def usage_rows(self, tenant: str, month: str) -> list[UsageRow]:
-        """A tenant's attempts of a month, in the order in which they ended."""
+        """A tenant's attempts in a month, in order of their ends."""
         query = (
             sa.select(usage, sa.func.coalesce(refunds.c.decision, "").label("decision"))
             .select_from(usage.outerjoin(refunds, _DECIDED))
@@ -122,7 +122,7 @@ class Ledger:
             return [UsageRow(**{name: row[name] for name in names}) for row in connection.execute(query).mappings()]
 
     def job_counts(self, tenant: str, month: str) -> dict[str, int]:
-        """How many of a tenant's submissions of a month ended how."""
+        """Number of a tenant's submissions in a month by outcome."""
         query = (
             sa.select(jobs.c.status, sa.func.count())
             .where(jobs.c.tenant == tenant, jobs.c.month == month)
@@ -132,7 +132,7 @@ class Ledger:
             return {str(status): int(count) for status, count in connection.execute(query)}
 
     def keys(self, tenant: str, month: str) -> tuple[set[str], set[str]]:
-        """Keys of a tenant's usage and decisions of a month that are there."""
+        """Keys of a tenant's stored usage and decisions in a month."""
         mine = (usage.c.tenant == tenant) & (usage.c.month == month)
         used = sa.select(usage.c.key).where(mine)
         decided = sa.select(refunds.c.key).join(usage, _DECIDED).where(mine)
@@ -140,15 +140,9 @@ class Ledger:
             return set(connection.scalars(used)), set(connection.scalars(decided))
 
     def submissions(self, tenant: str) -> set[str]:
-        """Ids of a tenant's ended submissions that are there."""
+        """Ids of a tenant's stored submissions."""
         with _explained(), self._engine.connect() as connection:
             return set(connection.scalars(sa.select(jobs.c.submission).where(jobs.c.tenant == tenant)))
-
-    def tenants(self, month: str) -> list[str]:
-        """Tenants with usage or ended submissions in a month, sorted."""
-        query = sa.union(*(sa.select(table.c.tenant).where(table.c.month == month) for table in (usage, jobs)))
-        with _explained(), self._engine.connect() as connection:
-            return sorted(str(row[0]) for row in connection.execute(query))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -164,15 +158,15 @@ class Ledger:
 
 
 def ledger_url() -> str:
-    """``FT_METERING_DB``, or a SQLite file beside Dagster's own state."""
+    """``FT_METERING_DB``, or a SQLite file next to Dagster's own state."""
     default = Path(os.environ.get("FT_STATE", ".ft")).resolve() / "metering.db"
     return os.environ.get("FT_METERING_DB") or f"sqlite:///{default}"
 
 
 def _fitting(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
-    """``row`` with texts that the columns take: PostgreSQL refuses a longer one, or a NUL, and all rows beside it.
+    """``row`` with strings truncated to fit: PostgreSQL rejects a batch for one that is too long or has a NUL.
 
-    The whole text is in the store's record.
+    The full text is in the store's record.
     """
     lengths = {column.name: getattr(column.type, "length", None) for column in table.columns}
     return {
@@ -182,16 +176,16 @@ def _fitting(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _driven(url: str) -> sa.URL:
-    """``url`` with the PostgreSQL driver that Dagster brings, where it names none."""
+    """``url`` with the PostgreSQL driver that Dagster uses, if it names none."""
     parsed = sa.make_url(url)
     return parsed.set(drivername="postgresql+psycopg2") if parsed.drivername == "postgresql" else parsed
 
 
 def _whole_transactions(engine: sa.Engine) -> None:
-    """SQLite's driver begins none before it creates a table: whoever died in a migration left half a schema, for ever.
+    """Begin transactions before DDL. SQLite's driver does not, so a crash in a migration would leave half a schema.
 
     https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isolation-savepoints-transactional-ddl;
-    immediate, so that of two that open a new file at once one waits for the other.
+    immediate, so that of two processes that open a new file at once, one waits for the other.
     """
 
     @sa.event.listens_for(engine, "connect")
@@ -208,11 +202,11 @@ def _migrate(engine: sa.Engine) -> None:
     from alembic.config import Config
 
     config = Config()
-    # Percent signs of the path would be read as references.
+    # Percent signs in the path would be read as interpolation.
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
-            # Two that start at once would both create the tables.
+            # Two processes starting at once would both create the tables.
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(7361042)"))
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -1,8 +1,8 @@
-"""Admission: a submission is accepted only where its GPU-hours still fit what the tenant may use this month.
+"""Admission: a submission is accepted only if its GPU-hours fit the tenant's quota for this month.
 
-What counts against a quota: hours billed this month, and hours promised to submissions that have not ended, of whatever
-month. The promise is the upper bound of the estimate. It ends when the submission has ended *and* all that
-its attempts used is counted, so nothing is ever free in between.
+Counted against a quota: hours billed this month, and hours reserved for open submissions of any month. A reservation is
+the upper bound of the estimate. It ends once the submission has ended *and* the usage of all its attempts is recorded,
+so that no hour is uncounted in between.
 """
 
 import re
@@ -11,35 +11,35 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from ft_assets.metering.quota_log import QuotaRecord, QuotaState, append, read_quota, release, reservation
-from ft_assets.metering.refunds import refunded_keys
-from ft_assets.metering.usage import billed_hours, count_usage, month_of, read_usage, uncounted
-from ft_assets.tenants import Quota, TenantsFile
+from ft_assets.control.metering.quota_log import QuotaRecord, QuotaState, append, read_quota, release, reservation
+from ft_assets.control.metering.refunds import refunded_keys
+from ft_assets.control.metering.usage import billed_hours, count_usage, month_of, read_usage, uncounted
+from ft_assets.settings.tenants import Quota, TenantsFile
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
-# Between a promise and the record of its submission lie milliseconds; after this long whoever made it is dead.
+# A submission is recorded milliseconds after its reservation; after this long its process must have died.
 _ABANDONED = timedelta(hours=1)
 _KEEPER = "quota"
 _MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
-# Store, tenant and month of logs before last month's in which nothing is open: nobody promises there any more.
+# Closed logs of earlier months (store, tenant, month): no reservation is open and none will be added.
 _CLOSED: set[tuple[str, str, str]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How a submission stands: whether it has ended, and the partition keys of all that is trained for it."""
+    """State of a submission: whether it has ended, and the partition keys of all its trainings."""
 
     ended: bool
     labels: frozenset[str]
 
 
-# Of a submission's id; None for one that was never recorded.
+# From a submission's id to its state; None if it was never recorded.
 FindStanding = Callable[[str], Standing | None]
 
 
 class OverQuota(UserError):
-    """A submission that the tenant's quota has no room for; nothing of it was recorded."""
+    """The submission does not fit the tenant's quota; nothing was recorded."""
 
 
 def month_before(month: str) -> str:
@@ -49,7 +49,7 @@ def month_before(month: str) -> str:
 
 
 def taken_hours(store: Store, tenant: str, month: str) -> tuple[float, float]:
-    """GPU-hours billed in ``month``, and promised to what has not ended."""
+    """GPU-hours billed in ``month``, and reserved for open submissions."""
     promised = sum(state.reserved for state in _logs(store, tenant, month))
     records = read_usage(store, tenant, month)
     if any(record.refund == "flagged" for record in records):
@@ -59,8 +59,8 @@ def taken_hours(store: Store, tenant: str, month: str) -> tuple[float, float]:
 
 
 def _logs(store: Store, tenant: str, month: str) -> list[QuotaState]:
-    """The logs of all months in which something may be open: a submission may wait for a person for as long as that
-    takes, and a clock may be behind another."""
+    """The logs of all months with possible open reservations: a submission may wait for a person indefinitely, and
+    clocks may differ."""
     found = []
     for each in store.folders(f"{tenant}/quota"):
         if not _MONTH.fullmatch(each) or (store.url, tenant, each) in _CLOSED:
@@ -84,15 +84,14 @@ def admit(
     now: datetime,
     promise: bool = True,
 ) -> list[str]:
-    """Promise a submission its GPU-hours; sentences of warning. Promising again to the same one changes nothing.
+    """Reserve a submission's GPU-hours; returns warnings. Idempotent per submission.
 
     Args:
-        hours: the most GPU-hours that it is expected to take; None where nothing can be said. Called only where the
-            tenant has a quota.
-        standing: how the submission with an id stands.
-        promise: False to ask only whether there is room now.
+        hours: upper bound of its GPU-hours; None if it cannot be estimated. Called only for tenants with a quota.
+        standing: looks up a submission's state by id.
+        promise: False only asks whether there is room now.
 
-    Raises OverQuota, with nothing written, where the hard quota has no room for it or it cannot be estimated.
+    Raises OverQuota, with nothing written, if it exceeds the hard quota or cannot be estimated.
     """
     quota = tenants.quota_of(tenant)
     if quota.soft_gpu_hours is None and quota.hard_gpu_hours is None:
@@ -102,10 +101,10 @@ def admit(
         if quota.hard_gpu_hours is None:
             return []
         raise OverQuota(
-            f"{tenant} has a quota of {quota.hard_gpu_hours:g} GPU-hours a month, and nothing can be said of what this "
-            "training takes",
+            f"{tenant} has a quota of {quota.hard_gpu_hours:g} GPU-hours a month, and the need of this training "
+            "cannot be estimated",
             where=_where(tenant),
-            remedy="Name a GPU type in hardware.gpu_type that the platform knows, in a new recipe version.",
+            remedy="Name a known GPU type in hardware.gpu_type, in a new recipe version.",
         )
     release_ended(store, tenants, tenant, standing, now=now)
     warnings: list[str] = []
@@ -128,9 +127,9 @@ def admit(
 def release_ended(
     store: Store, tenants: TenantsFile, tenant: str, standing: FindStanding, *, now: datetime
 ) -> list[str]:
-    """End the promises to submissions that have ended and whose usage is counted; their ids.
+    """End the reservations of submissions that have ended and whose usage is recorded; returns their ids.
 
-    A promise whose submission was never recorded ends after an hour: whoever made it died in between.
+    A reservation whose submission was never recorded ends after an hour: its process died in between.
     """
     released: list[str] = []
     states = _logs(store, tenant, month_of(now))
@@ -153,29 +152,29 @@ def release_ended(
 
 
 def _judge(tenant: str, quota: Quota, wanted: float, billed: float, promised: float, month: str) -> list[str]:
-    """Sentences of warning. Raises OverQuota where there is no room."""
+    """Warnings. Raises OverQuota if there is no room."""
     after = billed + promised + wanted
-    so_far = f"{billed:.2f} are used and {promised:.2f} promised in {month}"
+    so_far = f"{billed:.2f} are used and {promised:.2f} reserved in {month}"
     if quota.hard_gpu_hours is not None and after > quota.hard_gpu_hours:
         raise OverQuota(
-            f"this would take up to {wanted:.2f} GPU-hours; of {tenant}'s {quota.hard_gpu_hours:g} a month {so_far}",
+            f"this may take up to {wanted:.2f} GPU-hours; of {tenant}'s {quota.hard_gpu_hours:g} a month {so_far}",
             where=_where(tenant),
-            remedy="Wait for what runs or for the next month, train less (epochs, max_steps, a smaller dataset), or "
+            remedy="Wait for running work or for the next month, train less (epochs, max_steps, a smaller dataset), or "
             "ask the platform for a larger hard_gpu_hours.",
         )
     if quota.soft_gpu_hours is not None and after > quota.soft_gpu_hours:
         beyond = min(wanted, after - quota.soft_gpu_hours)
         return [
-            f"up to {beyond:.2f} GPU-hours of this are overage at {quota.overage_factor:g} times the price: "
-            f"of {tenant}'s {quota.soft_gpu_hours:g} a month {so_far}"
+            f"up to {beyond:.2f} GPU-hours of this are overage, at {quota.overage_factor:g} times the price: of "
+            f"{tenant}'s {quota.soft_gpu_hours:g} a month {so_far}"
         ]
     return []
 
 
 def _abandoned(store: Store, state: QuotaState, submission: str, now: datetime) -> bool:
-    """Whether the promise was made so long ago that its submission would be there, had it come to that."""
+    """Whether the reservation is so old that its submission would be recorded by now."""
     for seq in range(state.seq, 0, -1):
-        record = QuotaRecord.model_validate(store.get_json(f"{state.tenant}/quota/{state.month}/{seq:06d}.json"))
+        record = QuotaRecord.get(store, f"{state.tenant}/quota/{state.month}/{seq:06d}.json")
         if record.kind == "reserve" and record.submission == submission:
             return now - datetime.fromisoformat(record.at) > _ABANDONED
     return False

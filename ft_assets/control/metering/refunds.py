@@ -1,21 +1,20 @@
-"""Refunds that somebody has to decide: those flagged because it is not clear whose fault an attempt's end was."""
+"""Manual refund decisions, for attempts flagged because it is unclear who caused their end."""
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.metering.usage import UsageRecord, usage_folder
-from ft_resources.canonical import canonical_json
+from ft_assets.control.metering.usage import UsageRecord, usage_folder
 from ft_resources.errors import UserError
-from ft_resources.records import find_record
+from ft_resources.records import Record
 from ft_resources.store import Store
 
 
-class RefundDecision(BaseModel):
-    """Who decided what of a flagged attempt."""
+class RefundDecision(Record):
+    """The decision on a flagged attempt, and who made it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    WHAT: ClassVar[str] = "the refund's record"
 
     version: Literal[1] = 1
     key: str = Field(description="Of the usage record.")
@@ -28,19 +27,21 @@ class RefundDecision(BaseModel):
 def decide_refund(
     store: Store, tenant: str, month: str, key: str, *, refund: bool, actor: str, reason: str
 ) -> RefundDecision:
-    """Record what becomes of a flagged attempt; the first decision stands.
+    """Record the decision on a flagged attempt; the first decision is final.
 
-    Raises UserError where there is no such record, it was not flagged, or somebody decided otherwise before.
+    Raises UserError if there is no such record, it was not flagged, or it was decided differently before.
     """
     path = f"{usage_folder(tenant, month)}/{key}.json"
-    record = find_record(store, path, UsageRecord, "the usage record")
+    record = UsageRecord.find(store, path)
     if record is None:
-        raise UserError(f"there is no usage {key} in {month}", where=path, remedy=f"See: ft usage {tenant} --attempts")
+        raise UserError(
+            f"there is no usage record {key} in {month}", where=path, remedy=f"See: ft usage {tenant} --attempts"
+        )
     if record.refund != "flagged":
         raise UserError(
-            f"this attempt is {'refunded' if record.refund == 'full' else 'billed'} by the table of endings",
+            f"this attempt is already {'refunded' if record.refund == 'full' else 'billed'} by the outcome table",
             where=path,
-            remedy="Only flagged attempts are decided by a person.",
+            remedy="Only flagged attempts need a decision.",
         )
     if not reason.strip():
         raise UserError("a decision needs a reason", where=path, remedy='Say why: --reason "…"')
@@ -51,26 +52,23 @@ def decide_refund(
         reason=reason.strip(),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    if store.create(_path(tenant, month, key), canonical_json(decision.model_dump(mode="json"))):
-        return decision
-    standing = find_decision(store, tenant, month, key)
-    assert standing is not None, f"the decision on {key} vanished"
+    standing = decision.create_or_get(store, _path(tenant, month, key))
     if standing.decision != decision.decision:
         raise UserError(
-            f"{standing.actor} decided before: {standing.decision}, {standing.reason}",
+            f"{standing.actor} has decided already: {standing.decision}, {standing.reason}",
             where=path,
-            remedy="The first decision stands; settle the rest outside of the ledger.",
+            remedy="The first decision is final; settle the difference outside the ledger.",
         )
     return standing
 
 
 def refunds_folder(tenant: str, month: str) -> str:
-    """Where the decisions on a tenant's attempts of a month lie."""
+    """The folder of decisions on a tenant's attempts in a month."""
     return f"{tenant}/refunds/{month}"
 
 
 def refunded_keys(store: Store, tenant: str, month: str) -> set[str]:
-    """Keys of the attempts of a month that somebody decided to refund."""
+    """Keys of a month's attempts that were refunded by decision."""
     names = (
         entry.path.rsplit("/", 1)[-1].removesuffix(".json") for entry in store.entries(refunds_folder(tenant, month))
     )
@@ -79,8 +77,8 @@ def refunded_keys(store: Store, tenant: str, month: str) -> set[str]:
 
 
 def find_decision(store: Store, tenant: str, month: str, key: str) -> RefundDecision | None:
-    """What was decided of an attempt, None where nothing was."""
-    return find_record(store, _path(tenant, month, key), RefundDecision, "the refund's record")
+    """The decision on an attempt, or None."""
+    return RefundDecision.find(store, _path(tenant, month, key))
 
 
 def _path(tenant: str, month: str, key: str) -> str:

@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ft_assets.metering.ledger import UsageRow
-from ft_assets.tenants import Quota
+from ft_assets.control.metering.ledger import UsageRow
+from ft_assets.settings.tenants import Quota
 
-# A rejected candidate was delivered: the gates did what they are for.
+# A rejected candidate counts as success: the gates did their job.
 DELIVERED = ("accepted", "rejected")
 
 
@@ -16,11 +16,11 @@ class MonthReport:
     """What a tenant used and pays in a month.
 
     Args:
-        jobs: submissions that ended, by how.
-        success_rate: accepted and rejected ones among all but the cancelled; None where there is none.
-        gpu_hours: occupied; of them ``billed_hours`` are paid for, ``refunded_hours`` are not, and ``flagged_hours``
-            are billed until somebody looks at them. ``overage_hours`` are billed ones beyond the soft quota.
-        cost: in ``currency``; overage costs its factor.
+        jobs: number of ended submissions by outcome.
+        success_rate: share of accepted and rejected ones among all but the cancelled; None if there are none.
+        gpu_hours: occupied hours. Of these ``billed_hours`` are paid, ``refunded_hours`` are not, and ``flagged_hours``
+            are billed until a decision is made. ``overage_hours`` are billed hours beyond the soft quota.
+        cost: in ``currency``; overage is multiplied by its factor.
     """
 
     tenant: str
@@ -41,7 +41,7 @@ class MonthReport:
 def month_report(
     tenant: str, month: str, rows: Sequence[UsageRow], jobs: Mapping[str, int], quota: Quota, currency: str
 ) -> MonthReport:
-    """The report from rows in the order in which attempts ended: the hours beyond the soft quota are the last ones."""
+    """The report from rows in order of the attempts' ends: hours beyond the soft quota are the last ones."""
     billed = overage = cost = 0.0
     by_outcome: dict[str, float] = defaultdict(float)
     for row in rows:

@@ -1,4 +1,4 @@
-"""The ledger's tables as the code reads them; ``migrations`` makes them, and a test holds the two together."""
+"""The ledger's tables as the code reads them; ``migrations`` creates them, and a test compares the two."""
 
 import sqlalchemy as sa
 
@@ -16,7 +16,7 @@ def _number(name: str) -> "sa.Column[float]":
 usage = sa.Table(
     "usage",
     metadata,
-    # A fingerprint says nothing of the tenant: equal work of two tenants has one key.
+    # Fingerprints do not include the tenant: equal work of two tenants has the same key.
     _text("tenant", 40, primary_key=True),
     _text("key", 200, primary_key=True),
     _text("month", 7),

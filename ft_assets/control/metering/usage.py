@@ -1,67 +1,67 @@
-"""Usage: what an attempt occupied, for whom and at which price; a create-only record, written once it has ended.
+"""Usage: what an attempt occupied, for whom and at which price; a create-only record, written after its end.
 
-``<tenant>/usage/<YYYY-MM>/<asset>.<fingerprint>.<attempt>.json`` is keyed by the attempt and lies in the month in
-which the attempt ended (UTC). Whoever finds the attempt ended may write it; the first word stands, also of two that put
-the end on two sides of a month's, so it is counted once, however often it is tried.
+``<tenant>/usage/<YYYY-MM>/<asset>.<fingerprint>.<attempt>.json`` is keyed by attempt, in the month of its end (UTC).
+Any process that sees the end may write it. The first record stands, even if two processes place the end in
+different months, so usage is counted exactly once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.keys import RecipeKey
-from ft_assets.packs.estimate.hardware import find_hardware
-from ft_assets.recipes.register import get_recipe
-from ft_assets.tenants import TenantsFile
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.records.names import RECIPE
+from ft_assets.settings.gpus import find_hardware
+from ft_assets.settings.keys import RecipeKey
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Address
 from ft_resources.attempts import OPEN_ATTEMPTS, Attempt, Span
-from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.outcomes import POLICIES, Outcome, Refund
-from ft_resources.records import find_record
+from ft_resources.records import Record
 from ft_resources.store import Store
 
-# What runs on the recipe's GPUs, and whether on those of all its nodes; everything else needs none.
+# Assets that run on the recipe's GPUs, and whether on all nodes; all others need no GPU.
 _ON_GPUS = {"checkpoint": True, "reference_logps": False, "baseline_report": False, "eval_report": False}
 
-# Endings that only a worker that was heard out can say. What becomes of its node afterwards changes nothing of them.
+# Endings that only the worker itself can report; what happens to its node afterwards does not change them.
 _HEARD_OUT = frozenset({Outcome.DONE, Outcome.DIVERGED, Outcome.BAD_DATA})
 
-# What lies beside the tenants in the store, apart from folders with an underscore, which no tenant's name has.
+# Folders next to the tenants' in the store; others start with an underscore, which tenant names cannot.
 _NOT_TENANTS = frozenset({"names", "retrainings"})
 
 
-class UsageRecord(BaseModel):
-    """What one attempt used."""
+class UsageRecord(Record):
+    """Usage of one attempt."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    WHAT: ClassVar[str] = "the usage record"
 
     version: Literal[1] = 1
     key: str = Field(min_length=1, description="ASSET.FINGERPRINT.ATTEMPT; one record each.")
     tenant: str
     asset: str
     label: str = Field(description="Partition key: dataset, recipe or both.")
-    actor: str = Field(description="Who asked for the work.")
+    actor: str = Field(description="Who requested the work.")
     started_at: float = Field(description="Seconds since the epoch at which its machine was occupied.")
     ended_at: float
     gpus: int = Field(ge=0)
-    gpu_type: str = Field(description="Empty where it needs none, or any.")
+    gpu_type: str = Field(description="Empty if it needs none, or any type.")
     outcome: str = Field(description="How it ended.")
-    refund: Refund = Field(description="full: not billed; flagged: billed, until somebody looks at it.")
-    price: float = Field(ge=0.0, description="Of a GPU-hour; 0 where none is set.")
+    refund: Refund = Field(description="full: not billed; flagged: billed, until a person decides.")
+    price: float = Field(ge=0.0, description="Of a GPU-hour; 0 if none is set.")
     currency: str
-    evidence: dict[str, Any] = Field(description="What its times and its refund stand on.")
+    evidence: dict[str, Any] = Field(description="Sources of its times and its refund.")
 
     @property
     def month(self) -> str:
-        """YYYY-MM in which it ended, UTC."""
+        """Month of its end (YYYY-MM, UTC)."""
         return month_of(datetime.fromtimestamp(self.ended_at, UTC))
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours occupied, whoever pays."""
+        """Occupied GPU-hours, whoever pays."""
         return self.gpus * (self.ended_at - self.started_at) / 3600
 
     @property
@@ -75,19 +75,19 @@ class UsageRecord(BaseModel):
 
 
 def month_of(moment: datetime) -> str:
-    """YYYY-MM of a moment, UTC."""
+    """Month of a time (YYYY-MM, UTC)."""
     return moment.astimezone(UTC).strftime("%Y-%m")
 
 
 def usage_folder(tenant: str, month: str) -> str:
-    """Where a tenant's records of a month lie."""
+    """The folder of a tenant's records for a month."""
     return f"{tenant}/usage/{month}"
 
 
 def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: TenantsFile) -> UsageRecord | None:
-    """What an ended attempt used; None where it has not ended, or nothing was started.
+    """Usage of an ended attempt; None if it has not ended or was never started.
 
-    Raises CorruptArtifact for records that cannot be read, StoreUnavailable: neither says that nothing was used.
+    Raises CorruptArtifact for unreadable records, and StoreUnavailable: neither means that nothing was used.
     """
     ending = attempt.ending()
     if ending is None:
@@ -120,10 +120,10 @@ def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: Te
 def count_usage(
     store: Store, tenants: TenantsFile, *, tenant: str = "", most: int = 10_000, problems: list[str] | None = None
 ) -> list[UsageRecord]:
-    """Write the records of attempts that have ended, of one tenant or of all; those that were written now.
+    """Write the records of ended attempts, of one tenant or of all; returns the new ones.
 
-    Idempotent: a record that is there stays as it is, and the attempt is looked at until its record is there. One that
-    cannot be read stays listed, is told in ``problems``, and holds up no other. Raises StoreUnavailable.
+    Idempotent: existing records are kept, and an attempt stays listed until its record exists. An unreadable one stays
+    listed, is reported in ``problems`` and does not block others. Raises StoreUnavailable.
     """
     written: list[UsageRecord] = []
     for number, entry in enumerate(sorted(store.entries(_markers(tenant)), key=lambda entry: entry.path)):
@@ -140,24 +140,22 @@ def count_usage(
 
 
 def _count(store: Store, path: str, tenants: TenantsFile) -> list[UsageRecord]:
-    """Count the attempt that is listed at ``path``; its record where it was written now."""
+    """Record the usage of the attempt listed at ``path``; the record if it is new."""
     attempt = attempt_at(store, path)
     if attempt.ending() is None or attempt.awaits_place():
         return []
     marker = store.find_json(path)
     if marker is None:
-        return []  # Somebody else was faster.
+        return []  # Another process was faster.
     record = usage_of(store, attempt, str(marker["label"]), str(marker["actor"]), tenants)
     new = record is not None and not _counted_beside(store, record)
-    written = (
-        [record] if record and new and store.create(record.path, canonical_json(record.model_dump(mode="json"))) else []
-    )
+    written = [record] if record and new and record.create(store, record.path) else []
     store.delete(path)
     return written
 
 
 def _counted_beside(store: Store, record: UsageRecord) -> bool:
-    """Whether somebody counted the attempt in the month before or after, by another word on when it ended."""
+    """Whether the attempt was recorded in the month before or after, by a different end time."""
     ended = datetime.fromtimestamp(record.ended_at, UTC)
     first = ended.replace(day=1)
     others = (month_of(first - timedelta(days=1)), month_of(first + timedelta(days=32)))
@@ -165,7 +163,7 @@ def _counted_beside(store: Store, record: UsageRecord) -> bool:
 
 
 def _refund(attempt: Attempt, outcome: Outcome) -> Refund:
-    """Who pays: by what the cluster saw, else by how the worker ended."""
+    """Who pays: decided by the cluster's evidence, otherwise by the worker's ending."""
     by_outcome = POLICIES[outcome].refund
     if outcome in _HEARD_OUT:
         return by_outcome
@@ -174,26 +172,20 @@ def _refund(attempt: Attempt, outcome: Outcome) -> Refund:
 
 
 def uncounted(store: Store, tenant: str) -> list[str]:
-    """Labels of a tenant's attempts whose usage is not counted yet: they run, or have just ended."""
+    """Labels of a tenant's attempts without usage records: they run or have just ended."""
     found = (store.find_json(entry.path) for entry in store.entries(_markers(tenant)))
     return [str(marker["label"]) for marker in found if marker]
 
 
 def read_usage(store: Store, tenant: str, month: str) -> list[UsageRecord]:
-    """A tenant's records of a month, in order of their keys. Raises CorruptArtifact for one that cannot be read."""
+    """A tenant's records for a month, sorted by key. Raises CorruptArtifact for an unreadable one."""
     paths = sorted(entry.path for entry in store.entries(usage_folder(tenant, month)))
-    return [record for path in paths for record in _read(store, path)]
+    return [record for path in paths if (record := UsageRecord.find(store, path))]
 
 
 def usage_tenants(store: Store) -> list[str]:
-    """Everybody who may have usage, sorted; ``shared`` is the platform itself."""
+    """All tenants that may have usage, sorted; ``shared`` is the platform itself."""
     return [name for name in store.folders() if name not in _NOT_TENANTS and "_" not in name]
-
-
-def _read(store: Store, path: str) -> Iterator[UsageRecord]:
-    record = find_record(store, path, UsageRecord, "the usage record")
-    if record is not None:
-        yield record
 
 
 def _markers(tenant: str) -> str:
@@ -201,27 +193,27 @@ def _markers(tenant: str) -> str:
 
 
 def attempt_at(store: Store, marker: str) -> Attempt:
-    """The attempt that is listed at ``marker``. Raises CorruptArtifact where none can be."""
+    """The attempt listed at ``marker``. Raises CorruptArtifact if the marker names none."""
     try:
         _, tenant, name = marker.split("/")
         asset, fingerprint, number = name.removesuffix(".json").split(".")
         return Attempt(store, Address(tenant=tenant, asset=asset, fingerprint=fingerprint), int(number))
     except ValueError as error:
-        remedy = "Remove the object; nothing of ours has such a name."
-        raise CorruptArtifact("this is no open attempt", where=marker, remedy=remedy) from error
+        remedy = "Remove the object; the platform writes no such name."
+        raise CorruptArtifact("this is not an open attempt", where=marker, remedy=remedy) from error
 
 
 def _gpus(store: Store, asset: str, label: str) -> tuple[int, str]:
-    """GPUs that the asset's work runs on by the recipe in its label, and their type."""
+    """Number and type of GPUs that the work uses, from the recipe in its label."""
     if asset not in _ON_GPUS:
         return 0, ""
     recipe_key = label.rpartition("|")[2]
     try:
         RecipeKey.parse(recipe_key)
     except UserError:
-        # Work by hand may have any label; without a recipe nobody can be billed.
+        # Manually started work may have any label; without a recipe nothing can be billed.
         return 0, ""
-    if not store.exists(f"names/recipe/{recipe_key}.json"):
+    if not RECIPE.exists(store, recipe_key):
         return 0, ""
     hardware = get_recipe(store, recipe_key).recipe.hardware
     return (hardware.all_gpus if _ON_GPUS[asset] else hardware.gpus), hardware.gpu_type or ""
@@ -233,5 +225,5 @@ def _evidence(span: Span, outcome: Outcome, error: dict[str, str] | None) -> dic
 
 
 def billed_hours(records: Sequence[UsageRecord]) -> float:
-    """GPU-hours that are paid for."""
+    """Billed GPU-hours."""
     return sum(record.billed_hours for record in records)

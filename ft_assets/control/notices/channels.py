@@ -1,26 +1,26 @@
-"""Who is told of an event: the tenant that it belongs to, and the platform."""
+"""Who is notified of an event: the tenant that it belongs to, and the platform."""
 
 from dataclasses import dataclass
 
-from ft_assets.notices.event import Event
-from ft_assets.notices.settings import EventKind, Notify
-from ft_assets.tenants import TenantsFile
-from ft_resources.notifier import EmailTarget, Target, WebhookTarget
+from ft_assets.control.notices.event import Event
+from ft_assets.settings.notices import EventKind, Notify
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.messages import EmailTarget, Target, WebhookTarget
 
-# The platform has an event of its own for these, where each tenant has one of its part.
+# For these the platform has its own event, and each tenant has one for its part.
 _PLATFORM_HAS_OWN = (EventKind.BASE_MOVED, EventKind.BASE_RELEASED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Channel:
-    """One way to somebody. ``name`` says whose and which, and stays the same where the address changes."""
+    """One delivery channel. ``name`` identifies owner and channel, and stays the same if the address changes."""
 
     name: str
     target: Target
 
 
 def channels_of(tenants: TenantsFile, event: Event) -> list[Channel]:
-    """Where ``event`` goes. A tenant's channels get events of that tenant and no others."""
+    """The channels of ``event``. A tenant's channels only get that tenant's events."""
     found: list[Channel] = []
     if not event.is_platforms and event.tenant in tenants.tenants:
         found += _channels("tenant", tenants.tenants[event.tenant].notify, event.kind)

@@ -1,7 +1,7 @@
-"""One round of telling: look at what is due, send what may be sent now, and record what became of it.
+"""One delivery round: read due events, send what may be sent now, and record the results.
 
-Bounded in events and in seconds. Targets are told side by side, and one that fails is left alone for the rest of the
-round, so that a server that is down or slow costs one try and keeps nobody else waiting.
+Bounded in events and in seconds. Targets are served in parallel, and a target that fails is skipped for the rest of the
+round, so that a server that is down or slow costs one try and delays no other target.
 """
 
 import time
@@ -10,13 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from ft_assets.keys import SHARED
-from ft_assets.notices.channels import Channel, channels_of
-from ft_assets.notices.describe import FailureOf, concerned, describe
-from ft_assets.notices.due import Due, forget, mark_due, markers, read_markers
-from ft_assets.notices.event import Event, one_line
-from ft_assets.notices.plan import MOST_TRIES, plan
-from ft_assets.notices.records import (
+from ft_assets.control.notices.channels import Channel, channels_of
+from ft_assets.control.notices.describe import FailureOf, concerned, describe
+from ft_assets.control.notices.event import Event, one_line
+from ft_assets.control.notices.event_records import (
     begin_try,
     deliveries,
     find_event,
@@ -25,21 +22,25 @@ from ft_assets.notices.records import (
     record_given_up,
     record_sent,
 )
-from ft_assets.tenants import TenantsFile
+from ft_assets.control.notices.plan import MOST_TRIES, plan
+from ft_assets.records.due_notices import Due, forget, mark_due, markers, read_markers
+from ft_assets.settings.keys import SHARED
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import StoreUnavailable, UserError
-from ft_resources.notifier import NotSent, Send, Target
+from ft_resources.messages import NotSent, Target
+from ft_resources.notifier import Send
 from ft_resources.store import Store
 
 MOST_EVENTS = 200
 SECONDS = 20.0
 _SIDE_BY_SIDE = 8
-# A marker whose record did not come was left by a process that died before it wrote the record.
+# A marker without a record was left by a process that died before it wrote the record.
 _FORGET_AFTER = timedelta(days=1)
 
 
 @dataclass(kw_only=True)
 class Round:
-    """What a round did; ``after`` is where the next one goes on, empty where all that is due was looked at."""
+    """Result of a round; ``after`` is where the next one continues, empty if all due events were examined."""
 
     looked: int = 0
     sent: int = 0
@@ -68,7 +69,7 @@ def tell(
     most: int = MOST_EVENTS,
     seconds: float = SECONDS,
 ) -> Round:
-    """Tell what is due. ``after`` is a hint of where to begin: what is left out comes with a later round."""
+    """Deliver due events. ``after`` is a hint where to begin: later rounds handle what is left."""
     done, began = Round(), time.monotonic()
     paths = markers(store)
     ahead = [path for path in paths if path > after] or paths
@@ -77,7 +78,7 @@ def tell(
     sendings: dict[Target, list[_Sending]] = {}
     for due in read_markers(store, batch, done.problems):
         if time.monotonic() - began > seconds / 2:
-            # What is left of the time is for sending.
+            # The remaining time is for sending.
             done.after = due.marker
             break
         done.looked += 1
@@ -87,7 +88,7 @@ def tell(
         except StoreUnavailable:
             raise
         except UserError as error:
-            # One record that cannot be read must not keep the others from being told.
+            # One unreadable record must not block the others.
             done.problems.append(f"{due.path}: {error.what}")
     _send_all(store, send, sendings, began + seconds, done)
     return done
@@ -96,7 +97,7 @@ def tell(
 def _next(
     store: Store, tenants: TenantsFile, due: Due, failure_of: FailureOf, now: datetime, done: Round
 ) -> Iterator[_Sending]:
-    """What to send of one event now; an event that is settled is forgotten."""
+    """What to send of one event now; a settled event's marker is deleted."""
     if not _anybody(tenants, due):
         forget(store, due)
         return
@@ -111,7 +112,7 @@ def _next(
             mark_due(store, due.source, tenant, due.path)
     channels = {channel.name: channel for channel in channels_of(tenants, event)}
     if channels:
-        # Only what somebody is told of is kept.
+        # Only events with a channel are recorded.
         event = keep_event(store, event)
     step = plan(list(channels), deliveries(store, event) if channels else {}, now)
     for name in step.give_up:
@@ -125,7 +126,7 @@ def _next(
 
 
 def _anybody(tenants: TenantsFile, due: Due) -> bool:
-    """Whether there is anybody to tell at all; most of the time that spares reading the records."""
+    """Whether there is any receiver at all; usually there is none, and the records need not be read."""
     if due.tenant == SHARED:
         return tenants.notify is not None or any(tenant.notify for tenant in tenants.tenants.values())
     own = tenants.tenants.get(due.tenant)
@@ -143,8 +144,8 @@ def _send_all(store: Store, send: Send, sendings: dict[Target, list[_Sending]], 
 
 
 def _send_to_one(store: Store, send: Send, sendings: list[_Sending], until: float) -> tuple[int, str, int]:
-    """Send to one target, one after the other, up to the first failure; how many were sent, the failure, and how many
-    wait for a later round."""
+    """Send to one target in sequence, up to the first failure; returns the number sent, the failure, and the number
+    left for a later round."""
     sent = 0
     for place, item in enumerate(sendings):
         if time.monotonic() > until:

@@ -1,29 +1,28 @@
-"""Events from the records that say what happened. None where a record is not there (yet), or is news no more."""
+"""Derive events from the records of what happened. None if a record does not exist (yet), or is out of date."""
 
 from collections.abc import Callable
 
-from ft_assets.adapters.lines import PromotionRecord, read_line
-from ft_assets.base_bumps.bump import BaseBump, find_bump
-from ft_assets.base_bumps.progress import standings
-from ft_assets.base_bumps.report import summary
-from ft_assets.base_models.release import find_release
-from ft_assets.datasets.review import review_of
-from ft_assets.keys import SHARED, DatasetKey
-from ft_assets.notices.due import Due, Source
-from ft_assets.notices.event import Event, clean, one_line
-from ft_assets.notices.failures import Failure, of_ending
-from ft_assets.notices.queue import queue_event
-from ft_assets.notices.runs import FailedRun
-from ft_assets.notices.settings import EventKind
-from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, find_submission
-from ft_assets.submissions.status import last_attempts
+from ft_assets.control.base_bumps.bump import BaseBump, find_bump
+from ft_assets.control.base_bumps.progress import standings
+from ft_assets.control.base_bumps.report import summary
+from ft_assets.control.identity.review import review_of
+from ft_assets.control.lines.lines import PromotionRecord, read_line
+from ft_assets.control.lines.releases import find_release
+from ft_assets.control.notices.event import Event, clean, one_line
+from ft_assets.control.notices.failures import Failure, of_ending
+from ft_assets.control.notices.queue_alerts import queue_event
+from ft_assets.control.notices.runs import FailedRun
+from ft_assets.control.submissions.status import last_attempts
+from ft_assets.records.due_notices import Due, Source
+from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, find_submission
+from ft_assets.settings.keys import SHARED, DatasetKey
+from ft_assets.settings.notices import EventKind
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import MissingInput, StoreUnavailable, UserError
 from ft_resources.outcomes import Outcome
-from ft_resources.records import find_record
 from ft_resources.store import Store
 
-# What Dagster knows of why a submission's run failed.
+# Dagster's reason for the failure of a submission's run.
 FailureOf = Callable[[Submission], Failure | None]
 _KINDS = {
     "deprecated": EventKind.DEPRECATED,
@@ -34,7 +33,7 @@ _KINDS = {
 
 
 def describe(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
-    """What happened. Raises UserError for records that cannot be read."""
+    """The event for a record. Raises UserError for unreadable records."""
     makers: dict[Source, Callable[[], Event | None]] = {
         "submission": lambda: _submission(store, due, failure_of),
         "line": lambda: _line(store, due),
@@ -48,7 +47,7 @@ def describe(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
 
 
 def concerned(store: Store, due: Due) -> list[str]:
-    """The tenants that have a part in what happened to the platform: those who depend on a base."""
+    """The tenants affected by a platform event: those that depend on a base."""
     if due.tenant != SHARED or due.source not in ("base_bump", "base_release"):
         return []
     bump = find_bump(store, _name(due))
@@ -66,7 +65,7 @@ def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
     details = [clean(outcome.reason)] if outcome.reason else []
     if outcome.adapter:
         facts["adapter"] = outcome.adapter
-        details.append("It passed every gate, and is registered.")
+        details.append("It passed every gate and is registered.")
     if failure:
         facts |= {"asset": failure.asset} if failure.asset else {}
         details += [text for text in (failure.sentence, failure.where) if text]
@@ -87,13 +86,13 @@ def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
 
 
 def _why(store: Store, submission: Submission, failure_of: FailureOf) -> Failure | None:
-    """The last worker's ending that was no success, else what Dagster knows."""
+    """The last unsuccessful ending of a worker, else Dagster's reason."""
     try:
         endings = [(each.address.asset, each.ending()) for each in last_attempts(store, submission)]
     except StoreUnavailable:
         raise
     except UserError:
-        # What cannot be read is why it failed, and its reason says so.
+        # The unreadable record is the reason for the failure, and its message says so.
         endings = []
     for asset, ending in reversed(endings):
         if ending is not None and ending.outcome is not Outcome.DONE:
@@ -131,7 +130,7 @@ def _base_bump(store: Store, due: Due) -> Event | None:
     mine = _part_of(bump, due.tenant)
     lines = [f"{each.line}: {each.dataset}, {each.adapter.address}" for each in mine.dependents]
     carried = (
-        "Each is carried to the new base and judged as it is; only what fails is trained again, within the budget."
+        "Each is carried to the new base and judged there; only those that fail are trained again, within the budget."
     )
     return Event(
         id=due.id,
@@ -141,8 +140,8 @@ def _base_bump(store: Store, due: Due) -> Event | None:
         title=one_line(f"a base moved: {bump.recipe} has the new one, {len(mine.dependents)} adapters depend on it"),
         at=bump.at,
         facts={"recipe": bump.recipe, "adapters": str(len(mine.dependents)), "by": bump.actor},
-        details=tuple([carried, *lines[:50]] if lines else ["Nothing depends on the old one."]),
-        remedy=f"See how they stand with: ft base-bump {bump.recipe}",
+        details=tuple([carried, *lines[:50]] if lines else ["No adapter depends on the old one."]),
+        remedy=f"See their progress with: ft base-bump {bump.recipe}",
     )
 
 
@@ -151,14 +150,14 @@ def _base_release(store: Store, due: Due) -> Event | None:
     release, bump = find_release(store, recipe), find_bump(store, recipe)
     if release is None:
         return None
-    how = summary(standings(store, _part_of(bump, due.tenant))) if bump else "nothing depended on it"
+    how = summary(standings(store, _part_of(bump, due.tenant))) if bump else "no adapter depended on it"
     reason = [clean(release.reason)] if due.tenant == SHARED else []
     return Event(
         id=due.id,
         kind=EventKind.BASE_RELEASED,
         tenant=due.tenant,
         subject=recipe,
-        title=one_line(f"the base of {recipe} is released: what stands on it may go to production"),
+        title=one_line(f"the base of {recipe} is released: adapters on it may go to production"),
         at=release.at,
         facts={"recipe": recipe, "by": one_line(release.actor)},
         details=(*reason, how),
@@ -166,7 +165,7 @@ def _base_release(store: Store, due: Due) -> Event | None:
 
 
 def _part_of(bump: BaseBump, tenant: str) -> BaseBump:
-    """What a tenant may know of a bump: its own dependents. The platform may know all."""
+    """The part of a bump that a tenant may see: its own dependents. The platform may see all."""
     if tenant == SHARED:
         return bump
     mine = tuple(each for each in bump.dependents if DatasetKey.parse(each.dataset).tenant == tenant)
@@ -186,17 +185,18 @@ def _held(store: Store, due: Due) -> Event | None:
         kind=EventKind.HELD,
         tenant=due.tenant,
         subject=dataset,
-        title=one_line(f"{dataset} is held until somebody has looked at it"),
+        title=one_line(f"{dataset} is held for review"),
         at=due.at.isoformat(timespec="seconds"),
         facts={"dataset": dataset},
         details=tuple(clean(reason) for reason in review.reasons),
-        remedy=f"Look at it with `ft dataset report {dataset}`; then approve it with `ft dataset approve {dataset} "
+        remedy=f"Read its report with `ft dataset report {dataset}`; then approve it with `ft dataset approve "
+        f"{dataset} "
         '--note "why it may be used"`, or add a corrected version.',
     )
 
 
 def _run(store: Store, due: Due) -> Event | None:
-    failed = find_record(store, due.path, FailedRun, "the record of a failed run")
+    failed = FailedRun.find(store, due.path)
     if failed is None or failed.tenant != due.tenant:
         return None
     failure = failed.failure
@@ -223,5 +223,5 @@ def _run(store: Store, due: Due) -> Event | None:
 
 
 def _name(due: Due) -> str:
-    """The recipe key that a record of a base lies under."""
+    """The recipe key in the path of a base's record."""
     return due.path.rsplit("/", 1)[1].removesuffix(".json")

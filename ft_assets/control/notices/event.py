@@ -1,38 +1,39 @@
-"""An event as it is told: numbers, names and sentences; never a row's text, never a secret."""
+"""A notice's content: numbers, names and sentences; never a row's text or a secret."""
 
 import re
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.keys import SHARED
-from ft_assets.notices.settings import EventKind
-from ft_resources.notifier import Message
+from ft_assets.settings.keys import SHARED
+from ft_assets.settings.notices import EventKind
+from ft_resources.messages import Message
+from ft_resources.records import Record
 
 Blame = Literal["", "user", "platform", "unclear"]
 _LONGEST = 1500
-# Everything that a terminal, a mail or a chat would obey; line breaks stay.
+# Control characters that a terminal, mail or chat client would interpret; line breaks are kept.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
-class Event(BaseModel):
+class Event(Record):
     """One thing that happened."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    WHAT: ClassVar[str] = "the event"
 
     version: Literal[1] = 1
-    id: str = Field(description="The same for everybody who looks at the same record.")
+    id: str = Field(description="Derived from the record: the same for every reader of it.")
     kind: EventKind
-    tenant: str = Field(description="Whose it is; `shared` for the platform's own.")
+    tenant: str = Field(description="The tenant; `shared` for the platform itself.")
     subject: str = Field(description="Submission, line, dataset, recipe or run.")
     title: str = Field(description="One line.")
     at: str = Field(description="When it happened; UTC, ISO 8601.")
     facts: dict[str, str] = Field(default_factory=dict, description="Names and addresses.")
     details: tuple[str, ...] = Field(default=(), description="Sentences.")
-    cause: str = Field(default="", description="Of a failure: the kind of ending, in the words of the outcome table.")
-    blame: Blame = Field(default="", description="Of a failure: on whose side it lies.")
+    cause: str = Field(default="", description="For a failure: the kind of ending, in the words of the outcome table.")
+    blame: Blame = Field(default="", description="For a failure: whether the user or the platform is at fault.")
     remedy: str = Field(default="", description="What to do.")
-    suggestions: tuple[str, ...] = Field(default=(), description="Of a rejection: what to try next.")
+    suggestions: tuple[str, ...] = Field(default=(), description="For a rejection: what to try next.")
 
     @property
     def is_platforms(self) -> bool:

@@ -1,8 +1,8 @@
-"""What is recorded of an event, below ``<tenant>/notices/<event id>/``; every record is create-only.
+"""Records of an event, below ``<tenant>/notices/<event id>/``; all are create-only.
 
-``event.json`` is what is told, the same for every try. For each channel ``0001.json`` is written before the first try
-(whoever writes it makes it) and ``0001-failed.json`` after it, if it failed; ``sent.json`` or ``given-up.json`` ends
-it. So what was told is known wherever the store is, and no daemon that starts anew tells it again.
+``event.json`` is the event as sent, the same for every try. For each channel ``0001.json`` is written before the first
+try (its writer makes the try) and ``0001-failed.json`` after it, if it failed; ``sent.json`` or ``given-up.json`` ends
+delivery. So the store knows what was sent, and a restarted daemon does not send it again.
 """
 
 import re
@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ft_assets.notices.event import Event
-from ft_assets.notices.plan import Delivery, Try
-from ft_resources.canonical import canonical_json
+from ft_assets.control.notices.event import Event
+from ft_assets.control.notices.plan import Delivery, Try
 from ft_resources.errors import CorruptArtifact
-from ft_resources.records import RESTORE, find_record
+from ft_resources.records import RESTORE
 from ft_resources.store import Entry, Store
 
 NOTICES = "notices"
@@ -26,18 +25,18 @@ def event_folder(tenant: str, event: str) -> str:
 
 
 def find_event(store: Store, tenant: str, event: str) -> Event | None:
-    """The event as it is told, None where nothing was told of it yet. Raises CorruptArtifact."""
+    """The event as sent, None if nothing was sent yet. Raises CorruptArtifact."""
     path = f"{event_folder(tenant, event)}/event.json"
-    found = find_record(store, path, Event, "the event")
+    found = Event.find(store, path)
     if found is not None and (found.tenant, found.id) != (tenant, event):
-        raise CorruptArtifact("the event belongs to somebody else", where=path, remedy=RESTORE)
+        raise CorruptArtifact("the event belongs to another tenant", where=path, remedy=RESTORE)
     return found
 
 
 def keep_event(store: Store, event: Event) -> Event:
-    """Record the event; the first record stands, and is what everybody is told."""
+    """Record the event; the first record is final, and is what all channels get."""
     path = f"{event_folder(event.tenant, event.id)}/event.json"
-    if store.create(path, canonical_json(event.model_dump(mode="json"))):
+    if event.create(store, path):
         return event
     found = find_event(store, event.tenant, event.id)
     assert found is not None, f"{path} vanished"
@@ -45,8 +44,8 @@ def keep_event(store: Store, event: Event) -> Event:
 
 
 def deliveries(store: Store, event: Event) -> dict[str, Delivery]:
-    """What became of the event on each channel that was tried. The store's own times are taken: they only decide when
-    the next try is made."""
+    """State of delivery on each channel that was tried. Times are the store's own: they only decide when the next try
+    is made."""
     folder = event_folder(event.tenant, event.id)
     by_channel: dict[str, list[Entry]] = {}
     for entry in store.entries(folder):
@@ -57,7 +56,7 @@ def deliveries(store: Store, event: Event) -> dict[str, Delivery]:
 
 
 def begin_try(store: Store, event: Event, channel: str, number: int) -> bool:
-    """True for the one caller who makes this try."""
+    """True for the one caller that makes this try."""
     return store.create_json(_path(event, channel, f"{number:04d}"), {"at": _now()})
 
 
@@ -70,15 +69,15 @@ def record_sent(store: Store, event: Event, channel: str, number: int) -> None:
 
 
 def record_given_up(store: Store, event: Event, channel: str, tries: int) -> None:
-    """Say that there is no further try, with what the last one ended with."""
+    """Record that there is no further try, with the result of the last one."""
     last = store.find_json(_path(event, channel, f"{tries:04d}-failed")) or {}
-    reason = last.get("reason", "the last try was by a process that died")
+    reason = last.get("reason", "the process that made the last try died")
     store.create_json(_path(event, channel, "given-up"), {"at": _now(), "tries": tries, "reason": reason})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """An event and how its telling stands: ``sent``, ``given up: why`` or ``N tries: why`` by channel."""
+    """An event and its delivery by channel: ``sent``, ``given up: why`` or ``N tries: why``."""
 
     event: Event
     channels: dict[str, str]

@@ -1,41 +1,40 @@
-"""Failures in the words of the outcome table: which asset, what kind of ending, on whose side it lies, what to do.
+"""Failures as the outcome table describes them: which asset, what kind of ending, who is responsible, what to do.
 
-What an unexpected error says may quote a row, and so may an error about data: of these only the kind is told, and the
-place. Everything is in the run's log, for those who may read it.
+Unexpected errors and errors about data may quote rows, so only their kind and place are sent. The full text is in the
+run's log, for those who may read it.
 """
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.notices.event import Blame, clean
+from ft_assets.control.notices.event import Blame, clean
 from ft_resources import errors
 from ft_resources.outcomes import POLICIES, Outcome
+from ft_resources.strict_model import StrictModel
 
-# On the platform's side, though they are told like errors of users.
+# The platform's responsibility, although they are raised like user errors.
 _OURS = ("StoreUnavailable", "CorruptArtifact", "HubUnavailable")
-# What these say may quote data.
+# Their messages may quote data.
 _QUIET = ("BadData", "WorkFailed")
 _BLAME: dict[str, Blame] = {"none": "user", "full": "platform", "flagged": "unclear"}
 _STEPS = "What to do: "
 _LOGS = "Read the run's log in the UI, or: ft logs"
 
 
-class Failure(BaseModel):
+class Failure(StrictModel):
     """Why something failed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    asset: str = Field(default="", description="The asset whose work failed; empty before any of it began.")
+    asset: str = Field(default="", description="The asset whose work failed; empty if no work had begun.")
     cause: str = Field(description="The kind of ending.")
     blame: Blame
-    sentence: str = Field(default="", description="What was wrong, where that may be told.")
+    sentence: str = Field(default="", description="What was wrong, if it may be shown.")
     where: str = ""
     remedy: str = ""
 
 
 def of_ending(asset: str, outcome: Outcome, error: dict[str, str] | None) -> Failure:
-    """The failure behind a worker's ending."""
+    """The failure for a worker's ending."""
     policy, known = POLICIES[outcome], error or {}
     says = known.get("type", "") not in _QUIET and is_ours(known.get("type", ""))
     return Failure(
@@ -49,11 +48,11 @@ def of_ending(asset: str, outcome: Outcome, error: dict[str, str] | None) -> Fai
 
 
 def of_step(asset: str, chain: list[tuple[str, str]], description: str = "") -> Failure:
-    """The failure behind an op's error.
+    """The failure for an op's error.
 
     Args:
-        chain: class name and text of the error and of what it came from, outermost first.
-        description: what a ``dg.Failure`` says, which the platform's own code wrote.
+        chain: class name and message of the error and of its causes, outermost first.
+        description: the message of a ``dg.Failure``, which the platform's own code wrote.
     """
     if description:
         return Failure(asset=asset, cause="the run ended on purpose", blame="user", sentence=clean(description))
@@ -67,16 +66,16 @@ def of_step(asset: str, chain: list[tuple[str, str]], description: str = "") -> 
     what, _, remedy = text.partition(_STEPS)
     return Failure(
         asset=asset,
-        cause="the platform's store or a server is at fault" if name in _OURS else "a mistake in what was asked",
+        cause="the platform's store or a server is at fault" if name in _OURS else "an invalid request",
         blame="platform" if name in _OURS else "user",
-        # Python puts the class before what it says.
+        # Python puts the class name before the message.
         sentence="" if name in _QUIET else clean(what.partition(f"{name}: ")[2] or what),
         remedy=clean(remedy) or _LOGS,
     )
 
 
 def of_lost_run() -> Failure:
-    """The failure of a run none of whose steps failed."""
+    """The failure of a run without a failed step."""
     return Failure(
         cause="the run ended before any of its steps failed: its process was lost, or the code could not be loaded",
         blame="platform",

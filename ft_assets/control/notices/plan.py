@@ -1,13 +1,13 @@
-"""What is told next: a pure plan over the channels of an event and what became of each try."""
+"""What to send next: a pure plan over an event's channels and the result of each attempt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-# Seconds to wait after the first failure, the second, and so on; after the last there is no further try.
+# Seconds to wait after the first failure, the second, and so on; after the last, delivery is given up.
 BACKOFF_S = (60, 300, 1_800, 7_200, 21_600, 43_200)
 MOST_TRIES = len(BACKOFF_S) + 1
-# A try that says nothing for as long was by a process that died; whether the other side got it, nobody knows.
+# A try without a result for this long belongs to a dead process; whether the message arrived is unknown.
 LEASE_S = 300
 
 
@@ -42,12 +42,12 @@ class Step:
 
     @property
     def settled(self) -> bool:
-        """Whether everybody was told, or given up on."""
+        """Whether every channel has succeeded or was given up."""
         return not self.send and not self.waiting
 
 
 def plan(channels: Sequence[str], deliveries: Mapping[str, Delivery], now: datetime) -> Step:
-    """Pure. Nothing is sent on a channel that has it; a failed try is repeated with back-off, then given up."""
+    """The next step per channel: a delivered channel gets nothing, a failed one is retried with back-off."""
     send: dict[str, int] = {}
     give_up: list[str] = []
     waiting = 0

@@ -1,21 +1,21 @@
-"""Waits that are too long: for each tier with ``max_wait_minutes``, when its queue broke it and when it was well again.
+"""Queue alerts: for each tier with ``max_wait_minutes``, when its queue exceeded the limit and when it recovered.
 
-``shared/queue_alerts/<tier>/<seq>.json`` holds the changes, create-only; the last one is how it stands.
+``shared/queue_alerts/<tier>/<seq>.json`` holds the changes, create-only; the last one is the current state.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.keys import SHARED
-from ft_assets.notices.due import Due, mark_due
-from ft_assets.notices.event import Event, one_line
-from ft_assets.notices.settings import EventKind
-from ft_resources.canonical import canonical_json, digest
-from ft_resources.records import find_record
+from ft_assets.control.notices.event import Event, one_line
+from ft_assets.records.due_notices import Due, mark_due
+from ft_assets.settings.keys import SHARED
+from ft_assets.settings.notices import EventKind
+from ft_resources.canonical import digest
+from ft_resources.records import Record
 from ft_resources.store import Store
 
 FOLDER = f"{SHARED}/queue_alerts"
@@ -25,16 +25,16 @@ _LONGEST = 300
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wait:
-    """An open submission for which nothing runs; ``seconds`` since it was asked for, or since something last ran."""
+    """An open submission without a running job; ``seconds`` since it was submitted or since its last job ended."""
 
     submission: str
     seconds: float
 
 
-class QueueChange(BaseModel):
-    """The record of a breach, or of its end. ``reasons`` are by submission, of those that were asked about."""
+class QueueChange(Record):
+    """The record of a breach or of its end; ``reasons`` by submission, for those that were examined."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    WHAT: ClassVar[str] = "the record of a queue"
 
     tier: str
     state: Literal["breach", "recovered"]
@@ -47,7 +47,7 @@ class QueueChange(BaseModel):
 
 
 def change(before: QueueChange | None, tier: str, limit_minutes: float, waits: Sequence[Wait]) -> QueueChange | None:
-    """Pure: what is to be recorded, None where it stands as ``before`` says. One breach is one change, however long."""
+    """The change to record, None if nothing changed since ``before``. A breach is one change, however long it lasts."""
     longest = max((wait.seconds for wait in waits), default=0.0)
     broken = longest > 60 * limit_minutes
     if broken == (before is not None and before.state == "breach"):
@@ -71,15 +71,15 @@ def record_waits(
     waits: Sequence[Wait],
     why: Callable[[str], str] = lambda submission: "",
 ) -> QueueChange | None:
-    """Record and announce what changed; None where nothing did, or another caller was first. Raises CorruptArtifact.
+    """Record and announce a change; None if there is none or another caller was first. Raises CorruptArtifact.
 
-    ``why`` tells why a submission waits, empty where nobody can; asked of a few of those that wait longest, and only
-    when a breach is recorded.
+    ``why`` returns why a submission waits ("" if unknown). It is called for a few of the longest waits, and only when a
+    breach is recorded.
     """
-    # Names of tiers are free text.
+    # Tier names are free text.
     folder = f"{FOLDER}/{digest({'tier': tier})[:16]}"
     names = store.names(folder)
-    before = find_record(store, f"{folder}/{names[-1]}", QueueChange, "the record of a queue") if names else None
+    before = QueueChange.find(store, f"{folder}/{names[-1]}") if names else None
     found = change(before, tier, limit_minutes, waits)
     if found is None:
         return None
@@ -88,12 +88,12 @@ def record_waits(
         found = found.model_copy(update={"reasons": {each: reason for each, reason in asked.items() if reason}})
     path = f"{folder}/{len(names) + 1:06d}.json"
     mark_due(store, "queue", SHARED, path)
-    return found if store.create(path, canonical_json(found.model_dump(mode="json"))) else None
+    return found if found.create(store, path) else None
 
 
 def queue_event(store: Store, due: Due) -> Event | None:
-    """What is told of a change."""
-    found = find_record(store, due.path, QueueChange, "the record of a queue")
+    """The event for a change."""
+    found = QueueChange.find(store, due.path)
     if found is None:
         return None
     limit = f"{found.limit_minutes:g} minutes"
@@ -101,7 +101,7 @@ def queue_event(store: Store, due: Due) -> Event | None:
         title = f"tier {found.tier}: {found.depth} wait, the longest for {found.longest_s / 60:.0f} minutes"
         remedy = "See why with `ft status`, and on a cluster with `kubectl get workloads -A`; add nodes or quota."
     else:
-        title, remedy = f"tier {found.tier}: nobody waits longer than {limit} any more", ""
+        title, remedy = f"tier {found.tier}: no work waits longer than {limit} any more", ""
     return Event(
         id=due.id,
         kind=EventKind.QUEUE,

@@ -1,104 +1,66 @@
-"""What a training would take, from what is in the store: exact where the pack is there, rough and labelled else."""
+"""Estimate a training from the store: exact if the pack exists, otherwise rough and labelled as such."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from ft_assets import identity
-from ft_assets.checkpoints.configuration.combinations import require_possible
-from ft_assets.checkpoints.configuration.configure import configure
-from ft_assets.checkpoints.configuration.fitting import fit_of, memory_setup
-from ft_assets.checkpoints.configuration.known import Known
-from ft_assets.checkpoints.configuration.settled import SettledTraining
-from ft_assets.checkpoints.configuration.shown import shown_settings
-from ft_assets.checkpoints.methods import METHODS
-from ft_assets.checkpoints.sampler import Order
-from ft_assets.identity import raw_dataset, require_fitting
-from ft_assets.keys import DatasetKey, check_pair
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.hardware import Hardware, find_hardware, unknown_hardware
-from ft_assets.packs.estimate.memory import Memory
-from ft_assets.packs.estimate.predict import Fits, predict
-from ft_assets.packs.estimate.time import Work
-from ft_assets.recipes.judging import require_judges_of_pair
-from ft_assets.recipes.load import load_recipe
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.register import get_recipe
-from ft_assets.submissions.known_base import KnownBase, base_of_file, base_of_recipe
-from ft_assets.submissions.past_rates import past_rates
-from ft_assets.submissions.token_sizes import Sizes, token_sizes
-from ft_assets.sweeps.expand import expand, trial_recipes
-from ft_assets.sweeps.totals import total
-from ft_assets.tenants import TenantsFile, load_tenants
+from ft_assets.control import identity
+from ft_assets.control.auto.combinations import require_possible
+from ft_assets.control.auto.configure import configure
+from ft_assets.control.auto.fitting import fit_of, memory_setup
+from ft_assets.control.identity import raw_dataset, require_fitting
+from ft_assets.control.planning.estimated import Estimate, total
+from ft_assets.control.planning.known_base import KnownBase, base_of_file, base_of_recipe
+from ft_assets.control.planning.past_rates import past_rates
+from ft_assets.control.planning.predict import predict
+from ft_assets.control.planning.token_sizes import Sizes, token_sizes
+from ft_assets.control.recipes.load import load_recipe
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.recipes.trials import expand, trial_recipes
+from ft_assets.control.registry.check_judges import require_judges_of_pair
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
+from ft_assets.settings.keys import DatasetKey, check_pair
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.recipe.shown import shown_settings
+from ft_assets.settings.recipe.training import SettledTraining
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.model_size.known import Known
+from ft_assets.workers.model_size.memory import Memory
+from ft_assets.workers.model_size.time import Work
+from ft_assets.workers.packs.sampler import Order
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadRecipe, HeldForReview, MissingInput
 
 Trial = TypeVar("Trial")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """Sizes of one training; each ``…_from`` says in words what its numbers stand on.
-
-    Args:
-        tokens: over the whole run; windows and tokens_per_epoch are of one epoch.
-        seconds: of training alone; None where nothing is known of the speed.
-        memory: bytes at the peak, of one GPU or of the process on a CPU; ``memory_parts`` are bytes as expected.
-        gpu_memory: bytes that the recipe's GPU has; None on a CPU and for an unknown type.
-        fits: whether the peak fits it.
-        gpu_hours: from the worker's start to its end, times the GPUs; 0 on a CPU, None where unknown.
-        settings: (path, value, origin) of each setting of the training, settled from what is known now.
-        trials: trainings that all this is for, more than one of a sweep.
-        price: in ``currency``; None where GPU-hours or the type's price are unknown.
-    """
-
-    tokens_per_epoch: int
-    windows: int
-    steps_per_epoch: int
-    steps: int
-    tokens: int
-    tokens_from: str
-    seconds: float | None
-    seconds_from: str
-    memory: Bounds | None
-    memory_parts: dict[str, int]
-    memory_from: str
-    gpu_memory: int | None
-    fits: Fits | None
-    gpu_hours: Bounds | None
-    gpu_hours_from: str
-    price: Bounds | None
-    currency: str
-    price_from: str
-    settings: list[tuple[str, str, str]]
-    trials: int = 1
-
-
-def estimate_training(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Estimate:
-    """The estimate for a pair. Raises UserError for keys that were never added, and for a senseless pair."""
+def estimate_training(artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, recipe_key: str) -> Estimate:
+    """The estimate for a pair. Raises UserError for unknown keys and for an invalid pair."""
     stored = get_recipe(artifacts.store, recipe_key)
     if stored.trials:
         keys = [trial.key for trial in stored.trials]
-        return _sweep(lambda key: estimate_training(artifacts, dataset_key, key), keys)
-    return _estimate(artifacts, dataset_key, stored.recipe, base_of_recipe(artifacts, recipe_key), recipe_key)
+        return _sweep(lambda key: estimate_training(artifacts, tenants, dataset_key, key), keys)
+    base = base_of_recipe(artifacts, recipe_key)
+    return _estimate(artifacts, tenants, dataset_key, stored.recipe, base, recipe_key)
 
 
-def estimate_file(artifacts: Artifacts, dataset_key: str, path: Path) -> Estimate:
-    """The same for a recipe file that is not registered. Raises BadRecipe and BadBase for what is wrong with it."""
+def estimate_file(artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, path: Path) -> Estimate:
+    """The same for a recipe file that is not registered. Raises BadRecipe and BadBase for an invalid one."""
     recipe = load_recipe(path)
     check_pair(DatasetKey.parse(dataset_key), recipe.recipe_key)
     base = base_of_file(recipe, path)
     trials = trial_recipes(recipe, expand(recipe, str(path)), str(path))
     if trials:
-        return _sweep(lambda trial: _estimate(artifacts, dataset_key, trial, base, ""), trials)
-    return _estimate(artifacts, dataset_key, recipe, base, "")
+        return _sweep(lambda trial: _estimate(artifacts, tenants, dataset_key, trial, base, ""), trials)
+    return _estimate(artifacts, tenants, dataset_key, recipe, base, "")
 
 
 def _sweep(estimate: Callable[[Trial], Estimate], trials: Iterable[Trial]) -> Estimate:
-    """The trials' estimates together, without those that cannot work here. Raises BadRecipe where none can."""
+    """The combined estimate of the trials that can work here. Raises BadRecipe if none can."""
     found: list[Estimate] = []
     refused: BadRecipe | None = None
     for trial in trials:
@@ -111,10 +73,12 @@ def _sweep(estimate: Callable[[Trial], Estimate], trials: Iterable[Trial]) -> Es
     return total(found)
 
 
-def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase, recipe_key: str) -> Estimate:
+def _estimate(
+    artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, recipe: Recipe, base: KnownBase, recipe_key: str
+) -> Estimate:
     require_fitting(artifacts, dataset_key, recipe)
     if recipe.evaluation.judge is not None:
-        require_judges_of_pair(artifacts.store, recipe, raw_dataset(artifacts, dataset_key))
+        require_judges_of_pair(artifacts.store, tenants, recipe, raw_dataset(artifacts, dataset_key))
     sizes = token_sizes(artifacts, dataset_key, recipe, base, recipe_key)
     known = _known(sizes, base)
     settled = configure(recipe, known)
@@ -151,7 +115,7 @@ def _estimate(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Know
         )
     else:
         seconds_from = past.source
-    price, currency, price_from = _price(found.gpu_hours, hardware, recipe, load_tenants())
+    price, currency, price_from = _price(found.gpu_hours, hardware, recipe, tenants)
     return Estimate(
         tokens_per_epoch=sizes.tokens,
         windows=sizes.windows,
@@ -207,24 +171,24 @@ def _parts(memory: Memory | None) -> dict[str, int]:
 def _gpu_hours_from(recipe: Recipe, gpu_hours: Bounds | None, base: KnownBase, scored: int) -> str:
     hardware = recipe.hardware
     if hardware.gpus == 0:
-        return "a training on the CPU takes none"
+        return "a training on the CPU takes no GPU-hours"
     if gpu_hours:
         gpus = f"{hardware.all_gpus} GPU" + ("s" if hardware.all_gpus > 1 else "")
         where = f"{gpus} of {hardware.nodes} nodes" if hardware.nodes > 1 else gpus
         before = "; before it one GPU scores the reference" if scored else ""
         return f"time to train and to start, on {where}{before}"
     if hardware.gpu_type is None:
-        return "hardware.gpu_type names no GPU type, and without one neither speed nor memory is known"
+        return "hardware.gpu_type is not set, and without it neither speed nor memory is known"
     if find_hardware(hardware.gpu_type) is None:
         return f"the GPU type {hardware.gpu_type!r} is unknown; {unknown_hardware(hardware.gpu_type)}"
     return f"too little is known of the base ({base.source})"
 
 
 def _scored_tokens(artifacts: Artifacts, dataset_key: str, recipe: Recipe, recipe_key: str, sizes: Sizes) -> int:
-    """Tokens of both splits that the base is asked about before a training that compares with it; 0 once it was."""
+    """Tokens of both splits that the base must score before a training that compares with it; 0 once it has."""
     if not METHODS[recipe.method].compares:
         return 0
-    # Only a pair whose pack was counted can have been scored.
+    # Only a pair with a token pack can have been scored.
     if recipe_key and sizes.counted:
         with suppress(MissingInput, HeldForReview):
             identity.reference_logps(artifacts, dataset_key, recipe_key)
@@ -235,9 +199,9 @@ def _scored_tokens(artifacts: Artifacts, dataset_key: str, recipe: Recipe, recip
 def _price(
     gpu_hours: Bounds | None, hardware: Hardware | None, recipe: Recipe, tenants: TenantsFile
 ) -> tuple[Bounds | None, str, str]:
-    """The price with its currency, and what it stands on."""
+    """The price with its currency, and its source."""
     if recipe.hardware.gpus == 0 or gpu_hours is None:
-        return None, tenants.currency, "GPU-hours, of which there are none" if gpu_hours else "unknown GPU-hours"
+        return None, tenants.currency, "GPU-hours, which are unknown" if gpu_hours else "unknown GPU-hours"
     if hardware is None:
         return None, tenants.currency, "the GPU type is unknown"
     each = tenants.price_of(hardware)

@@ -1,4 +1,4 @@
-"""What is known of a recipe's base before anything is trained: from the mirror, the upload, the file or the lock."""
+"""What is known of a recipe's base before training: from the mirror, the upload, the file or the lock."""
 
 import json
 from collections.abc import Callable
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets import identity
-from ft_assets.base_models.contents import weight_files
-from ft_assets.base_models.weights import count_parameters
-from ft_assets.packs.estimate.model_size import Architecture, doubt_about, read_architecture
-from ft_assets.recipes.base_ref import FolderPath
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.register import get_recipe
+from ft_assets.control import identity
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.settings.recipe.base_ref import FolderPath
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.base_models.contents import weight_files
+from ft_assets.workers.base_models.weights import count_parameters
+from ft_assets.workers.model_size.model_size import Architecture, doubt_about, read_architecture
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import MissingInput
 
-# What a hub keeps weights in, unless it says otherwise.
+# The usual weight format on a hub.
 _USUAL_BYTES_EACH = 2.0
 _BYTES_EACH = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
-_ABSENT = "nothing: the base is not at hand"
+_ABSENT = "nothing: the base is not available"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,11 @@ class KnownBase:
     """A base as far as it is known.
 
     Args:
-        architecture: None where neither config.json nor the size of the weights is there.
-        weight_bytes: size of the stored weights, 0 where unknown.
+        architecture: None if neither config.json nor the weights' size is known.
+        weight_bytes: size of the stored weights, 0 if unknown.
         digest: of the mirrored base, "" before it is mirrored.
         source: what the architecture was read from, in words.
-        file: the bytes of one of its files, None where it is not at hand.
+        file: returns the bytes of one of its files, None if not available.
     """
 
     architecture: Architecture | None
@@ -47,7 +47,7 @@ def base_of_recipe(artifacts: Artifacts, recipe_key: str) -> KnownBase:
     try:
         base: Artifact | None = identity.base_model(artifacts, recipe_key)
     except MissingInput:
-        # An upload is the base; an adapter is one, or the one that it stands on has the size and form of both together.
+        # An upload is the base. An adapter is a whole model, or its own base has the merged model's size and form.
         at_hand = lock.inputs.get("base") or lock.inputs.get("adapter") or lock.inputs.get("upload")
         base = artifacts.find(Address.parse(at_hand.address)) if at_hand else None
         digest = ""
@@ -65,9 +65,9 @@ def base_of_recipe(artifacts: Artifacts, recipe_key: str) -> KnownBase:
 
 
 def base_of_file(recipe: Recipe, path: Path) -> KnownBase:
-    """The base of a recipe file that is not registered, at ``path``: only a folder on this machine can be looked into.
+    """The base of an unregistered recipe file at ``path``: only a folder on this machine can be read.
 
-    Raises BadBase for a folder whose weights are not whole.
+    Raises BadBase for a folder with incomplete weights.
     """
     reference = recipe.base_reference
     folder = path.parent / reference.path.expanduser() if isinstance(reference, FolderPath) else None
@@ -91,7 +91,7 @@ def _known(
     if parameters is None and weights:
         bytes_each = _BYTES_EACH.get(str(config.get("dtype", config.get("torch_dtype"))), _USUAL_BYTES_EACH)
         parameters = round(weights / bytes_each)
-    # A guess from bytes is good for a size, and not to doubt config.json by.
+    # A count guessed from bytes gives a size, but is no evidence against config.json.
     believed = parameters if counted else None
     architecture = read_architecture(config, believed) if config else None
     if architecture is None and parameters:
@@ -112,7 +112,7 @@ def _source(architecture: Architecture | None, config: dict[str, Any], where: st
     if not architecture.rough:
         return f"{architecture.model_type} with {size}, from config.json"
     model_type = config.get("model_type")
-    unknown = f"unknown architecture {model_type!r}" if model_type else f"{where} is not here yet"
+    unknown = f"unknown architecture {model_type!r}" if model_type else f"{where} is not available yet"
     from_size = "counted" if counted else "guessed from the size of its weights"
     return f"rough: {doubt or unknown}; a usual decoder with {size}, {from_size}"
 

@@ -1,37 +1,38 @@
-"""How fast the tenant's own trainings of the same kind were: better than any formula, where there are some."""
+"""Speeds of the tenant's own similar trainings: better than any formula, if there are some."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ft_assets.base_bumps.carried import SOURCE
-from ft_assets.keys import DatasetKey
-from ft_assets.packs.estimate.memory import Setup, Variant
-from ft_assets.packs.estimate.model_size import Architecture
-from ft_assets.packs.estimate.time import Work, training_flops
-from ft_assets.recipes.hardware import HardwareSettings
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.register import get_recipe
-from ft_assets.submissions.known_base import KnownBase
-from ft_assets.submissions.token_sizes import Sizes, counted_sizes
+from ft_assets.control.auto.resolve import training_settings
+from ft_assets.control.planning.known_base import KnownBase
+from ft_assets.control.planning.token_sizes import Sizes, counted_sizes
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.recipe.hardware import HardwareSettings
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.adapters.carried_checkpoint import SOURCE
+from ft_assets.workers.model_size.model_size import Architecture
+from ft_assets.workers.model_size.time import Work, training_flops
+from ft_assets.workers.training.telemetry.flops import make_setup
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact, UserError
 
 _RUNS = 3
-# Operations a token that differ by less are one kind of work.
+# Operations per token that differ by less than this share count as equal.
 _LIKE = 0.1
-# A forward pass so many times as large, or as small, keeps a device busy in another way: nothing follows from its rate.
+# A forward pass larger or smaller by more than this factor uses a device differently, so its rate says nothing.
 _FARTHEST = 4.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PastRates:
-    """Tokens/s of earlier trainings, and words for them.
+    """Tokens/s of earlier trainings, and a description.
 
-    ``converted``: they had another shape, and their rates stand here divided by how many more operations a token takes.
+    ``converted``: they had another shape; their rates are divided by the ratio of operations per token.
     """
 
     rates: tuple[float, ...] = ()
@@ -41,7 +42,7 @@ class PastRates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Run:
-    """An earlier training: its rate as measured, and operations a token of ours for each of its."""
+    """An earlier training: its measured rate, and our operations per token divided by its own."""
 
     rate: float
     ratio: float | None
@@ -50,10 +51,10 @@ class _Run:
 
 
 def past_rates(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase, sizes: Sizes) -> PastRates:
-    """The tenant's last trainings on the same base, method, variant, precision and hardware as the settled ``recipe``.
+    """The tenant's last trainings with the base, method, variant, precision and hardware of the resolved ``recipe``.
 
-    Those of the same shape (length and number of windows in a forward pass, rank, adapted modules, share of learned
-    tokens) as they were; where there are none, those of a like one, converted by the operations that a token takes.
+    Rates of the same shape (length and number of windows in a forward pass, rank, adapted modules, share of learned
+    tokens) are used as measured; if there are none, those of a similar shape, converted by operations per token.
     """
     if not base.digest:
         return PastRates(source="the base model is not prepared yet")
@@ -77,7 +78,7 @@ def past_rates(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kno
 def _compare(artifacts: Artifacts, run: Artifact, recipe: Recipe, model: Architecture | None, sizes: Sizes) -> _Run:
     params = run.manifest.identity["params"]
     rate = float(run.facts["tokens_per_s"])
-    ours = recipe.training_settings()
+    ours = training_settings(recipe)
     pack = _pack(artifacts, run)
     if pack is None:
         return _Run(rate=rate, ratio=None, same=False, near=False)
@@ -98,7 +99,7 @@ def _compare(artifacts: Artifacts, run: Artifact, recipe: Recipe, model: Archite
 
 
 def _shape(params: dict[str, Any]) -> dict[str, Any]:
-    """What of a training's settings decides its rate, beside its windows."""
+    """The settings that decide a training's rate, besides its windows."""
     lora = params["lora"] or {}
     targets = lora.get("target_modules")
     return {
@@ -110,19 +111,9 @@ def _shape(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operations(model: Architecture, params: dict[str, Any], sizes: Sizes) -> float:
-    """Operations of a token in a training with these settings."""
-    lora = params["lora"] or {}
-    variant: Variant = params["variant"]
-    setup = Setup(
-        variant=variant,
-        precision=params["training"]["precision"],
-        tokens=1,
-        learned=sizes.learned,
-        rank=lora.get("rank", 0),
-        targets=lora.get("target_modules", "all-linear"),
-    )
+    """Operations per token in a training with these settings."""
     work = Work(tokens=1, steps=1, learned=sizes.learned.expected, document_length=sizes.document_length)
-    return training_flops(model, setup, work)
+    return training_flops(model, make_setup(params, {}, gpus=0), work)
 
 
 def _words(runs: Sequence[object]) -> str:
@@ -142,14 +133,14 @@ def _alike(artifacts: Artifacts, run: Artifact, recipe: Recipe, base_digest: str
 
 
 def _same_hardware(past: HardwareSettings | None, now: HardwareSettings) -> bool:
-    """Where it ran is not part of what it is. Where no attempt tells, only a CPU may be assumed."""
+    """Hardware is not part of the identity. If no attempt records it, only a CPU may be assumed."""
     if past is None:
         return now.gpus == 0 and now.nodes == 1
     return (past.gpus, past.nodes, past.gpu_type) == (now.gpus, now.nodes, now.gpu_type)
 
 
 def _hardware(artifacts: Artifacts, run: Artifact) -> HardwareSettings | None:
-    """What the recipe asked for that the training was started by; None where its attempts are gone."""
+    """The hardware settings of the recipe that started the training; None if its attempts are gone."""
     for attempt in reversed(attempts_at(artifacts.store, run.address)):
         spec = artifacts.store.find_json(f"{attempt.path}/spec.json")
         if spec is not None:
@@ -162,7 +153,7 @@ def _hardware(artifacts: Artifacts, run: Artifact) -> HardwareSettings | None:
 
 
 def _pack(artifacts: Artifacts, run: Artifact) -> Artifact | None:
-    """The token pack that a training read; None where it is gone."""
+    """The token pack that a training read; None if it is gone."""
     with suppress(CorruptArtifact):
         return artifacts.find(Address.parse(run.manifest.inputs["pack"].address))
     return None
@@ -171,10 +162,10 @@ def _pack(artifacts: Artifacts, run: Artifact) -> Artifact | None:
 def _trainings(artifacts: Artifacts, tenant: str) -> list[Artifact]:
     found = []
     for fingerprint in artifacts.store.folders(f"{tenant}/checkpoint"):
-        # One that is damaged tells nothing, and is no reason to refuse another.
+        # A damaged training gives no rate, and is no reason to fail the estimate.
         with suppress(CorruptArtifact):
             artifact = artifacts.find(Address(tenant=tenant, asset="checkpoint", fingerprint=fingerprint))
-            # What was carried from another base has that training's figures, and took no time itself.
+            # A carried checkpoint has the figures of the original training, and took no time itself.
             if artifact is not None and SOURCE not in artifact.manifest.inputs:
                 found.append(artifact)
     return found

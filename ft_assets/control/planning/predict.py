@@ -1,14 +1,14 @@
-"""All of it together: what a training on some hardware would take."""
+"""The complete prediction of a training's memory, time and GPU-hours on given hardware."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ft_assets.packs.estimate.bounds import NOTHING, Bounds
-from ft_assets.packs.estimate.hardware import Hardware
-from ft_assets.packs.estimate.memory import Memory, Setup, peak_memory
-from ft_assets.packs.estimate.model_size import Architecture
-from ft_assets.packs.estimate.time import (
+from ft_assets.settings.bounds import NOTHING, Bounds
+from ft_assets.settings.gpus import Hardware
+from ft_assets.workers.model_size.memory import Memory, Setup, peak_memory
+from ft_assets.workers.model_size.model_size import Architecture
+from ft_assets.workers.model_size.time import (
     Work,
     scoring_seconds,
     scoring_share,
@@ -19,7 +19,7 @@ from ft_assets.packs.estimate.time import (
 
 
 class Fits(StrEnum):
-    """Whether the peak fits a GPU: even its upper bound, what is expected, its lower bound only, or nothing."""
+    """Whether the peak fits a GPU: even its upper bound, its expected value, only its lower bound, or not at all."""
 
     YES = "yes"
     PROBABLY = "probably"
@@ -29,10 +29,10 @@ class Fits(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prediction:
-    """Each is None where too little is known.
+    """Each value is None if too little is known.
 
-    ``seconds`` are those of training alone, ``gpu_hours`` from the worker's start to its end, times the GPUs, and of
-    the worker that scores the reference before, on one GPU.
+    ``seconds`` are training alone. ``gpu_hours`` are from the worker's start to its end, times the GPUs, plus those
+    of the worker that scores the reference before, on one GPU.
     """
 
     memory: Memory | None
@@ -52,16 +52,16 @@ def predict(
     weight_bytes: float = 0.0,
     scored_tokens: int = 0,
 ) -> Prediction:
-    """What training ``model`` takes.
+    """What training ``model`` needs.
 
     Args:
-        model: None where neither its settings nor its size are known.
+        model: None if neither its settings nor its size are known.
         setup: how it is trained; ``gpus`` of 0 is a training on a CPU, which takes no GPU-hours.
-        hardware: the type of each GPU; None where it is unknown, or on a CPU.
-        rates: tokens/s of earlier trainings of the same kind; they are better than the formula, and used instead.
+        hardware: the type of each GPU; None if unknown, or on a CPU.
+        rates: tokens/s of earlier trainings of the same kind, used in place of the formula.
         converted: whether they were measured on trainings of another shape.
         weight_bytes: size of the base's weights as stored.
-        scored_tokens: what a reference still has to be asked about before, by a worker of its own.
+        scored_tokens: tokens that a separate worker still has to score with the reference before.
     """
     memory = peak_memory(model, setup) if model else None
     fits = _fits(memory.total, hardware) if memory and hardware else None
@@ -88,7 +88,7 @@ def _scoring(
     converted: bool,
     weight_bytes: float,
 ) -> Bounds:
-    """GPU-hours of scoring ``work.tokens`` on one GPU: at the rates of trainings where there are some, as for these."""
+    """GPU-hours of scoring ``work.tokens`` on one GPU; also from the rates of earlier trainings if there are some."""
     if rates:
         alike = work.tokens * scoring_share(model, setup, work) * setup.gpus
         seconds = seconds_at(rates, round(alike), converted=converted)

@@ -1,4 +1,4 @@
-"""How much there is to train on: counted in the token pack, or guessed and said so."""
+"""Size of the training data: counted in the token pack, or guessed and labelled as such."""
 
 import io
 from collections.abc import Iterator
@@ -6,33 +6,33 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ft_assets import identity
-from ft_assets.identity.pairs import LEARNS_FROM
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.recipes.models import Recipe
-from ft_assets.submissions.known_base import KnownBase
+from ft_assets.control import identity
+from ft_assets.control.planning.known_base import KnownBase
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import HeldForReview, MissingInput
 
-# English text in common tokenizers, where nothing better is known.
+# For English text and common tokenizers, if nothing better is known.
 BYTES_PER_TOKEN = 4
-# A sample is only worth it where reading the rows costs little.
+# Sample only if reading the rows is cheap.
 _SAMPLED_ROWS, _MOST_BYTES_TO_SAMPLE = 256, 64 * 1024 * 1024
-# What a template writes around a turn.
+# Tokens that a template adds around a turn.
 _TOKENS_PER_TURN = 5
 _UNKNOWN_SHARE = Bounds(lower=0.1, expected=0.5, upper=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
-    """Of one epoch.
+    """Sizes of one epoch.
 
     Args:
-        examples: rows to train on, 0 where nothing tells.
+        examples: rows to train on, 0 if unknown.
         learned: share of the tokens that is learned; its bounds are those of a single forward pass.
-        document_length: of the document that a token stands in, on average.
-        validation_tokens: of one measurement of the validation loss.
-        source: what the numbers stand on.
+        document_length: mean over tokens of the length of their document.
+        validation_tokens: tokens of one measurement of the validation loss.
+        source: source of the numbers.
         counted: whether they are exact.
     """
 
@@ -47,9 +47,9 @@ class Sizes:
 
 
 def token_sizes(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: KnownBase, recipe_key: str) -> Sizes:
-    """What an epoch of the pair reads; ``recipe_key`` is "" for a recipe that is not registered.
+    """The pair's sizes of one epoch; ``recipe_key`` is "" for a recipe that is not registered.
 
-    Raises UserError for a dataset version that was never added, and for a senseless pair.
+    Raises UserError for an unknown dataset version and for an invalid pair.
     """
     raw = identity.raw_dataset(artifacts, dataset_key)
     try:
@@ -61,14 +61,14 @@ def token_sizes(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kn
 
 
 def counted_sizes(facts: dict[str, Any]) -> Sizes:
-    """The sizes that a token pack's facts tell."""
+    """The sizes from a token pack's facts."""
     tokens = max(1, facts["tokens"])
     share = min(1.0, facts.get("learned_tokens", tokens) / tokens)
     return Sizes(
         tokens=tokens,
         examples=facts.get("examples", facts.get("documents", 0)),
         windows=max(1, facts["windows"]),
-        # A window may hold little else than answers, and the largest forward pass decides.
+        # A window may consist almost only of answers, and the largest forward pass decides.
         learned=Bounds(lower=share, expected=share, upper=1.0),
         document_length=_document_length(facts),
         validation_tokens=facts.get("validation", {}).get("tokens", 0),
@@ -78,7 +78,7 @@ def counted_sizes(facts: dict[str, Any]) -> Sizes:
 
 
 def _document_length(facts: dict[str, Any]) -> float:
-    """Mean over tokens, so that long documents count as much as they hold; from the histogram's middles."""
+    """Mean over tokens, so that documents are weighted by length; from the midpoints of the histogram."""
     histogram = facts.get("length_histogram") or {}
     edges, counts = histogram.get("edges", []), histogram.get("counts", [])
     middles = [(low + high) / 2 for low, high in pairwise(edges)]
@@ -113,7 +113,7 @@ def _guessed(artifacts: Artifacts, raw: Artifact, dataset_key: str, recipe: Reci
         source = f"a guess from the upload's bytes and {named}, at {BYTES_PER_TOKEN} bytes a token"
     tokens = max(1, tokens)
     length = min(max_length, each or (tokens / rows["train"] if rows["train"] else max_length / 2))
-    one_a_window = LEARNS_FROM[recipe.method] == "preference" and rows["train"]
+    one_a_window = METHODS[recipe.method].form.own_windows and rows["train"]
     return Sizes(
         tokens=tokens,
         examples=rows["train"] if curated else round(share * (raw.facts.get("rows") or 0)),
@@ -127,7 +127,7 @@ def _guessed(artifacts: Artifacts, raw: Artifact, dataset_key: str, recipe: Reci
 
 
 def _sampled_tokens(curated: Artifact, base: KnownBase, max_length: int) -> float | None:
-    """Mean tokens of a training row over rows spread evenly; None where a sample is dear, or the tokenizer away."""
+    """Mean tokens of a training row over evenly spaced rows; None if sampling is expensive or there is no tokenizer."""
     entry = curated.manifest.files.get("train.parquet")
     if entry is None or entry.size > _MOST_BYTES_TO_SAMPLE:
         return None
@@ -142,7 +142,7 @@ def _sampled_tokens(curated: Artifact, base: KnownBase, max_length: int) -> floa
     try:
         table = pq.read_table(io.BytesIO(curated.read("train.parquet")))
     except pa.ArrowInvalid:
-        # Whoever trains on it will say what is wrong; a guess needs it not.
+        # The training will report what is wrong; the guess does without a sample.
         return None
     if not table.num_rows:
         return None
@@ -156,7 +156,7 @@ def _sampled_tokens(curated: Artifact, base: KnownBase, max_length: int) -> floa
 
 
 def _texts(row: dict[str, Any]) -> Iterator[str]:
-    """What a row's documents say, turn by turn; the prompt of a preference stands in both."""
+    """The texts of a row's documents, turn by turn; both documents of a preference contain the prompt."""
     if row.get("text"):
         yield row["text"]
     prompt = [turn["content"] + turn["tool_calls"] for turn in row.get("messages") or []]

@@ -1,4 +1,4 @@
-"""The values of each trial of a sweep: every combination, or draws that depend on the seed alone."""
+"""The values of each trial of a sweep: every combination, or random draws that depend only on the seed."""
 
 import hashlib
 import itertools
@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ft_assets.sweeps.settings import Range, SweepSettings
+from ft_assets.settings.recipe.sweep import Range, SweepSettings
 
 Trial = dict[str, Any]
-# A random search that finds nothing new this often in a row has found all there is, for all practical purposes.
+# A random search that finds nothing new this often in a row has practically found everything.
 _TRIES = 1000
 
 
@@ -39,12 +39,12 @@ def _random(sweep: SweepSettings, trials: int) -> list[Trial]:
         missed = 0 if repr(values) not in found else missed + 1
         found.setdefault(repr(values), values)
         if missed == _TRIES:
-            raise ValueError(f"only {len(found)} different trials can be drawn and {trials} are asked for")
+            raise ValueError(f"only {len(found)} different trials can be drawn, and {trials} are requested")
     return list(found.values())
 
 
 def _share(seed: int, path: str, number: int) -> float:
-    """A number in [0, 1) that depends on its arguments alone, on every machine and in every version of Python."""
+    """A number in [0, 1) that depends only on its arguments, on every machine and in every version of Python."""
     digest = hashlib.sha256(f"{seed}:{path}:{number}".encode()).digest()
     return int.from_bytes(digest[:6], "big") / 2**48
 
@@ -58,7 +58,7 @@ def _drawn(choice: Any, share: float) -> Any:
         value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
     else:
         value = low + share * (high - low)
-    # Three digits are as much as a person wants to read, and more than such a setting is known to.
+    # Three digits are readable, and more precise than such a setting needs.
     return min(max(math.floor(value), choice.low), choice.high) if whole else _rounded(value, low, high)
 
 

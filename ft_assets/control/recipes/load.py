@@ -1,16 +1,16 @@
-"""Reading a recipe file, with the chat template it names put in its place."""
+"""Read a recipe file, and replace the chat template's file name by its text."""
 
 from pathlib import Path
 
-from ft_assets.base_models.template import check_template
-from ft_assets.recipes.models import MAX_TEMPLATE_CHARACTERS, Recipe
-from ft_assets.recipes.strict import parse_strict, parse_yaml, read_text
+from ft_assets.settings.recipe.recipe import MAX_TEMPLATE_CHARACTERS, Recipe
+from ft_assets.workers.templates.template import check_template
+from ft_resources.strict import parse_strict, parse_yaml, read_text
 
 
 def load_recipe(path: Path) -> Recipe:
     """The recipe in the YAML file ``path``; ``chat_template`` holds the named file's text.
 
-    Raises BadRecipe that names every wrong field, or the line where the file is not YAML or not UTF-8.
+    Raises BadRecipe that names every wrong field, or the line that is not YAML or not UTF-8.
     """
     where = str(path)
     value = parse_yaml(read_text(path, where), where)

@@ -1,35 +1,34 @@
-"""The trials of a sweep as recipes of their own."""
+"""The trials of a sweep as separate recipes."""
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.checkpoints.configuration.combinations import require_possible
-from ft_assets.keys import RecipeKey
-from ft_assets.limits import max_pairs
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.strict import parse_strict
-from ft_assets.sweeps.draw import draw
+from ft_assets.control.auto.combinations import require_possible
+from ft_assets.control.auto.resolve import resolve, training_settings
+from ft_assets.control.recipes.draw import draw
+from ft_assets.settings.environment import max_pairs
+from ft_assets.settings.keys import RecipeKey
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.recipe.shown import shown_values
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadRecipe
+from ft_resources.strict import parse_strict
+from ft_resources.strict_model import StrictModel
 
 MAX_NAME = 40
 
 
-class TrialOf(BaseModel):
-    """What makes a recipe a trial; part of its stored record, where no author can write it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class TrialOf(StrictModel):
+    """Marks a recipe as a trial; part of its stored record, which authors cannot write."""
 
     sweep: str = Field(description="Key of the sweep recipe.")
     number: int = Field(ge=1, description="Counted from 1 in the order of the sweep.")
     values: dict[str, Any] = Field(description="What the sweep set, by dotted path.")
 
 
-class Trial(BaseModel):
-    """One trial as the sweep's stored record lists it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class Trial(StrictModel):
+    """One trial as listed in the sweep's stored record."""
 
     key: str = Field(description="Key of the trial's recipe.")
     number: int = Field(ge=1, description="Counted from 1.")
@@ -37,7 +36,7 @@ class Trial(BaseModel):
 
 
 def expand(recipe: Recipe, where: str) -> list[Trial]:
-    """The trials of a sweep recipe, none of another. Raises BadRecipe for too many, and for a name too long."""
+    """The trials of a sweep recipe, empty for others. Raises BadRecipe for too many trials, and for a name too long."""
     if recipe.sweep is None:
         return []
     try:
@@ -68,7 +67,7 @@ def expand(recipe: Recipe, where: str) -> list[Trial]:
 
 
 def trial_recipe(sweep: Recipe, trial: Trial, where: str) -> Recipe:
-    """The recipe of one trial: the sweep's with its values set. Raises BadRecipe that names values that cannot be."""
+    """The recipe of one trial: the sweep's with the trial's values. Raises BadRecipe that names invalid values."""
     content = sweep.model_dump(mode="json", exclude_unset=True, exclude={"sweep"})
     for path, value in trial.values.items():
         section, name = path.split(".")
@@ -79,40 +78,29 @@ def trial_recipe(sweep: Recipe, trial: Trial, where: str) -> Recipe:
     }
     place = f"{where}, trial {trial.number} ({shown_values(trial.values)})"
     recipe = parse_strict(Recipe, content, place)
-    require_possible(recipe.resolved()[0], None, place)
+    require_possible(resolve(recipe)[0], None, place)
     return recipe
 
 
 def trial_recipes(sweep: Recipe, trials: list[Trial], where: str) -> list[Recipe]:
-    """The recipe of every trial. Raises BadRecipe where one is impossible, and where two mean the same training."""
+    """The recipe of every trial. Raises BadRecipe if one is invalid, or if two describe the same training."""
     for path in trials[0].values if trials else ():
         section, name = path.split(".")
         if name in getattr(sweep, section).model_fields_set:
             raise BadRecipe(
-                f"{path} is swept, and set in the recipe as well",
+                f"{path} is swept and also set in the recipe",
                 where=where,
-                remedy="Write it once: below sweep.parameters, or in its section.",
+                remedy="Set it once: in sweep.parameters or in its section.",
             )
     recipes = [trial_recipe(sweep, trial, where) for trial in trials]
     seen: dict[bytes, Trial] = {}
     for trial, recipe in zip(trials, recipes, strict=True):
-        same = seen.setdefault(canonical_json(recipe.training_settings()), trial)
+        same = seen.setdefault(canonical_json(training_settings(recipe)), trial)
         if same is not trial:
             raise BadRecipe(
                 f"sweep: trial {same.number} ({shown_values(same.values)}) and trial {trial.number} "
                 f"({shown_values(trial.values)}) are the same training",
                 where=where,
-                remedy="Leave out values that make no difference; lora settings count for lora and qlora only.",
+                remedy="Leave out values that make no difference; lora settings affect only lora and qlora.",
             )
     return recipes
-
-
-def shown_values(values: dict[str, Any]) -> str:
-    """``training.learning_rate 0.001, lora.rank 8``."""
-    return ", ".join(f"{path} {_shown(value)}" for path, value in values.items())
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(str(item) for item in value)}]"
-    return "null" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

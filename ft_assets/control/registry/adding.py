@@ -1,20 +1,32 @@
-"""Adding what users name, files or splits of Hub datasets, as the next version of a dataset."""
+"""Add files or Hub dataset splits as the next version of a dataset."""
 
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ft_assets.datasets.intake.hub import PREFIX, OpenSplit, fetch_split
-from ft_assets.datasets.policy import DatasetPolicy, load_policy
-from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
-from ft_assets.recipes.strict import read_text
-from ft_assets.tenants import load_tenants
+from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
+from ft_assets.settings.dataset.policy import DatasetPolicy, load_policy
+from ft_assets.settings.keys import DatasetKey, check_part
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.datasets.intake.hub import PREFIX, OpenSplit, fetch_split
 from ft_resources.errors import UserError
 from ft_resources.store import Store
+from ft_resources.strict import read_text
+
+
+def parse_name(name: str) -> DatasetKey:
+    """The key of the first version of ``name``, which is ``tenant.name``. Raises UserError for an invalid name."""
+    tenant, dot, short = name.partition(".")
+    if not dot or not short:
+        raise UserError(
+            f"{name!r} is not a dataset name", where="name", remedy="Write it as tenant.name, such as acme.support."
+        )
+    return DatasetKey.parse(f"{check_part(tenant, 'tenant')}.{check_part(short, 'dataset name')}.v1")
 
 
 def add_dataset(
     store: Store,
+    tenants: TenantsFile,
     source: Path | str | Sequence[Path | str],
     name: str,
     policy: Path | None,
@@ -24,18 +36,15 @@ def add_dataset(
     holdout: Sequence[Path | str] = (),
     open_split: OpenSplit | None = None,
 ) -> DatasetVersion:
-    """Add ``source`` (files, or splits as ``hub:org/name@revision#split``; one or several) as a version of ``name``.
+    """Add ``source`` (one or several files, or splits as ``hub:org/name@revision#split``) as a version of ``name``.
 
     ``validation`` and ``holdout`` are sources of rows that the tenant sets aside. ``name`` is ``tenant.name``. The
-    default policy is used where ``policy`` names no file. The tenant's tier limits the number of examples. Raises
+    default policy is used unless ``policy`` names a file. The tenant's tier limits the number of examples. Raises
     UserError; nothing is stored then.
     """
-    tenant, dot, short = name.partition(".")
-    if not dot or not short:
-        raise UserError(
-            f"{name!r} is not a dataset name", where="name", remedy="Write it as tenant.name, such as acme.support."
-        )
-    max_examples = load_tenants().tier_of(tenant).max_examples
+    first = parse_name(name)
+    tenant, short = first.tenant, first.name
+    max_examples = tenants.tier_of(tenant).max_examples
     settled = load_policy(read_text(policy, str(policy)), str(policy)) if policy else DatasetPolicy()
     with tempfile.TemporaryDirectory(prefix="ft-add-") as scratch:
 

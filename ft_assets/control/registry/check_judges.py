@@ -1,47 +1,51 @@
-"""Whether a recipe's judges can judge, as far as it can be told before anything is trained."""
+"""Check, before anything is trained, that a recipe's judges can do their work."""
 
 import json
 from pathlib import Path
 
-from ft_assets.base_models.lock import BaseLock
-from ft_assets.datasets.screening.classifiers import get_classifier
-from ft_assets.evals.preferences.hosts import allowed_host
-from ft_assets.evals.preferences.models import local_model, named_recipe
-from ft_assets.evals.preferences.neutrality import require_neutral
-from ft_assets.evals.suites import get_suite, suites_of
-from ft_assets.recipes.judges import JudgeModel
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.strict import nearest
-from ft_assets.tenants import load_tenants
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.records.judge_models import local_model, named_recipe
+from ft_assets.records.neutrality import require_neutral
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.judge_hosts import allowed_host
+from ft_assets.settings.recipe.judges import JudgeModel
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.suites.classifiers import get_classifier
+from ft_assets.workers.suites.suites import get_suite, suites_of
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe, MissingInput, UserError
 from ft_resources.store import Store
+from ft_resources.strict import nearest
 
 
-def require_judges(store: Store, recipe: Recipe, lock: BaseLock, folder: Path | None, where: str) -> None:
-    """Raise BadRecipe where the recipe asks for what its judges cannot give.
+def require_judges(
+    store: Store, tenants: TenantsFile, recipe: Recipe, lock: BaseLock, folder: Path | None, where: str
+) -> None:
+    """Raise BadRecipe if the recipe asks for something its judges cannot provide.
 
     Args:
-        folder: the base's folder where it is on this machine. Of others the name tells the family, or nothing does
-            until the base is in the store.
+        folder: the base's folder if it is on this machine. Otherwise the model family is taken from the base's name, or
+            unknown until the base is in the store.
     """
     judge = recipe.evaluation.judge
     if recipe.gates.judge is not None and judge is None:
         raise BadRecipe(
-            "gates.judge: a judge's preference is required, and evaluation.judge names no judge",
+            "gates.judge: a judge's preference is required, and evaluation.judge is not set",
             where=where,
             remedy="Name one in evaluation.judge, or leave gates.judge out.",
         )
-    if judge is not None and recipe.method == "cpt" and judge.prompts == "holdout":
+    if judge is not None and METHODS[recipe.method].form.plain and judge.prompts == "holdout":
         raise BadRecipe(
-            "evaluation.judge: texts ask for no answers, so there is nothing to judge",
+            "evaluation.judge: texts have no answers, so there is nothing to judge",
             where=where,
-            remedy="Leave evaluation.judge out of a recipe of method cpt, or let it judge golden prompts.",
+            remedy=f"Leave evaluation.judge out of a recipe of method {recipe.method}, or let it judge golden prompts.",
         )
     owner = recipe.recipe_key.owner
     try:
         for model in judge.models if judge else ():
-            names = _require_there(store, recipe, model, owner)
+            names = _require_there(store, tenants, model, owner)
             require_neutral(model, names, base=_names(lock, folder), written_by=(), certain=False)
         _require_prompts(store, recipe)
         _require_classifier(store, recipe)
@@ -49,29 +53,27 @@ def require_judges(store: Store, recipe: Recipe, lock: BaseLock, folder: Path | 
         raise BadRecipe(error.what, where=f"{where}, {error.where}", remedy=error.remedy) from error
 
 
-def require_judges_of_pair(store: Store, recipe: Recipe, raw: Artifact) -> None:
-    """Raise UserError where a judge may not see the rows of the upload ``raw``, or is of the family that wrote its
+def require_judges_of_pair(store: Store, tenants: TenantsFile, recipe: Recipe, raw: Artifact) -> None:
+    """Raise UserError if a judge may not see the rows of the upload ``raw``, or belongs to the family that wrote its
     answers."""
-    hosts = None
     for model in recipe.evaluation.judge.models if recipe.evaluation.judge else ():
         if not model.is_local:
-            hosts = load_tenants().judge_hosts_of(raw.address.tenant) if hosts is None else hosts
-            allowed_host(model, hosts)
+            allowed_host(model, tenants.judge_hosts_of(raw.address.tenant))
         names = _require_local(store, model.model, recipe.recipe_key.owner) if model.is_local else []
         writer = (raw.manifest.identity["params"].get("policy") or {}).get("generated_by")
         require_neutral(model, names, base=(), written_by=[writer] if writer else [], certain=False)
 
 
 def _require_prompts(store: Store, recipe: Recipe) -> None:
-    """Raise UserError where judges would compare answers to a suite that nobody is asked, or that asks for none."""
+    """Raise UserError if judges would compare answers to a suite that is not evaluated or not golden."""
     judge = recipe.evaluation.judge
     if judge is None or judge.prompts == "holdout":
         return
     field = "evaluation.judge.prompts"
     if judge.prompts not in recipe.evaluation.suites:
         raise UserError(
-            f"answers to {judge.prompts} would be judged, and evaluation.suites does not name it, so nobody answers; "
-            f"{nearest(judge.prompts, list(recipe.evaluation.suites))}",
+            f"answers to {judge.prompts} would be judged, but evaluation.suites does not name it, so there are no "
+            f"answers; {nearest(judge.prompts, list(recipe.evaluation.suites))}",
             where=field,
             remedy="Name the suite in evaluation.suites too.",
         )
@@ -91,7 +93,7 @@ def _require_classifier(store: Store, recipe: Recipe) -> None:
     field = "evaluation.refusal_classifier"
     if not suites_of(store, recipe.evaluation.suites, "safety"):
         raise UserError(
-            "it would tell refusals on a safety suite, and evaluation.suites names none",
+            "it recognises refusals on a safety suite, and evaluation.suites names none",
             where=field,
             remedy="Add a suite of kind: safety to evaluation.suites, or leave refusal_classifier out.",
         )
@@ -105,22 +107,19 @@ def _require_classifier(store: Store, recipe: Recipe) -> None:
                 raise UserError(
                     f"{wanted.classifier} has no label {label!r}; {nearest(label, list(known))}",
                     where=f"{field}, labels",
-                    remedy=f"Name some of: {', '.join(known)}.",
+                    remedy=f"Name labels among: {', '.join(known)}.",
                 )
 
 
-def _require_there(store: Store, recipe: Recipe, model: JudgeModel, owner: str) -> list[str]:
-    """What a judge is called beside its settings. Raises UserError where it cannot be asked."""
+def _require_there(store: Store, tenants: TenantsFile, model: JudgeModel, owner: str) -> list[str]:
+    """A judge's names apart from its settings. Raises UserError if it is not available."""
     if model.is_local:
         return _require_local(store, model.model, owner)
-    allowed_host(model, load_tenants().judge_hosts_of(owner))
+    allowed_host(model, tenants.judge_hosts_of(owner))
     return []
 
 
 def _require_local(store: Store, reference: str, owner: str) -> list[str]:
-    # Imported here: registering recipes asks this module.
-    from ft_assets.recipes.register import get_recipe
-
     recipe = named_recipe(reference, owner)
     if recipe is not None:
         return [get_recipe(store, recipe).lock.source]

@@ -1,16 +1,16 @@
-"""Whether uploads can be used at all, before they are stored: their form and their number of different rows."""
+"""Check uploads before they are stored: data form and number of distinct rows."""
 
 from collections.abc import Sequence
 
-from ft_assets.datasets.forms.keys import content_keys
-from ft_assets.datasets.forms.parse import FormSettings, parse_chunk
-from ft_assets.datasets.intake.chunking import chunks
-from ft_assets.datasets.intake.spool import Spool
-from ft_assets.datasets.policy import MIN_EXAMPLES, DatasetPolicy
-from ft_assets.datasets.reading import ROLES, Reading
-from ft_assets.datasets.reporting.acceptance import check_rows
-from ft_assets.datasets.reporting.report import DatasetReport, SplitNumbers, Upload
-from ft_assets.datasets.split import SIDES
+from ft_assets.settings.dataset.policy import MIN_EXAMPLES, DatasetPolicy
+from ft_assets.workers.datasets.forms.content_keys import content_keys
+from ft_assets.workers.datasets.forms.parse import FormSettings, parse_lines
+from ft_assets.workers.datasets.intake.chunking import chunks
+from ft_assets.workers.datasets.intake.spool import Spool
+from ft_assets.workers.datasets.reading import ROLES, Reading
+from ft_assets.workers.datasets.reporting.acceptance import check_rows
+from ft_assets.workers.datasets.reporting.report import DatasetReport, SplitNumbers, Upload
+from ft_assets.workers.datasets.split import SIDES
 from ft_resources.errors import BadData
 
 
@@ -26,7 +26,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
     for spool in sorted(spools, key=lambda each: list(ROLES).index(each.role)):
         rows = 0
         for chunk in chunks(spool):
-            parsed = parse_chunk(chunk.lines, form, ended=chunk.ended)
+            parsed = parse_lines(chunk.lines, form, ended=chunk.ended)
             rows += reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
             if len(different) < MIN_EXAMPLES:
                 different.update(content_keys(parsed.examples).unique()[:MIN_EXAMPLES].to_pylist())

@@ -1,20 +1,21 @@
-"""A policy with everything looked up that it leaves to the moment a version is added, and checked against the store."""
+"""Resolve a dataset policy when a version is added, and check its references against the store."""
 
-from ft_assets.datasets.forms.settings import FormSettings
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.screening.classifiers import get_classifier
-from ft_assets.evals.suites import get_suite, list_suites
-from ft_assets.keys import SHARED, DatasetKey
+from ft_assets.records.names import DATASET
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.keys import SHARED, DatasetKey
+from ft_assets.workers.suites.classifiers import get_classifier
+from ft_assets.workers.suites.suites import get_suite, list_suites
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
 
 def settle(store: Store, policy: DatasetPolicy, tenant: str) -> DatasetPolicy:
-    """``policy`` with the suites named that ``all`` means today.
+    """``policy`` with ``all`` replaced by today's suites.
 
     Raises:
         BadRecipe: for a mapping of fields that no form has.
-        UserError: for a suite, classifier or other dataset that is not there, or that belongs to another tenant.
+        UserError: for a suite, classifier or other dataset that does not exist or belongs to another tenant.
     """
     FormSettings.of(policy)
     _require_region(policy.personal_data.phone_region)
@@ -35,7 +36,7 @@ def _require_region(region: str) -> None:
 
     if region not in SUPPORTED_REGIONS:
         raise UserError(
-            f"{region!r} is no country that phone numbers are known of",
+            f"{region!r} is not a country with known phone numbers",
             where="dataset.yaml: personal_data: phone_region",
             remedy="Write its two letters as in ISO 3166, such as DE or US.",
         )
@@ -44,8 +45,8 @@ def _require_region(region: str) -> None:
 def _require_mixable(store: Store, key: str, tenant: str) -> None:
     owner = DatasetKey.parse(key).tenant
     where = f"dataset.yaml: mix: {key}"
-    # The same words for a foreign dataset and for none: what other tenants have is not for others to find out.
-    if owner not in (tenant, SHARED) or store.find_json(f"names/dataset/{key}.json") is None:
+    # The same message for a foreign and for a missing dataset, so that it reveals nothing about other tenants.
+    if owner not in (tenant, SHARED) or not DATASET.exists(store, str(key)):
         raise UserError(
             f"there is no dataset version {key!r} that {tenant} may mix in",
             where=where,

@@ -1,19 +1,20 @@
-"""When a Hub base moves, a recipe stays what it was and gets a successor: its next version, at the new commit."""
+"""Successor recipes: when a Hub base moves, a recipe's next version is registered at the new commit."""
 
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ft_assets.base_models.lock import lock_hub
-from ft_assets.keys import RecipeKey
-from ft_assets.recipes.base_ref import HubRevision
-from ft_assets.recipes.register import get_recipe, list_recipes, register_locked
+from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.control.registry.register import register_locked
+from ft_assets.records.names import SUCCESSOR
+from ft_assets.settings.keys import RecipeKey
+from ft_assets.settings.recipe.base_ref import HubRevision
+from ft_assets.workers.base_models.lock import lock_hub
 from ft_resources.errors import UserError
 from ft_resources.hub import Hub
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
-_FOLDER = "names/successor"
 _RECORDS: Remembered[dict[str, Any]] = Remembered()
 
 
@@ -25,10 +26,10 @@ def current_recipe(store: Store, key: str) -> str:
 def successors(store: Store) -> dict[str, str]:
     """The successor of every recipe that has one, from one listing."""
     found: dict[str, str] = {}
-    for entry in store.entries(_FOLDER):
+    for entry in store.entries(SUCCESSOR.folder):
         record = _RECORDS.get(store, entry.path, partial(store.find_json, entry.path)) or {}
         key, following = entry.path.split("/")[2], str(record.get("successor", ""))
-        # One commit has one record, and only a recipe without a successor is looked at, so there is at most one.
+        # A commit has one record, and only recipes without a successor are checked, so there is at most one.
         if following:
             found[key] = min(following, found.get(key, following))
     return found
@@ -40,7 +41,9 @@ def last_of(successors: Mapping[str, str], key: str) -> str:
     while key in successors:
         key = successors[key]
         if key in seen:
-            raise UserError(f"the successors of {key!r} run in a circle", remedy="Remove the record that closes it.")
+            raise UserError(
+                f"the successors of {key!r} form a cycle", remedy="Remove the record that closes the cycle."
+            )
         seen.add(key)
     return key
 
@@ -48,15 +51,15 @@ def last_of(successors: Mapping[str, str], key: str) -> str:
 def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str | None:
     """Register the next version of recipe ``key`` if its base's named revision is at another commit now.
 
-    Returns the new key; None where the base is no Hub revision, did not move, or moved without a change to any file
-    that counts. Raises HubUnavailable, and BadBase where the new commit cannot be used: then nothing is registered.
+    Returns the new key; None if the base is not a Hub revision, did not move, or moved without a change to any
+    relevant file. Raises HubUnavailable, and BadBase if the new commit cannot be used: then nothing is registered.
     """
     stored = get_recipe(store, key)
     reference = stored.recipe.base_reference
     if not isinstance(reference, HubRevision):
         return None
     commit = hub.snapshot(reference.repo, reference.revision).commit
-    record = f"{_FOLDER}/{key}/{commit}.json"
+    record = SUCCESSOR.path(f"{key}/{commit}")
     if commit == stored.lock.revision or store.exists(record):
         return None
     given = stored.recipe.chat_template is not None
@@ -70,7 +73,7 @@ def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str |
 
 
 def _next_free(store: Store, key: RecipeKey) -> str:
-    """The key with the next version number that nobody uses."""
+    """The key with the next unused version number."""
     stem = f"{key.tenant}.{key.name}" if key.tenant else key.name
     taken = set(list_recipes(store))
     version = key.version + 1

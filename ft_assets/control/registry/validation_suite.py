@@ -1,11 +1,11 @@
-"""Whether the suite that chooses among a training's weights may do so: it has no part in what the gates judge by."""
+"""Check the suite that selects among a training's weights: it must be independent of the gates' suites."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ft_assets.evals.overlap import shared_items
-from ft_assets.evals.suites import get_suite, role_of, scored_items, scored_texts
-from ft_assets.recipes.models import Recipe
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.suites.overlap import shared_items
+from ft_assets.workers.suites.suites import get_suite, role_of, scored_items, scored_texts
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
@@ -14,8 +14,8 @@ _FIELD = "evaluation.validation_suite"
 
 
 def require_validation_suite(store: Store, recipe: Recipe, where: str) -> None:
-    """Raise BadRecipe where the recipe's validation suite is missing, no general one, or shares items with the suites
-    that its gates judge by, which are registered all."""
+    """Raise BadRecipe if the recipe's validation suite is missing, is not a general one, or shares items with the
+    suites of its gates, all of which are registered."""
     wanted = recipe.evaluation.validation_suite
     if wanted is None:
         return
@@ -25,7 +25,8 @@ def require_validation_suite(store: Store, recipe: Recipe, where: str) -> None:
         raise BadRecipe(f"{_FIELD}: {error.what}", where=where, remedy=error.remedy) from error
     if role_of(suite) != "suite":
         raise BadRecipe(
-            f"{_FIELD}: {wanted.suite} is no general suite: it has no right answers by which weights could be compared",
+            f"{_FIELD}: {wanted.suite} is not a general suite: it has no right answers by which weights could be "
+            "compared",
             where=where,
             remedy="Name a suite of questions with right answers.",
         )
@@ -38,7 +39,7 @@ def _require_apart(store: Store, wanted: str, suite: InputRef, key: str, scratch
     other = get_suite(store, key)
     if other.digest == suite.digest:
         raise BadRecipe(
-            f"{_FIELD}: {wanted} is the same suite as {key}, by which the gates judge",
+            f"{_FIELD}: {wanted} is the same suite as {key}, which the gates use",
             where=where,
             remedy="Name a suite of other items.",
         )
@@ -47,8 +48,8 @@ def _require_apart(store: Store, wanted: str, suite: InputRef, key: str, scratch
     shared = shared_items(items, scored_texts(theirs))
     if shared:
         raise BadRecipe(
-            f"{_FIELD}: {len(shared)} of the {len(items)} items of {wanted} stand in {key} too, by which the gates "
-            f"judge; the first of them is item {shared[0]}",
+            f"{_FIELD}: {len(shared)} of the {len(items)} items of {wanted} are also in {key}, which the gates use; "
+            f"the first of them is item {shared[0]}",
             where=where,
             remedy="Register a suite without them under a new key, and name that.",
         )

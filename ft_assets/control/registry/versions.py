@@ -8,26 +8,25 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
-from ft_assets.datasets.intake.kinds import kind_of
-from ft_assets.datasets.intake.snapshot import Snapshot, take_snapshots
-from ft_assets.datasets.intake.spool import Role, spool
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.settle import settle
-from ft_assets.erasure.tombstones import Subject, find_tombstone
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.keys import DatasetKey, check_part
-from ft_assets.retention.retired import find_retired
+from ft_assets.control.registry.settle import settle
+from ft_assets.records.names import DATASET
+from ft_assets.records.retired_datasets import find_retired
+from ft_assets.records.tombstones import Subject, find_tombstone
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.keys import DatasetKey, check_part
+from ft_assets.workers.datasets.intake.kinds import kind_of
+from ft_assets.workers.datasets.intake.snapshot import Snapshot, take_snapshots
+from ft_assets.workers.datasets.intake.spool import Role, spool
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json, digest
 from ft_resources.errors import BadData, UserError
 from ft_resources.store import Store
 
-_NAMES = "names/dataset"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetVersion:
-    """What adding gave; ``created`` is False where the same bytes and policy were a version already."""
+    """Result of adding; ``created`` is False if the same bytes and policy were a version already."""
 
     key: DatasetKey
     address: Address
@@ -48,14 +47,14 @@ def add_dataset_version(
 ) -> DatasetVersion:
     """Store ``files`` untouched, with their policy, as the next version of ``tenant.name``.
 
-    ``validation`` and ``holdout`` are files of rows that the tenant sets aside. The rows of several files follow one
-    another in the order of the files' names. ``max_examples`` is how many rows they may have together, None for any
-    number. Everything is checked before anything is written: a refused upload leaves the store as it was.
+    ``validation`` and ``holdout`` are files of rows that the tenant sets aside. The rows of several files are
+    concatenated in the order of file names. ``max_examples`` limits the total number of rows; None: no limit.
+    Everything is checked before anything is written: a refused upload leaves the store unchanged.
 
     Raises:
         BadData: a file, or one of its rows, cannot be used (file, row, field and remedy are named).
         UserError: ``tenant`` or ``name`` cannot be part of a key.
-        StoreUnavailable: the store refused; no version was made.
+        StoreUnavailable: the store refused; no version was created.
     """
     first = DatasetKey.parse(f"{check_part(tenant, 'tenant')}.{check_part(name, 'dataset name')}.v1")
     given: dict[Role, Sequence[Path]] = {
@@ -86,9 +85,9 @@ def add_dataset_version(
 
 
 def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
-    """What a version is recognised by: the policy as written, and the bytes of the files in each role with the format
-    they are read in, whatever else their names say. So the same upload is the same version though the platform has got
-    more suites since, and lines of JSON that were once given as plain text are another."""
+    """Identifies a version: digest of the policy as written, and of each role's files by bytes and format, whatever
+    their names. So the same upload stays the same version when the platform gets more suites, and JSON lines uploaded
+    as plain text are a different version."""
     shas: dict[str, list[str]] = {}
     for upload in uploads:
         role = "files" if upload.role == "upload" else upload.role
@@ -97,12 +96,12 @@ def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
 
 
 def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -> int:
-    """How many rows the uploads have. Raises BadData where their rows cannot be used, or are too few.
+    """Number of rows in the uploads. Raises BadData if their rows cannot be used or are too few.
 
-    What needs a look at all rows together (near-duplicates, contamination, the split) is left to the asset.
+    Checks across all rows (near-duplicates, contamination, the split) are left to the asset.
     """
-    # The kernels behind it take a second to import, which whoever only looks at names should not wait for.
-    from ft_assets.datasets.precheck import check_uploads
+    # Its kernels take a second to import; callers that only read names should not wait for that.
+    from ft_assets.control.registry.precheck import check_uploads
 
     spools = [
         spool(upload.path, upload.name, scratch / "spool", role=upload.role, text=policy.text, sha256=upload.sha256)
@@ -112,10 +111,10 @@ def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -
 
 
 def list_versions(store: Store, tenant: str, name: str) -> list[DatasetKey]:
-    """The versions of ``tenant.name`` in order, none where it was never added."""
+    """The versions of ``tenant.name`` in order, empty if it was never added."""
     start = f"{tenant}.{name}.v"
-    names = (text.removesuffix(".json") for text in store.names(_NAMES) if text.startswith(start))
-    return sorted((DatasetKey.parse(text) for text in names), key=lambda key: key.version)
+    keys = (DatasetKey.parse(text) for text in DATASET.keys(store) if text.startswith(start))
+    return sorted(keys, key=lambda key: key.version)
 
 
 def latest_version(store: Store, tenant: str, name: str) -> DatasetKey | None:
@@ -125,9 +124,9 @@ def latest_version(store: Store, tenant: str, name: str) -> DatasetKey | None:
 
 
 def latest_versions(store: Store) -> dict[tuple[str, str], DatasetKey]:
-    """The highest version of every dataset by tenant and name, from one listing; what is no key is left out."""
+    """The highest version of every dataset by tenant and name, from one listing; invalid keys are left out."""
     latest: dict[tuple[str, str], DatasetKey] = {}
-    for text in store.names(_NAMES):
+    for text in DATASET.keys(store):
         key = _key_of(text)
         if key is not None:
             held = latest.get((key.tenant, key.name))
@@ -137,9 +136,9 @@ def latest_versions(store: Store) -> dict[tuple[str, str], DatasetKey]:
 
 
 @lru_cache(maxsize=1 << 17)
-def _key_of(file: str) -> DatasetKey | None:
+def _key_of(text: str) -> DatasetKey | None:
     try:
-        return DatasetKey.parse(file.removesuffix(".json"))
+        return DatasetKey.parse(text)
     except UserError:
         return None
 
@@ -147,10 +146,10 @@ def _key_of(file: str) -> DatasetKey | None:
 def _walk(store: Store, first: DatasetKey, content: str) -> tuple[DatasetKey, Address | None]:
     """The version from ``first`` on that has ``content``, with its address; else the first free key and None.
 
-    A version that was deleted or retired is passed over: the same upload is a new version then.
+    Deleted and retired versions are skipped: the same upload then becomes a new version.
     """
     key = first
-    while (pointer := store.find_json(f"{_NAMES}/{key}.json")) is not None:
+    while (pointer := DATASET.find(store, str(key))) is not None:
         gone = pointer.get("content") == content and (
             find_tombstone(store, Subject.dataset(key)) or find_retired(store, str(key))
         )
@@ -163,8 +162,8 @@ def _walk(store: Store, first: DatasetKey, content: str) -> tuple[DatasetKey, Ad
 def _claim(store: Store, first: DatasetKey, artifact: Artifact, content: str, actor: str) -> DatasetVersion:
     """Take the next free number.
 
-    A number is only tried after every lower one was seen to hold other content, and after a lost race the same
-    number is looked at again. So two writers of one content can never both take a number.
+    A number is only tried after all lower ones were found to hold other content, and after a lost race the same
+    number is checked again. So two writers of the same content never both take a number.
     """
     record = {
         "address": str(artifact.address),
@@ -177,14 +176,14 @@ def _claim(store: Store, first: DatasetKey, artifact: Artifact, content: str, ac
         key, found = _walk(store, first, content)
         if found is not None:
             return DatasetVersion(key=key, address=found, created=False)
-        if store.create_json(f"{_NAMES}/{key}.json", record):
+        if DATASET.create(store, str(key), record):
             return DatasetVersion(key=key, address=artifact.address, created=True)
 
 
 def _publish(
     store: Store, folder: Path, tenant: str, uploads: list[Snapshot], policy: DatasetPolicy, rows: int, actor: str
 ) -> Artifact:
-    """The ``raw_dataset`` artifact of the snapshots in ``folder``; the one that is there, if these bytes are known."""
+    """Publish the ``raw_dataset`` artifact of the snapshots in ``folder``, or return the existing one."""
     settled = policy.model_dump(mode="json")
     (folder / "policy.json").write_bytes(canonical_json(settled))
     files: dict[str, dict[str, str]] = {}

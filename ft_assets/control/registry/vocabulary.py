@@ -1,13 +1,14 @@
-"""New tokens of a recipe, looked at when it is registered: the base's tokenizer is small and at hand."""
+"""Check a recipe's new tokens against the base's tokenizer at registration."""
 
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ft_assets.base_models.contents import tokenizer_files
-from ft_assets.base_models.lock import BaseLock
-from ft_assets.recipes.models import Recipe
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.base_models.contents import tokenizer_files
+from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.new_tokens import require_new
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.hub import Hub
 from ft_resources.store import Store
@@ -16,17 +17,15 @@ from ft_resources.store import Store
 def require_new_tokens(
     store: Store, recipe: Recipe, lock: BaseLock, *, folder: Path | None, hub: Callable[[], Hub], where: str
 ) -> None:
-    """Raise BadBase where the locked base cannot get the tokens that ``recipe`` adds.
+    """Raise BadBase if the tokens that ``recipe`` adds cannot be added to the locked base.
 
     Args:
-        folder: the base's folder where it is on this machine.
-        hub: asked for the tokenizer of a hub base.
+        folder: the base's folder if it is on this machine.
+        hub: source of the tokenizer of a hub base.
     """
     if not recipe.new_tokens:
         return
-    # It needs numpy, which whoever loads recipes may lack.
-    from ft_assets.base_models.new_tokens import require_new
-
+    # It needs numpy, which may not be installed where recipes are loaded.
     field = f"{where}, new_tokens"
     if folder is not None:
         require_new(folder, recipe.new_tokens, field)

@@ -1,17 +1,18 @@
-"""From the store to suggestions: the curves, settings and answers of a rejected candidate. Below its tenant only."""
+"""Collect a rejected candidate's curves, settings and answers, and derive suggestions. Reads its own tenant only."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from ft_assets.base_bumps.carried import SOURCE
-from ft_assets.evals.judging import load_evidence
-from ft_assets.evals.verdict import Verdict
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.register import get_recipe
-from ft_assets.rejections.curves import Curves, read_curves
-from ft_assets.rejections.past import past_runs
-from ft_assets.rejections.suggest import Observed, Suggestion, suggest
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.rejections.curves import Curves, read_curves
+from ft_assets.control.rejections.past import past_runs
+from ft_assets.control.rejections.suggest import Observed, Suggestion, suggest
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.adapters.carried_checkpoint import SOURCE
+from ft_assets.workers.evals.samples import parse_samples
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.verdicts import load_evidence
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import StoreUnavailable, UserError
@@ -22,9 +23,9 @@ _HOLDOUT = "samples/holdout.parquet"
 
 
 def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequence[Verdict]) -> list[Suggestion]:
-    """What to try instead of the candidate that ``request`` would make an adapter of.
+    """What to try instead of the candidate of ``request``.
 
-    Evidence that is missing or damaged gives fewer suggestions and no error: the verdicts say what is wrong with it.
+    Missing or damaged evidence gives fewer suggestions and no error: the verdicts report it.
     Raises StoreUnavailable.
     """
     try:
@@ -40,7 +41,7 @@ def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequen
         curves_of(checkpoint),
         recipe,
         verdicts,
-        # Weights that were accepted before are no other example, such as under gates that nobody tightened.
+        # The same weights accepted earlier (under looser gates, say) are not a different example.
         [run for run in past if run.checkpoint != str(checkpoint.address)],
         Observed(
             line=str(request.params["line"]),
@@ -52,8 +53,8 @@ def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequen
 
 
 def trained_settings(recipe: Recipe, checkpoint: Artifact) -> Recipe:
-    """The recipe with the settings that the checkpoint was really trained with: of a sweep the winner's, and of
-    ``auto`` what it came to. The recipe itself where the checkpoint does not say. Raises CorruptArtifact."""
+    """The recipe with the settings that the checkpoint was really trained with: the winner's for a sweep, and resolved
+    values for ``auto``. The recipe itself if the checkpoint has no record of them. Raises CorruptArtifact."""
     if "recipe.json" not in checkpoint.manifest.files:
         return recipe
     settings: dict[str, Any] = recipe.model_dump(mode="json")
@@ -67,7 +68,7 @@ def trained_settings(recipe: Recipe, checkpoint: Artifact) -> Recipe:
 
 
 def curves_of(checkpoint: Artifact) -> Curves:
-    """The training's curves; empty ones where it left none that can be read."""
+    """The training's curves; empty if none can be read."""
     if _STEPS not in checkpoint.manifest.files:
         return Curves()
     try:
@@ -90,7 +91,7 @@ def _pack_facts(artifacts: Artifacts, checkpoint: Artifact) -> dict[str, Any]:
 
 
 def _report_facts(artifacts: Artifacts, request: WorkRequest) -> dict[str, Any]:
-    """Rows that were scored, those that the dataset holds, and the share of answers that were cut off."""
+    """Number of rows scored, number of rows held out, and share of truncated answers."""
     try:
         report = artifacts.get(Address.parse(request.inputs["eval_report"].address))
         evidence = load_evidence(report)
@@ -104,9 +105,7 @@ def _report_facts(artifacts: Artifacts, request: WorkRequest) -> dict[str, Any]:
 
 
 def _cut_share(report: Artifact) -> float | None:
-    """The share of the candidate's answers that were not at their end; None where that was not noted."""
-    from ft_assets.evals.samples import parse_samples
-
+    """The share of the candidate's answers that were truncated; None if not recorded."""
     if _HOLDOUT not in report.manifest.files:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a training's curves say: does it overfit, has it finished, does it jump. Pure, from rows of ``steps.jsonl``."""
+"""Diagnose training curves: overfitting, unfinished training, loss spikes. Pure functions of ``steps.jsonl`` rows."""
 
 import json
 import math
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 Point = tuple[int, float]
 """Optimizer step, from 1, and a number."""
 
-# The validation split is the same each time, so it hardly moves by chance: a rise of so many nats, or of this share.
+# The validation split is fixed, so its loss has little noise: a rise of this many nats, or of this share, counts.
 _RISE, _RISE_SHARE = 0.02, 0.02
-# Training loss still falls where its last tenth is lower than the tenth before by this share.
+# Training loss is still falling if the run's last tenth is lower than the tenth before by this share.
 _FALL_SHARE = 0.02
 _FEWEST = 10
-"""Steps below which nothing is said of a training curve."""
-# A spike is above so many times the median of the steps before it, and by so many nats.
+"""Shorter training curves are not judged."""
+# A spike exceeds the median of the preceding steps by this factor and by this many nats.
 _SPIKE_TIMES, _SPIKE_NATS, _SPIKE_BEHIND = 1.5, 0.5, 20
 
 
@@ -39,13 +39,13 @@ class Curves:
 
     @property
     def steps(self) -> int:
-        """The last optimizer step, 0 where nothing was booked."""
+        """The last optimizer step; 0 without any rows."""
         return self.training[-1][0] if self.training else 0
 
     def overfit(self) -> Overfit | None:
-        """Where validation loss turned up for good, while training loss went on falling; None where it did not.
+        """The point after which validation loss rose for good while training loss kept falling, or None.
 
-        Two validations are the least; a training loss that rose too is no overfitting.
+        At least two validations are needed. If training loss rose too, it is not overfitting.
         """
         if len(self.validation) < 2:
             return None
@@ -56,16 +56,16 @@ class Curves:
         return Overfit(step=step, steps=self.steps, best=best, last=last)
 
     def memorised(self) -> tuple[float, float] | None:
-        """Training and validation loss at the end, where the first is less than half of the second; the sign of a run
-        that was validated too seldom to see it turn."""
+        """Final training and validation loss, if the first is less than half of the second: a sign of overfitting in a
+        run with too few validations to see the turn."""
         if not self.validation or len(self.training) < _FEWEST:
             return None
         trained, validated = self._mean_until(self.steps), self.validation[-1][1]
         return (trained, validated) if trained < validated / 2 and validated - trained > 10 * _RISE else None
 
     def still_falling(self) -> float | None:
-        """By which share the loss of the last tenth of the steps is below that of the tenth before, where that is worth
-        going on for and validation loss, if there is any, is still at its lowest."""
+        """The share by which the loss of the last tenth of the steps is below the tenth before, if that justifies more
+        training and validation loss (if any) is still at its lowest."""
         if len(self.training) < _FEWEST or self.overfit() or self.memorised():
             return None
         tenth = max(_FEWEST // 2, len(self.training) // 10)
@@ -86,19 +86,19 @@ class Curves:
         return tuple(found)
 
     def clipped(self, limit: float, *, after: int) -> float:
-        """The share of steps beyond ``after`` whose gradient was longer than ``limit``; 0 where none were booked."""
+        """The share of steps beyond ``after`` whose gradient norm exceeded ``limit``; 0 without any rows."""
         norms = [norm for step, norm in self.gradients if step > after]
         return sum(norm > limit for norm in norms) / len(norms) if norms else 0.0
 
     def _mean_until(self, step: int) -> float:
-        """Mean training loss of the tenth of the run that ends with ``step``; of one step the loss is mostly noise."""
+        """Mean training loss over the tenth of the run that ends with ``step``; one step is mostly noise."""
         width = max(1, self.steps // 10)
         near = [loss for place, loss in self.training if step - width < place <= step]
         return statistics.fmean(near) if near else math.nan
 
 
 def read_curves(lines: Iterable[str]) -> Curves:
-    """The curves in ``report/steps.jsonl``. A row that is none, and a number that is not finite, is left out."""
+    """The curves in ``report/steps.jsonl``. Malformed rows and non-finite numbers are skipped."""
     training: list[Point] = []
     validation: list[Point] = []
     gradients: list[Point] = []
@@ -116,5 +116,5 @@ def read_curves(lines: Iterable[str]) -> Curves:
 
 
 def _once(points: Sequence[Point]) -> tuple[Point, ...]:
-    """In order of steps; of a step that was done again after a resume, the later row."""
+    """Rows in order of steps. If a resume repeated a step, the later row counts."""
     return tuple(sorted(dict(points).items()))

@@ -1,15 +1,15 @@
-"""The same tenant's runs that passed, and in which settings they differ. Pure, but for ``past_runs``, which reads."""
+"""The tenant's accepted runs, and the settings in which they differ. Pure except for ``past_runs``."""
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ft_assets.recipes.models import Recipe
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import StoreUnavailable, UserError
 
-# Settings that decide how a training comes out, and that a person would change.
+# Settings that affect a training's result and that a person would change.
 COMPARED: dict[str, tuple[str, ...]] = {
     "training": (
         "learning_rate",
@@ -25,12 +25,12 @@ COMPARED: dict[str, tuple[str, ...]] = {
     "lora": ("rank", "alpha", "dropout", "target_modules"),
 }
 _READ = 50
-"""Past runs whose settings are read, the newest first: a rejection may not take longer the older a tenant is."""
+"""Past runs that are read, newest first: a rejection must not get slower as a tenant's history grows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PastRun:
-    """One accepted adapter: what it was made of, and how it was trained, by recipe path."""
+    """An accepted adapter: its inputs, and its training settings by recipe path."""
 
     adapter: str
     checkpoint: str
@@ -42,32 +42,32 @@ class PastRun:
     settings: Mapping[str, Any]
 
     def differences(self, recipe: Recipe) -> dict[str, Any]:
-        """Its settings, by recipe path, where ``recipe`` has others."""
+        """The settings that differ from ``recipe``'s, by recipe path."""
         return {path: value for path, value in self.settings.items() if plain(setting(recipe, path)) != value}
 
 
 def setting(recipe: Recipe, path: str) -> Any:
-    """The value at a dotted path of a recipe."""
+    """The value at a dotted path in a recipe."""
     section, name = path.split(".")
     return getattr(getattr(recipe, section), name)
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: tuples are lists."""
+    """The value as JSON: tuples become lists."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def nearest(past: Iterable[PastRun], recipe: Recipe, line: str) -> PastRun | None:
-    """The run that this candidate is most like: of its line if there is one, then with the fewest other settings, then
-    the first in ``past``. Another method or variant is no model for this one."""
+    """The run most similar to this candidate: from its line if there is one, then with the fewest different settings,
+    then the first in ``past``. Runs with another method or variant do not count."""
     alike = [run for run in past if (run.method, run.variant) == (recipe.method, recipe.variant)]
     return min(alike, key=lambda run: (run.line != line, len(run.differences(recipe))), default=None)
 
 
 def past_runs(artifacts: Artifacts, tenant: str) -> list[PastRun]:
-    """The accepted adapters below ``tenant``'s own prefix, and of nobody else, newest first.
+    """The accepted adapters below ``tenant``'s own prefix only, newest first.
 
-    What cannot be read is left out: advice may be short of an example, and never stands in the way of a verdict.
+    Unreadable ones are left out: suggestions may lack an example, but must never block a verdict.
     """
     found: list[Artifact] = []
     for fingerprint in artifacts.store.folders(f"{tenant}/adapter"):

@@ -1,44 +1,43 @@
 """The quarantine: a create-only record of each rejected candidate, below its tenant's prefix.
 
 ``<tenant>/rejections/<fingerprint of the adapter that was refused>/<digest of the verdicts>.json``. The candidate's
-checkpoint and report stay where they are; nothing serves what has no adapter. The same candidate judged again by the
-same words keeps its first record; a waiver or tighter gates make another one. Notices and the UI read
-``RejectionRecord.suggestions``, as sentences; the end record of a submission repeats them (``SubmissionOutcome``).
+checkpoint and report stay where they are; nothing serves what has no adapter. If the same candidate gets the same
+verdicts again, it keeps its first record; a waiver or tighter gates create another one. Notices and the UI read
+``RejectionRecord.suggestions``, as sentences; a submission's end record repeats them (``SubmissionOutcome``).
 """
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.evals.gates import passed
-from ft_assets.evals.verdict import Verdict
-from ft_assets.rejections.candidate import suggestions_for
-from ft_assets.rejections.suggest import Suggestion
+from ft_assets.control.rejections.candidate import suggestions_for
+from ft_assets.control.rejections.suggest import Suggestion
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.verdict import Verdict
 from ft_resources.artifacts import Artifacts, InputRef
-from ft_resources.canonical import canonical_json, digest
-from ft_resources.records import find_record
+from ft_resources.canonical import digest
+from ft_resources.records import Record
 from ft_resources.store import Store
+from ft_resources.strict_model import StrictModel
 from ft_resources.work import WorkRequest
 
 FOLDER = "rejections"
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class SuggestionRecord(_Record):
-    """A suggestion as it was made."""
+class SuggestionRecord(StrictModel):
+    """A suggestion as recorded."""
 
     what: str
     why: str
     change: dict[str, Any] = Field(description="New values by recipe path.")
 
 
-class RejectionRecord(_Record):
-    """One rejected candidate: which gates stood in the way, with their words and numbers, and what to try."""
+class RejectionRecord(Record):
+    """One rejected candidate: the gates that failed, with their messages and numbers, and what to try."""
+
+    WHAT: ClassVar[str] = "the record of a rejection"
 
     version: int = 1
     dataset: str
@@ -47,7 +46,7 @@ class RejectionRecord(_Record):
     checkpoint: InputRef
     eval_report: InputRef
     gates: dict[str, Any] = Field(description="The gates' settings, as JSON.")
-    verdicts: tuple[Verdict, ...] = Field(description="Of every gate, also of those that passed.")
+    verdicts: tuple[Verdict, ...] = Field(description="Of every gate, including those that passed.")
     tried_next: tuple[SuggestionRecord, ...] = Field(description="What to try, the best supported first.")
     suggestions: tuple[str, ...] = Field(description="The same as sentences, without any text of rows.")
     actor: str
@@ -57,8 +56,8 @@ class RejectionRecord(_Record):
 def quarantine(
     artifacts: Artifacts, request: WorkRequest, verdicts: Sequence[Verdict], *, actor: str
 ) -> RejectionRecord | None:
-    """The record of the candidate that ``request`` would make an adapter of, written unless it is there; None where
-    every gate lets it through."""
+    """The record of the candidate of the adapter ``request``, written unless it exists; None if every gate accepts the
+    candidate."""
     if passed(verdicts):
         return None
     path = record_path(request, verdicts)
@@ -79,13 +78,11 @@ def quarantine(
         actor=actor,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    if artifacts.store.create(path, canonical_json(record.model_dump(mode="json"))):
-        return record
-    return _read(artifacts.store, path) or record
+    return record.create_or_get(artifacts.store, path)
 
 
 def find_rejection(store: Store, request: WorkRequest, verdicts: Sequence[Verdict]) -> RejectionRecord | None:
-    """The record of this candidate with these verdicts. Raises CorruptArtifact for one that cannot be read."""
+    """The record of this candidate with these verdicts. Raises CorruptArtifact for an unreadable one."""
     return _read(store, record_path(request, verdicts))
 
 
@@ -100,4 +97,4 @@ def record_path(request: WorkRequest, verdicts: Sequence[Verdict]) -> str:
 
 
 def _read(store: Store, path: str) -> RejectionRecord | None:
-    return find_record(store, path, RejectionRecord, "the record of a rejection")
+    return RejectionRecord.find(store, path)

@@ -1,6 +1,6 @@
 """What to try after a rejection: a pure function from curves, recipe, verdicts and past runs to suggestions.
 
-Each rests on a number of this candidate or on a run of the same tenant that passed; without either, nothing is said.
+Each suggestion rests on a figure of this candidate or on an accepted run of the same tenant.
 """
 
 import math
@@ -8,19 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ft_assets.evals.gate_gain import TASK_GAIN
-from ft_assets.evals.gate_rates import JUDGE, SAFETY, SCORES
-from ft_assets.evals.gate_regression import REGRESSION
-from ft_assets.evals.verdict import Verdict
-from ft_assets.recipes.models import Recipe
-from ft_assets.rejections.curves import Curves
-from ft_assets.rejections.past import PastRun, nearest
+from ft_assets.control.rejections.curves import Curves
+from ft_assets.control.rejections.past import PastRun, nearest
+from ft_assets.settings.catalogue.gates.judge import JUDGE
+from ft_assets.settings.catalogue.gates.regression import REGRESSION
+from ft_assets.settings.catalogue.gates.safety import SAFETY
+from ft_assets.settings.catalogue.gates.scores import SCORES
+from ft_assets.settings.catalogue.gates.task_gain import TASK_GAIN
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.evals.verdict import Verdict
 
-# Gates of what the candidate can do, for which it learned too little, too much or the wrong thing.
-_SKILL = frozenset({TASK_GAIN, SCORES, JUDGE})
-# So many answers cut, tokens learned or rows left out are worth a word, as shares.
+# Gates that measure ability: a candidate fails them if it learned too little, too much or the wrong thing.
+_SKILL = frozenset({TASK_GAIN.name, SCORES.name, JUDGE.name})
+# Shares of truncated answers, learned tokens and dropped rows from which a suggestion is made.
 _CUT, _LEARNED, _LEFT_OUT = 0.05, 0.1, 0.05
-# So many steps clipped, or spikes among them.
+# Shares of clipped steps, and of spikes among them, from which a suggestion is made.
 _CLIPPED, _SPIKES = 0.5, 0.02
 _FEWEST_SPIKES = 3
 _MOST_EPOCHS = 1000
@@ -28,7 +30,7 @@ _MOST_EPOCHS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Suggestion:
-    """One thing to try: in words, the numbers behind it, and new values by recipe path; none where the recipe is not
+    """One thing to try: a sentence, its figures, and new values by recipe path; no values if the recipe is not
     what to change."""
 
     what: str
@@ -36,21 +38,21 @@ class Suggestion:
     change: Mapping[str, Any] = field(default_factory=dict)
 
     def sentence(self) -> str:
-        """In one line, as records, notices and terminals show it."""
+        """The suggestion in one line, for records, notices and terminals."""
         changed = ", ".join(f"{path}: {_shown(value)}" for path, value in self.change.items())
         return f"{self.what}{f' ({changed})' if changed else ''}: {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """What else is known of the candidate; None where it is not.
+    """What else is known about the candidate; None means unknown.
 
     Args:
         line: the candidate's.
-        checkpoint_of: whose weights were carried to this base, "" where they were trained on it.
-        cut: share of answers that ended at ``max_new_tokens`` and not by themselves.
+        checkpoint_of: the pair whose weights were carried to this base, "" if they were trained on it.
+        cut: share of answers truncated at ``max_new_tokens``.
         learned: share of the pack's tokens that carry loss.
-        left_out: share of the training rows that gave no example, such as too long ones.
+        left_out: share of the training rows without an example, such as too long ones.
         scored: holdout rows that were scored; ``held`` are all that the dataset has.
     """
 
@@ -73,10 +75,10 @@ def suggest(
     """What to try, the best supported first.
 
     Args:
-        recipe: as it was trained, with every ``auto`` settled that a change is reckoned from.
+        recipe: as it was trained, with every ``auto`` resolved from which a change is computed.
         past: accepted runs of the same tenant, newest first.
 
-    Nothing where no gate was measured: then there is a report to make, and nothing to try.
+    Empty if no gate was measured: then a report must be made first.
     """
     seen = observed or Observed()
     blocking = {verdict.gate: verdict for verdict in verdicts if not verdict.lets_through}
@@ -85,7 +87,7 @@ def suggest(
     failed = {gate for gate, verdict in blocking.items() if verdict.outcome == "fail" and verdict.numbers}
     found = [
         *_trained_again(seen),
-        *(_of_curves(curves, recipe, failed | ({TASK_GAIN} & blocking.keys())) if not seen.checkpoint_of else ()),
+        *(_of_curves(curves, recipe, failed | ({TASK_GAIN.name} & blocking.keys())) if not seen.checkpoint_of else ()),
         *_of_answers(recipe, blocking, seen),
         *_of_gates(recipe, blocking, failed),
         *_of_samples(recipe, blocking, seen),
@@ -186,14 +188,14 @@ def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
 
 
 def _of_gates(recipe: Recipe, blocking: Mapping[str, Verdict], failed: set[str]) -> Iterator[Suggestion]:
-    if REGRESSION in failed:
-        why = f"it forgot: {_first(blocking[REGRESSION])}"
+    if REGRESSION.name in failed:
+        why = f"it forgot: {_first(blocking[REGRESSION.name])}"
         yield Suggestion(what="take smaller steps", why=why, change=_slower(recipe) | _smaller(recipe))
         yield Suggestion(
             what="mix 10 to 20 % of general rows into the dataset (mix, purpose: general, in dataset.yaml)", why=why
         )
-    if SAFETY in failed:
-        why = f"its refusals changed: {_first(blocking[SAFETY])}"
+    if SAFETY.name in failed:
+        why = f"its refusals changed: {_first(blocking[SAFETY.name])}"
         yield Suggestion(
             what="mix refusals of harmful requests, and answers to safe look-alikes, into the dataset (mix, purpose: "
             "safety, in dataset.yaml)",
@@ -204,7 +206,7 @@ def _of_gates(recipe: Recipe, blocking: Mapping[str, Verdict], failed: set[str])
 
 def _of_samples(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed) -> Iterator[Suggestion]:
     unclear = {gate: verdict for gate, verdict in blocking.items() if verdict.outcome == "inconclusive"}
-    for gate in (TASK_GAIN, SCORES):
+    for gate in (TASK_GAIN.name, SCORES.name):
         if gate in unclear:
             most = recipe.evaluation.holdout.max_samples
             all_scored = seen.held is None or seen.held <= most
@@ -215,15 +217,15 @@ def _of_samples(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
                 why=unclear[gate].reason,
                 change={} if all_scored else {"evaluation.holdout.max_samples": seen.held},
             )
-    if REGRESSION in unclear:
+    if REGRESSION.name in unclear:
         limit = recipe.evaluation.suite_limit
         yield Suggestion(
             what="score all items of the suites" if limit else "use suites with more items",
-            why=unclear[REGRESSION].reason,
+            why=unclear[REGRESSION.name].reason,
             change={"evaluation.suite_limit": None} if limit else {},
         )
-    if SAFETY in unclear:
-        yield Suggestion(what="use a safety suite with more prompts", why=unclear[SAFETY].reason)
+    if SAFETY.name in unclear:
+        yield Suggestion(what="use a safety suite with more prompts", why=unclear[SAFETY.name].reason)
 
 
 def _of_past(recipe: Recipe, past: Sequence[PastRun], seen: Observed) -> Iterator[Suggestion]:
@@ -255,7 +257,7 @@ def _smaller(recipe: Recipe) -> dict[str, Any]:
 
 
 def _milder(recipe: Recipe) -> dict[str, Any]:
-    """What makes learning by heart harder."""
+    """Changes against memorisation."""
     if recipe.variant == "full":
         decay = recipe.training.weight_decay
         return {**_slower(recipe), **({"training.weight_decay": 0.1} if decay < 0.1 else {})}
@@ -264,7 +266,7 @@ def _milder(recipe: Recipe) -> dict[str, Any]:
 
 
 def _longer(recipe: Recipe, steps: int) -> dict[str, Any]:
-    """Twice the training; where steps are limited, the limit too."""
+    """Twice the training; if steps are limited, twice the limit too."""
     most = recipe.training.max_steps
     limited = {"training.max_steps": 2 * steps} if most is not None and most <= steps else {}
     return {**limited, **_epochs(recipe, 2)}
@@ -279,7 +281,7 @@ def _epochs(recipe: Recipe, times: float) -> dict[str, Any]:
 
 
 def _first(verdict: Verdict) -> str:
-    """What the gate found worst."""
+    """The gate's worst finding."""
     return verdict.reason.split("; ")[0]
 
 
@@ -292,7 +294,7 @@ def _shown(value: Any) -> str:
 
 
 def _distinct(found: Sequence[Suggestion]) -> list[Suggestion]:
-    """Without those that change what an earlier one changes to the same values, and without repetitions."""
+    """Without repetitions, and without suggestions whose changes are the same as an earlier one's."""
     kept: list[Suggestion] = []
     for each in found:
         known = [dict(other.change) for other in kept]

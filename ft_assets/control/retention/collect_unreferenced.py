@@ -1,24 +1,24 @@
-"""Removes artifacts that nothing leads to any more, in steps that may be interrupted at any moment."""
+"""Remove unreferenced artifacts in steps that may be interrupted at any moment."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ft_assets.erasure.collect import look, tenant_folders
-from ft_assets.retention.leftovers import RECORDS as ATTEMPT_RECORDS
-from ft_assets.retention.roots import roots
-from ft_assets.retention.unreferenced import Unreferenced, plan_unreferenced
-from ft_assets.submissions.record import open_submissions
-from ft_assets.tenants import TenantsFile
+from ft_assets.control.erasure.collect import look, tenant_folders
+from ft_assets.control.retention.leftovers import RECORDS as ATTEMPT_RECORDS
+from ft_assets.control.retention.roots import roots
+from ft_assets.control.retention.unreferenced import Unreferenced, plan_unreferenced
+from ft_assets.records.submissions import open_submissions
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import MANIFEST, Address, Artifacts
 from ft_resources.store import Store
 
-# When nothing led to an artifact for the first time, by tenant.
+# When an artifact was first seen to be unreferenced, by tenant.
 FOLDER = "unreferenced_since"
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnreferencedCollected:
-    """What was planned, which addresses went, and how many objects that were."""
+    """The plan, the removed addresses, and the number of deleted objects."""
 
     plan: Unreferenced
     addresses: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class UnreferencedCollected:
 
 
 def unreferenced_days(store: Store, tenants: TenantsFile) -> dict[str, int]:
-    """How long artifacts that nothing leads to are kept, of everybody who has that rule."""
+    """Days that unreferenced artifacts are kept, by tenant; tenants without the rule are left out."""
     rules = {name: tenants.leftovers_of(name).unreferenced_days for name in tenant_folders(store)}
     return {name: days for name, days in rules.items() if days is not None}
 
@@ -34,9 +34,9 @@ def unreferenced_days(store: Store, tenants: TenantsFile) -> dict[str, int]:
 def collect_unreferenced(
     artifacts: Artifacts, tenants: TenantsFile, *, now: datetime | None = None, dry_run: bool = False
 ) -> UnreferencedCollected:
-    """Mark what nothing leads to, and remove what has been marked for long enough.
+    """Mark unreferenced artifacts, and remove those that have been marked for long enough.
 
-    Raises CorruptArtifact for whatever cannot be read, and removes nothing then: what is not understood might lead to
+    Raises CorruptArtifact if anything cannot be read, and then removes nothing: an unreadable record might reference
     what would be removed. ``now`` is UTC.
     """
     store, now = artifacts.store, now or datetime.now(UTC)
@@ -55,7 +55,7 @@ def collect_unreferenced(
     done, objects = [], 0
     for address in plan.remove:
         if _asked(store) - asked:
-            # Somebody asked for something since the look; the next one sees what that leads to.
+            # A submission arrived after the scan; the next run sees what it references.
             break
         objects += _remove(store, address)
         store.delete(_mark(address))
@@ -64,7 +64,7 @@ def collect_unreferenced(
 
 
 def _remove(store: Store, address: str) -> int:
-    """Remove an artifact: the manifest first, from then on nobody finds it. The small records of its attempts stay."""
+    """Remove an artifact, manifest first, so that nobody finds it from then on. Its attempts' records are kept."""
     store.delete(f"{address}/{MANIFEST}")
     paths = [entry.path for entry in store.entries(address) if not _stays(entry.path.removeprefix(f"{address}/"))]
     for path in paths:

@@ -1,32 +1,32 @@
-"""What work that is over leaves at an address: a pure plan over a listing and what the attempts' records say.
+"""What finished work leaves at an address: a pure plan over a listing and the attempts' records.
 
-An attempt's small records stay for ever: usage is billed by the number of an attempt, so that none is given twice, and
-a sweep is decided by how its trials ended.
+An attempt's small records are kept for ever: usage is billed by attempt number, which must not be reused, and a sweep
+is decided by how its trials ended.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ft_assets.retention.settings import Leftovers
+from ft_assets.settings.retention import Leftovers
 from ft_resources.store import Entry
 
 RECORDS = frozenset(
     {"claim.json", "spec.json", "launch.json", "place.json", "progress.json", "outcome.json", "stop.json"}
 )
-# Of an attempt: what a later one goes on from.
+# Folders of an attempt that a later attempt resumes from.
 SAVED = frozenset({"saves", "books", "kept"})
 _NOT_WRITERS = frozenset({"attempts", "erased", "manifest.json"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trace:
-    """What the records of an attempt say. Times are UTC.
+    """An attempt as its records show it. Times are UTC.
 
     Args:
-        seen_at: last sign of life: a heartbeat, or the claim where there was none.
-        ended_at: None while nobody has recorded an ending.
-        running: its launcher says so, or cannot be asked: on a cluster, a Job may wait for days before it starts.
+        seen_at: last heartbeat, or the claim if there was none.
+        ended_at: None while no ending is recorded.
+        running: whether its launcher says so or cannot be asked (a Job on a cluster may queue for days).
         counted: whether its usage is billed, or never will be.
     """
 
@@ -37,20 +37,20 @@ class Trace:
     counted: bool = True
 
     def lives(self, now: datetime, patience: timedelta) -> bool:
-        """Whether its worker may live."""
+        """Whether its worker may be alive."""
         return self.ended_at is None and (self.running or now - self.seen_at <= patience)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What lies at an address.
+    """The state of an address.
 
     Args:
         entries: all objects below it.
-        writer: the folder that the manifest names; "" where there is no manifest.
-        attempts: empty for what no worker made, such as an upload.
-        wanted: by whom it is waited for, "" where by nobody.
-        again: whether it may be asked for again.
+        writer: the folder that the manifest names; "" without a manifest.
+        attempts: empty for artifacts that no worker made, such as uploads.
+        wanted: what waits for it; "" if nothing does.
+        again: whether it may be requested again.
     """
 
     address: str
@@ -63,7 +63,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """Objects that go together, and why; paths in the order in which they may go."""
+    """Objects that are removed together, and why; paths in order of removal."""
 
     address: str
     what: str
@@ -74,7 +74,7 @@ class Leftover:
 
 @dataclass(frozen=True, kw_only=True)
 class PlacePlan:
-    """``end`` are attempts that died unseen, whose ending is to be recorded; they are collected some days after it."""
+    """``end`` lists attempts that died unnoticed: their ending is recorded now, their files are removed days later."""
 
     end: tuple[int, ...] = ()
     drop: tuple[Leftover, ...] = ()
@@ -89,7 +89,7 @@ class _Group:
 
 
 def may_have_leftovers(place: Place, rule: Leftovers, now: datetime) -> bool:
-    """Whether the listing alone shows something old enough, so that the attempts' records are worth reading. Pure."""
+    """Whether the listing alone shows anything old enough to be worth reading the attempts' records."""
     patience = rule.patience_days
     if patience is None:
         return False
@@ -98,7 +98,7 @@ def may_have_leftovers(place: Place, rule: Leftovers, now: datetime) -> bool:
 
 
 def plan_place(place: Place, rule: Leftovers, now: datetime) -> PlacePlan:
-    """Pure. Nothing goes while an attempt may live, its usage is not billed, or somebody waits for the address."""
+    """The plan. Nothing is removed while an attempt may be alive or unbilled, or something waits for the address."""
     if rule.patience_days is None or place.wanted:
         return PlacePlan()
     patience = timedelta(days=rule.patience_days)
@@ -112,7 +112,7 @@ def plan_place(place: Place, rule: Leftovers, now: datetime) -> PlacePlan:
     for group in _groups(place, rule):
         last = max([*(each.modified for each in group.entries), *([ended] if ended else [])])
         if group.days is not None and now - last > timedelta(days=group.days):
-            # Of a save its record goes first, so that none is ever half there.
+            # A save's record is removed first, so that no save ever looks complete when it is not.
             paths = sorted((each.path for each in group.entries), key=lambda path: (not path.endswith(".json"), path))
             size = sum(each.size for each in group.entries)
             drop.append(Leftover(address=place.address, what=group.what, why=group.why, paths=tuple(paths), size=size))
@@ -129,13 +129,13 @@ def _groups(place: Place, rule: Leftovers) -> Iterator[_Group]:
 
 
 def _group_of(place: Place, path: Sequence[str], rule: Leftovers) -> _Group | None:
-    """What an object belongs to; None for what stays. ``path`` is below the address."""
+    """The group that an object is removed with; None if it is kept. ``path`` is relative to the address."""
     over = "the artifact is there" if place.writer else "it came to no artifact"
     if path[0] == "attempts" and len(path) > 2:
         if path[2] in SAVED:
             resumable = not place.writer and place.again
             days = rule.saves_days if resumable else rule.attempt_days
-            why = "nobody went on from it" if resumable else over
+            why = "nothing resumed from it" if resumable else over
             return _Group(what=f"saves of attempt {path[1]}", days=days, why=why)
         if place.writer or (len(path) == 3 and path[2] in RECORDS):
             return None

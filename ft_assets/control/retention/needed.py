@@ -1,25 +1,26 @@
-"""What is needed of a store's dataset versions, and by whom.
+"""Which dataset versions are still needed, and by what.
 
-Whatever cannot be read is an error: what is not understood might stand on what would be retired.
+Anything unreadable is an error: it might depend on what would be retired.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
-from ft_assets.base_bumps.bump import find_bump
-from ft_assets.base_bumps.progress import open_bumps
-from ft_assets.datasets.policy import policy_of
-from ft_assets.erasure.collect import served_adapters
-from ft_assets.erasure.erased import find_erased
-from ft_assets.keys import SHARED, DatasetKey
-from ft_assets.recipes.register import get_recipe, list_recipes
-from ft_assets.submissions.record import open_submissions
+from ft_assets.control.base_bumps.bump import find_bump
+from ft_assets.control.base_bumps.progress import open_bumps
+from ft_assets.control.erasure.collect import served_adapters
+from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.records.erased import find_erased
+from ft_assets.records.names import DATASET
+from ft_assets.records.submissions import open_submissions
+from ft_assets.settings.dataset.policy import policy_of
+from ft_assets.settings.keys import SHARED, DatasetKey
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import CorruptArtifact
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
-# Of create-only records: pointers, manifests and recipes.
+# Caches of create-only records: pointers, manifests and recipes.
 _POINTERS: Remembered[tuple[str, datetime]] = Remembered()
 _GROUNDS: Remembered[tuple[str, ...]] = Remembered()
 _BASES: Remembered[tuple[str, ...]] = Remembered()
@@ -30,7 +31,7 @@ def pointer(store: Store, dataset: str) -> tuple[str, datetime]:
     """Address of a version's upload, and when it was added."""
 
     def find() -> tuple[str, datetime]:
-        raw = store.get_json(f"names/dataset/{dataset}.json")
+        raw = store.get_json(DATASET.path(dataset))
         return str(raw["address"]), datetime.fromisoformat(raw["created_at"])
 
     found = _POINTERS.get(store, dataset, find)
@@ -39,10 +40,10 @@ def pointer(store: Store, dataset: str) -> tuple[str, datetime]:
 
 
 def needed(artifacts: Artifacts, wanted: Collection[str]) -> dict[str, str]:
-    """Which of ``wanted`` something needs, and what.
+    """Which of ``wanted`` are needed, and by what.
 
-    Adapters in staging and production, and those that an open base bump or a recipe's base stands on, need all that
-    they were made of; an open submission needs its version and what its recipe's base stands on.
+    Adapters in staging or production, and those that an open base bump or a recipe's base depends on, need everything
+    they were made from. An open submission needs its dataset version and what its recipe's base depends on.
     """
     store = artifacts.store
     reasons: dict[str, str] = {}
@@ -64,8 +65,8 @@ def needed(artifacts: Artifacts, wanted: Collection[str]) -> dict[str, str]:
 
 
 def mixes(artifacts: Artifacts, wanted: Iterable[str], versions: Iterable[DatasetKey]) -> dict[str, frozenset[str]]:
-    """What each version mixes in, of all that could mix in one of ``wanted``: those of its tenant, and of a shared one
-    everybody's."""
+    """What each version mixes in, for all versions that could mix in one of ``wanted``: its tenant's, or all tenants'
+    for a shared one."""
     tenants = {DatasetKey.parse(key).tenant for key in wanted}
     return {str(key): _mixed(artifacts, str(key)) for key in versions if SHARED in tenants or key.tenant in tenants}
 
@@ -74,7 +75,7 @@ def _mixed(artifacts: Artifacts, dataset: str) -> frozenset[str]:
     def find() -> frozenset[str]:
         upload = artifacts.find(Address.parse(pointer(artifacts.store, dataset)[0]))
         if upload is None:
-            # Erased: it mixes in nothing any more.
+            # Erased: it no longer mixes in anything.
             return frozenset()
         return frozenset(each.dataset for each in policy_of(upload.manifest.identity["params"]["policy"]).mix)
 
@@ -82,7 +83,7 @@ def _mixed(artifacts: Artifacts, dataset: str) -> frozenset[str]:
 
 
 def _standing_on(store: Store) -> Iterator[tuple[str, str]]:
-    """Adapters that are in use, and how."""
+    """Adapters in use, and how they are used."""
     for address, where in served_adapters(store).items():
         yield address, f"{address} is {where}"
     for recipe in open_bumps(store):
@@ -100,7 +101,7 @@ def _base_of(store: Store, recipe: str) -> tuple[str, ...]:
 
 
 def _walk(artifacts: Artifacts, address: str) -> set[str]:
-    """``address`` and all that it was made of."""
+    """``address`` and everything it was made from."""
     seen: set[str] = set()
     waiting = [address]
     while waiting:
@@ -118,7 +119,7 @@ def _inputs(artifacts: Artifacts, address: str) -> tuple[str, ...]:
         manifest = artifact.manifest if artifact else erased.manifest if erased else None
         if manifest is None:
             raise CorruptArtifact(
-                "something in use was made of this, and neither it nor a record of its erasure is there",
+                "something in use was made from this, and both it and a record of its erasure are missing",
                 where=address,
                 remedy="Restore its manifest from the bucket's versions or a backup, or make it again.",
             )

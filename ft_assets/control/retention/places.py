@@ -1,4 +1,4 @@
-"""Reads what lies at addresses, and carries out what the plan of leftovers says."""
+"""Read the state of addresses, and carry out the plan of ``leftovers``."""
 
 import re
 import time
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ft_assets.erasure.collect import RECORDS, tenant_folders
-from ft_assets.recipes.register import get_recipe
-from ft_assets.retention.leftovers import Leftover, Place, PlacePlan, Trace, may_have_leftovers, plan_place
-from ft_assets.retention.retired import retired_datasets
-from ft_assets.submissions.record import Submission, open_submissions
-from ft_assets.tenants import TenantsFile
+from ft_assets.control.erasure.collect import RECORDS, tenant_folders
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.retention.leftovers import Leftover, Place, PlacePlan, Trace, may_have_leftovers, plan_place
+from ft_assets.records.retired_datasets import retired_datasets
+from ft_assets.records.submissions import Submission, open_submissions
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import MANIFEST, Address, Artifacts
 from ft_resources.attempts import Attempt
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
@@ -22,21 +22,21 @@ from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Entry, Store
 
-# Addresses that are looked at however long the listing took, so that every look comes further than the last.
+# Addresses examined even if the listing used up the time, so that every run makes progress.
 _AT_LEAST = 100
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _DEAD = {
     "type": "WorkFailed",
     "what": "the worker gave no sign of life any more",
     "where": "",
-    "remedy": "Ask for it again: it goes on from its last save.",
+    "remedy": "Submit it again: it resumes from its last save.",
 }
 
 
 @dataclass(kw_only=True)
 class PlacesCollected:
-    """What was done, or would be: attempts whose ending is recorded, what goes, how many objects; what could not be
-    read and was left alone; and where the look ended, "" where it saw all."""
+    """What was done, or would be: attempts whose ending is recorded, what is removed, the number of objects; what was
+    unreadable and skipped; and where the scan ended, "" if it was complete."""
 
     ended: list[str] = field(default_factory=list)
     dropped: list[Leftover] = field(default_factory=list)
@@ -50,7 +50,7 @@ class PlacesCollected:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Total size in bytes."""
         return sum(each.size for each in self.dropped)
 
 
@@ -66,21 +66,21 @@ def collect_places(
     most: int | None = None,
     seconds: float | None = None,
 ) -> PlacesCollected:
-    """Remove what work that is over has left behind.
+    """Remove what finished work has left behind.
 
     Args:
         now: UTC.
-        busy: partition keys of runs that are under way.
-        execution: what knows whether a worker lives; without it, one on a cluster is taken to live.
-        after: begin behind this address: a hint of where the last look ended.
-        most: of objects, how many go; what is left is the next look's.
-        seconds: how long to look.
+        busy: partition keys of runs in progress.
+        execution: tells whether a worker is alive; without it, workers on a cluster are assumed to be.
+        after: start after this address, where the last run ended.
+        most: maximum number of objects to remove; the next run continues.
+        seconds: time limit.
 
-    An address whose records cannot be read is left alone, and the others go on. Raises StoreUnavailable.
+    An address with unreadable records is skipped. Raises StoreUnavailable.
     """
     store, now, began = artifacts.store, now or datetime.now(UTC), time.monotonic()
     found = PlacesCollected()
-    waited = {**dict.fromkeys(busy, "a run is under way"), **_waited(store)}
+    waited = {**dict.fromkeys(busy, "a run is in progress"), **_waited(store)}
     retired = retired_datasets(store)
     begin, last = tuple(after.split("/")), after
     for tenant, asset in _folders(store, tenants):
@@ -122,7 +122,7 @@ def _carry_out(
         elif not dry_run:
             attempt.record_ending(Outcome.PREEMPTED, _DEAD)
     if plan.drop and not place.writer and store.exists(f"{place.address}/{MANIFEST}"):
-        # It has come to an artifact since the look.
+        # It has become an artifact since the scan.
         return
     for leftover in plan.drop:
         found.dropped.append(leftover)
@@ -131,7 +131,7 @@ def _carry_out(
 
 
 def _folders(store: Store, tenants: TenantsFile) -> Iterator[tuple[str, str]]:
-    """Tenant and asset where there is a rule, in order."""
+    """Tenant and asset folders that have a rule, in order."""
     for tenant in tenant_folders(store):
         if tenants.leftovers_of(tenant).patience_days is not None:
             yield from ((tenant, asset) for asset in store.folders(tenant) if asset not in RECORDS)
@@ -147,7 +147,7 @@ def _by_address(store: Store, folder: str) -> dict[str, list[Entry]]:
 
 
 def _writer(artifacts: Artifacts, address: str, entries: Collection[Entry]) -> str:
-    """The folder that the manifest names, "" without one. It is read only where there is more than one folder."""
+    """The folder that the manifest names, or "". The manifest is read only if there are several folders."""
     path = f"{address}/{MANIFEST}"
     if not any(each.path == path for each in entries):
         return ""
@@ -172,14 +172,14 @@ def _read(
     )
     attempts = [Attempt(store, address, number) for number in numbers]
     try:
-        # A listing may be minutes old; what somebody has begun since then counts.
+        # The listing may be minutes old: attempts that began since then count.
         specs = [store.find_json(f"{attempt.path}/spec.json") or {} for attempt in attempts]
         labels = [str(spec["label"]) for spec in specs if "label" in spec]
         wanted = next((waited[label] for label in labels if label in waited), "")
         again = not labels or any(label.partition("|")[0] not in retired for label in labels)
         traces = [_trace(store, attempt, place.entries, execution) for attempt in attempts]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # Not as a worker writes them: whoever reads them as "nothing is there" might remove what is in use.
+        # Not as a worker writes them. Treating them as absent could remove files in use.
         remedy = "Restore the object from the bucket's versions or a backup."
         raise CorruptArtifact(
             "the records of an attempt cannot be read", where=f"{address}/attempts", remedy=remedy
@@ -189,7 +189,7 @@ def _read(
 
 def _trace(store: Store, attempt: Attempt, entries: Collection[Entry], execution: Execution | None) -> Trace:
     outcome, launch = store.find_json(f"{attempt.path}/outcome.json"), attempt.launch()
-    # The newest of its objects counts, too: an upload is a sign of life.
+    # The newest object counts too: an upload is a sign of life.
     newest = max(each.modified for each in entries if each.path.startswith(f"{attempt.path}/"))
     beat = attempt.progress().get("at")
     return Trace(
@@ -202,7 +202,7 @@ def _trace(store: Store, attempt: Attempt, entries: Collection[Entry], execution
 
 
 def _runs(attempt: Attempt, launch: dict[str, Any], execution: Execution | None) -> bool:
-    """Whether the launcher says so; of a cluster that cannot be asked it is assumed, as a Job may wait for days."""
+    """Whether the launcher says that it runs; assumed if the cluster cannot be asked, as a Job may queue for days."""
     state = execution.launcher.state(attempt) if execution else LaunchState.UNKNOWN
     remote = launch.get("launcher", "local") != "local"
     return state is LaunchState.RUNNING or (remote and state is not LaunchState.GONE)
@@ -213,7 +213,7 @@ def _time(seconds: float) -> datetime:
 
 
 def _waited(store: Store) -> dict[str, str]:
-    """Partition keys that open submissions lead to, and which submission that is."""
+    """Partition keys that open submissions need, and the submission for each."""
     found: dict[str, str] = {}
     for submission in open_submissions(store, problems=[]):
         why = f"submission {submission.id} is open"
@@ -223,7 +223,7 @@ def _waited(store: Store) -> dict[str, str]:
 
 
 def _trials(store: Store, submission: Submission) -> list[str]:
-    """The pairs of a sweep's trials; none where the recipe cannot be read, as nothing of it is launched then."""
+    """The pairs of a sweep's trials; empty if the recipe cannot be read, since then nothing of it is launched."""
     try:
         trials = get_recipe(store, submission.recipe).trials
     except StoreUnavailable:

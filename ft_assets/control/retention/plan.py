@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ft_assets.keys import DatasetKey
-from ft_assets.retention.settings import Retention
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.retention import Retention
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionPlan:
-    """Keys to retire, oldest version first, and those that the rules would retire and something needs, with why."""
+    """Keys to retire, oldest version first, and keys that are due but needed, with the reason."""
 
     retire: tuple[str, ...]
     kept: Mapping[str, str]
@@ -20,7 +20,7 @@ class RetentionPlan:
 def candidates(
     versions: Iterable[DatasetKey], rules: Mapping[str, Retention], added: Mapping[str, datetime], now: datetime
 ) -> list[str]:
-    """Keys that the rules of their tenant do not keep. Pure; the newest version of a dataset is always kept.
+    """Keys that their tenant's rules do not keep. The newest version of a dataset is always kept.
 
     ``added`` has the times for tenants with ``keep_days``; a version without one is kept.
     """

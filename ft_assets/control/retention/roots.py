@@ -1,32 +1,32 @@
-"""What leads to artifacts: records that mention them, keys and pairs as they are walked today, living attempts."""
+"""References to artifacts: records that mention them, keys and pairs as resolved today, and running attempts."""
 
 import re
 from collections.abc import Iterator
 from functools import partial
 
-from ft_assets import identity
-from ft_assets.erasure.collect import tenant_folders
-from ft_assets.erasure.plan import Situation, plan_erasure
-from ft_assets.recipes.register import get_recipe, list_recipes
-from ft_assets.submissions.record import all_submissions
+from ft_assets.control import identity
+from ft_assets.control.erasure.collect import tenant_folders
+from ft_assets.control.erasure.plan import Situation, plan_erasure
+from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.records.submissions import all_submissions
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
-# Of a tenant: records of what somebody decided or was told. Usage and erasures name what is long gone, too.
+# A tenant's records of decisions and notices. Usage and erasures are left out: they name what is long gone.
 _FOLDERS = ("lines", "submissions", "rejections", "carries", "sweeps", "reviews", "tombstones")
 _ADDRESS = re.compile(rb"[a-z0-9-]+/[a-z0-9_]+/[0-9a-f]{64}")
-# By path and time of the last change.
+# Cache by path and modification time.
 _MENTIONED: Remembered[tuple[str, ...]] = Remembered()
 
 
 def roots(artifacts: Artifacts, situation: Situation) -> set[str]:
-    """Addresses that something leads to. ``situation`` is a whole one. Raises CorruptArtifact.
+    """All referenced addresses. ``situation`` must be complete. Raises CorruptArtifact.
 
-    A record need not be understood: whatever address stands in it counts, so that a new kind of record, or a new field
-    of an old one, never loses what it names.
+    Records are searched as text: any address in them counts, so that new kinds of records and new fields never lose
+    what they name.
     """
     plan = plan_erasure(situation)
     found = {*situation.served, *situation.wanted, *plan.remove, *plan.kept, *plan.waiting}
@@ -35,7 +35,7 @@ def roots(artifacts: Artifacts, situation: Situation) -> set[str]:
 
 
 def _mentioned(store: Store) -> Iterator[str]:
-    """Addresses in the text of records."""
+    """Addresses mentioned in the text of records."""
     folders = ["names", *(f"{tenant}/{folder}" for tenant in tenant_folders(store) for folder in _FOLDERS)]
     for folder in folders:
         for entry in store.entries(folder):
@@ -53,7 +53,7 @@ def _addresses(store: Store, path: str) -> tuple[str, ...]:
 
 
 def _of_recipes(artifacts: Artifacts) -> Iterator[str]:
-    """Bases and baselines that registered recipes lead to with today's code."""
+    """Bases and baselines that registered recipes resolve to with today's code."""
     for recipe in list_recipes(artifacts.store):
         for request in (identity.base_model_request, identity.baseline_report_request):
             try:
@@ -61,11 +61,11 @@ def _of_recipes(artifacts: Artifacts) -> Iterator[str]:
             except StoreUnavailable:
                 raise
             except UserError:
-                continue  # It leads nowhere today.
+                continue  # It resolves to nothing today.
 
 
 def _of_trials(artifacts: Artifacts) -> Iterator[str]:
-    """Trainings of the trials of sweeps that were asked for."""
+    """Trainings of the trials of submitted sweeps."""
     store = artifacts.store
     pairs = {(each.dataset, each.recipe) for tenant in tenant_folders(store) for each in all_submissions(store, tenant)}
     for dataset, recipe in sorted(pairs):
@@ -86,7 +86,7 @@ def _of_trials(artifacts: Artifacts) -> Iterator[str]:
 
 
 def _of_living(artifacts: Artifacts, situation: Situation) -> Iterator[str]:
-    """What attempts read that have no ending: a worker may be at it."""
+    """Inputs of attempts without an ending: a worker may be reading them."""
     for address, node in situation.nodes.items():
         if node.erased:
             attempts = attempts_at(artifacts.store, Address.parse(address))

@@ -1,17 +1,17 @@
-"""Artifacts that nothing leads to any more: a pure plan over the graph.
+"""Unreferenced artifacts: a pure plan over the graph.
 
-An artifact goes when nothing has led to it for some days, counted from a mark that the first look made. So code that
-is taken back to an earlier version finds what that made, and a look that came at a bad moment removes nothing.
+An artifact is removed after being unreferenced for some days, counted from a mark that the first scan made. So code
+that is rolled back still finds its artifacts, and a scan at a bad moment removes nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ft_assets.erasure.plan import Node
+from ft_assets.control.erasure.plan import Node
 
-# What the platform makes on its own and can make again. Uploads, adapters, suites and all else is somebody's: only a
-# tombstone removes them.
+# Assets that the platform can make again. Uploads, adapters, suites and all others belong to people: only a tombstone
+# removes them.
 REMADE = frozenset(
     {"dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"}
 )
@@ -19,8 +19,8 @@ REMADE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Unreferenced:
-    """Addresses: what goes, what is made of others first; what is marked from now on; what loses its mark; and what
-    has one and waits."""
+    """Addresses: what is removed, derived artifacts before their inputs; what gets a mark now; what loses its mark; and
+    what has a mark and waits."""
 
     remove: tuple[str, ...] = ()
     mark: tuple[str, ...] = ()
@@ -35,13 +35,13 @@ def plan_unreferenced(
     days: Mapping[str, int],
     now: datetime,
 ) -> Unreferenced:
-    """Pure. Whatever stays keeps all that it was made of.
+    """The plan. Whatever stays keeps everything it was made from.
 
     Args:
-        nodes: every artifact by address, erased ones too.
-        roots: addresses that something leads to.
-        marks: since when nothing leads to an address.
-        days: how long that must be, by tenant; nothing goes of a tenant that is not in it.
+        nodes: every artifact by address, including erased ones.
+        roots: referenced addresses.
+        marks: since when an address has been unreferenced.
+        days: required days by tenant; nothing is removed for tenants that are not listed.
     """
     owned = [
         address
@@ -63,7 +63,7 @@ def plan_unreferenced(
 
 
 def _ground(nodes: Mapping[str, Node], addresses: Iterable[str]) -> set[str]:
-    """The addresses and all that they were made of."""
+    """The addresses and everything they were made from."""
     seen: set[str] = set()
     waiting = list(addresses)
     while waiting:
@@ -76,7 +76,7 @@ def _ground(nodes: Mapping[str, Node], addresses: Iterable[str]) -> set[str]:
 
 
 def _children_first(nodes: Mapping[str, Node], going: Collection[str]) -> list[str]:
-    """``going`` in an order in which nothing ever lacks what it was made of, wherever it is interrupted."""
+    """``going`` in an order that never leaves an artifact without its inputs, even if interrupted."""
     children = dict.fromkeys(going, 0)
     for address in going:
         for parent in set(nodes[address].inputs.values()) & set(going):

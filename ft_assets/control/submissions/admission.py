@@ -1,24 +1,24 @@
-"""Whether a training may be launched: held against the maximum of GPU-hours, and against its GPU's memory.
+"""Whether a training may be launched, by its maximum of GPU-hours and its GPU's memory.
 
-This happens when the token pack is there and before any worker of the training starts, so tokens are exact.
+The check runs once the token pack exists and before any worker of the training starts, so token counts are exact.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from ft_assets import identity
-from ft_assets.keys import DatasetKey
-from ft_assets.metering.quota import Standing, admit
-from ft_assets.packs.estimate.hardware import CATALOGUE, GIB
-from ft_assets.packs.estimate.predict import Fits
-from ft_assets.recipes.register import get_recipe
-from ft_assets.submissions.estimate import Estimate, estimate_training
-from ft_assets.submissions.record import Submission, find_outcome, find_submission
-from ft_assets.sweeps.decision import SweepUndecided
-from ft_assets.sweeps.totals import total
-from ft_assets.sweeps.trials import missing_trials
-from ft_assets.tenants import TenantsFile, load_tenants
+from ft_assets.control import identity
+from ft_assets.control.metering.quota import Standing, admit
+from ft_assets.control.planning.estimate import estimate_training
+from ft_assets.control.planning.estimated import Estimate, total
+from ft_assets.control.planning.predict import Fits
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.sweeps.trial_states import missing_trials
+from ft_assets.records.submissions import Submission, find_outcome, find_submission
+from ft_assets.records.sweep_decision import SweepUndecided
+from ft_assets.settings.gpus import CATALOGUE, GIB
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import MissingInput, UserError
@@ -26,17 +26,17 @@ from ft_resources.store import Store
 
 
 class OverLimit(UserError):
-    """A training that is expected to take more than it may; nothing of it was launched."""
+    """A training is expected to take more than allowed; nothing was launched."""
 
 
 def require_affordable(
-    artifacts: Artifacts, dataset_key: str, recipe_key: str, max_gpu_hours: float | None
+    artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, recipe_key: str, max_gpu_hours: float | None
 ) -> list[str]:
-    """Sentences of warning about a training that may be launched.
+    """Warnings, as sentences, about a training that may be launched.
 
-    ``max_gpu_hours`` is the submission's; the recipe's and the tenant's tier's count too, and the smallest holds.
-    What is there or under way already is not looked at again. Raises OverLimit, and MissingInput before the pack is
-    there.
+    ``max_gpu_hours`` is the submission's; the recipe's and the tenant's tier's count too, and the smallest applies.
+    Trainings that exist or are in progress are not checked again. Raises OverLimit, and MissingInput before the pack
+    exists.
     """
     if _begun(artifacts, dataset_key, recipe_key):
         return []
@@ -45,9 +45,9 @@ def require_affordable(
     if hardware.gpus == 0:
         return []
     if stored.trial is not None and max_gpu_hours is not None:
-        _require_sweep_hours(artifacts, dataset_key, stored.trial.sweep, max_gpu_hours)
-    maximum, whose = limit_of(artifacts, dataset_key, recipe_key, max_gpu_hours)
-    found = estimate_training(artifacts, dataset_key, recipe_key)
+        _require_sweep_hours(artifacts, tenants, dataset_key, stored.trial.sweep, max_gpu_hours)
+    maximum, whose = limit_of(artifacts, tenants, dataset_key, recipe_key, max_gpu_hours)
+    found = estimate_training(artifacts, tenants, dataset_key, recipe_key)
     where = f"pair {dataset_key}|{recipe_key}"
     if maximum is not None:
         _require_hours(found, maximum, whose, where)
@@ -55,13 +55,13 @@ def require_affordable(
 
 
 def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission, *, promise: bool) -> list[str]:
-    """Promise a submission the GPU-hours that it may take, as ``metering.quota.admit``."""
+    """Reserve the GPU-hours that a submission may take, as ``metering.quota.admit``."""
     return admit(
         store,
         tenants,
         submission.tenant,
         submission.id,
-        hours=lambda: most_hours(Artifacts(store), submission),
+        hours=lambda: most_hours(Artifacts(store), tenants, submission),
         standing=lambda other: standing_of(store, submission.tenant, other),
         actor=submission.actor,
         now=datetime.now(UTC),
@@ -69,20 +69,20 @@ def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission, *
     )
 
 
-def most_hours(artifacts: Artifacts, submission: Submission) -> float | None:
-    """GPU-hours that a submission is expected to take at most: 0 on CPUs, and where its training is there or under
-    way already; None where nothing can be said."""
+def most_hours(artifacts: Artifacts, tenants: TenantsFile, submission: Submission) -> float | None:
+    """Upper bound of a submission's GPU-hours: 0 on CPUs, and if its training exists or is in progress; None if it
+    cannot be estimated."""
     if get_recipe(artifacts.store, submission.recipe).recipe.hardware.gpus == 0:
         return 0.0
     with suppress(MissingInput, SweepUndecided):
         if _begun(artifacts, submission.dataset, submission.recipe):
             return 0.0
-    found = estimate_training(artifacts, submission.dataset, submission.recipe).gpu_hours
+    found = estimate_training(artifacts, tenants, submission.dataset, submission.recipe).gpu_hours
     return None if found is None else found.upper
 
 
 def standing_of(store: Store, tenant: str, submission_id: str) -> Standing | None:
-    """How a submission stands; None where it was never recorded."""
+    """The state of a submission; None if it was never recorded."""
     found = find_submission(store, tenant, submission_id)
     if found is None:
         return None
@@ -92,7 +92,7 @@ def standing_of(store: Store, tenant: str, submission_id: str) -> Standing | Non
 
 
 def _begun(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> bool:
-    """Whether the training is there or under way. Before its reference is scored, which asks here first, it is not."""
+    """Whether the training exists or is in progress; False until its reference, which is checked first, is scored."""
     if identity.compares(artifacts, recipe_key):
         scored = identity.reference_logps_request(artifacts, dataset_key, recipe_key)
         if artifacts.find(scored.address) is None:
@@ -103,28 +103,34 @@ def _begun(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> bool:
     return launched or artifacts.find(request.address) is not None
 
 
-def sweep_refusal(artifacts: Artifacts, dataset_key: str, trials: Sequence[str], max_gpu_hours: float | None) -> str:
-    """Why one of the trials of a sweep that are still to be trained may not be launched; "" as ``refusal`` has it."""
-    # The first one's answer holds the maximum against all of them; the others only need to fit by themselves.
+def sweep_refusal(
+    artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, trials: Sequence[str], max_gpu_hours: float | None
+) -> str:
+    """Why one of a sweep's untrained trials may not be launched; "" as for ``refusal``."""
+    # The first check compares the maximum with all trials together; the others only need to fit on their own.
     limits = [max_gpu_hours, *[None] * (len(trials) - 1)]
-    found = (refusal(artifacts, dataset_key, key, limit) for key, limit in zip(trials, limits, strict=True))
+    found = (refusal(artifacts, tenants, dataset_key, key, limit) for key, limit in zip(trials, limits, strict=True))
     return next((sentence for sentence in found if sentence), "")
 
 
-def _require_sweep_hours(artifacts: Artifacts, dataset_key: str, sweep_key: str, maximum: float) -> None:
-    """Hold the submission's maximum against all trials that are neither there nor under way."""
+def _require_sweep_hours(
+    artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, sweep_key: str, maximum: float
+) -> None:
+    """Compare the submission's maximum with all trials that neither exist nor are in progress."""
     estimates = []
     for trial in missing_trials(artifacts, dataset_key, sweep_key):
         if not _begun(artifacts, dataset_key, trial):
-            estimates.append(estimate_training(artifacts, dataset_key, trial))
+            estimates.append(estimate_training(artifacts, tenants, dataset_key, trial))
     if estimates:
         _require_hours(total(estimates), maximum, "the submission's", f"sweep {sweep_key} on {dataset_key}")
 
 
-def refusal(artifacts: Artifacts, dataset_key: str, recipe_key: str, max_gpu_hours: float | None) -> str:
-    """Why the training may not be launched, "" where it may or where it is too early to say."""
+def refusal(
+    artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, recipe_key: str, max_gpu_hours: float | None
+) -> str:
+    """Why the training may not be launched; "" if it may, or if it is too early to know."""
     try:
-        require_affordable(artifacts, dataset_key, recipe_key, max_gpu_hours)
+        require_affordable(artifacts, tenants, dataset_key, recipe_key, max_gpu_hours)
     except OverLimit as error:
         return str(error)
     except MissingInput:
@@ -133,11 +139,11 @@ def refusal(artifacts: Artifacts, dataset_key: str, recipe_key: str, max_gpu_hou
 
 
 def limit_of(
-    artifacts: Artifacts, dataset_key: str, recipe_key: str, max_gpu_hours: float | None
+    artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, recipe_key: str, max_gpu_hours: float | None
 ) -> tuple[float | None, str]:
-    """The smallest maximum of GPU-hours that holds for a pair, and whose it is; None where there is none."""
+    """The smallest maximum of GPU-hours for a pair, and whose it is; None if there is none."""
     recipe = get_recipe(artifacts.store, recipe_key).recipe
-    tier = load_tenants().tier_of(DatasetKey.parse(dataset_key).tenant)
+    tier = tenants.tier_of(DatasetKey.parse(dataset_key).tenant)
     limits = [
         (max_gpu_hours, "the submission's"),
         (recipe.hardware.max_gpu_hours, "the recipe's"),
@@ -150,11 +156,11 @@ def limit_of(
 def _require_hours(found: Estimate, maximum: float, whose: str, where: str) -> None:
     if found.gpu_hours is None:
         raise OverLimit(
-            f"{whose} maximum is {maximum:g} GPU-hours, and nothing can be said of what this training takes: "
+            f"{whose} maximum is {maximum:g} GPU-hours, and the need of this training cannot be estimated: "
             f"{found.gpu_hours_from}",
             where=where,
-            remedy=f"Name one of {', '.join(CATALOGUE)} as hardware.gpu_type in a new recipe version, or ask without a "
-            "maximum.",
+            remedy=f"Set hardware.gpu_type to one of {', '.join(CATALOGUE)} in a new recipe version, or submit "
+            "without a maximum.",
         )
     what = "this training is" if found.trials == 1 else f"these {found.trials} trainings are together"
     if found.gpu_hours.expected > maximum:

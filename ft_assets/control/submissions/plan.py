@@ -1,14 +1,14 @@
-"""The pure plan: what is wanted and what is present decide what to launch and what has ended."""
+"""The pure plan: from what is wanted and what exists to what to launch and what has ended."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ft_assets.submissions.record import Submission, SubmissionStatus
+from ft_assets.records.submissions import Submission, SubmissionStatus
 
 
 class Stage(StrEnum):
-    """The jobs of a submission; each has one partition set, and ``train_trial`` a run for each trial of a sweep."""
+    """The jobs of a submission; each has one partition set, and ``train_trial`` has a run for each trial of a sweep."""
 
     PREPARE_DATASET = "prepare_dataset"
     PREPARE_RECIPE = "prepare_recipe"
@@ -17,19 +17,19 @@ class Stage(StrEnum):
 
 
 class RunState(StrEnum):
-    """What the plan needs to know of a stage's newest run."""
+    """State of a stage's newest run, as the plan needs it."""
 
     NONE = "none"
     ACTIVE = "active"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    # Failed as Dagster's own database did not answer; what it made is kept.
+    # Failed because Dagster's own database did not answer; what it made is kept.
     CUT_OFF = "cut off"
     CANCELLED = "cancelled"
 
 
-# How often a stage is launched again after runs that were cut off. One more may meet the same outage; where three did,
-# it is no outage.
+# How often a stage is relaunched after runs that were cut off. A relaunch may hit the same outage; after three, the
+# cause is not an outage.
 MOST_AGAIN = 2
 
 
@@ -38,8 +38,8 @@ class Present:
     """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection with
     ``suggestions`` of what to try.
 
-    ``held`` says why a person must look at the dataset first; nothing is launched until somebody approves it.
-    ``problem`` says what of it cannot be read, or may not be launched; nothing can be launched then.
+    ``held`` is why a person must review the dataset first; nothing is launched before an approval.
+    ``problem`` is what cannot be read, or may not be launched; then nothing can be launched.
     ``trials`` are the recipe keys of a sweep's trials that have not ended; the pair waits for them.
     """
 
@@ -54,7 +54,7 @@ class Present:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Start the job ``stage`` for ``partition``; ``trial`` is the recipe key of the sweep's trial that it is for.
+    """Start the job ``stage`` for ``partition``; ``trial`` is the recipe key of a sweep's trial.
 
     ``again`` counts the launches after runs that were cut off.
     """
@@ -76,12 +76,12 @@ class Launch:
 
     @property
     def trains(self) -> bool:
-        """Whether it takes a place among the trainings that a tenant may have at once."""
+        """Whether it counts toward the trainings that a tenant may have at once."""
         return self.stage in (Stage.TRAIN_TRIAL, Stage.TRAIN_PAIR)
 
     @property
     def run_key(self) -> str:
-        """Derived from content, so that a repeated tick launches nothing twice."""
+        """Run key derived from content, so that a repeated tick launches nothing twice."""
         again = [f"again-{self.again}"] if self.again else []
         return ":".join([self.submission.id, self.stage, *([self.trial] if self.trial else []), *again])
 
@@ -99,9 +99,9 @@ class Finish:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """An open submission with what is known of it; ``trial_runs`` by the recipe keys of a sweep's trials.
+    """An open submission with its state; ``trial_runs`` by the recipe keys of a sweep's trials.
 
-    ``again`` says which launch after cut-off runs the newest run of a stage, or of a trial by its recipe key, was.
+    ``again`` counts relaunches after cut-off runs, by stage or by a trial's recipe key.
     """
 
     submission: Submission
@@ -111,11 +111,11 @@ class Wanted:
     again: dict[str, int] = field(default_factory=dict)
 
     def of_stage(self, stage: Stage) -> RunState:
-        """How the stage's newest run stands; one that was cut off too often has failed."""
+        """State of the stage's newest run; one that was cut off too often has failed."""
         return self._bounded(stage, self.runs.get(stage, RunState.NONE))
 
     def of_trial(self, key: str) -> RunState:
-        """The same of a trial, by its recipe key."""
+        """The same for a trial, by its recipe key."""
         return self._bounded(key, self.trial_runs.get(key, RunState.NONE))
 
     def launch(self, stage: Stage, trial: str = "") -> Launch:
@@ -129,15 +129,15 @@ class Wanted:
         return RunState.FAILED if spent else state
 
 
-# What may be launched: nothing was yet, or the last one was cut off.
+# States that allow a launch: there was no run yet, or the last one was cut off.
 _TO_LAUNCH = (RunState.NONE, RunState.CUT_OFF)
 
 
 def plan(wanted: Iterable[Wanted], places: Mapping[str, int] | None = None) -> list[Launch | Finish]:
-    """The actions that bring every submission one step further; none for those that only wait.
+    """The actions that advance every submission by one step; none for those that only wait.
 
-    ``places`` says how many more trainings a tenant may have at once, of those that have a limit; what does not fit is
-    launched by a later tick.
+    ``places`` has the number of further trainings allowed at once, for tenants with a limit; a later tick launches
+    the rest.
     """
     actions: list[Launch | Finish] = []
     free = dict(places or {})
@@ -154,7 +154,7 @@ def plan(wanted: Iterable[Wanted], places: Mapping[str, int] | None = None) -> l
 
 def _steps(item: Wanted) -> list[Launch | Finish]:
     submission, present = item.submission, item.present
-    # A run that is under way will meet the problem itself; its end is waited for.
+    # A run in progress will hit the problem itself; wait for its end.
     pair = item.of_stage(Stage.TRAIN_PAIR)
     active = RunState.ACTIVE in (pair, *item.trial_runs.values())
     if present.problem and not active:
@@ -176,7 +176,7 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
         state = item.of_stage(stage)
         if state is RunState.CANCELLED:
             return [Finish(submission=submission, status=SubmissionStatus.CANCELLED, reason=f"{stage} was cancelled")]
-        # What was made stands, whatever became of the run: that of a held dataset ends with a failed check.
+        # An artifact counts even if its run failed: the run of a held dataset ends with a failed check.
         if state in (RunState.FAILED, RunState.SUCCEEDED) and stage not in present.done:
             reason = f"{stage} failed; open its run in the UI, or: ft logs {submission.id}"
             return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=reason)]
@@ -190,7 +190,7 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
 
 
 def _trial_steps(item: Wanted) -> list[Launch | Finish]:
-    """What a sweep needs before it has a winner. One trial that cannot be ended does not stop the others half-way."""
+    """Actions of a sweep without a winner. A failed or cancelled trial does not stop the others half-way."""
     states = {key: item.of_trial(key) for key in item.present.trials}
     launches: list[Launch | Finish] = [
         item.launch(Stage.TRAIN_TRIAL, key)
@@ -199,10 +199,10 @@ def _trial_steps(item: Wanted) -> list[Launch | Finish]:
     ]
     cancelled = [key for key, state in states.items() if state is RunState.CANCELLED]
     if cancelled and RunState.ACTIVE not in states.values():
-        reason = f"the trial {cancelled[0]} was cancelled; asked for again, the sweep goes on where it was"
+        reason = f"the trial {cancelled[0]} was cancelled; submit the sweep again to continue it"
         return [Finish(submission=item.submission, status=SubmissionStatus.CANCELLED, reason=reason)]
     if launches or cancelled or RunState.ACTIVE in states.values():
         return [] if cancelled else launches
-    # All that are missing have run, and none has a checkpoint or an ending that another attempt would not change.
+    # All missing trials have run, and each ended without a checkpoint and without a final ending.
     reason = f"these trials have no result: {', '.join(states)}; open their runs in the UI, or: ft logs "
     return [Finish(submission=item.submission, status=SubmissionStatus.FAILED, reason=f"{reason}{item.submission.id}")]

@@ -1,4 +1,4 @@
-"""Which lines want a new training: a pure plan over subscriptions, newest versions and what was submitted."""
+"""Which lines need a new training: a pure plan over subscriptions, newest versions and submissions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class LineState:
-    """A subscribed line: its newest dataset version ("" where there is none) and the recipe it stands at today."""
+    """A subscribed line: its newest dataset version ("" if there is none) and its current recipe."""
 
     tenant: str
     dataset: str
@@ -26,7 +26,7 @@ class Wish:
 
 
 def plan_retraining(lines: Iterable[LineState]) -> list[Wish]:
-    """Pairs of newest dataset version and present recipe that were never submitted, in a stable order."""
+    """Pairs of newest dataset version and current recipe that were never submitted, in a stable order."""
     wishes = {
         (line.dataset, line.recipe): Wish(dataset=line.dataset, recipe=line.recipe)
         for line in lines
@@ -36,7 +36,7 @@ def plan_retraining(lines: Iterable[LineState]) -> list[Wish]:
 
 
 def take_budget(store: Store, day: date, per_day: int, wish: Wish) -> bool:
-    """Take one of the day's retraining slots, a create-only record each; False where none is left."""
+    """Take one of the day's retraining slots, a create-only record each; False if none is left."""
     prefix = f"retrainings/{day.isoformat()}"
     taken = {entry.path for entry in store.entries(prefix)}
     for number in range(1, per_day + 1):

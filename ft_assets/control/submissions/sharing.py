@@ -1,16 +1,16 @@
-"""Work that several submissions wait for: a base model or a dataset in the making may be needed by many."""
+"""Work shared by several submissions: many may need the same unfinished base model or dataset."""
 
 from contextlib import suppress
 from typing import Any
 
-from ft_assets import identity
-from ft_assets.recipes.register import get_recipe
-from ft_assets.submissions.record import Submission, open_submissions
+from ft_assets.control import identity
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.records.submissions import Submission, open_submissions
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
-# Which of a submission's keys lead to an asset, and how.
+# The keys of a submission that determine an asset, and the function that resolves them.
 _REQUESTS: dict[str, tuple[tuple[str, ...], Any]] = {
     "dataset": (("dataset",), identity.dataset_request),
     "base_model": (("recipe",), identity.base_model_request),
@@ -23,20 +23,20 @@ _REQUESTS: dict[str, tuple[tuple[str, ...], Any]] = {
 def needed_by_others(store: Store, address: Address, mine: Submission | None) -> bool:
     """Whether an open submission other than ``mine`` needs the artifact at ``address``.
 
-    An ``ft run`` of the same pair does not count: it may have been killed long ago, and nothing says so.
+    An ``ft run`` of the same pair does not count: it may have been killed long ago without a trace.
     """
     names, request = _REQUESTS[address.asset]
     wanted = set()
     for other in open_submissions(store, problems=[]):
         again = mine is not None and (other.id == mine.id or (other.pair == mine.pair and other.driver == "caller"))
-        # What is made from a dataset lies with its tenant.
+        # Artifacts made from a dataset belong to its tenant.
         if not again and (names == ("recipe",) or other.tenant == address.tenant):
             wanted.add(tuple(getattr(other, name) for name in names))
             if names == ("dataset", "recipe"):
                 wanted.update((other.dataset, trial) for trial in _trials(store, other.recipe))
     artifacts = Artifacts(store)
     for keys in wanted:
-        # What cannot be read, or lacks inputs, does not lead here yet.
+        # Unreadable records or missing inputs do not resolve to this address yet.
         with suppress(UserError):
             if request(artifacts, *keys).address == address:
                 return True
@@ -44,7 +44,7 @@ def needed_by_others(store: Store, address: Address, mine: Submission | None) ->
 
 
 def _trials(store: Store, recipe: str) -> list[str]:
-    """The trials of a sweep; none of another recipe, or of one that cannot be read."""
+    """The trials of a sweep; empty for other recipes and unreadable ones."""
     with suppress(UserError):
         return [trial.key for trial in get_recipe(store, recipe).trials]
     return []

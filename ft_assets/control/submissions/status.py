@@ -1,4 +1,4 @@
-"""How a submission stands, from the store alone: what was recorded of it, and what its workers last said."""
+"""The status of a submission, from the store alone: its records, and its workers' last reports."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,10 +8,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from ft_assets import identity
-from ft_assets.recipes.register import get_recipe
-from ft_assets.submissions.record import Submission, SubmissionOutcome, all_submissions, find_outcome
-from ft_assets.sweeps.decision import FINAL, SweepFailed
+from ft_assets.control import identity
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.records.submissions import Submission, SubmissionOutcome, all_submissions, find_outcome, find_submission
+from ft_assets.records.sweep_decision import FINAL, SweepFailed
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.errors import BadRecipe, HeldForReview, MissingInput, UserError
@@ -22,7 +22,7 @@ from ft_resources.work import WorkRequest
 
 
 class State(StrEnum):
-    """Where a submission is; the last four are ends."""
+    """State of a submission; the last four are final."""
 
     QUEUED = "queued"
     PREPARING = "preparing"
@@ -36,7 +36,7 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-# The work of a submission, in order, and what it counts as.
+# The work of a submission, in order, and the state it counts as.
 STATE_OF_WORK: dict[str, State] = {
     "dataset": State.PREPARING,
     "base_model": State.PREPARING,
@@ -50,15 +50,15 @@ STATE_OF_WORK: dict[str, State] = {
 
 
 def state_of_work(asset: str) -> State:
-    """What work on ``asset`` counts as; a kind that only a newer version knows is preparing."""
+    """The state for work on ``asset``; an asset that only a newer version knows counts as preparing."""
     return STATE_OF_WORK.get(asset, State.PREPARING)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One artifact of a submission and its last attempt; ``address`` is None while an input of it is missing.
+    """One artifact of a submission and its last attempt; ``address`` is None while one of its inputs is missing.
 
-    ``trial`` is the recipe key of a sweep's trial whose training it is.
+    ``trial`` is the recipe key of a sweep's trial, if it is a trial's training.
     """
 
     asset: str
@@ -72,18 +72,18 @@ class Work:
 
     @property
     def running(self) -> bool:
-        """Whether a worker is (thought to be) at it."""
+        """Whether a worker is (presumably) working on it."""
         return self.attempt > 0 and not self.done and self.ending is None
 
     @property
     def lost(self) -> bool:
-        """Whether it is a trial that ended for good without a checkpoint: a result of the sweep, not its failure."""
+        """Whether it is a trial with a final ending and no checkpoint: a result of the sweep, not its failure."""
         return bool(self.trial) and not self.done and self.ending is not None and self.ending.outcome in FINAL
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What a person wants to know of a submission; numbers are None where there are none (yet).
+    """Summary of a submission for people; numbers are None if there are none (yet).
 
     ``step`` and ``steps`` count what the present phase counts (optimizer steps while training), ``eta_s`` is the
     worker's own estimate of the seconds left of it, ``alerts`` are sentences of a running training, ``suggestions`` of
@@ -114,7 +114,7 @@ def derive(
 ) -> Status:
     """The status that follows from the records; ``now`` in seconds since the epoch. Pure.
 
-    ``held`` says why a person must look at the dataset first, and how to go on.
+    ``held`` is why a person must review the dataset first, and what to do.
     """
     if outcome is not None:
         ended = _status(submission, State(outcome.status), adapter=outcome.adapter, detail=outcome.reason)
@@ -127,7 +127,7 @@ def derive(
         if work.running:
             return _of_running(submission, work, now)
     for work in reversed(open_works):
-        # An attempt that ended before this was asked for belongs to an earlier submission.
+        # An attempt that ended before this submission belongs to an earlier one.
         if work.ending is not None and work.claimed_at >= asked:
             return _of_ended(submission, work, work.ending)
     begun = any(work.claimed_at >= asked for work in works)
@@ -139,7 +139,7 @@ def derive(
 def _of_running(submission: Submission, work: Work, now: float) -> Status:
     silent_s = now - float(work.progress.get("at") or work.claimed_at)
     if silent_s > LEASE_S:
-        detail = f"no sign of life for {silent_s:.0f} s; it goes on when its run is retried or asked for again"
+        detail = f"no sign of life for {silent_s:.0f} s; it resumes when its run is retried or submitted again"
         return _status(submission, State.PREEMPTED, work, detail=detail)
     return _status(submission, state_of_work(work.asset), work)
 
@@ -152,7 +152,7 @@ def _of_ended(submission: Submission, work: Work, ending: Ending) -> Status:
     if ending.outcome in (Outcome.PREEMPTED, Outcome.CANCELLED):
         return _status(submission, State(ending.outcome), work, detail=POLICIES[ending.outcome].message)
     if POLICIES[ending.outcome].retries:
-        return _status(submission, state_of_work(work.asset), work, detail=f"trying again after: {detail}")
+        return _status(submission, state_of_work(work.asset), work, detail=f"retrying after: {detail}")
     return _status(submission, State.FAILED, work, detail=detail)
 
 
@@ -182,7 +182,7 @@ def _status(
 
 
 def read_works(store: Store, submission: Submission) -> tuple[Work, ...]:
-    """The submission's work in order, as far as today's inputs name it. Raises UserError for broken records."""
+    """The submission's work in order, as far as today's inputs determine it. Raises UserError for broken records."""
     artifacts = Artifacts(store)
     dataset, recipe = submission.dataset, submission.recipe
     requests: dict[str, Callable[[], WorkRequest]] = {
@@ -207,7 +207,7 @@ _AFTER_TRIALS = ("checkpoint", "eval_report", "adapter")
 
 
 def _read_trials(artifacts: Artifacts, dataset: str, sweep: str) -> list[Work]:
-    """The trainings of a sweep's trials; none of another recipe."""
+    """The trainings of a sweep's trials; empty for other recipes."""
     works = []
     for trial in get_recipe(artifacts.store, sweep).trials:
         try:
@@ -215,7 +215,7 @@ def _read_trials(artifacts: Artifacts, dataset: str, sweep: str) -> list[Work]:
                 artifacts, "checkpoint", partial(identity.checkpoint_request, artifacts, dataset, trial.key)
             )
         except BadRecipe:
-            # A trial that cannot work with this dataset and base is a result of the sweep.
+            # A trial that is impossible with this dataset and base is a result of the sweep.
             work = Work(asset="checkpoint")
         works.append(replace(work, trial=trial.key))
     return works
@@ -243,14 +243,14 @@ def _read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkReque
 
 
 def last_attempts(store: Store, submission: Submission) -> Iterator[Attempt]:
-    """The last attempt at each artifact of the submission, in the order of the work."""
+    """The last attempt at each artifact of the submission, in work order."""
     for work in read_works(store, submission):
         if work.address is not None and work.attempt:
             yield Attempt(store, work.address, work.attempt)
 
 
 def status_of(store: Store, submission: Submission) -> Status:
-    """How the submission stands now. A record that cannot be read is part of the answer, not an error."""
+    """The submission's current status. An unreadable record becomes part of the status, not an error."""
     outcome = find_outcome(store, submission)
     try:
         works = () if outcome else read_works(store, submission)
@@ -261,7 +261,7 @@ def status_of(store: Store, submission: Submission) -> Status:
 
 
 def _held(store: Store, submission: Submission) -> str:
-    """Why the submission waits for a person, and what that person can do; nothing where it does not."""
+    """Why the submission waits for a person, and what that person can do; empty if it does not."""
     try:
         identity.approved_dataset(Artifacts(store), submission.dataset)
     except HeldForReview as error:
@@ -272,16 +272,15 @@ def _held(store: Store, submission: Submission) -> str:
 
 
 def tenants(store: Store) -> list[str]:
-    """Tenants that have submissions."""
+    """Tenants with submissions."""
     return [name for name in store.folders() if "submissions" in store.folders(name)]
 
 
 def get_submission(store: Store, submission_id: str) -> Submission:
-    """The submission with this id, of any tenant. Raises UserError where there is none."""
+    """The submission with this id, of any tenant. Raises UserError if there is none."""
     for tenant in tenants(store):
-        raw = store.find_json(f"{tenant}/submissions/{submission_id}.json")
-        if raw:
-            return Submission(**raw)
+        if found := find_submission(store, tenant, submission_id):
+            return found
     raise UserError(
         f"there is no submission {submission_id!r}", where="submission", remedy="See them all with: ft status"
     )

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ft_assets.submissions.record import Submission
-from ft_assets.submissions.status import Work, read_works
-from ft_assets.sweeps.trials import sweep_decision, trial_states
+from ft_assets.control.submissions.status import Work, read_works
+from ft_assets.control.sweeps.trial_states import sweep_decision, trial_states
+from ft_assets.records.submissions import Submission
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import HeldForReview, MissingInput
 from ft_resources.store import Store
@@ -13,7 +13,7 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class TrialProgress:
-    """One trial as it stands: ``state`` is queued, training, trained, or how it ended; numbers where there are some."""
+    """State of one trial: ``state`` is queued, training, trained, or how it ended; metrics as far as they exist."""
 
     trial: str
     values: dict[str, Any]
@@ -27,7 +27,7 @@ class TrialProgress:
 
 
 def trial_progress(store: Store, submission: Submission) -> list[TrialProgress]:
-    """The trials in order; none where the recipe is no sweep."""
+    """The trials in order; empty if the recipe is not a sweep."""
     artifacts = Artifacts(store)
     try:
         decision = sweep_decision(artifacts, submission.dataset, submission.recipe)
@@ -38,7 +38,7 @@ def trial_progress(store: Store, submission: Submission) -> list[TrialProgress]:
     for state in trial_states(artifacts, submission.dataset, submission.recipe):
         trial, result = state.trial, state.result
         if decision is not None:
-            # What is on record counts, whatever happened since.
+            # The recorded decision counts, whatever happened since.
             result = next((each for each in decision.trials if each.number == trial.number), result)
         work = works[trial.key]
         progress = {} if result else work.progress

@@ -1,32 +1,24 @@
-"""Why a submission's work waits for a place on a cluster, which only the cluster knows."""
+"""Why a submission's work waits for a place on a cluster; only the cluster knows the reason."""
 
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
-from ft_assets.submissions.record import Submission
-from ft_assets.submissions.status import State, Status, Work, read_works
+from ft_assets.control.submissions.status import State, Status, Work, read_works
+from ft_assets.records.submissions import Submission
 from ft_resources.attempts import Attempt
-from ft_resources.errors import UserError
-from ft_resources.kubernetes.api import ApiRefusal
-from ft_resources.kubernetes.waiting import Waiting
+from ft_resources.errors import LauncherRefusal, UserError
+from ft_resources.launchers.base import Explains
 from ft_resources.store import Store
+from ft_resources.waiting import Waiting
 
 _STARTED = frozenset({"running", "ended", "gone"})
 
 
-@runtime_checkable
-class Explains(Protocol):
-    """A launcher that knows why an attempt's worker does not run."""
-
-    def why_waiting(self, attempt: Attempt) -> Waiting: ...
-
-
 def with_reason(store: Store, submission: Submission, status: Status, launcher: Explains) -> Status:
-    """``status`` with why the work under way waits, where its worker has not reported yet; a cluster that does not
-    answer changes nothing."""
+    """``status`` with the reason why its work waits, if the worker has not reported yet; unchanged if the cluster does
+    not answer."""
     try:
         return explained(store, status, read_works(store, submission), launcher)
-    except (UserError, ApiRefusal):
+    except (UserError, LauncherRefusal):
         return status
 
 
@@ -40,8 +32,8 @@ def explained(store: Store, status: Status, works: tuple[Work, ...], launcher: E
 
 
 def reason_of(store: Store, submission: Submission, launcher: Explains) -> str:
-    """Why the submission's work waits, for the platform: what it is, and the cluster's own words. Empty where nothing
-    waits on the cluster. Raises UserError and ApiRefusal where that cannot be told."""
+    """Why the submission's work waits, for the platform: the work and the cluster's own words. Empty if nothing waits
+    on the cluster. Raises UserError and LauncherRefusal if that cannot be determined."""
     found = _waiting(store, read_works(store, submission), launcher)
     if found is None:
         return ""
@@ -50,7 +42,7 @@ def reason_of(store: Store, submission: Submission, launcher: Explains) -> str:
 
 
 def _waiting(store: Store, works: tuple[Work, ...], launcher: Explains) -> tuple[Work, Waiting] | None:
-    """The first work under way that has not reported and why it waits; None where it has started."""
+    """The first work in progress that has not reported, and why it waits; None if it has started."""
     for work in works:
         if work.running and not work.progress and work.address is not None:
             waiting = launcher.why_waiting(Attempt(store, work.address, work.attempt))

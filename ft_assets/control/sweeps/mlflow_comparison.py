@@ -1,19 +1,13 @@
-"""A sweep in MLflow: its trials carry tags to be compared by, and stand below one run for all of them."""
+"""A sweep in MLflow: trials carry tags for comparison and are nested below one parent run."""
 
-from ft_assets.keys import DatasetKey
-from ft_assets.sweeps.decision import Decision, decision_path
+from ft_assets.records.sweep_decision import Decision, decision_path
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.tags import SWEEP, WINNER, trial_tags
 from ft_resources.tracking import Log, Mirror, shared_mirror
-
-SWEEP, TRIAL, WINNER = "ft/sweep", "ft/trial", "ft/winner"
-
-
-def trial_tags(sweep: str, number: int) -> dict[str, str]:
-    """The tags of a trial's run, from its first step on; what the sweep set is among the run's parameters."""
-    return {SWEEP: sweep, TRIAL: str(number)}
 
 
 def tell_mlflow(uri: str, log: Log, decision: Decision) -> None:
-    """Show a decided sweep in the MLflow at ``uri`` (nothing where it is empty); a failure is a warning."""
+    """Mirror a decided sweep to the MLflow at ``uri`` (no-op if empty); a failure is only a warning."""
     if not uri:
         return
     mirror = shared_mirror(uri)
@@ -23,9 +17,9 @@ def tell_mlflow(uri: str, log: Log, decision: Decision) -> None:
 
 
 def compare(mirror: Mirror, decision: Decision) -> None:
-    """Tag the trials' runs, the winner's too, and put them below one run of the sweep. Doing it again changes nothing.
+    """Tag the trials' runs, including the winner's, and nest them below the sweep's run. Idempotent.
 
-    A trial that shares its training with an earlier recipe has that one's run, which is tagged as well.
+    A trial that shares its training with an earlier recipe uses that recipe's run, which is tagged as well.
     """
     begun = [trial for trial in decision.trials if trial.address]
     for trial in begun:

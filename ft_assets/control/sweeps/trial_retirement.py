@@ -1,19 +1,20 @@
-"""The keys of trials leave Dagster's list of recipes once their sweep is decided and nobody works with them any more.
+"""Retiring trial keys: they leave Dagster's partitions once their sweep is decided and nothing uses them any more.
 
-``retiring/<sweep>.json`` is a reminder, gone when it is done. ``names/retired/<sweep>.json`` stays: what lists keys
-again from the store (``ft rebuild``, registering the recipe once more) leaves these out. Artifacts stay in any case.
+``retiring/<sweep>.json`` is a reminder that is deleted when done. ``names/retired/<sweep>.json`` is permanent: whatever
+lists keys from the store again (``ft rebuild``, registering the recipe again) leaves these out. Artifacts are kept.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from ft_assets.recipes.register import get_recipe, list_recipes
+from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.records.names import RETIRED
 from ft_resources.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A sweep that has a winner somewhere, and the keys of its trials."""
+    """A sweep that was decided on some dataset, and the keys of its trials."""
 
     sweep: str
     trials: tuple[str, ...]
@@ -21,7 +22,7 @@ class Decided:
 
 @dataclass(frozen=True, kw_only=True)
 class Retire:
-    """Take these keys off Dagster's list, and remember that they are."""
+    """Keys to remove from Dagster's partitions and to record as retired."""
 
     sweep: str
     keys: tuple[str, ...]
@@ -33,7 +34,7 @@ def plan_retiring(
     """What can be retired now.
 
     Args:
-        decided: sweeps with a reminder.
+        decided: sweeps that have a reminder.
         listed: recipe keys that Dagster knows.
         wanted: recipe keys of open submissions.
         busy: recipe keys with a run or a backfill that has not ended.
@@ -47,35 +48,34 @@ def plan_retiring(
 
 
 def mark_decided(store: Store, sweep: str) -> None:
-    """Remember that the trials of ``sweep`` can go."""
+    """Write the reminder that the trials of ``sweep`` can be retired."""
     store.put_json(_reminder(sweep), {"sweep": sweep})
 
 
 def decided_sweeps(store: Store) -> list[Decided]:
-    """Sweeps whose trials can go."""
+    """Sweeps whose trials can be retired."""
     names = sorted(entry.path.rsplit("/", 1)[-1].removesuffix(".json") for entry in store.entries("retiring"))
     return [Decided(sweep=name, trials=tuple(trial.key for trial in get_recipe(store, name).trials)) for name in names]
 
 
 def record_retired(store: Store, sweep: str) -> None:
-    """Say that the trials of ``sweep`` are not to be listed again by what only mirrors the store."""
-    store.create_json(f"names/retired/{sweep}.json", {"sweep": sweep})
+    """Record that mirrors of the store must not list the trials of ``sweep`` again."""
+    RETIRED.create(store, sweep, {"sweep": sweep})
 
 
 def forget_reminder(store: Store, sweep: str) -> None:
-    """The keys are gone from Dagster's list."""
+    """Delete the reminder: the keys have been removed from Dagster's partitions."""
     store.delete(_reminder(sweep))
 
 
 def is_retired(store: Store, sweep: str) -> bool:
     """Whether the trials of ``sweep`` were retired."""
-    return store.exists(f"names/retired/{sweep}.json")
+    return RETIRED.exists(store, sweep)
 
 
 def listed_recipes(store: Store) -> list[str]:
-    """The recipe keys that Dagster is to list: all that are registered but retired trials, sorted."""
-    retired = {entry.path.rsplit("/", 1)[-1].removesuffix(".json") for entry in store.entries("names/retired")}
-    gone = {trial.key for sweep in retired for trial in get_recipe(store, sweep).trials}
+    """The recipe keys that Dagster should list: all registered ones except retired trials, sorted."""
+    gone = {trial.key for sweep in RETIRED.keys(store) for trial in get_recipe(store, sweep).trials}
     return [key for key in list_recipes(store) if key not in gone]
 
 

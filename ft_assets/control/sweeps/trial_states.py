@@ -1,12 +1,13 @@
-"""How the trials of a sweep stand on a dataset, read from the store by the same walk that the assets use."""
+"""State of a sweep's trials on a dataset, resolved from the store as the assets do."""
 
 import math
 from dataclasses import dataclass
 
-from ft_assets import identity
-from ft_assets.keys import DatasetKey
-from ft_assets.recipes.register import StoredRecipe, get_recipe
-from ft_assets.sweeps.decision import (
+from ft_assets.control import identity
+from ft_assets.control.recipes.stored import StoredRecipe, get_recipe
+from ft_assets.control.recipes.trials import Trial
+from ft_assets.control.sweeps.trial_retirement import mark_decided
+from ft_assets.records.sweep_decision import (
     FINAL,
     REFUSED,
     Decision,
@@ -16,8 +17,7 @@ from ft_assets.sweeps.decision import (
     find_decision,
     record_decision,
 )
-from ft_assets.sweeps.expand import Trial
-from ft_assets.sweeps.retired import mark_decided
+from ft_assets.settings.keys import DatasetKey
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import BadRecipe, HeldForReview, MissingInput
@@ -26,20 +26,20 @@ from ft_resources.outcomes import Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class TrialState:
-    """One trial now: ``result`` where it has ended for good, else None."""
+    """A trial's state: ``result`` once it has finally ended, before that None."""
 
     trial: Trial
     result: TrialResult | None
 
 
 def trial_states(artifacts: Artifacts, dataset_key: str, sweep_key: str) -> list[TrialState]:
-    """Every trial of a sweep, in order; none for another recipe."""
+    """Every trial of a sweep in order; empty for other recipes."""
     stored = get_recipe(artifacts.store, sweep_key)
     return [TrialState(trial=trial, result=_result(artifacts, dataset_key, trial)) for trial in stored.trials]
 
 
 def missing_trials(artifacts: Artifacts, dataset_key: str, sweep_key: str) -> tuple[str, ...]:
-    """Keys of the trials that a sweep waits for: none once it is decided, and none of another recipe."""
+    """Keys of the trials that a sweep waits for; empty once it is decided, and for other recipes."""
     if sweep_decision(artifacts, dataset_key, sweep_key) is not None:
         return ()
     states = trial_states(artifacts, dataset_key, sweep_key)
@@ -47,7 +47,7 @@ def missing_trials(artifacts: Artifacts, dataset_key: str, sweep_key: str) -> tu
 
 
 def sweep_decision(artifacts: Artifacts, dataset_key: str, sweep_key: str) -> Decision | None:
-    """The recorded decision, None where there is none yet, or where the recipe is no sweep."""
+    """The recorded decision; None if undecided or if the recipe is not a sweep."""
     stored = get_recipe(artifacts.store, sweep_key)
     if not stored.trials:
         return None
@@ -55,9 +55,9 @@ def sweep_decision(artifacts: Artifacts, dataset_key: str, sweep_key: str) -> De
 
 
 def decide(artifacts: Artifacts, dataset_key: str, sweep_key: str) -> Decision | None:
-    """The decision of a sweep, recorded now if all its trials have ended; None where the recipe is no sweep.
+    """The decision of a sweep, recorded now if all its trials have ended; None if the recipe is not a sweep.
 
-    Raises SweepUndecided, which names the trials that are to be trained, and MissingInput further up.
+    Raises SweepUndecided, which names the trials to train, and MissingInput for missing upstream artifacts.
     """
     stored = get_recipe(artifacts.store, sweep_key)
     if not stored.trials:
@@ -91,7 +91,7 @@ def _result(artifacts: Artifacts, dataset_key: str, trial: Trial) -> TrialResult
     except (MissingInput, HeldForReview):
         return None
     except BadRecipe:
-        # Settings that cannot work with this data and base: they never will.
+        # These settings cannot work with this data and base, and never will.
         return _ended(trial, REFUSED)
     found = artifacts.find(request.address)
     if found is not None:
@@ -102,7 +102,7 @@ def _result(artifacts: Artifacts, dataset_key: str, trial: Trial) -> TrialResult
 
 
 def final_ending(attempts: list[Attempt]) -> str:
-    """The ending of work that has ended for good without a result, "" where it may still get one."""
+    """The final ending of work without a result; "" if it may still succeed."""
     last = attempts[-1].ending() if attempts else None
     if last is None:
         return ""
@@ -114,7 +114,7 @@ def final_ending(attempts: list[Attempt]) -> str:
 
 
 def _may_retry(attempts: list[Attempt]) -> bool:
-    """Whether what ran out of memory goes on with half the micro-batch: not a second time, and not below 1."""
+    """Whether an out-of-memory attempt is retried with half the micro-batch: once, and not below 1."""
     spec = attempts[-1].store.find_json(f"{attempts[-1].path}/spec.json") or {}
     micro = spec.get("params", {}).get("training", {}).get("micro_batch_size", 1)
     divisor = spec.get("runtime", {}).get("micro_batch_divisor", 1)
@@ -127,7 +127,7 @@ def _ended(trial: Trial, ending: str, address: str = "") -> TrialResult:
 
 def _trained(trial: Trial, checkpoint: Artifact) -> TrialResult:
     facts = checkpoint.facts
-    # What was no number was left out, so the last one there may be from before the end.
+    # Non-finite losses are not recorded, so the last one may precede the end.
     final = [loss for step, loss in facts.get("validation_loss") or [] if step == facts.get("steps")]
     loss = float(final[-1]) if final and final[-1] is not None else math.nan
     return TrialResult(

@@ -2,18 +2,19 @@
 
 import dagster as dg
 
-from ft_assets import identity
-from ft_assets.adapters.auto import promote_by_margin
-from ft_assets.adapters.lineage import Lineage, lineage
-from ft_assets.adapters.registry import register_new_adapter
-from ft_assets.evals.gates import passed
-from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
-from ft_assets.evals.verdict import Verdict
-from ft_assets.glue import acting, asked_gates, common_metadata, pair_of, run_work
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.partitions import pair_partitions
-from ft_assets.rejections.record import RejectionRecord, quarantine
-from ft_assets.rejections.shown import shown_suggestions
+from ft_assets.control import identity
+from ft_assets.control.lines.auto import promote_by_margin
+from ft_assets.control.lines.mlflow_registry import register_new_adapter
+from ft_assets.control.rejections.record import RejectionRecord, quarantine
+from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, run_work
+from ft_assets.graph.partitions import pair_partitions
+from ft_assets.graph.rejections import shown_suggestions
+from ft_assets.settings import tags
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.workers.adapters.lineage import Lineage, lineage
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence, score_table, verdict_table
 from ft_resources.artifacts import Address
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.tracking import default_uri
@@ -26,11 +27,12 @@ from ft_resources.tracking import default_uri
     kinds={"huggingface"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["adapter"],
+    tags={tags.WORKER: "cpu"},
 )
 def adapter(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
-    """The accepted, immutable adapter with its tokenizer, template, card and lineage; only what passes every gate."""
+    """Accepted, immutable adapter with its tokenizer, template, card and lineage; its candidate passed every gate."""
     request = identity.adapter_request(store.artifacts, *pair_of(context.partition_key), asked_gates(context, store))
     verdicts = judge_candidate(store.artifacts, request.inputs, request.params)
     if not passed(verdicts):
@@ -55,7 +57,7 @@ def adapter(
 
 
 def rejection(verdicts: list[Verdict], label: str, record: RejectionRecord | None) -> dg.Failure:
-    """A rejected candidate is a result: it is shown with its verdicts and what to try, and never retried."""
+    """A rejected candidate is a result: it is shown with its verdicts and what to try, and is never retried."""
     failed = [verdict.gate for verdict in verdicts if not verdict.lets_through]
     first = f" Try first: {record.suggestions[0]}" if record and record.suggestions else ""
     return dg.Failure(
@@ -66,7 +68,7 @@ def rejection(verdicts: list[Verdict], label: str, record: RejectionRecord | Non
 
 
 def lineage_list(tree: Lineage) -> str:
-    """The tree as a nested Markdown list; what was listed before is not listed again."""
+    """The tree as a nested Markdown list; a node listed before is not expanded again."""
     lines: list[str] = []
     seen: set[str] = set()
     for depth, name, node in tree.walk():

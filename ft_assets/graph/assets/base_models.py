@@ -2,10 +2,11 @@
 
 import dagster as dg
 
-from ft_assets import identity
-from ft_assets.glue import common_metadata, run_work
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.partitions import recipe_partitions
+from ft_assets.control import identity
+from ft_assets.graph.glue import common_metadata, run_work
+from ft_assets.graph.partitions import recipe_partitions
+from ft_assets.settings import tags
+from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 
@@ -15,11 +16,12 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
     kinds={"huggingface"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["base_model"],
+    tags={tags.WORKER: "cpu"},
 )
 def base_model(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
-    """Weights, tokenizer and chat template of the recipe's base, mirrored byte for byte as its lock says."""
+    """Weights, tokenizer and chat template of the recipe's base, mirrored byte for byte at the locked revision."""
     artifact = run_work(context, store, launcher, identity.base_model_request(store.artifacts, context.partition_key))
     facts = artifact.facts
     # A base that was mirrored before this was looked at has neither fact.
@@ -52,11 +54,12 @@ def base_model(
     kinds={"pytorch"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["baseline_report"],
+    tags={tags.WORKER: "gpu"},
 )
 def baseline_report(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
-    """The base's own scores on the recipe's general suites, which no adapter may fall clearly below."""
+    """The base's own scores on the recipe's general suites; no adapter may be clearly worse."""
     artifact = run_work(
         context, store, launcher, identity.baseline_report_request(store.artifacts, context.partition_key)
     )

@@ -4,22 +4,25 @@ import base64
 
 import dagster as dg
 
-from ft_assets import identity, tags
-from ft_assets.base_bumps.carried import SOURCE, make_carried
-from ft_assets.base_bumps.carries import find_carry
-from ft_assets.checkpoints.configuration.configure import Configuration
-from ft_assets.checkpoints.configuration.shown import configuration_hash, made_for, settings_table, shown_settings
-from ft_assets.checkpoints.telemetry.alerts import Alert
-from ft_assets.checkpoints.telemetry.report import LOSS, THROUGHPUT
-from ft_assets.glue import common_metadata, pair_of, run_work
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.packs.checks import refuse_sick_pack
-from ft_assets.partitions import pair_partitions
-from ft_assets.submissions.admission import require_affordable
-from ft_assets.submissions.runs import submission_of
-from ft_assets.sweeps.compared import tell_mlflow
-from ft_assets.sweeps.table import trial_table
-from ft_assets.sweeps.trials import decide
+from ft_assets.control import identity
+from ft_assets.control.auto.configure import Configuration
+from ft_assets.control.auto.resolve import training_settings
+from ft_assets.control.submissions.admission import require_affordable
+from ft_assets.control.sweeps.mlflow_comparison import tell_mlflow
+from ft_assets.control.sweeps.trial_states import decide
+from ft_assets.graph.checks.packs import refuse_sick_pack
+from ft_assets.graph.glue import common_metadata, pair_of, run_work
+from ft_assets.graph.partitions import pair_partitions
+from ft_assets.graph.runs import submission_of
+from ft_assets.graph.trial_table import trial_table
+from ft_assets.records.carries import find_carry
+from ft_assets.settings import tags
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.recipe.shown import configuration_hash, made_for, settings_table, shown_settings
+from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.adapters.carried_checkpoint import SOURCE, make_carried
+from ft_assets.workers.training.telemetry.alerts import Alert
+from ft_assets.workers.training.telemetry.report import LOSS, THROUGHPUT
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
@@ -33,6 +36,7 @@ from ft_resources.tracking import default_uri
     kinds={"pytorch"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["checkpoint"],
+    tags={tags.WORKER: "gpu"},
 )
 def checkpoint(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
@@ -46,7 +50,7 @@ def checkpoint(
     sweep = decide(store.artifacts, *pair)
     refuse_sick_pack(store.artifacts, context.partition_key)
     limit = submission.max_gpu_hours if submission else None
-    for warning in require_affordable(store.artifacts, *pair, limit):
+    for warning in require_affordable(store.artifacts, load_tenants(), *pair, limit):
         context.log.warning(warning)
     if identity.compares(store.artifacts, pair[1]):
         run_work(context, store, launcher, identity.reference_logps_request(store.artifacts, *pair))
@@ -63,16 +67,16 @@ def checkpoint(
 
 
 def _carried(context: dg.AssetExecutionContext, store: StoreResource, pair: tuple[str, str]) -> dg.MaterializeResult:
-    """The weights that the pair had on the base before; a run that was asked to carry never trains."""
+    """The pair's weights from the previous base; a run in mode ``carry`` never trains."""
     if problem := identity.carry_problem(store.artifacts, *pair):
         raise UserError(
             f"it cannot be carried to its new base: {problem}",
             where=context.partition_key,
-            remedy="Ask for a training of the pair: ft submit DATASET RECIPE",
+            remedy="Submit the pair for training: ft submit DATASET RECIPE",
         )
     request = identity.checkpoint_request(store.artifacts, *pair)
     if request.params != {"mode": "carry"}:
-        raise UserError("a training was asked for in the meantime", where=context.partition_key, remedy="Wait for it.")
+        raise UserError("a training was requested in the meantime", where=context.partition_key, remedy="Wait for it.")
     artifact = make_carried(store.artifacts, request, actor=context.run.tags.get(tags.ACTOR, "dagster"))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
@@ -81,7 +85,7 @@ def _carried(context: dg.AssetExecutionContext, store: StoreResource, pair: tupl
 
 
 def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
-    """The numbers and the pictures that a person looks for after a training run."""
+    """Numbers and plots of a finished training run."""
     facts = artifact.facts
     resumed = ", ".join(f"after step {save['step']} of attempt {save['attempt']}" for save in facts["resumed"])
     metadata: dict[str, dg.MetadataValue] = {
@@ -99,7 +103,7 @@ def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
 
 
 def _telemetry(artifact: Artifact) -> dict[str, dg.MetadataValue]:
-    """How fast it was, and what there was to complain of. Trainings from before this was measured have less to show."""
+    """Throughput and alerts. Trainings from before these were measured show less."""
     facts = artifact.facts
     metadata: dict[str, dg.MetadataValue] = {}
     if f"report/{THROUGHPUT}" in artifact.manifest.files:
@@ -119,11 +123,12 @@ def _picture(artifact: Artifact, name: str, words: str) -> dg.MetadataValue:
 
 
 def _configuration(artifact: Artifact, configuration: Configuration, pair: str) -> dict[str, dg.MetadataValue]:
-    """Every setting with where it came from; whose training this is, where another recipe meant the same before."""
+    """Every setting with its origin, and the pair that first requested this training if another recipe had equal
+    settings."""
     recipe, first = configuration.recipe, made_for(artifact)
     metadata: dict[str, dg.MetadataValue] = {
         "resolved_configuration": dg.MetadataValue.md(settings_table(shown_settings(recipe, configuration.origins))),
-        "configuration_hash": dg.MetadataValue.text(configuration_hash(recipe.training_settings())),
+        "configuration_hash": dg.MetadataValue.text(configuration_hash(training_settings(recipe))),
     }
     if first not in ("", pair):
         same = f"{first}: the same settings on the same tokens and base, so nothing was trained again"

@@ -6,17 +6,39 @@ from pathlib import Path
 
 import dagster as dg
 
-from ft_assets import identity
-from ft_assets.datasets.reporting.pictures import length_histogram_png
-from ft_assets.datasets.reporting.reasons import reason_words
-from ft_assets.datasets.review import note_held
-from ft_assets.glue import common_metadata, run_work
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.partitions import dataset_partitions
+from ft_assets.control import identity
+from ft_assets.control.identity.approvals import note_held
+from ft_assets.graph.glue import common_metadata, run_work
+from ft_assets.graph.partitions import dataset_partitions
+from ft_assets.settings import tags
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.workers.datasets.reporting.pictures import length_histogram_png
+from ft_assets.workers.datasets.reporting.reasons import reason_words
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 _REPORT = "report/report.html"
+# The types as pyarrow names them; a test holds them to what curation writes.
+_TURNS = "list<item: struct<role: string, content: string, tool_calls: string, tool_call_id: string, name: string>>"
+_COLUMN_TYPES = {
+    **dict.fromkeys(("id", "text", "tools", "group", "kind", "file"), "string"),
+    **dict.fromkeys(("messages", "chosen", "rejected"), _TURNS),
+    "row": "int64",
+    "page": "int32",
+}
+_COLUMN_WORDS = {
+    "id": "The content key in hex: equal texts have equal ids.",
+    "messages": "Turns of a conversation, or a preference's prompt; empty for plain text.",
+    "chosen": "For a preference: turns of the better answer.",
+    "rejected": "For a preference: turns of the worse answer.",
+    "text": "For plain text: the text.",
+    "tools": "Tools that the conversation may call, as JSON.",
+    "group": "Rows of one group are in the same split.",
+    "kind": "The row's kind, as mapped by the policy, for figures by kind.",
+    "file": "The upload's file; for a mixed-in row, the other dataset's key.",
+    "row": "Row number in that file, from 1.",
+    "page": "For a PDF: the page.",
+}
 
 
 @dg.asset(
@@ -25,9 +47,10 @@ _REPORT = "report/report.html"
     kinds={"file"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["raw_dataset"],
+    tags={tags.WORKER: "none"},
 )
 def raw_dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
-    """The uploaded bytes, untouched, and the dataset policy they came with."""
+    """The uploaded bytes, unchanged, and their dataset policy."""
     artifact = identity.raw_dataset(store.artifacts, context.partition_key)
     with tempfile.TemporaryDirectory(prefix="ft-verify-") as scratch:
         for name in artifact.manifest.files:
@@ -51,11 +74,17 @@ def raw_dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.M
     kinds={"python", "parquet"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["dataset"],
+    tags={tags.WORKER: "cpu"},
+    metadata={
+        "dagster/column_schema": dg.TableSchema(
+            [dg.TableColumn(name, _COLUMN_TYPES[name], words) for name, words in _COLUMN_WORDS.items()]
+        )
+    },
 )
 def dataset(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
-    """Curated train, validation and holdout rows, and the validation report that the tenant reads."""
+    """Curated train, validation and holdout rows, and the validation report for the tenant."""
     request = identity.dataset_request(store.artifacts, context.partition_key)
     artifact = run_work(context, store, launcher, request)
     note_held(store.artifacts, artifact, context.partition_key)
@@ -67,7 +96,7 @@ def dataset(
 
 
 def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
-    """Numbers, the length histogram and the report's place; never a row's text."""
+    """Counts, the length histogram and the report's location; never a row's text."""
     facts, rows = artifact.facts, artifact.facts["rows"]
     histogram = facts["length_histogram"]
     picture = base64.b64encode(length_histogram_png(histogram["edges"], histogram["counts"])).decode()
@@ -86,7 +115,7 @@ def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
 
 
 def _link(artifact: Artifact) -> dg.MetadataValue:
-    """Where the report page is: a file to open where the store is local disk, else its URL in the store."""
+    """Location of the report page: a local file if the store is on disk, else its URL in the store."""
     location = artifact.location(_REPORT)
     local = artifact.store.local_path(location)
     return dg.MetadataValue.path(local) if local else dg.MetadataValue.url(f"{artifact.store.url}/{location}")

@@ -2,13 +2,15 @@
 
 import dagster as dg
 
-from ft_assets import identity
-from ft_assets.evals.judging import judge_candidate, load_evidence, score_table, verdict_table
-from ft_assets.glue import acting, asked_gates, common_metadata, pair_of, run_work
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.partitions import pair_partitions
-from ft_assets.rejections.record import quarantine
-from ft_assets.rejections.shown import shown_suggestions
+from ft_assets.control import identity
+from ft_assets.control.rejections.record import quarantine
+from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, run_work, tenants_of_run
+from ft_assets.graph.partitions import pair_partitions
+from ft_assets.graph.rejections import shown_suggestions
+from ft_assets.settings import tags
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.tenants import NO_TENANTS
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence, score_table, verdict_table
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 REPORT_PAGE = "report/report.html"
@@ -21,13 +23,16 @@ REPORT_PAGE = "report/report.html"
     kinds={"pytorch", "python"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["eval_report"],
+    tags={tags.WORKER: "gpu"},
 )
 def eval_report(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
-    """Candidate against its base on general suites and the holdout, per sample, with intervals and verdicts."""
+    """Candidate against its base on general suites and the holdout: results per sample, intervals and verdicts."""
     dataset_key, recipe_key = pair_of(context.partition_key)
-    request = identity.eval_report_request(store.artifacts, dataset_key, recipe_key)
+    request = identity.eval_report_request(
+        store.artifacts, dataset_key, recipe_key, tenants_of_run(context) or NO_TENANTS
+    )
     artifact = run_work(context, store, launcher, request)
     evidence = load_evidence(artifact)
     wanted = identity.adapter_request(store.artifacts, dataset_key, recipe_key, asked_gates(context, store))

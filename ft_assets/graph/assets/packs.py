@@ -2,13 +2,15 @@
 
 import dagster as dg
 
-from ft_assets import identity
-from ft_assets.glue import common_metadata, pair_of, run_work
-from ft_assets.identity.versions import CODE_VERSIONS
-from ft_assets.packs.report import SAMPLES_PAGE, length_picture, pack_warnings
-from ft_assets.partitions import pair_partitions
-from ft_assets.submissions.estimate import estimate_training
-from ft_assets.submissions.estimate_metadata import estimate_metadata
+from ft_assets.control import identity
+from ft_assets.control.planning.estimate import estimate_training
+from ft_assets.graph.estimate_metadata import estimate_metadata
+from ft_assets.graph.glue import common_metadata, pair_of, run_work
+from ft_assets.graph.partitions import pair_partitions
+from ft_assets.settings import tags
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.packs.report import SAMPLES_PAGE, length_picture, pack_warnings
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 
@@ -19,11 +21,12 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
     kinds={"python", "numpy"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["token_pack"],
+    tags={tags.WORKER: "cpu"},
 )
 def token_pack(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
-    """Packed windows of exactly the tokens the model should learn from, and the doctor's evidence that they are."""
+    """Packed windows of exactly the tokens that the model should learn from, and the doctor's evidence for it."""
     dataset_key, recipe_key = pair_of(context.partition_key)
     request = identity.token_pack_request(store.artifacts, dataset_key, recipe_key)
     artifact = run_work(context, store, launcher, request)
@@ -33,7 +36,7 @@ def token_pack(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
             **common_metadata(artifact),
-            **estimate_metadata(estimate_training(store.artifacts, dataset_key, recipe_key)),
+            **estimate_metadata(estimate_training(store.artifacts, load_tenants(), dataset_key, recipe_key)),
             "examples": facts["examples"],
             "tokens": facts["tokens"],
             "learned_tokens": facts["learned_tokens"],

@@ -9,27 +9,27 @@ from collections.abc import Iterator
 import dagster as dg
 from sqlalchemy.exc import IntegrityError
 
-from ft_assets.datasets.review import Review, review_of
-from ft_assets.partitions import dataset_check, dataset_partitions
+from ft_assets.control.identity.review import Review, review_of
+from ft_assets.graph.partitions import dataset_check, dataset_partitions
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import HeldForReview, MissingInput
 
 REVIEW = "review"
-_DESCRIPTION = "The version may be used: nothing holds it, or a person has looked at it and approved it."
+_DESCRIPTION = "The version may be used: curation accepted it, or a person reviewed and approved it."
 
 
 @dg.multi_asset_check(specs=[dataset_check("dataset", REVIEW, _DESCRIPTION)])
 def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
-    """Reads the reasons that curation left and the approval, if there is one; what is not there fails."""
+    """Reads curation's reasons for a hold, and the approval if there is one. A missing record is a fail."""
     yield partition_verdict(store.artifacts, context.partition_key)
 
 
 def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> bool:
-    """Show in Dagster how the version stands now; False where the check has to wait for the partition's next run.
+    """Report the version's current review to Dagster; False if the check must wait for the partition's next run.
 
-    Nothing but a picture: what may be used is decided by the store. Dagster 1.13 takes one such evaluation of a
-    partition that belongs to no run, and none of a partition that it does not know.
+    For display only: the store decides what may be used. Dagster 1.13 accepts one runless evaluation per partition, and
+    none for a partition that it does not know.
     """
     if not instance.has_dynamic_partition(dataset_partitions.name or "", dataset_key):
         return False
@@ -52,7 +52,7 @@ def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_ke
 
 
 def partition_verdict(artifacts: Artifacts, dataset_key: str) -> dg.AssetCheckResult:
-    """The check's result: reasons where the version is held, who let it through where somebody did."""
+    """The check's result: the reasons if the version is held, and who approved it if anybody did."""
     try:
         return _verdict(review_of(artifacts, dataset_key), dataset_key)
     except (MissingInput, HeldForReview) as error:
@@ -71,7 +71,7 @@ def _verdict(review: Review, dataset_key: str) -> dg.AssetCheckResult:
         }
         description = f"approved by {review.record.actor}: {review.record.note}"
     elif review.reasons:
-        description = f"held: {' '.join(review.reasons)} Go on with: ft dataset approve {dataset_key} --note TEXT"
+        description = f"held: {' '.join(review.reasons)} To continue: ft dataset approve {dataset_key} --note TEXT"
     else:
         description = "accepted"
     return _result(passed=review.state != "held", description=description, metadata=metadata)

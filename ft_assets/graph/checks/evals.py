@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from ft_assets import identity
-from ft_assets.evals.gates import GATES, refuse
-from ft_assets.evals.judging import in_words, judge_candidate
-from ft_assets.evals.verdict import Verdict
-from ft_assets.glue import asked_gates, pair_of
-from ft_assets.partitions import pair_check
+from ft_assets.control import identity
+from ft_assets.graph.glue import asked_gates, pair_of
+from ft_assets.graph.partitions import pair_check
+from ft_assets.settings.catalogue.gates import GATES
+from ft_assets.workers.evals.gates import refuse
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.verdicts import in_words, judge_candidate
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import MissingInput
 
 
 def partition_verdicts(artifacts: Artifacts, partition_key: str, gates: Sequence[str] = ()) -> list[Verdict]:
-    """The verdicts on a pair with today's inputs; where its report is missing, every gate fails.
+    """The verdicts on a pair with its current inputs; without a report, every gate fails.
 
     ``gates`` are those that the run's submission asks for beyond the recipe's.
     """
@@ -32,12 +33,12 @@ def partition_verdicts(artifacts: Artifacts, partition_key: str, gates: Sequence
 
 
 @dg.multi_asset_check(
-    specs=[pair_check("eval_report", name, description) for name, description in GATES.items()],
+    specs=[pair_check("eval_report", gate.name, gate.claim) for gate in GATES.values()],
     # So that a gate which nobody asked for may stay without a result; a green one would claim that it was looked at.
     can_subset=True,
 )
 def eval_gates(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
-    """Judges the evidence of this partition's own report; anything but a pass stops the run."""
+    """Judges the evidence in this partition's report. Any verdict but a pass stops the run."""
     selected = {key.name for key in context.selected_asset_check_keys}
     for verdict in partition_verdicts(store.artifacts, context.partition_key, asked_gates(context, store)):
         if verdict.gate not in selected:

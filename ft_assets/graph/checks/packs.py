@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from ft_assets import identity
-from ft_assets.glue import pair_of
-from ft_assets.packs.evidence import DOCTOR_CHECKS, Finding, verdicts
-from ft_assets.partitions import pair_check
+from ft_assets.control import identity
+from ft_assets.graph.glue import pair_of
+from ft_assets.graph.partitions import pair_check
+from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, Finding, verdicts
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import BadData, MissingInput
@@ -16,7 +16,7 @@ __all__ = ["DOCTOR_CHECKS", "pack_doctor"]
 
 
 def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding]:
-    """The verdicts on a pair's pack with today's inputs; where it is missing, every check fails."""
+    """The verdicts on a pair's pack with its current inputs; without a pack, every check fails."""
     dataset_key, recipe_key = pair_of(partition_key)
     try:
         pack = identity.token_pack(artifacts, dataset_key, recipe_key)
@@ -27,7 +27,8 @@ def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding
 
 
 def refuse_sick_pack(artifacts: Artifacts, partition_key: str) -> None:
-    """Raise BadData unless every check that blocks passes: Dagster's blocking stops only the run it failed in."""
+    """Raise BadData unless every blocking check passes: Dagster's own blocking stops only the run in which it
+    failed."""
     findings = partition_findings(artifacts, partition_key)
     failed = [finding for finding in findings if not finding.passed and finding.blocks]
     if failed:
@@ -42,7 +43,7 @@ def refuse_sick_pack(artifacts: Artifacts, partition_key: str) -> None:
     specs=[pair_check("token_pack", name, description) for name, description in DOCTOR_CHECKS.items()]
 )
 def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
-    """Reads the evidence that the work left in this partition's pack; missing or stale evidence fails."""
+    """Reads the evidence in this partition's pack. Missing or stale evidence is a fail."""
     for finding in partition_findings(store.artifacts, context.partition_key):
         yield dg.AssetCheckResult(
             asset_key="token_pack",

@@ -1,16 +1,10 @@
 """The jobs that decide about a line: ``promote`` and ``rollback``; and ``collect_deleted``, which erases."""
 
-import getpass
-from typing import cast
-
 import dagster as dg
 from pydantic import Field
 
-from ft_assets.adapters.lines import POINTERS, STAGES, Pointer, PromotionRecord, Stage
-from ft_assets.adapters.promotion import Decision, promote, rollback
-from ft_assets.erasure.collect import collect
+from ft_assets import api
 from ft_resources.dagster_resources import StoreResource
-from ft_resources.errors import UserError
 
 
 class PromoteConfig(dg.Config):
@@ -18,10 +12,8 @@ class PromoteConfig(dg.Config):
 
     target: str = Field(description="A line (tenant.dataset.recipe), a pair DATASET|RECIPE, or an adapter's address.")
     stage: str = Field(description="dev, staging, production, deprecated or archived.")
-    reason: str = Field(description="Why; it is recorded.")
-    waive_incumbent: bool = Field(
-        default=False, description="Answer for a comparison with the incumbent that is inconclusive."
-    )
+    reason: str = Field(description="Reason; it is recorded.")
+    waive_incumbent: bool = Field(default=False, description="Waive an inconclusive comparison with the incumbent.")
 
 
 class RollbackConfig(dg.Config):
@@ -30,7 +22,7 @@ class RollbackConfig(dg.Config):
     line: str = Field(description="tenant.dataset.recipe.")
     reason: str = Field(description="Why; it is recorded.")
     stage: str = Field(default="production", description="dev, staging or production.")
-    to: str = Field(default="", description="Address of an adapter that stood there before; empty: the last one.")
+    to: str = Field(default="", description="Address of an adapter that was in the stage before; empty: the last one.")
 
 
 @dg.op
@@ -38,12 +30,17 @@ def record_promotion(
     context: dg.OpExecutionContext, config: PromoteConfig, store: StoreResource
 ) -> dg.Output[dict[str, str]]:
     """Check the adapter and append the promotion to its line's log."""
-    if config.stage not in STAGES:
-        raise _unknown(config.stage, STAGES)
-    decision = _decision(context, config.reason, waive_incumbent=config.waive_incumbent)
-    record, created = promote(store.artifacts, config.target, cast(Stage, config.stage), decision)
+    record, created = api.promote(
+        config.target,
+        config.stage,
+        reason=config.reason,
+        waive_incumbent=config.waive_incumbent,
+        store=store.store,
+        actor=_actor(context),
+        log=context.log,
+    )
     if not created:
-        context.log.info(f"it stood there already, by {record.path}")
+        context.log.info(f"it is in that stage already, by {record.path}")
     return _output(record)
 
 
@@ -51,17 +48,23 @@ def record_promotion(
 def record_rollback(
     context: dg.OpExecutionContext, config: RollbackConfig, store: StoreResource
 ) -> dg.Output[dict[str, str]]:
-    """Point a line's stage to an adapter that stood there before."""
-    if config.stage not in POINTERS:
-        raise _unknown(config.stage, POINTERS)
-    decision = _decision(context, config.reason)
-    return _output(rollback(store.artifacts, config.line, decision, stage=cast(Pointer, config.stage), to=config.to))
+    """Point a line's stage back to an adapter that was there before."""
+    record = api.roll_back(
+        config.line,
+        reason=config.reason,
+        stage=config.stage,
+        to=config.to,
+        store=store.store,
+        actor=_actor(context),
+        log=context.log,
+    )
+    return _output(record)
 
 
 @dg.op
 def erase_deleted(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[int]:
-    """Erase what has a tombstone whose grace is over, and nothing needs."""
-    done = collect(store.artifacts)
+    """Erase data whose tombstone's grace period is over and that nothing needs."""
+    done = api.collect_deleted(store=store.store)
     for address, reason in done.plan.kept.items():
         context.log.info(f"kept {address}: {reason}")
     for address in done.addresses:
@@ -80,7 +83,7 @@ def rollback_job() -> None:
     record_rollback()
 
 
-@dg.job(executor_def=dg.in_process_executor, description="Erase what was deleted and whose grace is over.")
+@dg.job(executor_def=dg.in_process_executor, description="Erase deleted data whose grace period is over.")
 def collect_deleted() -> None:
     erase_deleted()
 
@@ -88,16 +91,11 @@ def collect_deleted() -> None:
 line_jobs: list[dg.JobDefinition] = [promote_job, rollback_job, collect_deleted]
 
 
-def _decision(context: dg.OpExecutionContext, reason: str, *, waive_incumbent: bool = False) -> Decision:
-    actor = context.run.tags.get("user", getpass.getuser())
-    return Decision(actor=actor, reason=reason, waive_incumbent=waive_incumbent, log=context.log)
+def _actor(context: dg.OpExecutionContext) -> str:
+    return context.run.tags.get("user", "")
 
 
-def _unknown(stage: str, known: tuple[str, ...]) -> UserError:
-    return UserError(f"there is no stage {stage!r} to go to", where="stage", remedy=f"Use {', '.join(known)}.")
-
-
-def _output(record: PromotionRecord) -> dg.Output[dict[str, str]]:
+def _output(record: api.PromotionRecord) -> dg.Output[dict[str, str]]:
     shown = {
         "line": record.line,
         "stage": record.stage,

@@ -2,17 +2,16 @@
 
 import dagster as dg
 
-from ft_assets.retention.collect import collect_unreferenced
-from ft_assets.tenants import load_tenants
+from ft_assets import api
 from ft_resources.dagster_resources import StoreResource
 
 
-@dg.op(description="Mark what nothing leads to, and remove what has been marked for as long as the rule says.")
+@dg.op(description="Mark unreferenced artifacts, and remove those that have been marked for as long as the rule says.")
 def remove_unreferenced(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[int]:
-    """Reads every manifest and record, which takes longer on a large store than a sensor has."""
-    done = collect_unreferenced(store.artifacts, load_tenants())
+    """Reads every manifest and record, which takes longer on a large store than a sensor may."""
+    done = api.collect_unreferenced(store=store.store)
     for address in done.addresses:
-        context.log.info(f"removed {address}: nothing leads to it any more")
+        context.log.info(f"removed {address}: nothing references it any more")
     counts = {"removed": len(done.addresses), "objects": done.objects, "marked": len(done.plan.mark)}
     return dg.Output(len(done.addresses), metadata={**counts, "waiting": len(done.plan.waiting)})
 
@@ -20,7 +19,7 @@ def remove_unreferenced(context: dg.OpExecutionContext, store: StoreResource) ->
 @dg.job(
     name="collect_unreferenced",
     executor_def=dg.in_process_executor,
-    description="Remove artifacts that can be made again and that nothing leads to any more.",
+    description="Remove unreferenced artifacts that can be made again.",
 )
 def collect_unreferenced_job() -> None:
     remove_unreferenced()

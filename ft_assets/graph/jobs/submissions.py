@@ -4,19 +4,14 @@ They use the in-process executor: a pair of no-op steps takes seconds that way, 
 per step. The heavy work is in workers anyhow.
 """
 
-import getpass
-
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
-from ft_assets import tags
-from ft_assets.submissions.estimate import estimate_training
-from ft_assets.submissions.estimate_metadata import estimate_metadata
-from ft_assets.submissions.own_keys import check_own_key
-from ft_assets.submissions.plan import Stage
-from ft_assets.submissions.record import check_wish, resubmit_key, submit
-from ft_resources.artifacts import Artifacts
+from ft_assets import api
+from ft_assets.api import Stage
+from ft_assets.graph.estimate_metadata import estimate_metadata
+from ft_assets.settings import tags
+from ft_assets.settings.keys import DatasetKey, RecipeKey
 from ft_resources.dagster_resources import StoreResource
 
 prepare_dataset = dg.define_asset_job(
@@ -53,52 +48,45 @@ class FineTuneConfig(dg.Config):
     dataset: str = Field(description="Dataset key, such as acme.support.v1.")
     recipe: str = Field(description="Recipe key, such as docs-qa.v1.")
     idempotency_key: str = Field(
-        default="", description="Asking again with the same key changes nothing; for something else it is an error."
+        default="",
+        description="Idempotency key: a second request with the same key changes nothing, and is an error if it asks "
+        "for something else.",
     )
     max_gpu_hours: float | None = Field(
-        default=None, description="Refuse the training where it is expected to take more GPU-hours; null for no limit."
+        default=None, description="Refuse the training if it is expected to take more GPU-hours; null for no limit."
     )
 
     gates: list[str] = Field(
-        default=[], description="What to ask for beyond the recipe's gates, such as `exact_match > 0.6`; only stricter."
+        default=[], description="Gates to add to the recipe's, such as `exact_match > 0.6`; they can only be stricter."
     )
 
 
 @dg.op
 def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, store: StoreResource) -> dg.Output[str]:
-    """Write the submission; the submissions sensor launches what it needs, as its inputs become ready."""
-    check_own_key(config.idempotency_key)
-    check_wish(store.store, config.dataset, config.recipe)
-    found = estimate_training(Artifacts(store.store), config.dataset, config.recipe)
-    key = config.idempotency_key or resubmit_key(store.store, config.dataset, config.recipe, config.gates)
-    submission, created = submit(
-        store.store,
-        dataset=config.dataset,
-        recipe=config.recipe,
-        actor=context.run.tags.get("user", getpass.getuser()),
-        origin="ui",
-        idempotency_key=key,
+    """Write the submission; the submissions sensor launches its work as inputs become ready."""
+    asked = api.submit(
+        str(DatasetKey.parse(config.dataset)),
+        # A key only: what runs here reads no file that somebody far away names.
+        str(RecipeKey.parse(config.recipe)),
         max_gpu_hours=config.max_gpu_hours,
         gates=config.gates,
+        key=config.idempotency_key,
+        origin="ui",
+        store=store.store,
+        actor=context.run.tags.get("user", ""),
     )
-    context.log.info(f"submission {submission.id} {'recorded' if created else 'was there already'}")
-    return dg.Output(
-        submission.id, metadata={"submission": submission.id, "created": created, **estimate_metadata(found)}
-    )
+    submission = asked.submission
+    context.log.info(f"submission {submission.id} {'recorded' if asked.created else 'was there already'}")
+    shown = {"submission": submission.id, "created": asked.created, **estimate_metadata(asked.estimate)}
+    return dg.Output(submission.id, metadata=shown)
 
 
 @dg.job(
     executor_def=dg.in_process_executor,
-    description="Ask for an adapter: one action, the whole chain. Always a training: it ends the carry of a pair.",
+    description="Submit a pair, from dataset to adapter in one action. Always a training: it ends the carry of a pair.",
 )
 def fine_tune() -> None:
     record_submission()
 
 
-all_jobs: list[dg.JobDefinition | UnresolvedAssetJobDefinition] = [
-    prepare_dataset,
-    prepare_recipe,
-    train_trial,
-    train_pair,
-    fine_tune,
-]
+asset_jobs = [prepare_dataset, prepare_recipe, train_trial, train_pair]

@@ -1,37 +1,15 @@
-"""The part of a dataset policy that says how rows are read, and the fields that each form has."""
+"""The part of a dataset policy that says how rows are read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Self
 
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.recipes.strict import nearest
+from ft_assets.settings.catalogue.form import RowForm
+from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
+from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.errors import BadRecipe
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
-    """A form of rows: the fields it needs, those it may have, and the kind of data it gives (one of FORMS)."""
-
-    needs: tuple[str, ...]
-    may_have: tuple[str, ...]
-    kind: str
-
-
-# In the order of recognition. Plain text comes last and is never guessed where fields of other forms are about.
-FORM_FIELDS: Mapping[str, Form] = MappingProxyType(
-    {
-        "messages": Form(needs=("messages",), may_have=("tools", "functions"), kind="chat"),
-        "sharegpt": Form(needs=("conversations",), may_have=("system", "tools"), kind="chat"),
-        "preference": Form(needs=("chosen", "rejected"), may_have=("prompt", "system", "tools"), kind="preference"),
-        "prompt/completion": Form(needs=("prompt", "completion"), may_have=("system", "tools"), kind="chat"),
-        "alpaca": Form(needs=("instruction", "output"), may_have=("input", "system"), kind="chat"),
-        "text": Form(needs=("text",), may_have=(), kind="text"),
-    }
-)
-"""Name of a form (as in the policy) to its fields."""
+from ft_resources.strict import nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +17,9 @@ class FormSettings:
     """How rows are read.
 
     Args:
-        form: a key of FORM_FIELDS, or ``auto``.
-        fields: pairs of a form's field and the upload's field that holds it, where their names differ.
-        group_by: field whose value keeps rows together, None for none.
+        form: a key of ROW_FORMS, or ``auto``.
+        fields: pairs of a form's field and the upload's field that holds it, if their names differ.
+        group_by: field whose value keeps rows together, or None.
     """
 
     form: str = "auto"
@@ -49,7 +27,7 @@ class FormSettings:
     group_by: str | None = None
 
     def __post_init__(self) -> None:
-        forms = FORM_FIELDS.values() if self.form == "auto" else [FORM_FIELDS[self.form]]
+        forms = self.forms.values()
         known = sorted({field for form in forms for field in (*form.needs, *form.may_have)} | {"kind"})
         for field, _ in self.fields:
             if field not in known:
@@ -73,19 +51,24 @@ class FormSettings:
             for field, source in self.fields:
                 if field in names and source in names - self.sources.keys() - {field}:
                     raise BadRecipe(
-                        f"{field!r} is mapped to the upload's field {source!r}, which is read as {source!r} already",
+                        f"{field!r} is mapped to the upload's field {source!r}, which is already read as {source!r}",
                         where="dataset.yaml: fields",
-                        remedy=f"Map {source!r} as well, to the upload's field that holds it.",
+                        remedy=f"Map {source!r} as well, to the upload's field that holds its values.",
                     )
 
     @classmethod
     def of(cls, policy: DatasetPolicy) -> Self:
-        """The settings in ``policy``. Raises BadRecipe for a mapping of fields that no form has."""
+        """The settings in ``policy``. Raises BadRecipe if it maps fields that no form has."""
         return cls(form=policy.form, fields=tuple(sorted(policy.fields.items())), group_by=policy.split.group_by)
+
+    @property
+    def forms(self) -> Mapping[str, RowForm]:
+        """The possible row forms, in the order in which they are tried."""
+        return GUESSED if self.form == "auto" else {self.form: ROW_FORMS[self.form].row}
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
-        """Field of a form to the name it has in the upload, for the fields whose names differ."""
+        """Maps a form's field to its name in the upload, for fields whose names differ."""
         return dict(self.fields)
 
     def source(self, field: str) -> str:

@@ -1,55 +1,56 @@
 """The dataset policy (``dataset.yaml``): how an upload is read, cleaned and split. Part of a version's identity."""
 
 import json
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from ft_assets.keys import DatasetKey, check_suite_key
-from ft_assets.recipes.strict import parse_strict, parse_yaml
-from ft_resources.errors import UserError
+from ft_assets.settings.catalogue.forms import RowFormName
+from ft_assets.settings.keys import DatasetKey, check_suite_key
+from ft_resources.settings import text_check, unique
+from ft_resources.strict import parse_strict, parse_yaml
+from ft_resources.strict_model import StrictModel
 
-# Not a setting: below this, neither training nor the scores on a holdout mean anything.
+# Not a setting: below this, neither training nor scores on a holdout are meaningful.
 MIN_EXAMPLES = 100
 
-FormName = Literal["auto", "messages", "prompt/completion", "alpaca", "sharegpt", "preference", "text"]
 PersonalType = Literal["card", "iban", "phone", "email", "ip", "secret"]
 Filter = Literal["empty_answer", "short", "long", "repetitive", "truncated"]
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class TextSettings(_Settings):
-    """How plain text (TXT, PDF) becomes examples."""
+class TextSettings(StrictModel):
+    """How texts and documents without rows become examples."""
 
     chunk_characters: int = Field(
         default=4000,
         ge=200,
         le=100_000,
-        description="Longest piece, in characters; pieces end at headings, paragraphs or sentences where they can.",
+        description="Longest piece, in characters; pieces end at headings, paragraphs or sentences if possible.",
     )
 
 
-class DuplicateSettings(_Settings):
+class DuplicateSettings(StrictModel):
     """Near-duplicates; exact ones are always left out."""
 
     near: Literal["remove", "keep", "off"] = Field(
         default="remove",
-        description="`remove`: only the first of near-duplicates is kept. `keep`: they are reported and stay on one "
-        "side of the split. `off`: they are not looked for.",
+        description="`remove`: only the first of near-duplicates is kept. `keep`: they are reported and stay in one "
+        "split. `off`: they are not searched for.",
     )
     threshold: float = Field(
-        default=0.9, ge=0.7, le=1, description="Jaccard similarity of character 5-grams from which rows count as near."
+        default=0.9,
+        ge=0.7,
+        le=1,
+        description="Rows with at least this Jaccard similarity of character 5-grams count as near-duplicates.",
     )
 
 
-class ContaminationSettings(_Settings):
-    """Examples that give away test items: the 13-word sequences they share with them."""
+class ContaminationSettings(StrictModel):
+    """Examples that reveal test items, found by shared 13-word sequences."""
 
-    suites: tuple[str, ...] | Literal["all"] = Field(
-        default="all", description="Keys of eval suites, or `all`: those that the platform has when a version is added."
+    suites: tuple[Annotated[str, text_check(check_suite_key)], ...] | Literal["all"] = Field(
+        default="all",
+        description="Keys of eval suites, or `all`: every suite that the platform has when a version is added.",
     )
     threshold: float = Field(
         default=0.5,
@@ -63,115 +64,88 @@ class ContaminationSettings(_Settings):
         "person approves it. `warn`: they stay and are reported.",
     )
 
-    @field_validator("suites")
-    @classmethod
-    def _are_suites(cls, value: tuple[str, ...] | Literal["all"]) -> tuple[str, ...] | Literal["all"]:
-        for key in value if isinstance(value, tuple) else ():
-            try:
-                check_suite_key(key)
-            except UserError as error:
-                raise ValueError(f"{error.what}. {error.remedy}") from None
-        return value
 
-
-class PersonalDataSettings(_Settings):
+class PersonalDataSettings(StrictModel):
     """Personal data and secrets in the texts."""
 
     action: Literal["detect", "scrub", "escalate", "off"] = Field(
         default="detect",
         description="`detect`: report them. `scrub`: put typed placeholders such as <EMAIL> in their place. "
-        "`escalate`: report, and hold the version until a person approves it. `off`: do not look.",
+        "`escalate`: report, and hold the version until a person approves it. `off`: do not search.",
     )
-    types: tuple[PersonalType, ...] = Field(
-        default=("card", "iban", "phone", "email", "ip", "secret"), min_length=1, description="What to look for."
+    types: Annotated[tuple[PersonalType, ...], AfterValidator(unique)] = Field(
+        default=("card", "iban", "phone", "email", "ip", "secret"), min_length=1, description="Types to search for."
     )
     phone_region: str = Field(
-        default="US", pattern="^[A-Z]{2}$", description="Country of phone numbers that are written without one."
+        default="US", pattern="^[A-Z]{2}$", description="Country of phone numbers written without a country code."
     )
 
-    @field_validator("types")
-    @classmethod
-    def _are_different(cls, value: tuple[PersonalType, ...]) -> tuple[PersonalType, ...]:
-        if len(set(value)) < len(value):
-            raise ValueError("a type is named twice")
-        return value
 
-
-class ToxicitySettings(_Settings):
+class ToxicitySettings(StrictModel):
     """An opt-in screen by a text-classification model."""
 
     classifier: str = Field(description="Key of a classifier added with `ft dataset classifier add`, such as toxic.v1.")
-    labels: tuple[str, ...] = Field(min_length=1, description="Labels of the model that count.")
-    threshold: float = Field(default=0.5, gt=0, lt=1, description="Score of such a label from which an example counts.")
+    labels: tuple[str, ...] = Field(min_length=1, description="The model's labels that count.")
+    threshold: float = Field(
+        default=0.5, gt=0, lt=1, description="An example counts if such a label has at least this score."
+    )
     action: Literal["remove", "escalate", "reject"] = Field(
         default="remove",
-        description="`remove` the examples, `escalate` (hold the version for a person), or `reject` the upload where "
-        "more than max_share of the examples count.",
+        description="`remove`: the examples are left out. `escalate`: the version is held for a person. `reject`: "
+        "the upload is refused if more than max_share of its examples count.",
     )
-    max_share: float = Field(default=0.0, ge=0, lt=1, description="With `reject`: the share that is still accepted.")
+    max_share: float = Field(default=0.0, ge=0, lt=1, description="With `reject`: the largest share that is accepted.")
 
 
-class QualitySettings(_Settings):
-    """Heuristics. All are reported as warnings; those in ``filter`` also remove the rows."""
+class QualitySettings(StrictModel):
+    """Quality heuristics. All are reported as warnings; those in ``filter`` also remove rows."""
 
     filter: tuple[Filter, ...] = Field(default=(), description="Heuristics whose rows are left out.")
     min_answer_characters: int = Field(default=1, ge=1, le=10_000, description="Shorter answers count as `short`.")
     max_characters: int = Field(default=100_000, ge=100, le=10_000_000, description="Longer examples count as `long`.")
     language: str | None = Field(
-        default=None, pattern="^[a-z]{2}$", description="Expected language (ISO 639-1); others are warned about."
+        default=None,
+        pattern="^[a-z]{2}$",
+        description="Expected language (ISO 639-1); other languages are reported as a warning.",
     )
 
 
-class BalanceSettings(_Settings):
-    """Leave out training rows of categories that have too many."""
+class BalanceSettings(StrictModel):
+    """Leave out training rows of over-represented categories."""
 
-    by: str = Field(default="kind", min_length=1, max_length=100, description="`kind` or `group`.")
+    by: Literal["kind", "group"] = Field(default="kind", description="`kind` or `group`.")
     max_ratio: float = Field(
-        default=3.0, ge=1, description="A category may have this many times the rows of the median category."
+        default=3.0, ge=1, description="Largest category, as a multiple of the rows of the median category."
     )
 
-    @field_validator("by")
-    @classmethod
-    def _is_column(cls, value: str) -> str:
-        if value not in ("kind", "group"):
-            raise ValueError("this should be kind or group")
-        return value
 
-
-class MixSettings(_Settings):
+class MixSettings(StrictModel):
     """Training rows of another dataset version, mixed in."""
 
-    dataset: str = Field(description="Key of a version of the same tenant, or of `shared`, such as shared.general.v1.")
-    share: float = Field(gt=0, le=0.5, description="Their share of the training rows afterwards.")
+    dataset: Annotated[str, text_check(DatasetKey.parse)] = Field(
+        description="Key of a version that belongs to the same tenant or to `shared`, such as shared.general.v1."
+    )
+    share: float = Field(gt=0, le=0.5, description="Their share of all training rows after mixing.")
     purpose: Literal["general", "safety"] = Field(default="general", description="What they are for; it is recorded.")
 
-    @field_validator("dataset")
-    @classmethod
-    def _is_key(cls, value: str) -> str:
-        try:
-            DatasetKey.parse(value)
-        except UserError as error:
-            raise ValueError(f"{error.what}. {error.remedy}") from None
-        return value
 
-
-class SplitSettings(_Settings):
-    """How rows are divided. The side of a row follows from its content (or group) and the seed alone."""
+class SplitSettings(StrictModel):
+    """How rows are split. A row's split depends only on its content (or group) and the seed."""
 
     group_by: str | None = Field(
         default=None,
         min_length=1,
         max_length=100,
-        description="Name of a field of each row, such as `source`: rows with the same value stay on one side. Without "
-        "it, rows with the same prompt do.",
+        description="Name of a field of each row, such as `source`: rows with equal values stay in one split. "
+        "Without it, rows with equal prompts do.",
     )
     validation: float = Field(
-        default=0.1, gt=0, le=0.5, description="Share of the rows (or groups) that training watches its loss on."
+        default=0.1, gt=0, le=0.5, description="Share of the rows (or groups) for validation loss during training."
     )
     holdout: float = Field(
-        default=0.1, gt=0, le=0.5, description="Share of the rows (or groups) that only the final evaluation sees."
+        default=0.1, gt=0, le=0.5, description="Share of the rows (or groups) for the final evaluation only."
     )
-    seed: int = Field(default=0, ge=0, le=2**31 - 1, description="Another seed gives another split.")
+    seed: int = Field(default=0, ge=0, le=2**31 - 1, description="Seed of the split.")
 
     @model_validator(mode="after")
     def _leave_rows_to_train_on(self) -> Self:
@@ -180,14 +154,14 @@ class SplitSettings(_Settings):
         return self
 
 
-class DatasetPolicy(_Settings):
-    """What to do with an upload. ``DatasetPolicy()`` is what an upload without a ``dataset.yaml`` gets."""
+class DatasetPolicy(StrictModel):
+    """What to do with an upload. ``DatasetPolicy()`` applies to uploads without a ``dataset.yaml``."""
 
-    form: FormName = Field(default="auto", description="Form of the rows; `auto` recognises it by the fields.")
+    form: RowFormName = Field(default="auto", description="Form of the rows; `auto` recognises it by its fields.")
     fields: dict[str, str] = Field(
         default_factory=dict,
-        description="Field of the form to field of the upload, where they differ, such as {prompt: question}. `kind` "
-        "may be mapped too: the label that scores are broken down by.",
+        description="Maps fields of the form to fields of the upload, if they differ, such as {prompt: question}. "
+        "`kind`, the label by which scores are broken down, may be mapped too.",
     )
     on_bad_row: Literal["reject", "drop"] = Field(
         default="reject",
@@ -197,24 +171,24 @@ class DatasetPolicy(_Settings):
         default=0.05,
         ge=0,
         le=1,
-        description="With `on_bad_row: drop`: the upload is refused where more than this share of its rows is bad.",
+        description="With `on_bad_row: drop`: the upload is refused if more than this share of its rows is bad.",
     )
     text: TextSettings = Field(default_factory=TextSettings, description="Plain text.")
     duplicates: DuplicateSettings = Field(default_factory=DuplicateSettings, description="Near-duplicates.")
     contamination: ContaminationSettings = Field(default_factory=ContaminationSettings, description="Test items.")
     personal_data: PersonalDataSettings = Field(default_factory=PersonalDataSettings, description="Personal data.")
-    toxicity: ToxicitySettings | None = Field(default=None, description="Screen by a classifier; none by default.")
+    toxicity: ToxicitySettings | None = Field(default=None, description="Screening by a classifier; off by default.")
     quality: QualitySettings = Field(default_factory=QualitySettings, description="Heuristics.")
-    balance: BalanceSettings | None = Field(default=None, description="Even out categories; not done by default.")
+    balance: BalanceSettings | None = Field(default=None, description="Balancing of categories; off by default.")
     mix: tuple[MixSettings, ...] = Field(default=(), max_length=8, description="Other datasets to mix in.")
-    split: SplitSettings = Field(default_factory=SplitSettings, description="How rows are divided.")
+    split: SplitSettings = Field(default_factory=SplitSettings, description="How rows are split.")
     generated_by: str | None = Field(
-        default=None, min_length=1, max_length=200, description="Model that wrote the answers, if one did."
+        default=None, min_length=1, max_length=200, description="Model that generated the answers, if any."
     )
 
 
 def policy_of(value: dict[str, Any]) -> DatasetPolicy:
-    """The policy that was stored as the JSON ``value``."""
+    """The policy stored as the JSON ``value``."""
     return DatasetPolicy.model_validate_json(json.dumps(value))
 
 
@@ -223,7 +197,7 @@ def load_policy(text: str, where: str) -> DatasetPolicy:
 
     Args:
         text: the contents of a ``dataset.yaml``.
-        where: its name, for errors.
+        where: the file's name, for errors.
 
     Raises:
         BadRecipe: for bad YAML (with line and column), and for unknown keys (with the nearest known) and bad values.

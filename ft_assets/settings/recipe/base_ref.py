@@ -1,10 +1,10 @@
-"""How a recipe names its base model: a folder, the digest of one stored already, a Hub revision, an adapter of ours."""
+"""How a recipe names its base model: a folder, a stored folder's digest, a Hub revision, or one of our adapters."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ft_assets.keys import DatasetKey, RecipeKey
+from ft_assets.settings.keys import DatasetKey, RecipeKey
 from ft_resources.errors import UserError
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -37,7 +37,7 @@ class HubRevision:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AcceptedAdapter:
-    """``artifact:TENANT/adapter/FINGERPRINT``: the model that an accepted adapter of ours is."""
+    """``artifact:TENANT/adapter/FINGERPRINT``: the model of one of our accepted adapters."""
 
     address: str
 
@@ -54,10 +54,10 @@ BaseReference = FolderPath | FolderDigest | HubRevision | AcceptedAdapter | Adap
 
 
 def parse_base(text: str) -> BaseReference:
-    """The reference in ``text``. Raises ValueError with a sentence for anything else."""
+    """The reference in ``text``. Raises ValueError, with an explanation, for anything else."""
     kind, _, rest = text.partition(":")
     if not rest.isprintable():
-        raise ValueError("holds a character that cannot be seen, such as a line break")
+        raise ValueError("contains an invisible character, such as a line break")
     if kind == "artifact":
         return _parse_artifact(rest)
     if kind == "hub" and rest:
@@ -93,12 +93,12 @@ def _parse_artifact(text: str) -> AcceptedAdapter | AdapterOfPair:
     found = _ADDRESS.fullmatch(text)
     if found is None:
         raise ValueError(
-            "should be artifact:TENANT/adapter/FINGERPRINT, as `ft adapter list` and the adapter's page show it, or "
-            "artifact:DATASET|RECIPE, the pair that it was made of"
+            "should be artifact:TENANT/adapter/FINGERPRINT, as `ft adapter list` and the adapter's page show it, "
+            "or artifact:DATASET|RECIPE, the pair that it was made from"
         )
     if found["asset"] != "adapter":
         raise ValueError(
-            f"a recipe stands on an adapter, which passed every gate, and on no {found['asset']}: name the adapter "
-            "that was made of it (see `ft adapter list`)"
+            f"a recipe's base is an accepted adapter, not a {found['asset']}: name the adapter that was made from "
+            "it (see `ft adapter list`)"
         )
     return AcceptedAdapter(address=text)

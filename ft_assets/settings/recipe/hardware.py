@@ -1,10 +1,11 @@
-"""The recipe's section on where the training runs, and what it asks of that place."""
+"""The recipe's section on where the training runs, and which resources it requests there."""
 
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from ft_assets.recipes.settings import Settings
+from ft_resources.settings import Settings
+from ft_resources.strict_model import added_field
 from ft_resources.work import Resources
 
 
@@ -14,35 +15,31 @@ class HardwareSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Device of the worker. auto: cuda where gpus is at least 1, else cpu."
     )
-    gpus: int = Field(0, ge=0, le=8, description="GPUs for one training on each of its nodes: at most 8.")
-    nodes: int = Field(
+    gpus: int = Field(0, ge=0, le=8, description="GPUs of one training on each node: at most 8.")
+    nodes: int = added_field(
         1,
         ge=1,
         le=64,
-        # A recipe for one machine says nothing of nodes, so that its digest is what it was before there were any.
-        exclude_if=lambda nodes: nodes == 1,
-        description="Machines that train together, with gpus each (without GPUs, with one process each). More than one "
-        "needs a cluster to run on. Does not change the result.",
+        description="Machines that train together, each with this many gpus (without GPUs: one process each). More "
+        "than one needs a cluster. Does not change the result.",
     )
     gpu_type: str | None = Field(
-        None, min_length=1, max_length=100, description="Kind of GPU to ask a cluster for; null: any."
+        None, min_length=1, max_length=100, description="GPU type to request from a cluster; null: any."
     )
     sharding: Literal["auto", "none", "zero1", "zero2", "zero3", "fsdp"] = Field(
         "auto",
-        description="What several GPUs divide between them: nothing, optimizer states (zero1), gradients too (zero2), "
+        description="What is sharded over several GPUs: nothing, optimizer states (zero1), gradients too (zero2), "
         "weights too (zero3, fsdp). auto: as little as fits. Does not change the result.",
     )
-    memory_gib: float | None = Field(
+    memory_gib: float | None = added_field(
         None,
         gt=0.0,
-        exclude_if=lambda memory: memory is None,
-        description="Host memory to ask a cluster for on each node, in GiB; null: the cluster's usual share.",
+        description="Host memory to request from a cluster on each node, in GiB; null: the cluster's default.",
     )
-    spot: bool | None = Field(
+    spot: bool | None = added_field(
         None,
-        exclude_if=lambda spot: spot is None,
-        description="Whether to ask a cluster for machines that it may take away, which cost less; null: as the "
-        "cluster's settings say. Does not change the result.",
+        description="Whether to request spot machines, which cost less and may be taken away; null: as in the "
+        "cluster's settings. Does not change the result.",
     )
     image: str | None = Field(
         None,
@@ -55,7 +52,7 @@ class HardwareSettings(Settings):
     )
 
     def resources(self, gpus: int) -> Resources:
-        """What a worker with ``gpus`` of these GPUs (none where there are none) asks of the place it runs in."""
+        """Resources that a worker with ``gpus`` of these GPUs requests (none if the recipe has no GPUs)."""
         return Resources(
             gpus=min(gpus, self.gpus),
             gpu_type=self.gpu_type,
@@ -66,12 +63,12 @@ class HardwareSettings(Settings):
 
     @property
     def all_gpus(self) -> int:
-        """GPUs of one training, over all its nodes; 0 on CPUs."""
+        """GPUs of one training over all nodes; 0 on CPUs."""
         return self.gpus * self.nodes
 
     @property
     def world(self) -> int:
-        """Processes of one training, over all its nodes: one for each GPU, and one on a node without any."""
+        """Processes of one training over all nodes: one per GPU, or one per node without GPUs."""
         return max(1, self.gpus) * self.nodes
 
     @model_validator(mode="after")

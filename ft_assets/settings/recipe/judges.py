@@ -1,4 +1,4 @@
-"""Models that judge others: which of two answers is better, and whether an answer is a refusal."""
+"""Judge models: which of two answers is better, and whether an answer is a refusal."""
 
 import re
 from typing import Annotated, Literal
@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from ft_assets.keys import RecipeKey, check_classifier_key, check_suite_key
-from ft_assets.recipes.settings import Settings, text_check, unique
+from ft_assets.settings.keys import RecipeKey, check_classifier_key, check_suite_key
 from ft_resources.errors import UserError
+from ft_resources.settings import Settings, text_check, unique
 
 KEY_PREFIX = "FT_JUDGE_KEY_"
 _LOCAL = re.compile(r"folder:sha256:[0-9a-f]{64}")
@@ -23,7 +23,7 @@ def _check_local(text: str) -> str:
             raise ValueError(f"{error.what}. {error.remedy}") from error
     elif not _LOCAL.fullmatch(text):
         raise ValueError(
-            "should be recipe:KEY, the base of a registered recipe, or folder:sha256:DIGEST, a base stored already"
+            "should be recipe:KEY, the base of a registered recipe, or folder:sha256:DIGEST, an already stored base"
         )
     return text
 
@@ -37,7 +37,9 @@ def _check_endpoint(text: str) -> str:
     if parts.scheme not in ("https", "http") or not parts.hostname or port == 0:
         raise ValueError("should be the URL before /chat/completions, such as https://judge.example.com/v1")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment or "#" in text:
-        raise ValueError("may hold no user, password, query or fragment: keys are named by `key`, never written here")
+        raise ValueError(
+            "may not contain a user, password, query or fragment: keys are named by `key`, never written here"
+        )
     if not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError("should be written in ASCII, without spaces")
     return text.rstrip("/")
@@ -47,7 +49,7 @@ Local = Annotated[str, Field(max_length=200), AfterValidator(_check_local)]
 
 
 class JudgeModel(Settings):
-    """One model that judges: behind an OpenAI-compatible endpoint, or a local one."""
+    """A judge model: behind an OpenAI-compatible endpoint, or local."""
 
     endpoint: Annotated[str, Field(max_length=500), AfterValidator(_check_endpoint)] | None = Field(
         None,
@@ -57,8 +59,8 @@ class JudgeModel(Settings):
     model: str = Field(
         min_length=1,
         max_length=200,
-        description="Name of the model at the endpoint; of a local one recipe:KEY (the base of a registered recipe) or "
-        "folder:sha256:DIGEST (a base stored already).",
+        description="Name of the model at the endpoint. For a local model: recipe:KEY (the base of a registered "
+        "recipe) or folder:sha256:DIGEST (an already stored base).",
     )
     key: Annotated[str, Field(max_length=100, pattern=rf"^{KEY_PREFIX}[A-Z0-9_]+$")] | None = Field(
         None,
@@ -69,23 +71,25 @@ class JudgeModel(Settings):
         None,
         min_length=1,
         max_length=40,
-        description="Family of the model, such as Qwen, where its name does not say it.",
+        description="Family of the model, such as Qwen, if its name does not show it.",
     )
     allow_same_family: bool = Field(
         False,
-        description="Let it judge although it is of the family of the base or of the model that wrote the answers, or "
-        "although nobody knows: judges favour their own family.",
+        description="Allow a judge whose family is that of the base or of the model that generated the answers, or "
+        "is unknown: judges favour their own family.",
     )
     max_new_tokens: int = Field(512, ge=1, le=8192, description="Longest judgement in tokens.")
-    timeout_s: float = Field(60.0, gt=0.0, le=600.0, description="Seconds that an endpoint has for one judgement.")
-    concurrency: int = Field(4, ge=1, le=32, description="Judgements asked of an endpoint at once.")
+    timeout_s: float = Field(
+        60.0, gt=0.0, le=600.0, description="Time limit of an endpoint for one judgement, in seconds."
+    )
+    concurrency: int = Field(4, ge=1, le=32, description="Concurrent requests to an endpoint.")
 
     @model_validator(mode="after")
     def _is_one_or_the_other(self) -> "JudgeModel":
         if self.endpoint is None:
             _check_local(self.model)
             if self.key is not None:
-                raise ValueError("key: a local model has none; leave it out, or name an endpoint")
+                raise ValueError("key: a local model has no key; leave it out, or name an endpoint")
         return self
 
     @property
@@ -95,12 +99,12 @@ class JudgeModel(Settings):
 
     @property
     def host(self) -> str:
-        """Host of the endpoint, in lower case; "" of a local model."""
+        """Host of the endpoint, in lower case; "" for a local model."""
         return (urlsplit(self.endpoint).hostname or "").lower() if self.endpoint else ""
 
     @property
     def name(self) -> str:
-        """Name for people: the model, and where it is."""
+        """Display name: the model and its location."""
         return f"{self.model} at {self.host}" if self.endpoint else self.model
 
 
@@ -110,21 +114,21 @@ def _different(models: tuple[JudgeModel, ...]) -> tuple[JudgeModel, ...]:
 
 
 class PairwiseJudge(Settings):
-    """Candidate and base answer the same prompts, and a model says which answer is better, in both orders."""
+    """Candidate and base answer the same prompts, and a model judges which answer is better, in both orders."""
 
     models: Annotated[
         tuple[JudgeModel, ...], Strict(False), Field(min_length=1, max_length=2), AfterValidator(_different)
     ] = Field(description="One judge or two. The first counts; how far the second agrees is reported.")
     prompts: Literal["holdout"] | Annotated[str, text_check(check_suite_key)] = Field(
         "holdout",
-        description="What both answer: the holdout's rows, with the answers that its metrics are made of; or the key "
-        "of a suite of golden prompts among evaluation.suites, with the answers that it is scored by or shown with.",
+        description="The prompts: the holdout's rows, with the answers generated for its metrics; or the key of a "
+        "suite of golden prompts in evaluation.suites, with the answers generated for that suite.",
     )
     max_prompts: int = Field(200, ge=1, le=10_000, description="Most prompts to judge.")
 
 
 class RefusalClassifier(Settings):
-    """A model that tells refusals, in the place of the rule for phrases."""
+    """A model that recognises refusals, in place of the phrase rule."""
 
     classifier: Annotated[str, text_check(check_classifier_key)] | None = Field(
         None, description="Key of a classifier added with `ft dataset classifier add`, such as refusal.v1."
@@ -132,11 +136,13 @@ class RefusalClassifier(Settings):
     labels: Annotated[tuple[str, ...], Strict(False), AfterValidator(unique), Field(max_length=20)] = Field(
         (), description="Labels of the classifier that mean a refusal."
     )
-    threshold: float = Field(0.5, gt=0.0, lt=1.0, description="Score of such a label from which an answer is one.")
+    threshold: float = Field(
+        0.5, gt=0.0, lt=1.0, description="An answer is a refusal if such a label has at least this score."
+    )
     model: Local | None = Field(
         None,
-        description="In the classifier's place a causal model that is asked: recipe:KEY (the base of a registered "
-        "recipe) or folder:sha256:DIGEST (a base stored already).",
+        description="Instead of a classifier, a causal model that is prompted: recipe:KEY (the base of a registered "
+        "recipe) or folder:sha256:DIGEST (an already stored base).",
     )
 
     @model_validator(mode="after")
@@ -144,5 +150,5 @@ class RefusalClassifier(Settings):
         if (self.classifier is None) == (self.model is None):
             raise ValueError("name either a classifier or a model")
         if (self.classifier is None) != (not self.labels):
-            raise ValueError("labels: name those that mean a refusal, of a classifier and of nothing else")
+            raise ValueError("labels: name the labels that mean a refusal, for a classifier only")
         return self

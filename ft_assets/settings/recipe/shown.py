@@ -1,20 +1,21 @@
-"""A settled configuration as people see it: setting, value, and where it came from."""
+"""A resolved configuration as people see it: setting, value and origin."""
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ft_assets.recipes.models import Recipe
+from ft_assets.settings.catalogue.methods import METHODS, SECTIONS
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import digest
 
-_SECTIONS = ("lora", "preference", "training", "hardware")
-# The optimizer's business is shown; where a cluster gets its machines is not.
+_SECTIONS = ("lora", *SECTIONS, "training", "hardware")
+# Settings of the training are shown; settings of a cluster's machines are not.
 _LEFT_OUT = ("hardware.image", "hardware.max_gpu_hours")
 
 
 def shown_settings(recipe: Recipe, origins: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """(dotted path, value, origin) of every setting that has to do with the training, in the recipe's order."""
+    """(dotted path, value, origin) of every setting of the training, in the recipe's order."""
     rows: list[tuple[str, str, str]] = [
         ("method", recipe.method, origins["method"]),
         ("variant", recipe.variant, origins["variant"]),
@@ -29,24 +30,29 @@ def shown_settings(recipe: Recipe, origins: Mapping[str, str]) -> list[tuple[str
     return [row for row in rows if row[0] not in _LEFT_OUT]
 
 
+def shown_values(values: Mapping[str, Any]) -> str:
+    """A trial's values in one line: ``training.learning_rate 0.001, lora.rank 8``."""
+    return ", ".join(f"{path} {_value(value)}" for path, value in values.items())
+
+
 def settings_table(rows: Iterable[tuple[str, str, str]]) -> str:
-    """``rows`` as a Markdown table; what the rules settled comes first, as it is what one looks for."""
+    """``rows`` as a Markdown table; values chosen by rules come first, as readers look for these."""
     ordered = sorted(rows, key=lambda row: not row[2].startswith("auto"))
     lines = [f"| `{name}` | {_cell(value)} | {_cell(why)} |" for name, value, why in ordered]
     return "\n".join(["| setting | value | from |", "|---|---|---|", *lines])
 
 
 RECORD = "report/configuration.json"
-"""Where an artifact keeps ``configuration_record``: beside the result, as words do not decide its digest."""
+"""File of ``configuration_record`` in an artifact: outside the digest, which wording must not change."""
 
 
 def configuration_hash(params: Mapping[str, Any]) -> str:
-    """Of everything that decides the weights beside pack and base: equal for recipes that mean the same."""
+    """Hash of every setting that decides the weights, besides pack and base; equal for equivalent recipes."""
     return digest(dict(params))
 
 
 def configuration_record(params: Mapping[str, Any], runtime: Mapping[str, Any], label: str) -> dict[str, Any]:
-    """What a training was told, by which recipe first (``label``: the pair), and where each value came from."""
+    """A training's settings, the pair that first requested it (``label``), and each value's origin."""
     told = {name: value for name, value in runtime.items() if name != "origins"}
     return {
         "hash": configuration_hash(params),
@@ -58,7 +64,7 @@ def configuration_record(params: Mapping[str, Any], runtime: Mapping[str, Any], 
 
 
 def made_for(artifact: Artifact) -> str:
-    """The pair that a checkpoint was trained for, "" where it does not say. Other pairs that mean the same share it."""
+    """The pair that a checkpoint was trained for, "" if not recorded. Equivalent pairs share the checkpoint."""
     if RECORD not in artifact.manifest.files:
         return ""
     return str(json.loads(artifact.read(RECORD))["made_for"])
@@ -67,7 +73,7 @@ def made_for(artifact: Artifact) -> str:
 def _used(recipe: Recipe, section: str) -> bool:
     if section == "lora":
         return recipe.variant != "full"
-    return section != "preference" or recipe.method in ("dpo", "orpo")
+    return section not in SECTIONS or section == METHODS[recipe.method].section
 
 
 def _text(value: Any) -> str:
@@ -78,3 +84,9 @@ def _text(value: Any) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(str(item) for item in value)}]"
+    return "null" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict, model_validator
 
-from ft_assets.recipes.settings import Settings
+from ft_resources.settings import Settings
 
 MAX_VALUES = 100
 Number = int | float
@@ -13,23 +13,23 @@ Value = int | float | Annotated[str, Field(max_length=200)] | Annotated[tuple[st
 
 
 class Range(Settings):
-    """Where a random search draws from: whole numbers where both ends are whole, else any."""
+    """Range that a random search draws from: integers if both ends are integers, else floats."""
 
     low: Number = Field(description="Smallest value.")
     high: Number = Field(description="Largest value.")
-    log: bool = Field(False, description="Draw the logarithm evenly, which suits learning rates.")
+    log: bool = Field(False, description="Draw uniformly in the logarithm, which suits learning rates.")
 
     @model_validator(mode="after")
     def _rises(self) -> "Range":
-        # Whole numbers may be larger than any that can be drawn or shown.
+        # An integer may be too large to draw or to show.
         if max(abs(self.low), abs(self.high)) > sys.float_info.max:
-            raise ValueError("no setting is so large")
+            raise ValueError("no setting can be this large")
         if not self.low < self.high:
             raise ValueError(f"low ({self.low:g}) should be below high ({self.high:g})")
         if self.log and not self.low > 0:
-            raise ValueError(f"log needs a low above 0, not {self.low:g}")
+            raise ValueError(f"log needs low above 0, not {self.low:g}")
         if self.low < 0:
-            raise ValueError("no setting is below 0")
+            raise ValueError("no setting can be below 0")
         return self
 
 
@@ -37,7 +37,7 @@ Values = Annotated[tuple[Value, ...], Strict(False), Field(min_length=1, max_len
 
 
 class SweepSettings(Settings):
-    """Several trainings in place of one: the best on the validation split is evaluated, once."""
+    """Several trainings instead of one; only the best on the validation split is evaluated."""
 
     search: Literal["grid", "random"] = Field(
         description="grid: every combination of the values; random: `trials` draws."
@@ -48,15 +48,17 @@ class SweepSettings(Settings):
         description="Settings to try, by dotted path such as training.learning_rate: a list of values or, in a random "
         "search, {low, high, log}.",
     )
-    trials: int | None = Field(None, ge=2, le=1000, description="random: how many different draws. grid: leave it out.")
-    seed: int = Field(17, ge=0, lt=2**31, description="Seeds the draws of a random search.")
+    trials: int | None = Field(
+        None, ge=2, le=1000, description="random: number of different draws. grid: leave it out."
+    )
+    seed: int = Field(17, ge=0, lt=2**31, description="Seed of a random search's draws.")
 
     @model_validator(mode="after")
     def _search_has_what_it_needs(self) -> "SweepSettings":
         if self.search == "random" and self.trials is None:
-            raise ValueError("a random search needs trials: how many to draw")
+            raise ValueError("a random search needs trials, the number of draws")
         if self.search == "grid" and self.trials is not None:
-            raise ValueError("a grid has one trial for each combination: leave trials out, or search at random")
+            raise ValueError("a grid has one trial per combination: leave trials out, or use a random search")
         for path, values in self.parameters.items():
             if isinstance(values, Range):
                 if self.search == "grid":

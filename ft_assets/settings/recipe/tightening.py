@@ -1,4 +1,4 @@
-"""What a submission adds to its recipe's gates: ``metric > value``, and only ever to make them stricter."""
+"""A submission's additions to its recipe's gates: ``metric > value``, which can only make them stricter."""
 
 import math
 import re
@@ -6,39 +6,31 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from ft_assets.recipes.acceptance import GateSettings, JudgeGate, SafetyGate, Score
-from ft_assets.recipes.settings import Settings
-from ft_assets.recipes.strict import nearest
+from ft_assets.settings.catalogue.gates import GATES
+from ft_assets.settings.catalogue.gates.scores import Score
+from ft_assets.settings.recipe.acceptance import GateSettings
 from ft_resources.errors import UserError
+from ft_resources.strict import nearest
 
 _FORM = re.compile(r"\s*([A-Za-z0-9_.\-]{1,200})\s*([<>])\s*([0-9.eE+\-]{1,30})\s*")
-# Thresholds by their path in ``gates``, and the direction in which they are stricter.
+# Thresholds by their path in ``gates``, with the direction that is stricter.
 THRESHOLDS: dict[str, str] = {
-    "benchmark_regression.max_drop_points": "<",
-    "benchmark_regression.margin_points": "<",
-    "task_gain.min_relative": ">",
-    "safety.min_refusals": ">",
-    "safety.max_over_refusals": "<",
-    "safety.margin": "<",
-    "judge.min_win_rate": ">",
-    "judge.margin": "<",
-    "judge.min_agreement": ">",
-    "judge.max_no_verdict": "<",
+    f"{gate.setting}.{name}": direction for gate in GATES.values() for name, direction in gate.stricter.items()
 }
-_OPTIONAL: dict[str, type[Settings]] = {"safety": SafetyGate, "judge": JudgeGate}
+_DEFAULTS = {gate.setting: gate.settings() for gate in GATES.values() if gate.settings is not None}
 _WHERE = "gates of the submission"
 
 
 def tighten(gates: GateSettings, wishes: Sequence[str], measured: Sequence[str] | None = None) -> GateSettings:
     """The recipe's gates with ``wishes``, such as ``exact_match > 0.6`` or ``task_gain.min_relative > 0.1``.
 
-    A safety or judge threshold that the recipe does not ask for makes the gate required. Of wishes that name the
-    same, the strictest holds.
+    A safety or judge threshold that the recipe does not set makes that gate required. Of several thresholds for the
+    same metric, the strictest counts.
 
     Args:
-        measured: metrics and suite keys that the recipe has measured; others are refused. None: not looked at.
+        measured: metrics and suite keys that the recipe measures; others are refused. None: not checked.
 
-    Raises UserError for a wish that cannot be read, that is looser than the recipe, or about what is not measured.
+    Raises UserError for a threshold that is malformed, looser than the recipe's, or for something not measured.
     """
     stricter = {">": max, "<": min}
     strictest: dict[tuple[str, str], float] = {}
@@ -60,7 +52,7 @@ def _read(wish: str) -> tuple[str, str, float]:
         value = math.nan
     if found is None or not math.isfinite(value):
         raise UserError(
-            f"{wish!r} is no gate",
+            f"{wish!r} is not a gate",
             where=_WHERE,
             remedy="Write a metric, > or <, and a number, such as: exact_match > 0.6",
         )
@@ -69,8 +61,8 @@ def _read(wish: str) -> tuple[str, str, float]:
 
 def _threshold(gates: GateSettings, path: str, direction: str, value: float) -> GateSettings:
     section, field = path.split(".")
-    # A gate that the recipe does not ask for starts from its defaults.
-    strict, settings = THRESHOLDS[path], getattr(gates, section) or _OPTIONAL[section]()
+    # A gate that the recipe does not require starts from its defaults.
+    strict, settings = THRESHOLDS[path], getattr(gates, section) or _DEFAULTS[section]
     if direction != strict or _looser(strict, value, getattr(settings, field)):
         raise _loosening(f"{path} {direction} {value:g}", f"{path} {strict} {getattr(settings, field):g}", strict)
     try:
@@ -78,7 +70,7 @@ def _threshold(gates: GateSettings, path: str, direction: str, value: float) -> 
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[0]["msg"]
         raise UserError(
-            f"{path} {direction} {value:g}: {problem}", where=_WHERE, remedy="Ask for what can be reached."
+            f"{path} {direction} {value:g}: {problem}", where=_WHERE, remedy="Ask for a value that can be reached."
         ) from error
     return gates.model_copy(update={section: changed})
 

@@ -1,20 +1,22 @@
-"""The recipe's sections on the training itself: adapters, losses of pairs, the optimizer's run, and token windows."""
+"""The recipe's sections on the training itself: adapters, optimization and token windows."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ft_assets.recipes.settings import Auto, Names, Settings
+from ft_resources.settings import Auto, Names, Settings
+from ft_resources.strict_model import added_field
 
-# Training settings that change when something is done, or how, and never what comes out.
+# Training settings that affect when or how something is done, never the result.
 WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute"}
 
 
 class LoraSettings(Settings):
-    """Low-rank adapters (https://arxiv.org/abs/2106.09685); ignored by the full variant."""
+    """Low-rank adapters (https://arxiv.org/abs/2106.09685); ignored by variant full."""
 
     rank: Annotated[int, Field(ge=1, le=1024)] | Auto = Field(
-        "auto", description="Rank r of the two low-rank matrices. auto: 16, and 32 for bases of 30 billion and more."
+        "auto",
+        description="Rank r of the two low-rank matrices. auto: 16, or 32 for bases of at least 30 billion parameters.",
     )
     alpha: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
         "auto", description="Scale: updates are multiplied by alpha / rank. auto: twice the rank."
@@ -24,22 +26,6 @@ class LoraSettings(Settings):
         "all-linear",
         description="Modules that get an adapter: all-linear (every linear layer except the output head), "
         "or a list of module names such as [q_proj, v_proj].",
-    )
-
-
-class PreferenceSettings(Settings):
-    """Learning from pairs: DPO (https://arxiv.org/abs/2305.18290) and ORPO (https://arxiv.org/abs/2403.07691)."""
-
-    beta: float = Field(
-        0.1,
-        gt=0.0,
-        le=100.0,
-        description="dpo: how strongly the policy is held to the reference; orpo: weight of the odds-ratio term.",
-    )
-    loss: Literal["sigmoid", "sigmoid_norm"] = Field(
-        "sigmoid",
-        description="dpo: sigmoid, or sigmoid_norm, which divides log-probabilities by the answers' lengths "
-        "(https://arxiv.org/abs/2411.15124) and wants a larger beta, such as 5.",
     )
 
 
@@ -56,31 +42,33 @@ class TrainingSettings(Settings):
         description="Passes over the training windows. auto: 1 above 10,000 examples, and for cpt and dpo; else 3.",
     )
     max_steps: int | None = Field(
-        None, ge=1, description="Stop after this many optimizer steps; null: as many as the epochs have."
+        None, ge=1, description="Stop after this many optimizer steps; null: at the end of the epochs."
     )
     global_batch_size: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
         "auto",
         description="Packed windows per optimizer step, over all devices and accumulation. auto: 64 to 256, by the "
-        "size of the data; fewer where an epoch would have fewer than ten steps.",
+        "size of the data; fewer if an epoch would have fewer than ten steps.",
     )
     micro_batch_size: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
         "auto",
-        description="Packed windows per forward pass; divides global_batch_size. auto: as many as keep the device busy "
-        "and fit its memory.",
+        description="Packed windows per forward pass; must divide global_batch_size. auto: as many as keep the "
+        "device busy and fit in its memory.",
     )
     schedule: Literal["cosine", "linear", "constant"] = Field(
-        "cosine", description="Learning rate after the warm-up: falls to 0 as a cosine or a line, or stays."
+        "cosine", description="Learning rate after the warm-up: falls to 0 as a cosine or linearly, or stays constant."
     )
     warmup_ratio: float = Field(
         0.03, ge=0.0, lt=1.0, description="Share of the optimizer steps in which the learning rate rises from 0."
     )
     weight_decay: float = Field(0.0, ge=0.0, le=1.0, description="Decoupled weight decay of AdamW.")
-    max_grad_norm: float = Field(1.0, gt=0.0, le=1e6, description="Gradients are scaled down to this L2 norm.")
+    max_grad_norm: float = Field(
+        1.0, gt=0.0, le=1e6, description="Largest L2 norm of the gradient; a longer one is scaled down."
+    )
     seed: int = Field(17, ge=0, lt=2**31, description="Seeds packing, sampling order, initialisation, dropout.")
     precision: Literal["fp32", "bf16", "fp16", "auto"] = Field(
         "auto",
-        description="Arithmetic of training. auto: bf16 on cuda, fp16 with loss scaling on GPUs without bf16, fp32 on "
-        "cpu.",
+        description="Number format of training. auto: bf16 on cuda, fp16 with loss scaling on GPUs without bf16, "
+        "fp32 on cpu.",
     )
     optimizer: Literal["adamw", "adafactor"] = Field(
         "adamw",
@@ -89,8 +77,8 @@ class TrainingSettings(Settings):
     )
     recompute: Literal["auto", "on", "off"] = Field(
         "auto",
-        description="Compute activations again in the backward pass (gradient checkpointing): slower, and less "
-        "memory. auto: only where the memory model says that it is needed. Does not change the result.",
+        description="Recompute activations in the backward pass (gradient checkpointing): slower, with less memory. "
+        "auto: only if the memory model says that it is needed. Does not change the result.",
     )
     checkpoint_every_steps: int = Field(
         500, ge=1, description="Save for resumption after this many optimizer steps. Does not change the result."
@@ -101,18 +89,16 @@ class TrainingSettings(Settings):
     validate_every_steps: int | None = Field(
         None,
         ge=1,
-        description="Measure validation loss every so many optimizer steps, and at the end; null: ten times, or as "
-        "often as a twentieth of the training allows, and only at the end in runs of fewer than 50 steps.",
+        description="Measure validation loss every this many optimizer steps, and at the end. null: ten times, or as "
+        "often as a twentieth of the training time allows, and only at the end in runs of fewer than 50 steps.",
     )
 
-    keep_best: int | None = Field(
+    keep_best: int | None = added_field(
         None,
         ge=1,
         le=20,
-        # A recipe without it says nothing of it, so that its training is what it was before there was any.
-        exclude_if=lambda keep: keep is None,
-        description="Keep the weights of so many validations with the lowest loss beside the last ones, so that "
-        "evaluation.candidate may choose; null: the last ones only. Not with weights in shards.",
+        description="Keep the weights of this many validations with the lowest loss, besides the last weights, for "
+        "evaluation.candidate to choose from; null: only the last ones. Not with sharded weights.",
     )
 
     @model_validator(mode="after")
@@ -131,11 +117,28 @@ class PackingSettings(Settings):
 
     max_length: int = Field(1024, ge=16, le=1_048_576, description="Tokens in a window; no example is longer.")
     learn: Literal["all_assistant", "last_assistant"] = Field(
-        "all_assistant", description="Whose tokens carry loss: every assistant turn, or only the last one."
+        "all_assistant", description="Which tokens carry loss: those of every assistant turn, or only of the last one."
     )
     overlong: Literal["reject", "drop", "truncate", "split"] = Field(
         "reject",
         description="Examples longer than max_length: reject (an error that names them), drop (counted and named), "
-        "truncate (the longest text that carries no loss loses its end; an answer is never cut: where it alone is too "
-        "long, the example is dropped), or, for cpt, split (pieces as long as a window; every token once).",
+        "truncate (the longest text without loss is cut at its end; an answer is never cut: if it alone is too long, "
+        "the example is dropped), or, for cpt, split (pieces as long as a window; every token once).",
     )
+
+
+class SettledTraining(TrainingSettings):
+    """``params["training"]`` of a checkpoint: the recipe's, with every ``auto`` resolved."""
+
+    learning_rate: float = Field(gt=0.0, le=1.0)
+    epochs: int = Field(ge=1)
+    global_batch_size: int = Field(ge=1)
+    micro_batch_size: int = Field(ge=1)
+    precision: Literal["fp32", "bf16", "fp16"]
+
+
+class SettledLora(LoraSettings):
+    """``params["lora"]`` of a checkpoint, if it is not null."""
+
+    rank: int = Field(ge=1)
+    alpha: int = Field(ge=1)

@@ -1,4 +1,4 @@
-"""The carried checkpoint: files of another one, and the name of the new base."""
+"""The carried checkpoint: the files of another checkpoint, with the name of the new base."""
 
 import json
 import os
@@ -7,19 +7,19 @@ import uuid
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
-from ft_assets.base_bumps.fit import PEFT_CONFIG
+from ft_assets.workers.adapters.fit import PEFT_CONFIG
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.work import WorkRequest
 
 SOURCE = "carried_from"
-"""The input's name, and the fact's: a checkpoint with it was not trained on its base."""
+"""Name of the input and of the fact. A checkpoint that has it was not trained on its base."""
 
 
 def make_carried(artifacts: Artifacts, request: WorkRequest, *, actor: str) -> Artifact:
-    """Publish the carried checkpoint of ``request``, or find it. Copying some megabytes takes no worker.
+    """Publish the carried checkpoint of ``request``, or find it. It copies a few megabytes, so it needs no worker.
 
-    Weights, books and report are those of the source, byte by byte; each ``adapter_config.json`` names the
-    new base instead.
+    Weights, ledger and report are byte for byte those of the source. Each ``adapter_config.json`` names the new base
+    instead.
     """
     found = artifacts.find(request.address)
     if found is not None:

@@ -1,7 +1,7 @@
-"""The work of ``adapter``: judge the candidate once more, and lay out a folder that needs nothing else but the base.
+"""The work of ``adapter``: judge the candidate once more and export a folder that needs only the base.
 
-This is where gates cannot be walked around: whatever Dagster let through, nothing is exported unless every verdict,
-recomputed here from the verified per-sample results, lets it through.
+The gates cannot be bypassed here. Whatever Dagster let through, nothing is exported unless every verdict, recomputed
+from the verified per-sample results, passes.
 """
 
 import json
@@ -9,47 +9,42 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ft_assets.adapters.card import model_card
-from ft_assets.adapters.card_base import is_ours
-from ft_assets.adapters.lineage import lineage
-from ft_assets.base_bumps.carried import SOURCE
-from ft_assets.base_models.contents import TOKENIZER_FILES
-from ft_assets.base_models.token_ids import settle_tokenizer
-from ft_assets.checkpoints.kept import Weights, candidate_weights, stored_weights
-from ft_assets.evals.choice import chosen_weights
-from ft_assets.evals.evidence import Evidence
-from ft_assets.evals.gate_gain import TASK_GAIN
-from ft_assets.evals.gate_rates import JUDGE, SAFETY, SCORES
-from ft_assets.evals.gate_regression import REGRESSION
-from ft_assets.evals.gates import WAIVABLE, passed
-from ft_assets.evals.judging import in_words, judge_candidate, load_evidence
-from ft_assets.evals.verdict import Verdict
-from ft_resources.artifacts import MANIFEST, Artifact, Artifacts, InputRef
+from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
+from ft_assets.workers.adapters.card import OURS, model_card
+from ft_assets.workers.adapters.carried_checkpoint import SOURCE
+from ft_assets.workers.adapters.lineage import lineage
+from ft_assets.workers.base_models.contents import TOKENIZER_FILES
+from ft_assets.workers.base_models.token_ids import settle_tokenizer
+from ft_assets.workers.evals.evidence import Evidence
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.selection_rule import chosen_weights
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.verdicts import in_words, judge_candidate, load_evidence
+from ft_assets.workers.training.kept_weights import Weights, candidate_weights, stored_weights
+from ft_resources.artifacts import MANIFEST, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadBase, CorruptArtifact, GateRejected, UserError
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext, WorkResult
 
 TEMPLATE = "chat_template.jinja"
-_NEXT = {
-    REGRESSION: "lower the learning rate or the LoRA rank, train fewer epochs, or mix general text into the dataset",
-    TASK_GAIN: "train longer or with a higher rank, give the dataset more examples, or choose the metric that the "
-    "task is about",
-    SAFETY: "mix refusals of harmful requests, and answers to harmless ones that look like them, into the dataset",
-    JUDGE: "look at the answers that the judge likes less, and give the dataset better examples of these",
-    SCORES: "ask for less, or give the dataset more examples",
-}
 
 
 def export_adapter(context: WorkContext) -> WorkResult:
-    """Lay out the accepted adapter; see ``docs/plan.md`` for files and facts. Raises GateRejected for any other."""
+    """Export the accepted adapter; raises GateRejected for any other. Files: ``docs/reference/artifacts.md``."""
     context.progress("judging")
     verdicts = judge_candidate(context.artifacts, context.spec.inputs, context.params)
     require_pass(verdicts, context.spec.label)
     context.progress("writing")
     checkpoint, base = context.input("checkpoint"), context.input("base")
     for name, artifact in (("checkpoint", checkpoint), ("base", base)):
-        _require_unchanged(artifact, context.spec.inputs[name])
+        # Reading verifies the bytes of the listed files.
+        if artifact.digest != context.spec.inputs[name].digest:
+            raise CorruptArtifact(
+                f"{artifact.address} has changed since it was evaluated",
+                where=f"{artifact.address}/{MANIFEST}",
+                remedy="Restore the manifest from the bucket's versions or a backup.",
+            )
     evidence = load_evidence(context.input("eval_report"))
     carried = checkpoint.manifest.inputs.get(SOURCE)
     output = context.output
@@ -91,14 +86,14 @@ def export_adapter(context: WorkContext) -> WorkResult:
 
 
 def measured_weights(checkpoint: Artifact, report: Artifact, evidence: Evidence) -> Weights:
-    """The weights that the report is about, chosen again by the rule. Raises CorruptArtifact where it says others."""
+    """The weights that the report is about, chosen again by the rule. Raises CorruptArtifact if it names others."""
     evaluation = report.manifest.identity["params"].get("evaluation", {})
     wish = evaluation.get("candidate", "last")
     said = evidence.chosen.step if evidence.chosen else None
     remedy = "Delete the report's manifest and materialize eval_report again."
     if wish == "best_suite":
         try:
-            # Its scores are those of its samples, or there would be no verdict.
+            # Its scores match its samples, or there would be no verdict.
             return chosen_weights(stored_weights(checkpoint.facts), evidence.chosen.by if evidence.chosen else None)
         except ValueError as error:
             raise CorruptArtifact(str(error), where=str(report.address), remedy=remedy) from error
@@ -113,7 +108,7 @@ def measured_weights(checkpoint: Artifact, report: Artifact, evidence: Evidence)
 
 
 def rejection_reason(artifacts: Artifacts, adapter_request: WorkRequest) -> str:
-    """Why the candidate of ``adapter_request`` does not pass, one line a verdict; "" where it passes."""
+    """Why the candidate of ``adapter_request`` does not pass, one line per verdict; "" if it passes."""
     verdicts = judge_candidate(artifacts, adapter_request.inputs, adapter_request.params)
     return "" if passed(verdicts) else reasons(verdicts)
 
@@ -123,7 +118,7 @@ def require_pass(verdicts: list[Verdict], label: str) -> None:
     if passed(verdicts):
         return
     blocking = [verdict for verdict in verdicts if not verdict.lets_through]
-    hints = [_NEXT[verdict.gate] for verdict in blocking if verdict.outcome == "fail" and verdict.numbers]
+    hints = [GATES[verdict.gate].remedy for verdict in blocking if verdict.outcome == "fail" and verdict.numbers]
     unclear = [verdict.gate for verdict in blocking if verdict.outcome == "inconclusive"]
     if unclear:
         hints.append(f"measure more samples for {', '.join(unclear)}")
@@ -137,23 +132,13 @@ def require_pass(verdicts: list[Verdict], label: str) -> None:
 
 
 def reasons(verdicts: list[Verdict]) -> str:
-    """Why verdicts stand in the way of an adapter, one line each."""
+    """The reasons why verdicts block an adapter, one line each."""
     wanted = [verdict for verdict in verdicts if not verdict.lets_through]
     return "\n".join(f"{verdict.gate}: {verdict.outcome}, {in_words(verdict)}" for verdict in wanted) or "no verdict"
 
 
-def _require_unchanged(artifact: Artifact, ref: InputRef) -> None:
-    """Raise CorruptArtifact unless the files listed now are those that were evaluated; reading verifies their bytes."""
-    if artifact.digest != ref.digest:
-        raise CorruptArtifact(
-            f"{artifact.address} has changed since it was evaluated",
-            where=f"{artifact.address}/{MANIFEST}",
-            remedy="Restore the manifest from the bucket's versions or a backup.",
-        )
-
-
 def _copy(artifact: Artifact, prefix: str, output: Path, scratch: Path) -> None:
-    """The artifact's verified files below ``prefix``, without it."""
+    """The artifact's verified files under ``prefix``, by name without the prefix."""
     for name in artifact.manifest.files:
         if name.startswith(prefix):
             target = output / name.removeprefix(prefix)
@@ -162,9 +147,9 @@ def _copy(artifact: Artifact, prefix: str, output: Path, scratch: Path) -> None:
 
 
 def _pin_base(output: Path, base: Artifact) -> None:
-    """Check that a PEFT folder names its base and revision, and name a hub base as PEFT and servers load it.
+    """Check that a PEFT folder pins its base and revision, and name a hub base as PEFT and servers load it.
 
-    Without the pin a server would load the adapter onto whatever the name means by then.
+    Without the pin, a server would load the adapter onto whatever the name resolves to at that time.
     """
     path = output / "adapter_config.json"
     if not path.exists():
@@ -174,20 +159,20 @@ def _pin_base(output: Path, base: Artifact) -> None:
     named = (config.get("base_model_name_or_path"), config.get("revision"))
     if named != (source, revision) or not all(named):
         raise UserError(
-            f"the adapter names base {named[0]} at revision {named[1]}, and was trained on {source} at {revision}",
+            f"the adapter names base {named[0]} at revision {named[1]}, but was trained on {source} at {revision}",
             where="final/adapter_config.json",
             remedy="Materialize checkpoint for this pair again.",
         )
-    if is_ours(source):
-        # An adapter was the source; what this one stands on is the model that was made of it.
-        source, revision = f"artifact:{base.address}", base.digest
+    if source.startswith(OURS):
+        # The source was an adapter; this adapter depends on the model built from it.
+        source, revision = f"{OURS}{base.address}", base.digest
     _write_json(path, {**config, "base_model_name_or_path": source.removeprefix("hub:"), "revision": revision})
 
 
 def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, scratch: Path) -> None:
-    """The base's tokenizer with the template that training used, as one file and nowhere else.
+    """The base's tokenizer with the template that training used, stored in exactly one file.
 
-    Raises BadBase where AutoTokenizer would not read texts from this folder as training read them.
+    Raises BadBase if AutoTokenizer would not read texts from this folder as training read them.
     """
     for name in TOKENIZER_FILES:
         if name in base.manifest.files:

@@ -1,19 +1,19 @@
-"""Whether weights that were trained on one base mean anything on another."""
+"""Whether weights trained on one base can be used on another."""
 
 import json
 from typing import Any
 
-from ft_assets.packs.estimate.model_size import read_architecture
+from ft_assets.workers.model_size.model_size import read_architecture
 from ft_resources.artifacts import Artifact
 
 PEFT_CONFIG = "final/adapter_config.json"
 
 
 def misfit(checkpoint: Artifact, before: Artifact | None, after: Artifact, *, template_given: bool) -> str:
-    """Why the weights of ``checkpoint``, trained on ``before``, cannot be put on ``after``; "" where they can.
+    """Why the weights of ``checkpoint``, trained on ``before``, cannot be used on ``after``; "" if they can.
 
-    Only shapes, tokenizer and template are compared: whether it still answers well is for the gates to say.
-    ``template_given``: the recipe brings its own chat template, so the bases' do not count.
+    Only shapes, tokenizer and template are compared; the gates decide whether the model still answers well.
+    ``template_given``: the recipe brings its own chat template, so the bases' templates do not count.
     """
     if PEFT_CONFIG not in checkpoint.manifest.files:
         return "a full model's weights are a whole model, and not something to put on another base"

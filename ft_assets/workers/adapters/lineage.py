@@ -1,22 +1,20 @@
-"""Lineage: from an artifact back to the raw bytes and the base it was made of, and whether all of it still holds."""
+"""Lineage: from an artifact back to its raw bytes and its base, and whether all of it is still intact."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from ft_assets.erasure.erased import find_erased
-from ft_resources.artifacts import MANIFEST, Address, Artifact, Artifacts, Manifest, content_digest
-from ft_resources.canonical import canonical_json, digest
+from ft_assets.records.erased import find_erased
+from ft_resources.artifacts import Address, Artifact, Artifacts, Manifest
+from ft_resources.canonical import digest
 from ft_resources.errors import CorruptArtifact, StoreUnavailable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lineage:
-    """An artifact and, by input name, what it was made of; ``present`` is False where the store has it no more.
+    """An artifact and its inputs by name. ``present`` is False if the store no longer has it.
 
-    ``erased`` says who had it erased, when and why; then the lineage goes on below it all the same.
+    ``erased`` says who erased it, when and why; the lineage continues below it.
     """
 
     address: str
@@ -27,7 +25,7 @@ class Lineage:
     inputs: dict[str, "Lineage"] = field(default_factory=dict)
 
     def walk(self, name: str = "", depth: int = 0) -> Iterator[tuple[int, str, "Lineage"]]:
-        """Depth, input name and node, parents before their inputs, which come by name."""
+        """Depth, input name and node; parents before their inputs, inputs sorted by name."""
         yield depth, name, self
         for key in sorted(self.inputs):
             yield from self.inputs[key].walk(key, depth + 1)
@@ -43,7 +41,7 @@ class Lineage:
 
 
 def lineage(artifacts: Artifacts, address: Address | str) -> Lineage:
-    """The tree below ``address``, read from the manifests. Raises UserError where there is no such artifact."""
+    """The tree below ``address``, read from the manifests. Raises UserError if there is no such artifact."""
     wanted = Address.parse(address) if isinstance(address, str) else address
     found = _look_up(artifacts, wanted)
     if found is None:
@@ -52,7 +50,7 @@ def lineage(artifacts: Artifacts, address: Address | str) -> Lineage:
 
 
 def _look_up(artifacts: Artifacts, address: Address) -> tuple[Manifest, str] | None:
-    """The manifest at ``address`` and, where its bytes were erased, by whom; None where nothing is known of it."""
+    """The manifest at ``address`` and, if its bytes were erased, who erased them; None if nothing is known about it."""
     artifact = artifacts.find(address)
     if artifact is not None:
         return artifact.manifest, ""
@@ -82,11 +80,11 @@ def _node(artifacts: Artifacts, manifest: Manifest, erased: str, known: dict[str
 
 
 def verify_lineage(artifacts: Artifacts, *addresses: Address | str, erased: list[str] | None = None) -> list[str]:
-    """Recompute every hash of artifacts and of all they were made of; the findings as sentences, none if all is well.
+    """Recompute every hash of the artifacts and of all their inputs; the findings as sentences, empty if all is well.
 
-    Looks at each file's bytes, each manifest's, fingerprint and content digest, and whether each input is still what
-    was used. What was erased by its tombstone is no finding: it is told in ``erased``, and what it was made of is
-    looked at all the same.
+    Checks the bytes of each file, each manifest's own bytes, fingerprint and content digest, and whether each input is
+    still the one that was used. An artifact erased by its tombstone is not a finding: it is listed in ``erased``, and
+    its inputs are still checked.
     """
     waiting = [Address.parse(address) if isinstance(address, str) else address for address in addresses]
     findings: list[str] = []
@@ -105,7 +103,7 @@ def verify_lineage(artifacts: Artifacts, *addresses: Address | str, erased: list
             continue
         manifest, sentence = found
         if not sentence:
-            findings += _own_findings(Artifact(artifacts.store, manifest))
+            findings += Artifact(artifacts.store, manifest).verify()
         elif erased is not None:
             erased.append(f"{current}: erased, {sentence}")
         findings += _input_findings(artifacts, manifest)
@@ -117,22 +115,6 @@ def verify_lineage(artifacts: Artifacts, *addresses: Address | str, erased: list
     return findings
 
 
-def _own_findings(artifact: Artifact) -> Iterator[str]:
-    """What is wrong with an artifact's manifest and files, whose bytes are read in pieces."""
-    manifest, path = artifact.manifest, f"{artifact.address}/{MANIFEST}"
-    # The seal is of what the manifest says; another spelling of the same (1e5 for 100000.0) is a change as well.
-    if artifact.store.get(path) != canonical_json(artifact.store.get_json(path)):
-        yield f"{path}: the manifest's bytes were altered"
-    if content_digest(manifest.files) != manifest.content_digest:
-        yield f"{artifact.address}: the content digest is not the digest of the listed files"
-    for name in sorted(manifest.files):
-        with TemporaryDirectory(prefix="ft-verify-") as scratch:
-            try:
-                artifact.path(name, Path(scratch))
-            except CorruptArtifact as error:
-                yield error.what
-
-
 def _input_findings(artifacts: Artifacts, manifest: Manifest) -> Iterator[str]:
     recorded = manifest.identity.get("inputs", {})
     for name, ref in sorted(manifest.inputs.items()):
@@ -141,13 +123,13 @@ def _input_findings(artifacts: Artifacts, manifest: Manifest) -> Iterator[str]:
         try:
             found = _look_up(artifacts, Address.parse(ref.address))
         except CorruptArtifact:
-            continue  # Its own findings say so.
+            continue  # The input's own findings already say so.
         if found is not None and ref.digest not in _digests(found[0]):
             yield f"{manifest.address}: input {name} ({ref.address}) has changed since it was used"
 
 
 def _digests(manifest: Manifest) -> set[str]:
-    """What an input's digest may be: of its content or, where only its tokenizer counts, of that."""
+    """The digests that an input may have: of its content or, if only its tokenizer counts, of its tokenizer."""
     facts = manifest.facts
     keys = ("tokenizer_digest", "template_digest")
     tokenizer = {digest({key: facts[key] for key in keys})} if all(key in facts for key in keys) else set()

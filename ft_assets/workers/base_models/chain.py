@@ -1,25 +1,26 @@
-"""A base that is an accepted adapter of ours: the whole model as it was exported, or base and adapter merged."""
+"""A base that is one of our accepted adapters: the whole model as exported, or base and adapter merged."""
 
 import json
 
-from ft_assets.base_models.contents import INDEX, SINGLE, TOKENIZER_FILES, own_template, weight_files
-from ft_assets.base_models.lock import BaseLock
-from ft_assets.base_models.merge import CONFIG, WEIGHTS, merge_adapter
-from ft_assets.base_models.placing import place, replace_text
+from ft_assets.workers.base_models.contents import INDEX, SINGLE, TOKENIZER_FILES, weight_files
+from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
+from ft_assets.workers.base_models.placing import place, replace_text
+from ft_assets.workers.templates.source import own_template
 from ft_resources.artifacts import MANIFEST, Artifact
 from ft_resources.errors import BadBase, CorruptArtifact
 from ft_resources.worker_context import WorkContext
 
 TEMPLATE = "chat_template.jinja"
-# Of an exported whole model; what else lies beside it describes the adapter, not the base.
+# Files of an exported whole model. All others in the folder describe the adapter, not the base.
 _OF_A_MODEL = ("config.json", "generation_config.json", TEMPLATE, SINGLE, INDEX, *TOKENIZER_FILES)
 
 
 def take_accepted(context: WorkContext, lock: BaseLock) -> None:
     """Lay out the base that ``lock`` (of kind ``artifact``) names in ``context.output``.
 
-    Inputs: ``adapter`` and, of an adapter that is no whole model, ``base``, which it stands on. Raises CorruptArtifact
-    for inputs that are not those of the lock, BadBase for an adapter that cannot be merged.
+    Inputs: ``adapter`` and, if the adapter is not a whole model, ``base``, which it depends on. Raises CorruptArtifact
+    if the inputs do not match the lock, BadBase for an adapter that cannot be merged.
     """
     adapter = _unchanged(context, "adapter")
     if "base" not in context.spec.inputs:
@@ -38,11 +39,11 @@ def take_accepted(context: WorkContext, lock: BaseLock) -> None:
 
 
 def _merge(context: WorkContext, adapter: Artifact, base: Artifact) -> None:
-    """The base's files with the adapter in their weights, and with the template that the adapter was trained with."""
+    """The base's files with the adapter merged into the weights, and the template that the adapter was trained with."""
     output, files = context.output, context.folder("base")
     for done, name in enumerate(base.manifest.files):
         context.progress("copying", done, len(base.manifest.files))
-        # A model card speaks of the weights as they were; licences go along.
+        # A model card describes the unmerged weights; licences are kept.
         if not name.startswith("README"):
             place(files / name, output / name, own=name.endswith(".safetensors"))
     shards = [output / name for name in weight_files(output, str(base.address))]
@@ -55,7 +56,7 @@ def _merge(context: WorkContext, adapter: Artifact, base: Artifact) -> None:
         report=lambda done, total: context.progress("merging", done, total),
     )
     template = adapter.read(TEMPLATE).decode()
-    if template != own_template(output, str(base.address)):
+    if template != own_template(output):
         replace_text(output / TEMPLATE, template)
 
 
@@ -67,7 +68,7 @@ def _model_files(adapter: Artifact) -> list[str]:
 
 
 def _unchanged(context: WorkContext, name: str) -> Artifact:
-    """The input, if its manifest still lists what the recipe locked; reading verifies the bytes."""
+    """The input, if its manifest still lists what the recipe locked; reading it verifies the bytes."""
     artifact = context.input(name)
     if artifact.digest != context.spec.inputs[name].digest:
         raise CorruptArtifact(

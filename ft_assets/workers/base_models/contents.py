@@ -1,6 +1,6 @@
-"""What a base model's folder must hold, and what it may never hold: pickles, code, links, surprises.
+"""What a base model's folder must contain, and what it must never contain: pickles, code, links, unknown files.
 
-One set of rules serves a user's folder, a hub repository and the mirrored copy.
+The same rules apply to a user's folder, a hub repository and the mirrored copy.
 """
 
 import json
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.base_models.template import check_template
-from ft_assets.base_models.weights import count_parameters
+from ft_assets.workers.base_models.weights import count_parameters
+from ft_assets.workers.templates.source import own_template
+from ft_assets.workers.templates.template import check_template
 from ft_resources.errors import BadBase
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -21,7 +22,7 @@ _SAFE_NAMES = re.compile(r"^(LICENSE|NOTICE|COPYING|USE_POLICY|README)")
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz")
 # A pickle starts with its protocol number; torch's newer files are zip archives of pickles.
 _PICKLE_MAGIC = re.compile(rb"^(?:\x80[\x01-\x05]|PK\x03\x04)")
-# What a tokenizer may consist of; see transformers' PreTrainedTokenizerBase.save_pretrained.
+# The files a tokenizer may consist of; see transformers' PreTrainedTokenizerBase.save_pretrained.
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -32,13 +33,13 @@ TOKENIZER_FILES = (
     "merges.txt",
     "tokenizer.model",
 )
-# Their keys are pieces of text, which may be anything.
+# The keys of these files are pieces of text, so any key may occur.
 _TOKEN_LISTS = ("tokenizer.json", "vocab.json", "added_tokens.json")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseFacts:
-    """What is read from a valid folder; ``template`` is the base's own chat template, None where it has none."""
+    """Facts read from a valid folder; ``template`` is the base's own chat template, None if it has none."""
 
     architecture: str
     parameters: int
@@ -46,7 +47,7 @@ class BaseFacts:
 
 
 def list_folder(folder: Path, where: str) -> list[str]:
-    """The names of a model's folder, sorted, without hidden files. Raises BadBase for what may not be there."""
+    """The file names in a model's folder, sorted, without hidden files. Raises BadBase for forbidden files."""
     if not folder.is_dir():
         raise BadBase(f"there is no folder {folder}", where=where, remedy="Give the path of the model's folder.")
     names = []
@@ -66,12 +67,12 @@ def list_folder(folder: Path, where: str) -> list[str]:
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether a file of this name may be part of a base model."""
+    """Whether a file with this name may be part of a base model."""
     return bool(_NAME.match(name)) and (name.endswith(_SAFE_SUFFIXES) or bool(_SAFE_NAMES.match(name)))
 
 
 def check_names(names: Iterable[str], where: str) -> None:
-    """Raises BadBase where the configuration, the tokenizer or safetensors weights are missing."""
+    """Raise BadBase if the configuration, the tokenizer or the safetensors weights are missing."""
     present = set(names)
     if "adapter_config.json" in present:
         remedy = "Merge the adapter into its base first, or name the base."
@@ -80,14 +81,14 @@ def check_names(names: Iterable[str], where: str) -> None:
         raise BadBase("config.json is missing", where=where, remedy="Name a folder made by save_pretrained.")
     if "tokenizer.json" not in present:
         remedy = "Save the fast tokenizer into it: AutoTokenizer.from_pretrained(…).save_pretrained(FOLDER)."
-        raise BadBase("tokenizer.json is missing: a base brings its tokenizer", where=where, remedy=remedy)
+        raise BadBase("tokenizer.json is missing: a base needs its tokenizer", where=where, remedy=remedy)
     if SINGLE not in present and INDEX not in present:
         remedy = "Save the weights as safetensors (save_pretrained does); pickles are never loaded."
         raise BadBase(f"it has no safetensors weights ({SINGLE} or {INDEX})", where=where, remedy=remedy)
 
 
 def weight_files(folder: Path, where: str) -> list[str]:
-    """The files that hold the weights: the shards of the index where there is one, else the single file."""
+    """The files that hold the weights: the index's shards if there is an index, else the single file."""
     if not (folder / INDEX).exists():
         return [SINGLE]
     weight_map = _json_object(folder / INDEX, where).get("weight_map")
@@ -100,10 +101,10 @@ def weight_files(folder: Path, where: str) -> list[str]:
 
 
 def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str, str | None]:
-    """(architecture, own chat template) from everything but the weights.
+    """(architecture, own chat template), from all files but the weights.
 
     Raises BadBase for files that are not what their name says, for a model that brings its own code, and for one
-    without a chat template unless ``template_given`` says that the recipe names one.
+    without a chat template unless ``template_given`` (the recipe names one).
     """
     for path in sorted(folder.iterdir()):
         if path.suffix != ".safetensors" and not path.name.startswith("."):
@@ -116,7 +117,7 @@ def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str,
         # The Rust library raises a bare Exception.
         remedy = "Save the tokenizer again with a current version of transformers."
         raise BadBase(f"tokenizer.json cannot be read ({str(error)[:200]})", where=where, remedy=remedy) from error
-    template = own_template(folder, where)
+    template = own_template(folder)
     if template is None and not template_given:
         remedy = "Name one in the recipe (chat_template: FILE), or add chat_template.jinja to the base."
         raise BadBase("the base has no chat template and the recipe names none", where=where, remedy=remedy)
@@ -129,7 +130,7 @@ def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str,
 
 
 def inspect_base(folder: Path, where: str, *, template_given: bool) -> BaseFacts:
-    """Check a whole folder, weights included, and read its facts. Raises BadBase for the first thing wrong."""
+    """Check a whole folder, weights included, and read its facts. Raises BadBase for the first problem."""
     names = list_folder(folder, where)
     check_names(names, where)
     architecture, template = check_texts(folder, where, template_given=template_given)
@@ -145,21 +146,8 @@ def inspect_base(folder: Path, where: str, *, template_given: bool) -> BaseFacts
     return BaseFacts(architecture=architecture, parameters=parameters, template=template)
 
 
-def own_template(folder: Path, where: str) -> str | None:
-    """The base's chat template as transformers chooses it: chat_template.jinja before tokenizer_config.json."""
-    if (folder / "chat_template.jinja").exists():
-        return (folder / "chat_template.jinja").read_text("utf-8")
-    if not (folder / "tokenizer_config.json").exists():
-        return None
-    found = _json_object(folder / "tokenizer_config.json", where).get("chat_template")
-    if isinstance(found, list):
-        named = {item.get("name"): item.get("template") for item in found if isinstance(item, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) and found.strip() else None
-
-
 def tokenizer_files(names: Iterable[str]) -> list[str]:
-    """Those of ``names`` that decide how text becomes tokens, sorted."""
+    """The files among ``names`` that decide how text becomes tokens, sorted."""
     return sorted(name for name in names if name in TOKENIZER_FILES)
 
 
@@ -169,13 +157,13 @@ def _refused_name(name: str, where: str) -> BadBase:
         return BadBase(f"{name} may be a pickle, which runs code when it is loaded", where=where, remedy=remedy)
     if name.endswith(".py"):
         remedy = "Use a model whose architecture is part of transformers."
-        return BadBase(f"{name} is code; a base may not bring its own", where=where, remedy=remedy)
+        return BadBase(f"{name} is code, which a base may not contain", where=where, remedy=remedy)
     remedy = f"Remove or rename it; a base holds {', '.join(_SAFE_SUFFIXES[:-1])} and licence files."
     return BadBase(f"{name} is not a file of a base model", where=where, remedy=remedy)
 
 
 def _check_text(path: Path, where: str) -> None:
-    """Refuse pickles in disguise, JSON that is none, and configurations that point to code."""
+    """Reject disguised pickles, invalid JSON, and configurations that point to code."""
     with path.open("rb") as file:
         if _PICKLE_MAGIC.match(file.read(4)):
             remedy = "Remove it, and do not trust where it came from."
@@ -207,7 +195,7 @@ def _json_object(path: Path, where: str) -> dict[str, Any]:
 
 
 def _holds_key(value: Any, key: str) -> bool:
-    """Whether ``key`` occurs at any depth; without recursion, as the value may be nested as deep as JSON allows."""
+    """Whether ``key`` occurs at any depth; without recursion, as the value may be nested as deeply as JSON allows."""
     open_values = [value]
     while open_values:
         current = open_values.pop()

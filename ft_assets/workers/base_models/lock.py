@@ -1,27 +1,32 @@
-"""The lock: what a recipe's base was when it was registered, by content. Made once, obeyed ever after."""
+"""The lock: the content of a recipe's base at registration. Written once and never changed."""
 
 import re
 import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.base_models.contents import INDEX, check_names, check_texts, inspect_base, is_safe_name, weight_files
+from ft_assets.workers.base_models.contents import (
+    INDEX,
+    check_names,
+    check_texts,
+    inspect_base,
+    is_safe_name,
+    weight_files,
+)
 from ft_resources.artifacts import FileEntry, InputRef, content_digest
-from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase
 from ft_resources.hub import Hub, HubFile, HubSnapshot, verify_file
+from ft_resources.strict_model import StrictModel
 
 _MAX_TEXT_BYTES = 256 * 1024 * 1024
-# What describes a model without being part of it.
+# Files that describe a model without being part of it.
 _DOCUMENT = re.compile(r"^(LICENSE|NOTICE|COPYING|USE_POLICY|README)|\.md$")
 
 
-class BaseLock(BaseModel):
-    """A base model, pinned: every file by size and sha256. Of an accepted adapter, the files are the adapter's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class BaseLock(StrictModel):
+    """A base model, pinned: size and sha256 of every file. For an accepted adapter, the files are the adapter's."""
 
     kind: Literal["folder", "hub", "artifact"] = Field(description="Where the files come from.")
     source: str = Field(description="folder:sha256:DIGEST, hub:ORG/NAME or artifact:ADDRESS.")
@@ -35,12 +40,12 @@ class BaseLock(BaseModel):
 
     @property
     def terms(self) -> dict[str, Any]:
-        """The lock as JSON without where things lie, which says nothing about the content."""
+        """The lock as JSON without file locations, which say nothing about the content."""
         return self.model_dump(mode="json", exclude={"upload", "parent"})
 
     @property
     def inputs(self) -> dict[str, InputRef]:
-        """What ``base_model`` is made of, apart from what it downloads."""
+        """The inputs of ``base_model``, apart from its downloads."""
         if self.kind == "artifact":
             adapter = InputRef(address=self.source.removeprefix("artifact:"), digest=self.digest)
             return {"adapter": adapter} if self.parent is None else {"adapter": adapter, "base": self.parent}
@@ -48,27 +53,24 @@ class BaseLock(BaseModel):
 
     @property
     def substance(self) -> str:
-        """Digest of what decides the model's answers: every file but model card and licence."""
+        """Digest of everything that decides the model's answers: every file except model card and licence."""
         return content_digest({name: entry for name, entry in self.files.items() if not _DOCUMENT.search(name)})
 
 
 def lock_folder(folder: Path, where: str, *, template_given: bool) -> BaseLock:
-    """The lock of a local folder, not uploaded yet. Raises BadBase where it cannot serve as a base."""
+    """The lock of a local folder that is not uploaded yet. Raises BadBase if it cannot serve as a base."""
     inspect_base(folder, where, template_given=template_given)
     names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
-    files = {
-        name: FileEntry(size=(folder / name).stat().st_size, sha256=sha256_file(folder / name))
-        for name in sorted(names)
-    }
+    files = {name: FileEntry.of(folder / name) for name in sorted(names)}
     digest = content_digest(files)
     return BaseLock(kind="folder", source=f"folder:sha256:{digest}", revision=digest, digest=digest, files=files)
 
 
 def lock_hub(hub: Hub, repo: str, revision: str, *, template_given: bool) -> BaseLock:
-    """The lock of a hub model at the commit that ``revision`` is now, without downloading weights.
+    """The lock of a hub model at the commit that ``revision`` currently names, without downloading weights.
 
-    Only files that a base may hold are taken: pickles and code beside the safetensors weights stay where they are.
-    Raises BadBase where the model cannot serve as a base, HubUnavailable where the hub cannot be asked.
+    Only files that a base may hold are included; pickles and code next to the safetensors weights are ignored. Raises
+    BadBase if the model cannot serve as a base, HubUnavailable if the hub cannot be reached.
     """
     where = f"hub:{repo}@{revision}"
     snapshot = hub.snapshot(repo, revision)
@@ -93,12 +95,12 @@ def lock_hub(hub: Hub, repo: str, revision: str, *, template_given: bool) -> Bas
 
 
 def _entry(hub: Hub, snapshot: HubSnapshot, file: HubFile, path: Path, where: str) -> FileEntry:
-    """Size and sha256; the few files without an LFS sha256 are small, and were or are now downloaded."""
+    """Size and sha256. The few files without an LFS sha256 are small and are downloaded now if they were not before."""
     if file.sha256 is not None:
         return FileEntry(size=file.size, sha256=file.sha256)
     if not path.exists():
         _fetch_text(hub, snapshot, file, path, where)
-    return FileEntry(size=path.stat().st_size, sha256=sha256_file(path))
+    return FileEntry.of(path)
 
 
 def _fetch_text(hub: Hub, snapshot: HubSnapshot, file: HubFile, path: Path, where: str) -> None:

@@ -1,34 +1,24 @@
-"""A LoRA adapter added to the weights that it stands beside: W + (alpha / rank) · B · A, in the base's own files.
+"""Merging a LoRA adapter into its base's weights, in the base's own files: W + (alpha / rank) · B · A.
 
-Computed in float64 and rounded once to what the base is stored in, so that the sum is that of base and adapter up to
-this rounding, and equal bytes come out each time. Rows are changed where they lie: neither model nor tensor is held in
-memory whole.
+Computed in float64 and rounded once to the base's dtype. So the sum equals base plus adapter up to this rounding, and
+the bytes are equal each time. Rows are changed in place: neither the model nor a whole tensor is held in memory.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.base_models.tensors import Stored, decoded, encoded, read_header
+from ft_assets.workers.base_models.tensors import Stored, decoded, encoded, read_header
 from ft_resources.errors import BadBase
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 _PART = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
 _HEADS = ("lm_head", "embed_out")
-# Settings of PEFT's that change the formula; training here leaves all of them off.
+# PEFT settings that change the formula; training here leaves all of them off.
 _OTHER_FORMULAS = ("use_dora", "use_rslora", "alpha_pattern", "rank_pattern", "layer_replication", "lora_bias")
 _ROWS_AT_ONCE = 1024
 _INSTEAD = "Train that recipe with variant full, whose model needs no merging, and name its adapter."
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Update:
-    """What an adapter adds to one matrix: ``a`` [rank, in], ``b`` [out, rank]."""
-
-    a: Stored
-    b: Stored
 
 
 def merge_adapter(
@@ -41,8 +31,8 @@ def merge_adapter(
 ) -> None:
     """Add the adapter with this ``adapter_config.json`` and these ``weights`` to the model in ``shards``, in place.
 
-    ``tied`` says that the output head is the embedding; ``report`` hears of modules done. Raises BadBase for an adapter
-    of another kind than plain LoRA over linear layers, and where its modules are not in the files under their names.
+    ``tied`` says that the output head is the embedding; ``report`` is called with the number of modules done. Raises
+    BadBase for anything but plain LoRA over linear layers, and if its modules are not in the files under their names.
     """
     _require_plain(config)
     scaling = config["lora_alpha"] / config["r"]
@@ -63,44 +53,44 @@ def _require_plain(config: Mapping[str, Any]) -> None:
     odd = [name for name in _OTHER_FORMULAS if config.get(name)]
     if config.get("peft_type") != "LORA" or config.get("bias", "none") != "none" or odd:
         what = odd[0] if odd else f"{config.get('peft_type')} with bias {config.get('bias', 'none')}"
-        raise BadBase(f"the adapter is no plain LoRA ({what}) and cannot be merged", where=CONFIG, remedy=_INSTEAD)
+        raise BadBase(f"the adapter is not a plain LoRA ({what}) and cannot be merged", where=CONFIG, remedy=_INSTEAD)
 
 
-def _updates(tensors: Mapping[str, Stored], rank: int) -> dict[str, Update]:
-    """The adapter's tensors by module. Raises BadBase for any that is not half of a pair of this rank."""
+def _updates(tensors: Mapping[str, Stored], rank: int) -> dict[str, tuple[Stored, Stored]]:
+    """The adapter's A [rank, in] and B [out, rank] by module. Raises BadBase for what is no such pair of this rank."""
     sides: dict[str, dict[str, Stored]] = {}
     for name, stored in tensors.items():
         found = _PART.fullmatch(name)
         if found is None:
             raise BadBase(
-                f"the adapter has {name}, which is no update of a linear layer", where=WEIGHTS, remedy=_INSTEAD
+                f"the adapter has {name}, which is not an update of a linear layer", where=WEIGHTS, remedy=_INSTEAD
             )
         sides.setdefault(found["module"], {})[found["side"]] = stored
     for module, each in sides.items():
         fits = set(each) == {"A", "B"} and all(len(side.shape) == 2 for side in each.values())
         if not fits or (each["A"].shape[0], each["B"].shape[1]) != (rank, rank):
             raise BadBase(f"the adapter of {module} is not of rank {rank}", where=WEIGHTS, remedy=_INSTEAD)
-    return {module: Update(a=each["A"], b=each["B"]) for module, each in sides.items()}
+    return {module: (each["A"], each["B"]) for module, each in sides.items()}
 
 
 def _target(module: str, tensors: Mapping[str, Stored]) -> Stored:
-    """The module's matrix. Some files leave out the first parts of names, which Transformers knows to put back."""
+    """The module's matrix. Some files omit the first parts of names, which Transformers adds back."""
     parts = module.split(".")
     for start in range(len(parts)):
         stored = tensors.get(".".join([*parts[start:], "weight"]))
         if stored is not None:
             return stored
     raise BadBase(
-        f"the base's files have no {module}.weight: this architecture stores its matrices in another form than it "
-        "computes with, and merging them is not supported",
+        f"the base's files have no {module}.weight: this architecture stores its matrices in another form, and "
+        "merging them is not supported",
         where="base_model",
         remedy=_INSTEAD,
     )
 
 
-def _add(target: Stored, update: Update, scaling: float, *, transposed: bool) -> None:
-    """Change the stored matrix; ``transposed``: it is [in, out], as in GPT-2's layers."""
-    a, b = decoded(update.a.open()[:], update.a.dtype), decoded(update.b.open()[:], update.b.dtype)
+def _add(target: Stored, update: tuple[Stored, Stored], scaling: float, *, transposed: bool) -> None:
+    """Change the stored matrix; ``transposed``: it is stored as [in, out], as in GPT-2's layers."""
+    a, b = (decoded(side.open()[:], side.dtype) for side in update)
     left, right = (a.T, b.T) if transposed else (b, a)
     if (left.shape[0], right.shape[1]) != target.shape:
         raise BadBase(

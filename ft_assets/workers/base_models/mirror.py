@@ -1,13 +1,13 @@
-"""The work of ``base_model``: bring the locked files into the store, and believe nothing that the lock does not say."""
+"""The work of ``base_model``: copy the locked files into the store and accept only what the lock lists."""
 
 from pathlib import Path
 
-from ft_assets.base_models.chain import take_accepted
-from ft_assets.base_models.contents import inspect_base, tokenizer_files
-from ft_assets.base_models.lock import BaseLock
-from ft_assets.base_models.new_tokens import add_new_tokens
-from ft_assets.base_models.placing import place
-from ft_assets.base_models.token_ids import examine_tokenizer
+from ft_assets.workers.base_models.chain import take_accepted
+from ft_assets.workers.base_models.contents import inspect_base, tokenizer_files
+from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.new_tokens import add_new_tokens
+from ft_assets.workers.base_models.placing import place
+from ft_assets.workers.base_models.token_ids import examine_tokenizer
 from ft_resources.artifacts import FileEntry
 from ft_resources.canonical import digest, sha256_bytes, sha256_file
 from ft_resources.errors import BadBase
@@ -16,12 +16,12 @@ from ft_resources.worker_context import WorkContext, WorkResult
 
 
 def mirror(context: WorkContext, hub: Hub | None = None) -> WorkResult:
-    """Bring the locked base into the store, each file verified against the lock, and read what others need to know.
+    """Copy the locked base into the store, verify each file against the lock, and read the facts that others need.
 
-    Params: ``lock``; ``new_tokens`` where the recipe adds some. Input ``upload`` where the lock's kind is ``folder``,
-    ``adapter`` (and ``base``, see ``chain``) where it is ``artifact``. Raises BadBase for bytes that differ from
-    the lock, break the rules of ``contents`` or hold a tokenizer that transformers cannot follow, CorruptArtifact for
-    damaged inputs, HubUnavailable.
+    Params: ``lock``; ``new_tokens`` if the recipe adds some. Inputs: ``upload`` if the lock's kind is ``folder``,
+    ``adapter`` (and ``base``, see ``chain``) if it is ``artifact``. Raises BadBase for bytes that differ from the lock,
+    break the rules of ``contents`` or hold a tokenizer that transformers cannot reproduce, CorruptArtifact for damaged
+    inputs, HubUnavailable.
     """
     lock = BaseLock.model_validate(context.params["lock"])
     if lock.kind == "folder":
@@ -35,7 +35,7 @@ def mirror(context: WorkContext, hub: Hub | None = None) -> WorkResult:
         context.progress("adding new tokens")
         add_new_tokens(context.output, new_tokens, f"{lock.source}, new_tokens")
     context.progress("inspecting")
-    # Whether a template must exist was settled at registration, where the recipe's own one was known.
+    # Registration already decided whether a template must exist; it knew the recipe's own one.
     facts = inspect_base(context.output, lock.source, template_given=True)
     names = [path.name for path in context.output.iterdir()]
     context.progress("comparing the tokenizer with transformers'")
@@ -65,7 +65,7 @@ def _take_upload(context: WorkContext, lock: BaseLock) -> None:
         raise BadBase("the upload does not hold the files that the recipe locked", where=lock.source, remedy=remedy)
     for done, name in enumerate(lock.files):
         context.progress("copying", done, len(lock.files))
-        # Reading through the artifact verifies the sha256, which is the lock's, as just compared.
+        # Reading through the artifact verifies the sha256, which was just compared with the lock's.
         place(upload.path(name, context.scratch / "upload"), context.output / name)
 
 
@@ -84,5 +84,5 @@ def _require_locked(path: Path, entry: FileEntry, where: str) -> None:
         raise BadBase(
             f"{path.name} is not the file that was locked at registration",
             where=where,
-            remedy="Try again; if it stays so, the source was tampered with: register a new version from a good one.",
+            remedy="Try again. If this persists, the source was tampered with: register a new version from a good one.",
         )

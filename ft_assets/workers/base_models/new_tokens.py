@@ -1,8 +1,8 @@
-"""Tokens that a base does not have: which may be added, and the base with them.
+"""Tokens that a base does not have: which may be added, and the base with these tokens.
 
-Each is an ordinary added token: one id wherever its text stands in any text. Its rows begin as the mean of the rows of
-the pieces that it was spelled with before (Gee et al. 2022, https://arxiv.org/abs/2402.09977). Rows drawn at random
-can take nearly all probability where a model's logits are low, which no mean of rows does: Hewitt 2021,
+Each is an ordinary added token: it has one id wherever its text occurs. Its rows start as the mean of the rows of the
+pieces that spelled it before (Gee et al. 2022, https://arxiv.org/abs/2402.09977). Rows drawn at random can take nearly
+all probability if a model's logits are low; a mean of rows cannot: Hewitt 2021,
 https://nlp.stanford.edu/~johnhew/vocab-expansion.html
 """
 
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ft_assets.base_models.contents import INDEX, weight_files
-from ft_assets.base_models.placing import replace_json, replace_text
-from ft_assets.base_models.tensors import Stored, append_rows, decoded, encoded, read_header
+from ft_assets.workers.base_models.contents import INDEX, weight_files
+from ft_assets.workers.base_models.placing import replace_json, replace_text
+from ft_assets.workers.base_models.tensors import Stored, append_rows, decoded, encoded, read_header
 from ft_resources.errors import BadBase
 
 if TYPE_CHECKING:
-    from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+    from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight")
 _HEADS = ("lm_head.weight", "embed_out.weight", "lm_head.bias", "embed_out.bias")
@@ -29,7 +29,7 @@ _HEADS = ("lm_head.weight", "embed_out.weight", "lm_head.bias", "embed_out.bias"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewToken:
-    """A token's text, its id, and the ids that its text had before."""
+    """A token's text, its id, and the ids that its text was encoded as before."""
 
     text: str
     number: int
@@ -37,11 +37,14 @@ class NewToken:
 
 
 def require_new(folder: Path, tokens: Sequence[str], where: str) -> None:
-    """Raise BadBase for the first of ``tokens`` that the tokenizer in ``folder`` has, or could not have beside its own.
+    """Raise BadBase for the first of ``tokens`` that the tokenizer in ``folder`` already has or cannot add.
 
-    A token may hold no control token, nor end as one begins: it would take a piece of one that a template writes.
+    A token may neither contain a control token nor end with the beginning of one: it would take a piece of a control
+    token that a template writes.
     """
-    tokenizer = _tokenizer(folder)
+    from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+
+    tokenizer = ChatTokenizer.load(folder)
     for token in tokens:
         if problem := _problem(tokenizer, token):
             raise BadBase(
@@ -50,10 +53,10 @@ def require_new(folder: Path, tokens: Sequence[str], where: str) -> None:
 
 
 def add_new_tokens(folder: Path, tokens: Sequence[str], where: str) -> None:
-    """Add ``tokens`` to the base in ``folder``: to tokenizer and configuration, and a row each to embedding and head.
+    """Add ``tokens`` to the base in ``folder``: to tokenizer and configuration, and one row each to embedding and head.
 
-    Equal bytes each time. Links in ``folder`` are replaced, never written through. Raises BadBase for tokens that
-    ``require_new`` refuses, and for weights in which embedding and output head cannot be told.
+    The bytes are equal each time. Links in ``folder`` are replaced, never written through. Raises BadBase for tokens
+    that ``require_new`` rejects, and for weights in which embedding and output head cannot be identified.
     """
     require_new(folder, tokens, where)
     added = _extend_tokenizer(folder, tokens)
@@ -79,7 +82,7 @@ def _extend_tokenizer(folder: Path, tokens: Sequence[str]) -> list[NewToken]:
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     pieces = [tokenizer.encode(token, add_special_tokens=False).ids for token in tokens]
-    # As they are written: what a base does to text before it looks for pieces does not change them.
+    # Matched literally: the base's text normalization before tokenization does not change them.
     tokenizer.add_tokens([AddedToken(token, normalized=False, special=False) for token in tokens])
     replace_text(folder / "tokenizer.json", tokenizer.to_str(pretty=True))
     numbers = tokenizer.get_vocab()
@@ -92,7 +95,7 @@ def _extend_tokenizer(folder: Path, tokens: Sequence[str]) -> list[NewToken]:
 
 
 def _list_added(folder: Path, added: Sequence[NewToken]) -> None:
-    """Name the tokens where older files name added tokens too, as transformers believes those before tokenizer.json."""
+    """Also list the tokens in older files that list added tokens: transformers prefers these to tokenizer.json."""
     settings_path, list_path = folder / "tokenizer_config.json", folder / "added_tokens.json"
     if settings_path.exists() and "added_tokens_decoder" in (settings := json.loads(settings_path.read_bytes())):
         plain = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": False}
@@ -103,7 +106,7 @@ def _list_added(folder: Path, added: Sequence[NewToken]) -> None:
 
 
 def _extend_weights(folder: Path, added: Sequence[NewToken], where: str) -> None:
-    """Give each token its rows. Bases often have rows to spare behind their vocabulary, which are taken first."""
+    """Give each token its rows. Spare rows after the vocabulary, which bases often have, are used first."""
     config = json.loads((folder / "config.json").read_bytes())
     shards = [folder / name for name in weight_files(folder, where)]
     by_token = _by_token(shards, config.get("vocab_size"), where)
@@ -126,7 +129,7 @@ def _extend_weights(folder: Path, added: Sequence[NewToken], where: str) -> None
 
 
 def _by_token(shards: Sequence[Path], rows: object, where: str) -> list[Stored]:
-    """The tensors that have a row for each token. Raises BadBase where they are not one embedding and heads."""
+    """The tensors that have one row per token. Raises BadBase if they are not one embedding and heads."""
     stored = [each for shard in shards for each in read_header(shard)[0].values() if each.shape[:1] == (rows,)]
     embeddings = [each for each in stored if _is_one(each.name, _EMBEDDINGS)]
     others = [each.name for each in stored if not _is_one(each.name, (*_EMBEDDINGS, *_HEADS))]
@@ -141,7 +144,7 @@ def _by_token(shards: Sequence[Path], rows: object, where: str) -> list[Stored]:
 
 
 def _fill(shard: Path, names: Sequence[str], added: Sequence[NewToken]) -> None:
-    """Write the new tokens' rows: the means of their pieces' rows."""
+    """Write the new tokens' rows: the means of the rows of their pieces."""
     tensors, _ = read_header(shard)
     for name in names:
         stored = tensors[name]
@@ -153,7 +156,7 @@ def _fill(shard: Path, names: Sequence[str], added: Sequence[NewToken]) -> None:
 
 
 def _count_again(folder: Path, shards: Sequence[Path]) -> None:
-    """Put the totals of the index right, where there is one."""
+    """Update the totals in the index, if there is one."""
     path = folder / INDEX
     if not path.exists():
         return
@@ -169,9 +172,3 @@ def _count_again(folder: Path, shards: Sequence[Path]) -> None:
 
 def _is_one(name: str, ends: Sequence[str]) -> bool:
     return any(name == end or name.endswith(f".{end}") for end in ends)
-
-
-def _tokenizer(folder: Path) -> "ChatTokenizer":
-    from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-
-    return ChatTokenizer.load(folder)

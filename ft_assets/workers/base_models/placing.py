@@ -1,4 +1,4 @@
-"""Files of a base in the making. Those that only go along are links into the store, which must never be written to."""
+"""Files of a base that is being built. Unchanged files are links into the store and must never be written to."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def place(source: Path, target: Path, *, own: bool = False) -> None:
-    """The same bytes under another name: a link where one disk holds both, a copy of what will change (``own``)."""
+    """The same bytes under another name: a link if both are on one disk, a copy if the file will change (``own``)."""
     if own:
         shutil.copyfile(source, target)
         return
@@ -19,7 +19,7 @@ def place(source: Path, target: Path, *, own: bool = False) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Put a new file in the place of ``path``, whose other links keep what they have."""
+    """Put a new file at ``path``; other links to the old file keep its content."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)

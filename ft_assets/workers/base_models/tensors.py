@@ -1,6 +1,6 @@
-"""Tensors of safetensors files, read and rewritten without torch: by rows, so that none has to fit into memory whole.
+"""Tensors of safetensors files, read and rewritten without torch, by rows, so that no tensor must fit into memory.
 
-numpy has no bfloat16: it is a float32 without its last 16 bits, and is read and written as 16-bit integers here.
+numpy has no bfloat16. It is a float32 without its last 16 bits, and is read and written as 16-bit integers here.
 """
 
 import json
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ft_resources.errors import BadBase
 
-# What each kind of number is read as, and the largest of its finite ones.
+# The type that each dtype is read as, and its largest finite number.
 _RAW: Mapping[str, Any] = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 _LARGEST = {"F64": 1.7976931348623157e308, "F32": 3.4028234663852886e38, "F16": 65504.0, "BF16": 3.3895313892515355e38}
 _COPIED_AT_ONCE = 1 << 24
@@ -22,7 +22,7 @@ _COPIED_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """Where a tensor lies: ``start`` and ``size`` in bytes, from the beginning of ``file``."""
+    """A tensor's location: ``start`` and ``size`` in bytes, from the beginning of ``file``."""
 
     name: str
     file: Path
@@ -32,7 +32,7 @@ class Stored:
     size: int
 
     def open(self, *, write: bool = False) -> Any:
-        """Its numbers as they are stored, mapped and not read. Raises BadBase for kinds that are no plain floats."""
+        """The stored numbers, memory-mapped but not read. Raises BadBase for dtypes that are not plain floats."""
         if self.dtype not in _RAW:
             raise BadBase(
                 f"{self.name} is held in {self.dtype}, and only plain floating-point numbers can be changed",
@@ -44,7 +44,7 @@ class Stored:
 
 
 def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
-    """Every tensor of a safetensors file by name, in the order of their bytes, and the file's metadata."""
+    """Every tensor of a safetensors file by name, in byte order, and the file's metadata."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
@@ -60,31 +60,31 @@ def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
 
 
 def decoded(raw: NDArray[Any], dtype: str) -> NDArray[np.float64]:
-    """Stored numbers of ``dtype`` as float64, which holds each of them exactly."""
+    """Stored numbers of ``dtype`` as float64, which represents each of them exactly."""
     if dtype == "BF16":
         return (raw.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return raw.astype(np.float64)
 
 
 def encoded(values: NDArray[np.float64], dtype: str, where: str) -> NDArray[Any]:
-    """``values`` rounded to the nearest number of ``dtype``. Raises BadBase where one is too large for it."""
+    """``values`` rounded to the nearest number of ``dtype``. Raises BadBase if a value is too large for it."""
     if not np.all(np.abs(values) <= _LARGEST[dtype]):
         raise BadBase(
-            f"a weight of {where} would be no finite number in {dtype}",
+            f"a weight of {where} would not be finite in {dtype}",
             where=where,
             remedy="Use a base in bfloat16 or float32, or train with a lower learning rate.",
         )
     if dtype != "BF16":
         return values.astype(_RAW[dtype])
     bits = values.astype(np.float32).view(np.uint32)
-    # Half-way cases go to the even neighbour, as in any IEEE rounding.
+    # Ties round to even, as in IEEE rounding.
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
 def append_rows(path: Path, rows: Mapping[str, NDArray[Any]]) -> None:
-    """Rewrite a safetensors file with ``rows`` (tensor name to stored numbers) behind the tensors of these names.
+    """Rewrite a safetensors file with ``rows`` (tensor name to stored numbers) appended to the tensors of these names.
 
-    The new file takes the old one's place, which other links to it go on having.
+    The new file replaces the old one; other links to the old file keep its content.
     """
     tensors, metadata = read_header(path)
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
@@ -96,7 +96,7 @@ def append_rows(path: Path, rows: Mapping[str, NDArray[Any]]) -> None:
         header[name] = {"dtype": stored.dtype, "shape": list(shape), "data_offsets": [end, end + size]}
         end += size
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    # Tensors begin at a multiple of 8, as the format's own writer has it.
+    # Tensors begin at multiples of 8, as the format's own writer aligns them.
     text += b" " * (-len(text) % 8)
     partial = path.with_name(f".{path.name}.partial")
     with path.open("rb") as old, partial.open("wb") as new:

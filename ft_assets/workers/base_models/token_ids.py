@@ -1,10 +1,10 @@
-"""One text, the same ids everywhere: in token packs, in evaluation, and in the folder that an adapter is served from.
+"""The same ids for the same text everywhere: in token packs, in evaluation, and in an adapter's served folder.
 
-Packs follow a base's ``tokenizer.json``. transformers does so only with its general class: since version 5 a class that
-``tokenizer_config.json`` or the model's type names takes vocabulary and merges from the file and builds the rest anew.
-``LlamaTokenizer`` with ``legacy: false``, for one, puts a space before the first piece of a text only, where the
-files of Llama 2, TinyLlama or Phi-3 put one behind every control token too. Which class it is also depends on whether a
-config.json lies in the folder, so that an adapter's folder may be read in another way than its base's.
+Packs follow a base's ``tokenizer.json``. transformers does so only with its general class: since version 5, a class
+named by ``tokenizer_config.json`` or by the model's type takes vocabulary and merges from the file and rebuilds the
+rest. For example, ``LlamaTokenizer`` with ``legacy: false`` puts a space only before the first piece of a text, but the
+files of Llama 2, TinyLlama or Phi-3 put one after every control token too. The class also depends on whether the folder
+has a config.json, so an adapter's folder may be read differently from its base's.
 """
 
 import json
@@ -14,17 +14,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ft_assets.base_models.contents import TOKENIZER_FILES
-from ft_assets.base_models.transformers_ids import NAMED, Loader, answers, ask, load
+from ft_assets.workers.base_models.contents import TOKENIZER_FILES
+from ft_assets.workers.base_models.transformers_ids import NAMED, Loader, answers, ask, load
+from ft_assets.workers.templates.source import tokenizer_settings
 from ft_resources.errors import BadBase
 
 if TYPE_CHECKING:
-    from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+    from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
 SETTINGS = "tokenizer_config.json"
-# The class that takes tokenizer.json as it is, by the name that transformers 4 and 5 both know.
+# The class that uses tokenizer.json unchanged, by the name that transformers 4 and 5 both know.
 _GENERAL_CLASS = "PreTrainedTokenizerFast"
-# Settings of the classes that build a tokenizer anew; the general class has no use for them, or would be led astray.
+# Settings of the classes that rebuild a tokenizer. The general class does not need them, or would be misled by them.
 _OF_OTHER_CLASSES = (
     "legacy",
     "add_prefix_space",
@@ -35,7 +36,7 @@ _OF_OTHER_CLASSES = (
     "fix_mistral_regex",
     "backend",
 )
-# What is left of a base's settings where the others stand in the way.
+# The settings kept from a base whose other settings get in the way.
 _KEPT = ("model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces")
 _MOST_CONTROL_TOKENS = 64
 _TEXTS = (
@@ -62,9 +63,9 @@ _TEXTS = (
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The tokenizer in ``folder`` for transformers and those who use it, with the ids of token packs.
+    """The tokenizer in ``folder`` for transformers and its users, with the ids of token packs.
 
-    Raises BadBase, with an example, where transformers cannot be brought to give them.
+    Raises BadBase, with an example, if transformers cannot reproduce these ids.
     """
     tokenizer = load(folder, "PreTrainedTokenizerFast")
     packs = _packs(folder)
@@ -75,9 +76,9 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def examine_tokenizer(folder: Path) -> str:
-    """A base's tokenizer before anything is trained: "" where transformers reads it as packs do, else a warning.
+    """Check a base's tokenizer before training: "" if transformers reads it as packs do, else a warning.
 
-    Raises BadBase where nothing trained on it could be evaluated, or served from a folder of its own.
+    Raises BadBase if nothing trained on it could be evaluated, or served from its own folder.
     """
     packs = _packs(folder)
     texts = probe_texts(packs)
@@ -111,9 +112,9 @@ def examine_tokenizer(folder: Path) -> str:
 
 
 def settle_tokenizer(folder: Path) -> None:
-    """Make ``AutoTokenizer.from_pretrained(folder)`` give the ids of packs, by other settings where it does not.
+    """Make ``AutoTokenizer.from_pretrained(folder)`` give the ids of packs, if necessary by other settings.
 
-    Untouched where it does. Raises BadBase, with an example, where no settings achieve it.
+    A folder that already gives them is not changed. Raises BadBase, with an example, if no settings achieve it.
     """
     packs = _packs(folder)
     texts = probe_texts(packs)
@@ -123,29 +124,29 @@ def settle_tokenizer(folder: Path) -> None:
 
     if not difference():
         return
-    settings = _settings(folder)
+    settings = tokenizer_settings(folder)
     general = {name: value for name, value in settings.items() if name not in _OF_OTHER_CLASSES}
     _write(folder / SETTINGS, {**general, "tokenizer_class": _GENERAL_CLASS})
     if not difference():
         return
-    # Settings and older files may add tokens or name others than packs know.
+    # Settings and older files may add tokens, or name tokens, that packs do not know.
     for name in ("special_tokens_map.json", "added_tokens.json"):
         (folder / name).unlink(missing_ok=True)
     kept = {name: settings[name] for name in _KEPT if name in settings}
     _write(folder / SETTINGS, {**kept, **packs.named, "tokenizer_class": _GENERAL_CLASS})
     if found := difference():
         raise BadBase(
-            f"from this folder transformers would read texts in another way than training did: {found}",
+            f"transformers, loading this folder, would tokenize texts differently than training did: {found}",
             where="tokenizer.json",
-            remedy="Train lora or qlora, or take a base whose tokenizer transformers reads as its tokenizer.json says.",
+            remedy="Train lora or qlora, or use a base whose tokenizer.json transformers follows exactly.",
         )
 
 
 def probe_texts(packs: "ChatTokenizer") -> list[str]:
-    """Texts that tokenizers are known to disagree about, alone, around and behind control and other added tokens."""
+    """Texts on which tokenizers are known to disagree: alone, around and after control and other added tokens."""
     added = packs.tokenizer.get_added_tokens_decoder().values()
     first = [text for text in packs.named.values() if text in packs.special_ids]
-    # Some of those that are just text too: a base may have more control tokens than there is room for.
+    # Some added tokens that are plain text too: a base may have more control tokens than there is room for.
     ordinary = sorted(token.content for token in added if not token.special)[: _MOST_CONTROL_TOKENS // 2]
     every = [*first, *ordinary, *sorted(token.content for token in added)]
     control = list(dict.fromkeys(every))[:_MOST_CONTROL_TOKENS]
@@ -157,15 +158,15 @@ def probe_texts(packs: "ChatTokenizer") -> list[str]:
 
 
 def _packs(folder: Path) -> "ChatTokenizer":
-    from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+    from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
     return ChatTokenizer.load(folder)
 
 
 def _compare(packs: "ChatTokenizer", texts: Sequence[str], found: Mapping[str, Any]) -> str:
-    """The first difference between packs and what transformers answered, in words; "" where there is none."""
+    """The first difference between packs and what transformers returned, in words; "" if there is none."""
     for name in NAMED if "error" not in found else ():
-        # A token that stands in no vocabulary is never written.
+        # A token that is in no vocabulary is never written.
         ours = packs.named.get(name) if packs.token_id(name) is not None else None
         theirs = found[name]
         if theirs != ours and not (ours is None and packs.tokenizer.token_to_id(theirs) is None):
@@ -187,17 +188,11 @@ def _compare_ids(packs: "ChatTokenizer", texts: Sequence[str], found: Mapping[st
 
 def _unreadable(difference: str) -> BadBase:
     return BadBase(
-        f"transformers cannot be brought to read the tokenizer as its tokenizer.json says: {difference}",
+        f"transformers cannot load the tokenizer exactly as its tokenizer.json says: {difference}",
         where="tokenizer.json",
         remedy="Save the tokenizer again with a current version of transformers, and register a new version of the "
         "recipe with it.",
     )
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    from ft_assets.packs.encoding.tokenizer import tokenizer_settings
-
-    return tokenizer_settings(folder)
 
 
 def _copy(folder: Path, target: Path, names: Sequence[str]) -> Path:

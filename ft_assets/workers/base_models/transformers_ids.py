@@ -1,7 +1,7 @@
-"""The ids that transformers gives to texts, asked of a process of its own: ``python -m … < question > answer``.
+"""The ids that transformers gives to texts, from a separate process: ``python -m … < question > answer``.
 
-Importing transformers takes PyTorch with it, for seconds, wherever that is installed. A child that hides it needs a
-third of the time, and the process that asks keeps its memory.
+Importing transformers also imports PyTorch if it is installed, which takes seconds. A child that hides PyTorch needs a
+third of the time, and the memory of the calling process does not grow.
 """
 
 import contextlib
@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 NAMED = ("bos_token", "eos_token")
-"""The tokens by name that templates write."""
+"""The tokens that templates write, by name."""
 
 Loader = Literal["AutoTokenizer", "PreTrainedTokenizerFast"]
 
 _TIMEOUT_S = 600
-# Settings of a base's tokenizer_config.json under which not even transformers' general class keeps to tokenizer.json.
+# Settings of a base's tokenizer_config.json that make even transformers' general class deviate from tokenizer.json.
 _AS_THE_FILE_SAYS = {"split_special_tokens": False, "fix_mistral_regex": False}
 
 
 def load(folder: Path, loader: Loader) -> Any:
-    """The tokenizer in ``folder``: as everybody loads it, or by the class that takes tokenizer.json as it is."""
+    """The tokenizer in ``folder``: as users load it, or by the class that takes tokenizer.json as it is."""
     import transformers
 
     more = _AS_THE_FILE_SAYS if loader == "PreTrainedTokenizerFast" else {}
@@ -32,7 +32,7 @@ def load(folder: Path, loader: Loader) -> Any:
 
 
 def answers(tokenizer: Any, texts: Sequence[str]) -> dict[str, Any]:
-    """``plain`` and ``opened``: each text's ids without and with what opens a text; and the tokens of ``NAMED``."""
+    """``plain`` and ``opened``: each text's ids without and with the opening tokens; and the tokens of ``NAMED``."""
     named = {name: None if (token := getattr(tokenizer, name)) is None else str(token) for name in NAMED}
     return {
         "plain": [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts],
@@ -42,8 +42,7 @@ def answers(tokenizer: Any, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def ask(folders: Sequence[tuple[Path, Loader]], texts: Sequence[str]) -> list[Mapping[str, Any]]:
-    """``answers`` of each folder's tokenizer, or ``error`` where it cannot be loaded. Raises RuntimeError for a child
-    that dies."""
+    """``answers`` for each folder's tokenizer, or ``error`` if loading fails. RuntimeError if the child dies."""
     if "transformers" in sys.modules:
         return [_answer(folder, loader, texts) for folder, loader in folders]
     question = {"folders": [[str(folder), loader] for folder, loader in folders], "texts": list(texts)}
@@ -64,7 +63,8 @@ def _answer(folder: Path, loader: Loader, texts: Sequence[str]) -> dict[str, Any
     try:
         return answers(load(folder, loader), texts)
     except Exception as error:
-        # Whatever a folder's settings make transformers raise is the answer; the Rust library raises bare Exceptions.
+        # Any exception that a folder's settings cause in transformers is the answer; the Rust library raises bare
+        # Exceptions.
         return {"error": f"{type(error).__name__}: {str(error)[:200]}"}
 
 
@@ -72,7 +72,7 @@ def _main() -> None:
     question = json.load(sys.stdin)
     find = importlib.util.find_spec
     importlib.util.find_spec = lambda name, package=None: None if name == "torch" else find(name, package)
-    # The answer alone goes to standard output.
+    # Only the answer goes to standard output.
     with contextlib.redirect_stdout(sys.stderr):
         found = [_answer(Path(folder), loader, question["texts"]) for folder, loader in question["folders"]]
     json.dump(found, sys.stdout)

@@ -1,4 +1,4 @@
-"""Weights: is a safetensors file whole (read without torch), and did a model get every weight that it needs?
+"""Weights: is a safetensors file complete (checked without torch), and did a model load every weight it needs?
 
 Format: 8 bytes with the header's length n (little endian), n bytes of JSON that map tensor names to ``dtype``,
 ``shape`` and ``data_offsets``, then the data (https://github.com/huggingface/safetensors#format).
@@ -26,7 +26,7 @@ _REMEDY = "Copy the file again from its source, or save the model anew with save
 
 
 def count_parameters(path: Path, where: str) -> int:
-    """Elements of all tensors in a safetensors file. Raises BadBase for one cut short or lying."""
+    """Elements of all tensors in a safetensors file. Raises BadBase for a truncated or inconsistent file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -49,9 +49,9 @@ def count_parameters(path: Path, where: str) -> int:
 
 
 def require_every_weight(loading: Mapping[str, Any], where: str) -> None:
-    """Raise BadBase where ``from_pretrained(…, output_loading_info=True)`` did not find every weight of the model.
+    """Raise BadBase if ``from_pretrained(…, output_loading_info=True)`` did not find every weight of the model.
 
-    transformers only warns, and goes on with random numbers in their place, other ones each time.
+    transformers only warns and continues with random values in their place, which differ each time.
     """
     missing = sorted(loading["missing_keys"])
     if missing:
@@ -63,7 +63,7 @@ def require_every_weight(loading: Mapping[str, Any], where: str) -> None:
 
 
 def _lay_out(tensors: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
-    """Elements of all tensors, and bytes they fill. Raises ValueError where they overlap, leave gaps or lie in size."""
+    """Elements of all tensors, and the bytes they fill. Raises ValueError for overlaps, gaps or wrong sizes."""
     parameters = end = 0
     for entry in sorted(tensors, key=lambda entry: entry["data_offsets"]):
         start, stop = entry["data_offsets"]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 def text_buffers(texts: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Offsets (n + 1; the first need not be 0) and UTF-8 of ``texts`` (no nulls), without a copy.
 
-    Both are read-only, whether Arrow's memory is or not: a kernel is compiled for one type of arguments.
+    Both are read-only even if Arrow's memory is not: a kernel is compiled for one type of arguments.
     """
     _, offsets, data = texts.buffers()
     if not len(texts) or offsets is None:
@@ -18,7 +18,7 @@ def text_buffers(texts: pa.StringArray) -> tuple[NDArray[np.int32], NDArray[np.u
 
 
 def read_only(array: NDArray) -> NDArray:
-    """A view of ``array`` that cannot be written through."""
+    """A read-only view of ``array``."""
     view = array.view()
     view.flags.writeable = False
     return view

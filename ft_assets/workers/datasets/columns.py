@@ -1,4 +1,4 @@
-"""The Arrow schemas of curation: one canonical form for every example, whatever it was uploaded as."""
+"""The Arrow schemas of curation: one canonical form for every example, whatever form it was uploaded in."""
 
 from collections.abc import Callable
 
@@ -29,27 +29,27 @@ EXAMPLES = pa.schema(
         pa.field("page", pa.int32(), nullable=False),
     ]
 )
-"""Examples as kernels hand them on. Chat: ``messages``. Preference: ``messages`` is the prompt, ``chosen`` and
-``rejected`` the turns that follow. Plain text: ``text``. What a kind of data does not use is empty, never null.
-``row`` is the 1-based row of the file (inside a chunk: of the chunk); ``tools`` a JSON list of tool definitions or "";
-``page`` the 1-based page of a PDF or 0."""
+"""Examples as kernels pass them on. Chat: ``messages``. Preference: ``messages`` is the prompt, ``chosen`` and
+``rejected`` the turns that follow. Plain text: ``text``. Columns that a kind of data does not use are empty, never
+null. ``row`` is the 1-based row in the file (inside a chunk: in the chunk); ``tools`` a JSON list of tool definitions
+or ""; ``page`` the 1-based page of a PDF or 0."""
+
+TURN_COLUMNS = ("messages", "chosen", "rejected")
+"""The columns of EXAMPLES that hold turns."""
 
 BAD_ROWS = pa.schema([("row", pa.int64()), ("reason", pa.string()), ("field", pa.string()), ("problem", pa.string())])
 """Rows that cannot be used; ``problem`` never quotes the row's text."""
 
-FORMS = ("chat", "preference", "text")
-"""What an example teaches: to answer, which of two answers is better, or plain text."""
-
 
 def map_texts(examples: pa.RecordBatch, change: Callable[[pa.Array], pa.Array]) -> pa.RecordBatch:
-    """``examples`` with ``change`` (string array to string array of equal length) applied to all words in them.
+    """``examples`` with ``change`` (string array to string array of equal length) applied to all their texts.
 
-    These are the content and the tool calls of every turn, and plain text; structure and other columns stay.
+    The texts are the content and tool calls of every turn, and plain text. Structure and other columns stay the same.
     """
     columns = []
     for field in examples.schema:
         column = examples.column(field.name)
-        if field.name in ("messages", "chosen", "rejected"):
+        if field.name in TURN_COLUMNS:
             column = _map_turns(column, change)
         elif field.name == "text":
             column = change(column)
@@ -58,7 +58,7 @@ def map_texts(examples: pa.RecordBatch, change: Callable[[pa.Array], pa.Array]) 
 
 
 def _map_turns(turns: pa.ListArray, change: Callable[[pa.Array], pa.Array]) -> pa.ListArray:
-    # Offsets of a slice do not start at 0, and flatten() cuts the values to them.
+    # A slice's offsets do not start at 0; flatten() cuts the values to the slice.
     offsets = turns.offsets
     values = turns.flatten()
     start = offsets[0].as_py() if len(offsets) else 0

@@ -1,4 +1,4 @@
-"""The work behind ``dataset``: uploads in, three Parquet files and the report out."""
+"""The work of ``dataset``: uploads in, three Parquet files and the report out."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.engine.local import process_count, start_early
-from ft_assets.datasets.intake.spool import Role, Spool, spool
-from ft_assets.datasets.pipeline import Inputs, Means, curate_upload, needs_processes
-from ft_assets.datasets.policy import DatasetPolicy, policy_of
-from ft_assets.datasets.reading import RunChunks
-from ft_assets.datasets.reporting.page import render_page
-from ft_assets.datasets.similarity.ngrams import GramIndex
-from ft_assets.datasets.writing import MixSource
-from ft_assets.evals.suites import scored_texts
+from ft_assets.settings.dataset.policy import DatasetPolicy, policy_of
+from ft_assets.workers.datasets.engine.cache import ChunkCache
+from ft_assets.workers.datasets.engine.local import process_count, start_early
+from ft_assets.workers.datasets.engine.ray import run_chunks_on_ray
+from ft_assets.workers.datasets.intake.spool import Role, Spool, spool
+from ft_assets.workers.datasets.pipeline import Inputs, Means, curate_upload, needs_processes
+from ft_assets.workers.datasets.reading import RunChunks
+from ft_assets.workers.datasets.reporting.page import render_page
+from ft_assets.workers.datasets.screening.toxicity import classify
+from ft_assets.workers.datasets.similarity.ngrams import GramIndex
+from ft_assets.workers.datasets.writing import MixSource
+from ft_assets.workers.suites.suites import scored_texts
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.environment import whole_number
@@ -35,7 +37,7 @@ def curate(context: WorkContext) -> WorkResult:
     Leaves ``train.parquet``, ``validation.parquet`` and ``holdout.parquet`` (see ``writing.COLUMNS``; rows in the
     upload's order; equal input, equal bytes) and ``report/report.json`` and ``.html``. Further inputs: ``suite:<key>``
     each, ``classifier``, ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason,
-    ``length_histogram`` (characters), ``rows_read``, ``warnings``, ``held`` (why a person must look first). Raises
+    ``length_histogram`` (characters), ``rows_read``, ``warnings``, ``held`` (why a person must review it first). Raises
     BadData (file, row, field).
     """
     policy = policy_of(context.params["policy"])
@@ -44,7 +46,7 @@ def curate(context: WorkContext) -> WorkResult:
         start_early()
     suites = context.inputs("suite:")
     with ThreadPoolExecutor(1, "spools") as beside:
-        # To verify an upload is to hash it, which leaves the interpreter free.
+        # Verifying an upload means hashing it, which releases the interpreter lock.
         spools = beside.submit(spools_of, raw, policy, context.scratch)
         index = _index(suites, context.scratch) if suites else None
     inputs = Inputs(
@@ -89,7 +91,7 @@ def curate(context: WorkContext) -> WorkResult:
 
 
 def chosen_engine() -> RunChunks | None:
-    """Ray where ``FT_CURATION_ENGINE=ray`` says so (``RAY_ADDRESS`` names the cluster), else this machine."""
+    """Ray if ``FT_CURATION_ENGINE=ray`` (``RAY_ADDRESS`` names the cluster), else this machine."""
     name = os.environ.get("FT_CURATION_ENGINE", "local")
     if name == "local":
         return None
@@ -97,13 +99,11 @@ def chosen_engine() -> RunChunks | None:
         raise UserError(
             f"there is no curation engine {name!r}", where="FT_CURATION_ENGINE", remedy="Set it to local or ray."
         )
-    from ft_assets.datasets.engine.ray import run_chunks_on_ray
-
     return run_chunks_on_ray
 
 
 def spools_of(raw: Artifact, policy: DatasetPolicy, scratch: Path) -> list[Spool]:
-    """The files of ``raw`` as JSON lines, verified, in the order of their names in each role."""
+    """The files of ``raw`` as JSON lines, verified, sorted by name in each role."""
     found = []
     for role in ROLES:
         for name in sorted(each for each in raw.manifest.files if each.startswith(f"{role}/")):
@@ -128,8 +128,6 @@ def _index(suites: dict[str, Artifact], scratch: Path) -> Path:
 def _classifier(context: WorkContext, policy: DatasetPolicy) -> Any:
     if policy.toxicity is None:
         return None
-    from ft_assets.datasets.screening.toxicity import classify
-
     folder, labels = context.input("classifier").folder(context.scratch), policy.toxicity.labels
 
     def scores(texts: Sequence[str]) -> np.ndarray:

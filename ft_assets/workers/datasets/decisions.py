@@ -1,19 +1,19 @@
-"""What curation decides about each row, and the findings that tell of it."""
+"""What curation decides about each row, and the findings that report it."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ft_assets.datasets.prepared import PreparedRows
-from ft_assets.datasets.reporting.report import LISTED_NOTES, Action, Exhibit, Finding, Note, Step, StepReport
+from ft_assets.workers.datasets.prepared import PreparedRows
+from ft_assets.workers.datasets.reporting.report import LISTED_NOTES, Action, Exhibit, Finding, Note, Step, StepReport
 
 SHOWN = 3
 _TEXT_CHARACTERS = 4000
 
 
 class Decisions:
-    """Which rows are still in, and the report's steps as they come."""
+    """Which rows are still kept, and the report's steps in order."""
 
     def __init__(self, rows: PreparedRows) -> None:
         self.rows = rows
@@ -22,7 +22,7 @@ class Decisions:
         self.exhibits: list[Exhibit] = []
 
     def report(self, step: Step, findings: Sequence[Finding], rows_in: int) -> None:
-        """End ``step``, which ``rows_in`` rows went into; steps that found nothing are in the report, too."""
+        """End ``step``, which received ``rows_in`` rows; steps that found nothing are reported, too."""
         self.steps.append(
             StepReport(
                 step=step, rows_in=rows_in, rows_out=self.count, findings=[each for each in findings if each.count]
@@ -31,7 +31,7 @@ class Decisions:
 
     @property
     def count(self) -> int:
-        """Rows still in."""
+        """The number of rows still kept."""
         return int(np.count_nonzero(self.kept))
 
     def find(
@@ -46,9 +46,9 @@ class Decisions:
         similarities: np.ndarray | None = None,
         shown: int = SHOWN,
     ) -> Finding:
-        """The finding of the rows at ascending ``positions``; with the action ``removed`` they are out from now on.
+        """The finding for the rows at ascending ``positions``; the action ``removed`` drops them from now on.
 
-        ``others`` are the positions of the rows they are like, ``similarities`` how much; the page shows the texts of
+        ``others`` are the positions of the rows they resemble, ``similarities`` how much. The page shows the texts of
         the first ``shown`` rows.
         """
         if action == "removed":

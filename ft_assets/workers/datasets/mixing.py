@@ -1,4 +1,4 @@
-"""Which rows of other dataset versions may be mixed in: what holds for a version's own rows holds for them, too."""
+"""Which rows of other dataset versions may be mixed in: they must meet the same rules as a version's own rows."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,14 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ft_assets.datasets.columns import EXAMPLES, map_texts
-from ft_assets.datasets.decisions import Decisions
-from ft_assets.datasets.engine.prepare import open_index
-from ft_assets.datasets.forms.keys import content_keys, flat_texts, prompt_keys
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.screening.personal import screen
-from ft_assets.datasets.split import TRAIN, units_of
-from ft_assets.datasets.writing import COLUMNS, MixSource, hex_of
+from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.columns import EXAMPLES, map_texts
+from ft_assets.workers.datasets.decisions import Decisions
+from ft_assets.workers.datasets.engine.prepare import open_index
+from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
+from ft_assets.workers.datasets.screening.personal import screen
+from ft_assets.workers.datasets.split import TRAIN, units_of
+from ft_assets.workers.datasets.writing import COLUMNS, MixSource, hex_of
 from ft_resources.errors import BadData
 
 _BATCH = 10_000
@@ -30,12 +31,12 @@ def clean_sources(
     indices: Sequence[tuple[Path, bool]],
     scratch: Path,
 ) -> tuple[list[MixSource], list[str]]:
-    """``sources`` without the rows that must not be trained on here, and a warning for each that lost some.
+    """``sources`` without the rows that must not be trained on here, and a warning for each that lost rows.
 
-    Left out are rows with a prompt or group that this version sets aside, rows that overlap with one of ``indices``
-    (13-gram index, and whether this curation made it: test items, the own holdout) by more than the policy allows, and
-    with ``personal_data: escalate`` rows with personal data; with ``scrub`` these come out scrubbed. Raises BadData
-    where a source teaches another kind of thing than ``kind``.
+    Left out are rows whose prompt or group this version sets aside; rows that overlap with one of ``indices`` (13-gram
+    index, and whether this curation made it: test items, the own holdout) by more than the policy allows; and with
+    ``personal_data: escalate``, rows with personal data. With ``scrub``, those rows are scrubbed. Raises BadData if a
+    source's kind of data differs from ``kind``.
     """
     if not sources:
         return [], []
@@ -66,7 +67,7 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _set_aside(decisions: Decisions, sides: np.ndarray) -> np.ndarray:
-    """Prompts and groups (as ``units_of`` names them) of the rows that are not trained on."""
+    """Prompts and groups (named as by ``units_of``) of the rows that are not trained on."""
     found = [np.zeros(0, np.uint64)]
     for start, chunk, batch in decisions.rows.batches():
         span = slice(start, start + chunk.examples)
@@ -97,7 +98,7 @@ def _usable(
 
 
 def _scrubbed(rows: pa.RecordBatch, policy: DatasetPolicy) -> pa.RecordBatch:
-    """``rows`` with placeholders for personal data, and the ids of what they are then."""
+    """``rows`` with placeholders for personal data, and the rows' new ids."""
     settings = policy.personal_data.model_copy(update={"action": "scrub"})
     examples = map_texts(rows.select(EXAMPLES.names), lambda texts: screen(texts, settings).texts)
     columns = {name: rows.column(name) for name in COLUMNS.names}
@@ -106,13 +107,12 @@ def _scrubbed(rows: pa.RecordBatch, policy: DatasetPolicy) -> pa.RecordBatch:
 
 
 def _require_kind(rows: pa.RecordBatch, kind: str, dataset: str) -> None:
-    preference = pc.greater(pc.list_value_length(rows.column("chosen")), 0)
-    text = pc.not_equal(rows.column("text"), "")
-    for name, there in (("preference", preference), ("text", text)):
-        count = pc.sum(there).as_py() or 0
-        if count != (rows.num_rows if kind == name else 0):
-            raise BadData(
-                f"{dataset} teaches another kind of thing than the {kind} rows of this version",
-                where="dataset.yaml, mix",
-                remedy=f"Name a dataset of {kind} rows.",
-            )
+    form = FORMS[kind]
+    answers = sum(np.asarray(rows.column(name).value_lengths()) > 0 for name in ("chosen", "rejected"))
+    plain = pc.not_equal(rows.column("text"), "").to_numpy(zero_copy_only=False)
+    if ((answers != form.answers) | (plain != form.plain)).any():
+        raise BadData(
+            f"{dataset} has another kind of data than the {kind} rows of this version",
+            where="dataset.yaml, mix",
+            remedy=f"Name a dataset of {kind} rows.",
+        )

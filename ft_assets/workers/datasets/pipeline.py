@@ -8,40 +8,40 @@ from pathlib import Path
 
 import numpy as np
 
-from ft_assets.datasets import steps
-from ft_assets.datasets.decisions import Decisions
-from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.engine.chunks import run_chunk
-from ft_assets.datasets.engine.local import Mapper, in_process, processes
-from ft_assets.datasets.engine.prepare import PrepareSettings
-from ft_assets.datasets.intake.spool import Spool
-from ft_assets.datasets.mixing import clean_sources
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.prepared import PreparedRows
-from ft_assets.datasets.quality.draw import lowest
-from ft_assets.datasets.quality.language import SAMPLE, by_count, detect_languages
-from ft_assets.datasets.reading import Reading, RunChunks, read_all
-from ft_assets.datasets.reporting.acceptance import accept, check_rows
-from ft_assets.datasets.reporting.report import DatasetReport, Exhibit, SplitNumbers
-from ft_assets.datasets.split import HOLDOUT, SIDES, TRAIN, VALIDATION, join_units, sides_of, units_of
-from ft_assets.datasets.writing import MixSource, write_sides
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets import steps
+from ft_assets.workers.datasets.decisions import Decisions
+from ft_assets.workers.datasets.engine.cache import ChunkCache
+from ft_assets.workers.datasets.engine.chunks import run_chunk
+from ft_assets.workers.datasets.engine.local import Mapper, in_process, processes
+from ft_assets.workers.datasets.engine.prepare import PrepareSettings
+from ft_assets.workers.datasets.intake.spool import Spool
+from ft_assets.workers.datasets.mixing import clean_sources
+from ft_assets.workers.datasets.prepared import PreparedRows
+from ft_assets.workers.datasets.quality.draw import lowest
+from ft_assets.workers.datasets.quality.language import SAMPLE, by_count, detect_languages
+from ft_assets.workers.datasets.reading import Reading, RunChunks, read_all
+from ft_assets.workers.datasets.reporting.acceptance import accept, check_rows
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit, SplitNumbers
+from ft_assets.workers.datasets.split import HOLDOUT, SIDES, TRAIN, VALIDATION, join_units, sides_of, units_of
+from ft_assets.workers.datasets.writing import MixSource, write_sides
 
-# Below it, starting processes costs more than they save.
+# Below this, starting processes costs more than it saves.
 _SMALL_BYTES = 8 << 20
 _PROCESS_BYTES = 450 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Means:
-    """What curation may use; none of it changes the result.
+    """The resources that curation may use; they do not change the result.
 
     Args:
         scratch: an empty folder on a disk with room for about twice the rows.
-        memory_bytes: what all processes together should stay within, memory maps aside.
+        memory_bytes: limit for all processes together, memory maps excluded.
         processes: how many may run at once.
-        cache: of prepared chunks, None for none.
-        run_chunks: runs chunks elsewhere (Ray); None for processes of this machine.
-        progress: hears (phase, rows done).
+        cache: for prepared chunks; None for no cache.
+        run_chunks: runs chunks elsewhere (Ray); None for processes on this machine.
+        progress: called with (phase, rows done).
     """
 
     scratch: Path
@@ -54,15 +54,15 @@ class Means:
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What curation reads beside the spools.
+    """What curation reads besides the spools.
 
     Args:
         spools: of the uploaded files.
         policy: with suites resolved to keys.
-        index: 13-grams of the suites' items, None where there are no suites.
+        index: 13-grams of the suites' items, None if there are no suites.
         suites: their keys, in the index's order.
         suite_digests: their digests, in the same order.
-        classify: scores of texts by the policy's classifier; None where it names none.
+        classify: scores of texts by the policy's classifier; None if it names none.
         mix: train rows of other datasets, in the policy's order.
     """
 
@@ -76,14 +76,14 @@ class Inputs:
 
 
 def needs_processes(size: int) -> bool:
-    """Whether files of this many bytes are worth the start of processes."""
+    """Whether files of this many bytes justify starting processes."""
     return size >= _SMALL_BYTES
 
 
 def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetReport, list[Exhibit]]:
-    """Write ``train``, ``validation`` and ``holdout.parquet`` to ``output``, and say what was done.
+    """Write ``train``, ``validation`` and ``holdout.parquet`` to ``output``, and return what was done.
 
-    Raises BadData where the upload must not be used; what is in ``output`` then is worth nothing.
+    Raises BadData if the upload must not be used; the contents of ``output`` are then invalid.
     """
     policy = inputs.policy
     settings = PrepareSettings(
@@ -115,7 +115,7 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
             mix, lost = clean_sources(
                 inputs.mix, decisions, sides, policy, kind, _leaks(inputs, means.scratch), means.scratch
             )
-            # While they are looked at: the files take one core and a half.
+            # Meanwhile: writing the files takes one and a half cores.
             written = write_sides(decisions, sides, policy, mix, output)
     report = _report(reading, inputs, kind).model_copy(
         update={
@@ -133,7 +133,7 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
 
 
 def _decide(decisions: Decisions, inputs: Inputs, means: Means, mapper: Mapper) -> np.ndarray:
-    """Run the steps over all rows; the side of each row, also of those that are out."""
+    """Run the steps over all rows; the side of each row, also of dropped ones."""
     policy, rows = inputs.policy, decisions.count
     means.progress("personal data", rows)
     steps.report_personal(decisions, policy)
@@ -158,7 +158,7 @@ def _decide(decisions: Decisions, inputs: Inputs, means: Means, mapper: Mapper) 
 def _sides(
     rows: PreparedRows, policy: DatasetPolicy, linked: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What stays together (uint64), and the side (uint8), of each row."""
+    """The unit that stays together (uint64), and the side (uint8), of each row."""
     units, given = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint8)]
     codes = {"train": TRAIN, "validation": VALIDATION, "holdout": HOLDOUT}
     for _, chunk, batch in rows.batches():
@@ -178,13 +178,13 @@ def _leaks(inputs: Inputs, scratch: Path) -> list[tuple[Path, bool]]:
 
 def _languages(rows: PreparedRows, kept: np.ndarray, map_texts: Mapper) -> dict[str, int]:
     texts = rows.texts_at(kept[lowest(rows.content_at(kept), SAMPLE)])
-    # Enough pieces for a few processes; each loads the model.
+    # Enough pieces for a few processes; each process loads the model.
     pieces = [texts.slice(start, SAMPLE // 4) for start in range(0, len(texts), SAMPLE // 4)]
     return by_count(language for found in map_texts(detect_languages, pieces) for language in found)
 
 
 def _report(reading: Reading, inputs: Inputs, kind: str) -> DatasetReport:
-    """What is known after reading."""
+    """The report with what is known after reading."""
     return DatasetReport(
         uploads=reading.uploads,
         policy=inputs.policy,

@@ -1,4 +1,4 @@
-"""All examples of an upload, prepared: memory-mapped chunks addressed by one running position."""
+"""All examples of an upload, prepared: memory-mapped chunks addressed by one continuous position."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.datasets.columns import EXAMPLES
-from ft_assets.datasets.engine.chunks import open_chunk
-from ft_assets.datasets.forms.keys import flat_texts
-from ft_assets.datasets.reporting.report import Place, Role
+from ft_assets.workers.datasets.columns import EXAMPLES
+from ft_assets.workers.datasets.engine.chunks import open_chunk
+from ft_assets.workers.datasets.forms.content_keys import flat_texts
+from ft_assets.workers.datasets.reporting.report import Place, Role
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedChunk:
-    """An Arrow file that ``run_chunk`` left, and where its rows come from; ``row_offset`` is added to their rows."""
+    """An Arrow file written by ``run_chunk``, and its rows' origin; ``row_offset`` is added to its row numbers."""
 
     path: str
     examples: int
@@ -47,7 +47,7 @@ class PreparedRows:
             yield start, chunk, open_chunk(chunk.path)
 
     def place(self, position: int) -> Place:
-        """Where the row at ``position`` stands in the upload."""
+        """Where the row at ``position`` is in the upload."""
         index = self._chunk_of(np.array([position]))[0]
         chunk = self.chunks[index]
         row = _opened(chunk.path).column("row")[position - int(self.starts[index])].as_py()
@@ -74,7 +74,7 @@ class PreparedRows:
         return pa.concat_arrays(parts) if parts else pa.array([], kind)
 
     def by_chunk(self, positions: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """(path of a chunk, rows in it) of ascending ``positions``."""
+        """(path of a chunk, rows in it) for ascending ``positions``."""
         bounds = np.searchsorted(positions, self.starts)
         for index in np.flatnonzero(np.diff(bounds)).tolist():
             yield self.chunks[index].path, positions[bounds[index] : bounds[index + 1]] - self.starts[index]
@@ -85,5 +85,5 @@ class PreparedRows:
 
 @lru_cache(maxsize=256)
 def _opened(path: str) -> pa.RecordBatch:
-    """Opening is a page of metadata; what is looked at is mapped."""
+    """Opening reads a page of metadata; the data that is used is mapped."""
     return open_chunk(path)

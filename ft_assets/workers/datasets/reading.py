@@ -1,4 +1,4 @@
-"""From uploaded files to prepared chunks, and what reading has to report."""
+"""From uploaded files to prepared chunks, and the report's numbers on reading."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -6,27 +6,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.engine.chunks import ChunkResult, ChunkTask
-from ft_assets.datasets.engine.prepare import PrepareSettings
-from ft_assets.datasets.forms.parse import Parsed, notes_of_parsed
-from ft_assets.datasets.forms.reasons import Reason
-from ft_assets.datasets.forms.settings import FORM_FIELDS
-from ft_assets.datasets.intake.chunking import ROW_BYTES, chunks
-from ft_assets.datasets.intake.spool import Spool
-from ft_assets.datasets.prepared import PreparedChunk
-from ft_assets.datasets.reporting.report import LISTED_NOTES, Finding, Note, Place, Role, StepReport, Upload
+from ft_assets.settings.catalogue.forms import FORMS, ROW_FORMS
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.workers.datasets.engine.cache import ChunkCache
+from ft_assets.workers.datasets.engine.chunks import ChunkResult, ChunkTask
+from ft_assets.workers.datasets.engine.prepare import PrepareSettings
+from ft_assets.workers.datasets.forms.parse import Parsed, notes_of_parsed
+from ft_assets.workers.datasets.forms.reasons import Reason
+from ft_assets.workers.datasets.intake.chunking import ROW_BYTES, chunks
+from ft_assets.workers.datasets.intake.spool import Spool
+from ft_assets.workers.datasets.prepared import PreparedChunk
+from ft_assets.workers.datasets.reporting.report import LISTED_NOTES, Finding, Note, Place, Role, StepReport, Upload
 from ft_resources.errors import BadData
 
 RunChunks = Callable[[Iterator[ChunkTask]], Iterator[ChunkResult]]
 ROLES: dict[str, Role] = {"holdout": "holdout", "validation": "validation", "upload": "train"}
 """Role of a spool to role in the report, in the order in which rows are taken: of equal rows the first is kept, and a
-row that was set aside to measure on must stay there."""
+row set aside for measuring must stay there."""
 
 
 @dataclass(kw_only=True)
 class Reading:
-    """What was read, counted over all files."""
+    """What was read, summed over all files."""
 
     chunks: list[PreparedChunk] = field(default_factory=list)
     uploads: list[Upload] = field(default_factory=list)
@@ -37,7 +38,6 @@ class Reading:
     unused: Counter[str] = field(default_factory=Counter)
     personal: Counter[str] = field(default_factory=Counter)
     normalized: int = 0
-    cached_chunks: int = 0
 
     @property
     def findings(self) -> list[Finding]:
@@ -49,16 +49,16 @@ class Reading:
 
     @property
     def kind(self) -> str:
-        """What the examples teach. Raises BadData where they teach different things."""
+        """What the examples teach. Raises BadData if they teach different things."""
         kinds: Counter[str] = Counter()
         for form, rows in self.forms.items():
-            kinds[FORM_FIELDS[form].kind] += rows
+            kinds[ROW_FORMS[form].form.name] += rows
         if len(kinds) > 1:
             counted = ", ".join(f"{rows} {kind}" for kind, rows in kinds.most_common())
             raise BadData(
                 f"the rows are of different kinds of data ({counted})",
                 where=self.uploads[0].name,
-                remedy="Make a dataset of each kind: one is trained on by sft, preferences by dpo, plain text by cpt.",
+                remedy=f"Make a dataset of each kind: {_learners()}.",
             )
         return next(iter(kinds), "chat")
 
@@ -68,7 +68,7 @@ class Reading:
         return StepReport(step="read", rows_in=self.rows, rows_out=self.rows - self.bad.total(), findings=self.findings)
 
     def add(self, spool: Spool, first_row: int, too_long: Sequence[int], result: ChunkResult) -> int:
-        """Count one prepared chunk; the rows that it held."""
+        """Count one prepared chunk; returns its number of rows."""
         if result.examples:
             self.chunks.append(
                 PreparedChunk(
@@ -80,11 +80,10 @@ class Reading:
                 )
             )
         self.personal.update(result.notes["personal"])
-        self.cached_chunks += result.cached
         return self._count(spool, first_row, too_long, result.notes)
 
     def add_parsed(self, spool: Spool, first_row: int, too_long: Sequence[int], parsed: Parsed) -> int:
-        """Count one chunk that was only parsed; the rows that it held."""
+        """Count one chunk that was only parsed; returns its number of rows."""
         return self._count(spool, first_row, too_long, notes_of_parsed(parsed))
 
     def _count(self, spool: Spool, first_row: int, too_long: Sequence[int], notes: dict[str, Any]) -> int:
@@ -108,6 +107,12 @@ class Reading:
             listed.append(Note(place=Place(file=spool.name, row=row), detail=detail))
 
 
+def _learners() -> str:
+    """Which methods suit which data, such as ``chat data are for sft``."""
+    by_form = {name: [each.name for each in METHODS.values() if each.form.name == name] for name in FORMS}
+    return "; ".join(f"{form} data are for {' and '.join(methods)}" for form, methods in by_form.items())
+
+
 def read_all(
     spools: Sequence[Spool],
     settings: PrepareSettings,
@@ -117,7 +122,7 @@ def read_all(
     cache: ChunkCache | None = None,
     progress: Callable[[int], None] = lambda _rows: None,
 ) -> Reading:
-    """Prepare every chunk of ``spools`` with ``run``. ``progress`` hears how many rows are done."""
+    """Prepare every chunk of ``spools`` with ``run``. ``progress`` is called with the number of rows done."""
     reading = Reading()
     for spool in sorted(spools, key=lambda each: list(ROLES).index(each.role)):
         folder = scratch / "chunks" / spool.role / spool.name

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ft_assets.datasets.policy import SplitSettings
+from ft_assets.settings.dataset.policy import SplitSettings
 
 
 class Split(StrEnum):
-    """The three sides, named as their files; their order is their number."""
+    """The three sides, named like their files and numbered in this order."""
 
     TRAIN = "train"
     VALIDATION = "validation"
@@ -23,7 +23,7 @@ TRAIN, VALIDATION, HOLDOUT = range(3)
 
 
 def units_of(prompts: pa.UInt64Array, groups: pa.StringArray) -> np.ndarray:
-    """What stays together, as uint64 ``[n]``: rows of one group, and where a row has none, rows of one prompt."""
+    """What stays together, as uint64 ``[n]``: rows of one group, and for rows without a group, rows of one prompt."""
     units = prompts.to_numpy(zero_copy_only=False).astype(np.uint64)
     encoded = groups.dictionary_encode()
     names = encoded.dictionary.to_pylist()
@@ -36,9 +36,9 @@ def units_of(prompts: pa.UInt64Array, groups: pa.StringArray) -> np.ndarray:
 
 
 def join_units(units: np.ndarray, at: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """``units`` with those of each pair of rows (``at``, ``kept``) made one: near-duplicates stay on one side.
+    """``units``, merged for each pair of rows (``at``, ``kept``), so that near-duplicates stay on one side.
 
-    A joined unit is named after its first row, so rows that are added behind change it only where they join two.
+    A merged unit is named after its first row, so rows appended later change it only if they connect two units.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -58,9 +58,9 @@ def sides_of(
 ) -> np.ndarray:
     """The side (uint8 ``[n]``, an index into SIDES) of rows of these units.
 
-    A point in [0, 1) is drawn for each unit; the holdout takes the lowest part and validation the highest: [0, 0.1)
-    and [0.9, 1) by default. So growing one share moves rows from training to that side and no others. A side that the
-    tenant gave files for is left out (``validation``, ``holdout``).
+    Each unit gets a pseudo-random point in [0, 1). The holdout takes the lowest part and validation the highest: [0,
+    0.1) and [0.9, 1) by default. So a larger share moves rows only from training to that side. A side for which the
+    tenant uploaded files is not drawn (``validation``, ``holdout``).
     """
     points = (_mixed(units ^ _mixed(np.array([settings.seed], np.uint64))) >> np.uint64(11)) / 2.0**53
     sides = np.full(len(units), TRAIN, np.uint8)
@@ -72,15 +72,14 @@ def sides_of(
 
 
 def straddling(units: np.ndarray, sides: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Which kept rows (bool ``[n]``) belong with a row that is set aside elsewhere: the holdout's stay, then those of
-    validation.
+    """Kept rows (bool ``[n]``) whose unit is set aside elsewhere: the holdout's rows stay, then validation's.
 
     Drawn sides never straddle; files that the tenant set aside may have prompts or groups of other rows.
     """
     lost = np.zeros(len(units), np.bool_)
     for side in (HOLDOUT, VALIDATION):
         stay = kept & ~lost
-        # By a hash table: numpy would sort.
+        # With a hash table: numpy would sort.
         set_aside = pa.array(units[stay & (sides == side)])
         aside = pc.is_in(pa.array(units), value_set=set_aside).to_numpy(zero_copy_only=False)
         lost |= stay & aside & (sides != side) & (sides != HOLDOUT)

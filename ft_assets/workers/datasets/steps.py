@@ -1,4 +1,4 @@
-"""The steps of curation that look at all rows together, each a function that decides and reports."""
+"""The steps of curation that need all rows at once; each is a function that decides and reports."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,25 +8,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ft_assets.datasets.columns import EXAMPLES
-from ft_assets.datasets.decisions import SHOWN, Decisions
-from ft_assets.datasets.engine.chunks import open_chunk
-from ft_assets.datasets.engine.local import Mapper
-from ft_assets.datasets.engine.prepare import open_index
-from ft_assets.datasets.forms.keys import flat_texts
-from ft_assets.datasets.forms.reasons import Reason
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.quality.balance import balance
-from ft_assets.datasets.quality.draw import lowest
-from ft_assets.datasets.reporting.report import Action, Finding
-from ft_assets.datasets.split import HOLDOUT, TRAIN, straddling
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.columns import EXAMPLES
+from ft_assets.workers.datasets.decisions import SHOWN, Decisions
+from ft_assets.workers.datasets.engine.chunks import open_chunk
+from ft_assets.workers.datasets.engine.local import Mapper
+from ft_assets.workers.datasets.engine.prepare import open_index
+from ft_assets.workers.datasets.forms.content_keys import flat_texts
+from ft_assets.workers.datasets.forms.reasons import Reason
+from ft_assets.workers.datasets.quality.balance import balance
+from ft_assets.workers.datasets.quality.draw import lowest
+from ft_assets.workers.datasets.reporting.report import Action, Finding
+from ft_assets.workers.datasets.split import HOLDOUT, TRAIN, straddling
 
 _ACTIONS: dict[str, Action] = {"remove": "removed", "escalate": "held", "warn": "warned", "detect": "warned"}
-# Wording that this many of a sample of the holdout's rows share is the prompts' and gives nothing away.
+# Wording that this many rows of a sample of the holdout share belongs to the prompts and gives nothing away.
 _COMMON_SAMPLE = 20_000
 _COMMON = 3
 _COMMON_SHARE = 0.001
-# The same of other rows, which tells where the holdout is small: a leak is not in every two-hundredth row.
+# The same for other rows, which matters if the holdout is small: a leak is not in every two-hundredth row.
 _TEMPLATE = 20
 _TEMPLATE_SHARE = 0.005
 
@@ -37,7 +37,7 @@ def report_personal(decisions: Decisions, policy: DatasetPolicy) -> None:
     if settings.action == "off":
         return
     action: Action = "changed" if settings.action == "scrub" else _ACTIONS[settings.action]
-    # The page goes to more people than the data does.
+    # More people can see the page than the data.
     shown = SHOWN if settings.action == "scrub" else 0
     found = [[np.zeros(0, np.int64)] for _ in settings.types]
     for start, _, batch in decisions.rows.batches():
@@ -54,8 +54,8 @@ def report_personal(decisions: Decisions, policy: DatasetPolicy) -> None:
 def remove_duplicates(
     decisions: Decisions, policy: DatasetPolicy, scratch: Path, memory_bytes: int, threads: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Leave out rows that repeat an earlier one. With ``near: keep``, the pairs of rows that belong together."""
-    from ft_assets.datasets.similarity.near import find_duplicates
+    """Leave out rows that repeat an earlier one. With ``near: keep``, returns pairs of rows that belong together."""
+    from ft_assets.workers.datasets.similarity.near import find_duplicates
 
     settings, rows_in = policy.duplicates, decisions.count
     table = find_duplicates(
@@ -115,7 +115,7 @@ def check_contamination(decisions: Decisions, policy: DatasetPolicy, suites: Seq
 
 
 def check_quality(decisions: Decisions, policy: DatasetPolicy) -> None:
-    """Rows that a heuristic speaks against: left out where the policy filters by it, else only named."""
+    """Rows that a heuristic flags: left out if the policy filters by it, else only listed."""
     rows_in = decisions.count
     names = ("empty_answer", "short", "long", "repetitive", "truncated")
     found: dict[str, list[np.ndarray]] = {name: [np.zeros(0, np.int64)] for name in names}
@@ -124,7 +124,7 @@ def check_quality(decisions: Decisions, policy: DatasetPolicy) -> None:
         for name in names:
             flagged = batch.column(name).to_numpy(zero_copy_only=False) & kept
             if name in policy.quality.filter:
-                # One reason for a row: the first that applies.
+                # One reason per row: the first that applies.
                 kept = kept & ~flagged
             found[name].append(start + np.flatnonzero(flagged))
     findings = [
@@ -194,7 +194,7 @@ def remove_holdout_overlap(
 
 
 def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path, map_chunks: Mapper) -> None:
-    from ft_assets.datasets.similarity.ngrams import GramIndex, common_grams
+    from ft_assets.workers.datasets.similarity.ngrams import GramIndex, common_grams
 
     rows = decisions.rows
     holdout, others = (np.flatnonzero(decisions.kept & which) for which in (sides == HOLDOUT, sides != HOLDOUT))
@@ -211,17 +211,17 @@ def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path, map_chun
 
 
 def _grams_in_chunk(task: tuple[str, np.ndarray]) -> np.ndarray:
-    """The grams of a few rows of a chunk (runs in any process)."""
-    from ft_assets.datasets.similarity.ngrams import grams_of
+    """The grams of the given rows of a chunk (runs in any process)."""
+    from ft_assets.workers.datasets.similarity.ngrams import grams_of
 
     path, rows = task
     return grams_of(flat_texts(open_chunk(path).select(EXAMPLES.names).take(pa.array(rows))))
 
 
 def _overlapping(task: tuple[str, np.ndarray, str, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Which of some rows of a chunk overlap with an index, and how much (runs in any process)."""
+    """Which of the given rows of a chunk overlap with an index, and how much (runs in any process)."""
     path, rows, index, threshold = task
-    # Nearly all rows: their texts are taken and not the rows, which have many columns.
+    # Nearly all rows: only their texts are read, as the rows have many columns.
     overlap = open_index(index, own=True).overlap(flat_texts(open_chunk(path)).take(pa.array(rows)))
     over = np.flatnonzero(overlap.hits > threshold * overlap.grams)
     return rows[over], overlap.hits[over] / overlap.grams[over]
@@ -237,6 +237,6 @@ def balance_training(decisions: Decisions, sides: np.ndarray, policy: DatasetPol
     keep = balance(categories, decisions.rows.content_at(train), policy.balance)
     findings = [decisions.find("balance", Reason.BALANCED_OUT, "removed", train[~keep])]
     if not pc.any(pc.not_equal(categories, "")).as_py():
-        # It is every row, so there is none to name or to show.
+        # It concerns every row, so none is listed or shown.
         findings.append(Finding(reason="no_category", action="warned", count=len(train), subject=policy.balance.by))
     decisions.report("balance", findings, rows_in)

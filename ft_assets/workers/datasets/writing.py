@@ -1,4 +1,4 @@
-"""The curated rows as Parquet, with the numbers that are counted on the way."""
+"""Writes the curated rows as Parquet and counts their numbers on the way."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ft_assets.datasets.columns import TURN
-from ft_assets.datasets.decisions import Decisions
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.quality.mix import sample_mix
-from ft_assets.datasets.reporting.report import LISTED_KINDS, LengthHistogram, Mixed, SplitNumbers, StepReport
-from ft_assets.datasets.split import SIDES, TRAIN, Split
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.columns import TURN
+from ft_assets.workers.datasets.decisions import Decisions
+from ft_assets.workers.datasets.quality.mix import sample_mix
+from ft_assets.workers.datasets.reporting.report import LISTED_KINDS, LengthHistogram, Mixed, SplitNumbers, StepReport
+from ft_assets.workers.datasets.split import SIDES, TRAIN, Split
 
 COLUMNS = pa.schema(
     [
@@ -36,8 +36,8 @@ COLUMNS = pa.schema(
     ]
 )
 """As in EXAMPLES, with ``id`` (the content key in hex), and ``file`` and 1-based ``row`` of the upload; mixed-in rows
-have the other dataset's key as ``file`` and their row there."""
-# Part of the result: other row groups are other bytes.
+have the other dataset's key as ``file`` and their row number there."""
+# Part of the result: other row groups give other bytes.
 _ROW_GROUP = 10_000
 
 
@@ -63,7 +63,7 @@ class Written:
 def write_sides(
     decisions: Decisions, sides: np.ndarray, policy: DatasetPolicy, mix: Sequence[MixSource], folder: Path
 ) -> Written:
-    """Write the kept rows of each side, in the upload's order, to ``<side>.parquet``; mixed-in rows follow behind."""
+    """Write the kept rows of each side, in the upload's order, to ``<side>.parquet``; mixed-in rows come last."""
     counts = _Counts()
     with ExitStack() as stack:
         writers = [stack.enter_context(_Writer(folder / f"{side}.parquet")) for side in SIDES]
@@ -133,7 +133,7 @@ def _mix_in(
 
 
 class _Counts:
-    """Numbers of each side, counted as its rows go by."""
+    """Numbers of each side, counted while its rows pass."""
 
     def __init__(self) -> None:
         self.rows: Counter[Split] = Counter()
@@ -146,7 +146,7 @@ class _Counts:
         characters = rows.column("characters").to_numpy()
         self.rows[side] += rows.num_rows
         self.characters[side] += int(characters.sum(dtype=np.int64))
-        # frexp's exponent of a whole number is its bit length.
+        # frexp's exponent of an integer is its bit length.
         bits, counts = np.unique(np.frexp(characters)[1], return_counts=True)
         self.lengths.update(dict(zip(bits.tolist(), counts.tolist(), strict=True)))
         self.kinds[side].update(_counted(rows.column("kind")))
@@ -161,7 +161,7 @@ class _Counts:
     def numbers(self, side: Split) -> SplitNumbers:
         every = {kind for kinds in self.kinds.values() for kind in kinds}
         total = sum(self.rows.values())
-        # A label that nearly every row has alone is text of the rows.
+        # A label that differs in nearly every row is row text.
         telling = len(every) <= max(LISTED_KINDS, total // 10)
         kinds = dict(sorted(self.kinds[side].most_common(LISTED_KINDS))) if telling else {}
         return SplitNumbers(
@@ -176,9 +176,9 @@ def _counted(names: pa.StringArray) -> dict[str, int]:
 
 
 class _Writer:
-    """Writes batches to one Parquet file in row groups of a fixed size, whatever the batches' sizes.
+    """Writes batches to one Parquet file in row groups of a fixed size, independent of the batches' sizes.
 
-    A thread compresses what is full while the next rows are gathered; nothing else is waiting for it meanwhile.
+    A thread compresses a full row group while the next rows are collected; nothing else waits for it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -203,7 +203,7 @@ class _Writer:
         self._rows -= rows
 
     def _write(self, table: pa.Table) -> None:
-        # In one piece: Parquet's pages end where the pieces of a column do.
+        # In one piece: Parquet's pages end where a column's pieces end.
         self._writer.write_table(table.combine_chunks(), row_group_size=_ROW_GROUP)
 
     def __enter__(self) -> Self:

@@ -1,15 +1,15 @@
-"""Metrics of written answers, and how far one gets without understanding anything."""
+"""Metrics of written answers, and the baselines that need no understanding of the question."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ft_assets.evals.holdout_rows import target_of
+from ft_assets.workers.evals.holdout_rows import target_of
 
 
 def exact_match(answer: str, target: str) -> float:
-    """1.0 where both are equal after trimming, else 0.0; case and punctuation count."""
+    """1.0 if both are equal after trimming, else 0.0; case and punctuation count."""
     return float(answer.strip() == target.strip())
 
 
@@ -17,7 +17,7 @@ def f1(answer: str, target: str) -> float:
     """Harmonic mean of precision and recall of the words (Rajpurkar et al. 2016,
     https://arxiv.org/abs/1606.05250), split at white space.
 
-    SQuAD's removal of articles, case and punctuation is left out: it suits English prose and no code.
+    SQuAD's removal of articles, case and punctuation is left out: it suits English prose but not code.
     """
     given, right = answer.split(), target.split()
     if not given or not right:
@@ -28,16 +28,16 @@ def f1(answer: str, target: str) -> float:
 
 @dataclass(kw_only=True)
 class TrainingAnswers:
-    """The last answers of the training rows: what there is to memorise.
+    """The last answers of the training rows, that is, what can be memorised.
 
-    Answers that stand in training, and the commonest one for each ``kind`` of row.
+    Holds the set of answers in training, and the most common answer for each ``kind`` of row.
     """
 
     counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     @classmethod
     def of(cls, records: Iterable[dict[str, Any]]) -> "TrainingAnswers":
-        """Count the answers of a training split (see ``holdout_rows.read_records``); none of plain texts."""
+        """Count the answers of a training split (see ``holdout_rows.read_records``); plain texts have none."""
         answers = cls()
         for record in records:
             if "messages" not in record:
@@ -50,7 +50,7 @@ class TrainingAnswers:
         return any(target in counter for counter in self.counts.values())
 
     def commonest(self, kind: str) -> str | None:
-        """The commonest answer to rows of ``kind``, of equally common ones the first in the alphabet."""
+        """The most common answer to rows of ``kind``; ties go to the first in alphabetical order."""
         counter = self.counts.get(kind)
         if not counter:
             return None

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.libraries import keep_offline
 from ft_resources.worker_context import WorkContext, WorkResult
 
 
@@ -10,18 +12,18 @@ def score_baseline(context: WorkContext) -> WorkResult:
     """Score the base model on every suite, and keep each item's result.
 
     Params: ``settings`` (``seed``, ``limit``, ``chat_template``). Inputs: ``base``, ``suite:<key>`` each,
-    ``shown:<key>`` each and ``safety:<key>``. Leaves ``report.json`` (``scores``: suite to metric, value and n; of a
+    ``shown:<key>`` each and ``safety:<key>``. Writes ``report.json`` (``scores``: suite to metric, value and n; for a
     safety suite ``safety``: ``refusals`` and ``over_refusals`` to value and n), ``samples/<suite>.parquet`` (columns
-    ``item_id``, ``score`` and ``answer``), ``samples/<suite>-shown.parquet`` of prompts without a right answer
-    (``item_id``, ``answer``) and of a safety suite ``samples/refusals.parquet`` and ``samples/over_refusals.parquet``
+    ``item_id``, ``score`` and ``answer``), ``samples/<suite>-shown.parquet`` for prompts without a right answer
+    (``item_id``, ``answer``), and for a safety suite ``samples/refusals.parquet`` and ``samples/over_refusals.parquet``
     (also ``answer``).
     """
-    from ft_assets.checkpoints.libraries import keep_offline
-    from ft_assets.evals.fan_out import SuiteJob, score_suites
-    from ft_assets.evals.model import load_model
-    from ft_assets.evals.suite_comparison import asked_suites, write_base
+    from ft_assets.workers.evals import safety
+    from ft_assets.workers.evals.fan_out import SuiteJob, score_suites
+    from ft_assets.workers.evals.suite_comparison import asked_suites, write_base
 
     settings = context.params["settings"]
+    seed, limit, template = settings["seed"], settings["limit"], settings["chat_template"]
     keep_offline()
     context.progress("loading the base and the suites")
     folder = context.folder("base")
@@ -33,23 +35,14 @@ def score_baseline(context: WorkContext) -> WorkResult:
         weights=None,
         full=False,
         suites={key: suite.folder(context.scratch / "inputs") for key, suite in asked_suites(context).items()},
-        seed=settings["seed"],
-        limit=settings["limit"],
-        template=settings["chat_template"],
+        seed=seed,
+        limit=limit,
+        template=template,
         engine=engine,
     )
-    results = score_suites(context, model, job)
-    scores = write_base(context.output, results)
-    found = {"scores": scores, **_count_refusals(context, model)}
+    found: dict[str, Any] = {"scores": write_base(context.output, score_suites(context, model, job))}
+    answers = safety.answer_safety(context, model, template=template, limit=limit, seed=seed)
+    if answers:
+        found["safety"] = safety.write_base(context.output, answers)
     (context.output / "report.json").write_text(json.dumps(found, indent=2, sort_keys=True))
     return WorkResult(folder=context.output, facts=found)
-
-
-def _count_refusals(context: WorkContext, model: Any) -> dict[str, Any]:
-    from ft_assets.evals.safety import answer_safety, write_base
-
-    settings = context.params["settings"]
-    answers = answer_safety(
-        context, model, template=settings["chat_template"], limit=settings["limit"], seed=settings["seed"]
-    )
-    return {"safety": write_base(context.output, answers)} if answers else {}

@@ -1,9 +1,8 @@
-"""Choose the weights that go to the gates: by what the checkpoint says of them, or by scoring each on a small suite.
+"""Choose the weights that go to the gates: by the checkpoint's own record, or by scoring each on a small suite.
 
-The suite is none of those that gates judge by, and shares no item with them (``recipes/validation_suite.py``) nor with
-the holdout, which is looked at here. Scores are saved in the attempt as they come, as those of other suites are, and
-everything that is measured of some weights is saved under their step: whatever an attempt chooses, it takes up no score
-of other weights.
+The suite is not one that gates judge by, and shares no item with those (``recipes/validation_suite.py``) nor with the
+holdout, which is checked here. Scores are saved in the attempt as they come, like those of other suites. They are saved
+under the step of their weights, so an attempt that chooses other weights never reuses them.
 """
 
 import gc
@@ -12,19 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.kept import Weights, candidate_weights, stored_weights
-from ft_assets.evals.choice import SAMPLES, VALIDATION_INPUT, SuiteChoice, Weighed, chosen_weights, score_column
-from ft_assets.evals.evidence import Chosen
-from ft_assets.evals.fan_out import SuiteJob
-from ft_assets.evals.holdout_rows import read_records
-from ft_assets.evals.kinds.registry import require_ready
-from ft_assets.evals.model import NotFinite, require_finite
-from ft_assets.evals.overlap import all_texts, shared_items
-from ft_assets.evals.samples import write_suite_samples
-from ft_assets.evals.score import SuiteScore
-from ft_assets.evals.suite_saves import SUITES, SuiteSaves
-from ft_assets.evals.suites import TASK_FILE, read_task, scored_items
-from ft_assets.recipes.acceptance import EvaluationSettings
+from ft_assets.settings.recipe.acceptance import EvaluationSettings
+from ft_assets.workers.evals.evidence import Chosen
+from ft_assets.workers.evals.fan_out import SuiteJob
+from ft_assets.workers.evals.holdout_rows import read_records
+from ft_assets.workers.evals.model import NotFinite, require_finite
+from ft_assets.workers.evals.samples import write_suite_samples
+from ft_assets.workers.evals.selection_rule import (
+    SAMPLES,
+    VALIDATION_INPUT,
+    SuiteChoice,
+    Weighed,
+    chosen_weights,
+    score_column,
+)
+from ft_assets.workers.evals.suite_saves import SUITES, SuiteSaves
+from ft_assets.workers.suites.kinds.registry import require_ready
+from ft_assets.workers.suites.overlap import all_texts, shared_items
+from ft_assets.workers.suites.score import SuiteScore
+from ft_assets.workers.suites.suites import TASK_FILE, read_task, scored_items
+from ft_assets.workers.training.kept_weights import Weights, candidate_weights, stored_weights
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.worker_context import WorkContext
@@ -32,8 +38,8 @@ from ft_resources.worker_context import WorkContext
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The weights that are measured, what the report says of their choice (None where there was none to make), and
-    below which folder of the attempt their suites' scores are saved."""
+    """The weights to measure, what the report says about their choice (None if there was nothing to choose), and the
+    attempt's folder for their suites' scores."""
 
     weights: Weights
     chosen: Chosen | None
@@ -43,8 +49,8 @@ class Choice:
 def choose_weights(context: WorkContext, settings: EvaluationSettings) -> Choice:
     """The weights that ``evaluation.candidate`` asks for; those of a suite leave ``samples/choice.parquet``.
 
-    Raises UserError where none of the weights computes finite numbers, for a suite with items of the holdout, and for
-    what scoring a suite raises; CorruptArtifact for weights that cannot be read, even if others would be chosen.
+    Raises UserError if no weights compute finite numbers, or if the suite shares items with the holdout,
+    CorruptArtifact for unreadable weights, even if others would be chosen, and what scoring a suite raises.
     """
     facts = context.input("checkpoint").facts
     if settings.candidate == "last":
@@ -92,7 +98,7 @@ def _weigh(context: WorkContext, settings: EvaluationSettings, stored: list[Weig
 def _score(
     context: WorkContext, settings: EvaluationSettings, key: str, suite: Path, weights: Weights
 ) -> SuiteScore | None:
-    """The score of ``weights``, saved or computed; None where they are, or give, no finite numbers."""
+    """The score of ``weights``, saved or computed; None if the weights or their scores are not finite."""
     assert settings.validation_suite is not None
     saves = SuiteSaves.of(context.store, context.spec, folder=_saves_of(weights))
     if (saved := saves.find(key)) is not None:
@@ -120,7 +126,7 @@ def _score(
         return None
     finally:
         loaded.close()
-        # Models refer to themselves, and the next one needs their memory.
+        # Models contain reference cycles, and the next one needs their memory.
         del loaded
         gc.collect()
 
@@ -141,20 +147,20 @@ def _saves_of(weights: Weights) -> str:
 
 
 def _require_apart(dataset: Artifact, scratch: Path, key: str, suite: Path) -> None:
-    """Raise UserError where the suite asks for something that the holdout asks for too."""
+    """Raise UserError if the suite and the holdout have a question in common."""
     rows = read_records(dataset.path("holdout.parquet", scratch), dataset.facts.get("form", "chat"))
     shared = shared_items(scored_items(suite), all_texts(list(rows)))
     if shared:
         raise UserError(
-            f"{len(shared)} of its items stand in the dataset's holdout too, the first of them is item {shared[0]}: "
-            "weights chosen by them would be judged by them once more",
+            f"{len(shared)} of its items are also in the dataset's holdout, the first of them is item {shared[0]}: "
+            "weights would be judged on the items they were chosen by",
             where=f"evaluation.validation_suite, {key}",
             remedy="Use a suite without them, or let validation loss choose (candidate: best_validation).",
         )
 
 
 def _write(path: Path, key: str, scores: Mapping[int, SuiteScore]) -> None:
-    """One row an item: each weights' score and, where there is one, answer."""
+    """One row per item: each weights' score and, if there is one, answer."""
     first = next(iter(scores.values()))
     columns: dict[str, Any] = {}
     for step, score in scores.items():

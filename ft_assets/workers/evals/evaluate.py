@@ -5,60 +5,53 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
-from ft_assets.evals.answers import TrainingAnswers
-from ft_assets.evals.comparison import HoldoutComparison
-from ft_assets.evals.evidence import REPORT, Evidence
-from ft_assets.evals.fan_out import SuiteJob, score_suites
-from ft_assets.evals.holdout import HoldoutScore, HoldoutScorer
-from ft_assets.evals.holdout_rows import HoldoutRow, read_records, target_of
-from ft_assets.evals.kinds.registry import require_ready, uses_chat
-from ft_assets.evals.model import LoadedModel, load_model, seeded
-from ft_assets.evals.page import Page, evaluation_page
-from ft_assets.evals.preferences.comparison import SAMPLES, agreement_of
-from ft_assets.evals.preferences.judging import judge_answers, open_judges
-from ft_assets.evals.refusal_classifier import tell_refusals
-from ft_assets.evals.refusals import SAFETY_INPUT
-from ft_assets.evals.safety import COUNTED, Answers, answer_safety, compare_answers
-from ft_assets.evals.safety_suite import Kind
-from ft_assets.evals.samples import write_suite_samples
-from ft_assets.evals.score import SuiteScore
-from ft_assets.evals.suite_comparison import asked_suites, compare_suites
-from ft_assets.evals.suites import TASK_FILE, read_task
-from ft_assets.evals.text_columns import text_evidence, write_text_columns
-from ft_assets.evals.text_metrics import LABELS, TEXT_METRICS, require_labels
-from ft_assets.evals.weighing import Choice, choose_weights
-from ft_assets.packs.format.layout import Form
-from ft_assets.recipes.acceptance import EvaluationSettings
+from ft_assets.settings.catalogue.forms import FormName
+from ft_assets.settings.recipe.acceptance import EvaluationSettings
+from ft_assets.workers.evals.answers import TrainingAnswers
+from ft_assets.workers.evals.checkpoint_selection import Choice, choose_weights
+from ft_assets.workers.evals.evidence import REPORT, Evidence
+from ft_assets.workers.evals.fan_out import SuiteJob, score_suites
+from ft_assets.workers.evals.holdout import HoldoutScore, HoldoutScorer
+from ft_assets.workers.evals.holdout_rows import read_records, target_of
+from ft_assets.workers.evals.model import LoadedModel, load_model, seeded
+from ft_assets.workers.evals.page import evaluation_page
+from ft_assets.workers.evals.paired_comparison import HoldoutComparison
+from ft_assets.workers.evals.preferences.evaluation import judge_answers, open_judges
+from ft_assets.workers.evals.preferences.judged_pairs import SAMPLES, agreement_of
+from ft_assets.workers.evals.refusal_classifier import tell_refusals
+from ft_assets.workers.evals.refusals import SAFETY_INPUT
+from ft_assets.workers.evals.safety import COUNTED, Answers, answer_safety, compare_answers
+from ft_assets.workers.evals.samples import write_suite_samples
+from ft_assets.workers.evals.suite_comparison import asked_suites, compare_suites
+from ft_assets.workers.evals.text_columns import text_evidence, write_text_columns
+from ft_assets.workers.evals.text_metrics import LABELS, TEXT_METRICS, require_labels
+from ft_assets.workers.libraries import UNUSED, absent, keep_offline
+from ft_assets.workers.suites.kinds.registry import require_ready, uses_chat
+from ft_assets.workers.suites.safety_suite import Kind
+from ft_assets.workers.suites.score import SuiteScore
+from ft_assets.workers.suites.suites import TASK_FILE, read_task
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
-_OF_ANSWERS = frozenset({"target", "base_answer", "candidate_answer", "base_correct", "candidate_correct"}) | {
-    "base_cut",
-    "candidate_cut",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What the models did: the candidate on the suites, both on the holdout, and seconds spent on each part."""
+    """The models' results: the candidate on the suites, both on the holdout, and the seconds spent on each part."""
 
     suites: dict[str, SuiteScore]
-    rows: list[HoldoutRow]
+    comparison: HoldoutComparison
     too_long: int
-    base: list[HoldoutScore]
-    candidate: list[HoldoutScore]
     refusals: dict[Kind, Answers]
     seconds: dict[str, float]
 
 
 def evaluate(context: WorkContext) -> WorkResult:
-    """Score, compare and explain; see ``docs/plan.md`` for files and facts.
+    """Score, compare and explain; see ``docs/reference/artifacts.md`` for files and facts.
 
-    The base's suite scores are the baseline report's, item by item; on the holdout it is scored beside the
-    candidate. Raises UserError where the baseline does not fit, BadData for a holdout that cannot be scored.
+    The base's suite scores are the baseline report's, item by item; on the holdout it is scored beside the candidate.
+    Raises UserError if the baseline does not fit, BadData for a holdout that cannot be scored.
     """
     settings = EvaluationSettings.model_validate_json(canonical_json(context.params["evaluation"]))
     check_baseline(context)
@@ -70,9 +63,9 @@ def evaluate(context: WorkContext) -> WorkResult:
         safety = compare_answers(context.input("baseline"), measured.refusals, context.scratch)
         safety = tell_refusals(context, settings, safety)
         suites = compare_suites(context.input("baseline"), measured.suites, context.scratch, seed=settings.seed)
-        judges = judge_answers(context, settings, opened, (measured.rows, measured.base, measured.candidate), suites)
+        judges = judge_answers(context, settings, opened, measured.comparison, suites)
     context.progress("comparing")
-    comparison = HoldoutComparison(rows=measured.rows, base=measured.base, candidate=measured.candidate)
+    comparison = measured.comparison
     dataset = context.input("dataset")
     texts = _text_columns(settings, comparison, dataset, context.scratch)
     training = TrainingAnswers.of(read_records(dataset.path("train.parquet", context.scratch), _form(dataset)))
@@ -81,7 +74,7 @@ def evaluate(context: WorkContext) -> WorkResult:
         fingerprint=context.spec.address.fingerprint,
         suites={suite.key: suite.evidence for suite in suites if suite.evidence is not None},
         holdout={**comparison.metrics(seed=settings.seed), **text_evidence(texts, seed=settings.seed)},
-        rows=len(measured.rows),
+        rows=len(comparison.rows),
         too_long=measured.too_long,
         majority_rate=comparison.majority_rate(training),
         never_seen_rate=never_seen_rate,
@@ -97,11 +90,12 @@ def evaluate(context: WorkContext) -> WorkResult:
         each.write(context.output)
     for name, preferences in zip(SAMPLES, judges, strict=False):
         preferences.write(context.output / "samples" / f"{name}.parquet")
-    _write_holdout(context.output / "samples" / "holdout.parquet", comparison, texts)
+    ids = [row.id for row in comparison.rows]
+    write_suite_samples(context.output / "samples" / "holdout.parquet", ids, **comparison.columns(), **texts)
     (context.output / REPORT).write_bytes(canonical_json(evidence.model_dump(mode="json")))
     report = context.output / "report"
     report.mkdir()
-    page = Page(
+    page = evaluation_page(
         label=context.spec.label,
         evidence=evidence,
         comparison=comparison,
@@ -109,13 +103,13 @@ def evaluate(context: WorkContext) -> WorkResult:
         suites=suites,
         judges=judges,
     )
-    (report / "report.html").write_text(evaluation_page(page), encoding="utf-8")
+    (report / "report.html").write_text(page, encoding="utf-8")
     (report / "timings.json").write_bytes(canonical_json(measured.seconds))
     return WorkResult(folder=context.output, facts={"summary": summary(evidence)})
 
 
 def summary(evidence: Evidence) -> dict[str, dict[str, float]]:
-    """The scores alone, for those who need no more."""
+    """Only each score's values for base and candidate."""
     return {
         **{key: {"base": suite.base, "candidate": suite.candidate} for key, suite in evidence.suites.items()},
         **{name: {"base": metric.base, "candidate": metric.candidate} for name, metric in evidence.holdout.items()},
@@ -124,7 +118,7 @@ def summary(evidence: Evidence) -> dict[str, dict[str, float]]:
 
 
 def check_baseline(context: WorkContext) -> None:
-    """Raise UserError where the baseline is of another base, other settings, or a suite that has changed since."""
+    """Raise UserError if the baseline is of another base, other settings, or a suite that has changed since."""
     manifest, ours = context.input("baseline").manifest, context.spec.inputs
     names = ["base", *(name for name in ours if name.startswith(("suite:", "shown:", SAFETY_INPUT)))]
     differing = [
@@ -153,7 +147,7 @@ def check_baseline(context: WorkContext) -> None:
 
 
 def _measure(context: WorkContext, settings: EvaluationSettings, choice: Choice) -> Measured:
-    """Load the models once and score them. A full model is another set of weights and is loaded after the base."""
+    """Load the models once and score them. A full model has its own weights and is loaded after the base."""
     seconds: dict[str, float] = {}
     started = time.monotonic()
 
@@ -192,7 +186,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings, choice: Choice)
     with model.as_base():
         base = score(model, "holdout, base")
     lap("holdout, base")
-    # The base is done with, and an adapter beside the weights costs a third more time.
+    # The base is no longer needed, and an unmerged adapter adds a third to the time.
     if full:
         model.close()
         model = load_model(final, tokenizer_folder=base_folder, engine=settings.engine)
@@ -221,28 +215,21 @@ def _measure(context: WorkContext, settings: EvaluationSettings, choice: Choice)
     refusals = answer_safety(context, model, template=template, limit=settings.suite_limit, seed=settings.seed)
     if refusals:
         lap("refusals, candidate")
-    return Measured(
-        suites=suites,
-        rows=rows,
-        too_long=too_long,
-        base=base,
-        candidate=candidate,
-        refusals=refusals,
-        seconds=seconds,
-    )
+    comparison = HoldoutComparison(rows=rows, base=base, candidate=candidate)
+    return Measured(suites=suites, comparison=comparison, too_long=too_long, refusals=refusals, seconds=seconds)
 
 
-def _form(dataset: Artifact) -> Form:
-    form: Form = dataset.facts.get("form", "chat")
+def _form(dataset: Artifact) -> FormName:
+    form: FormName = dataset.facts.get("form", "chat")
     return form
 
 
 def _text_columns(
     settings: EvaluationSettings, comparison: HoldoutComparison, dataset: Artifact, scratch: Path
 ) -> dict[str, list[Any]]:
-    """What each row leaves of the text metrics that the recipe asks for; nothing where nothing is asked.
+    """Each row's columns for the text metrics that the recipe asks for; empty if it asks for none.
 
-    Raises UserError for labels where the dataset's answers are none.
+    Raises UserError for labels if the dataset's answers are not labels.
     """
     wanted = [metric for metric in settings.holdout.metrics if metric in TEXT_METRICS]
     if not wanted or not comparison.asked:
@@ -254,30 +241,3 @@ def _text_columns(
     answers = {"base": comparison.base, "candidate": comparison.candidate}
     said = {who: [score.answer for score in scores] for who, scores in answers.items()}
     return write_text_columns(wanted, targets, said)
-
-
-def _write_holdout(path: Path, comparison: HoldoutComparison, texts: dict[str, list[Any]]) -> None:
-    """One row for each holdout row; likelihoods are means in nats a token. Answers only where some were asked for,
-    and rejected ones only of pairs."""
-    rows, base, candidate = comparison.rows, comparison.base, comparison.candidate
-    columns: dict[str, list[Any]] = {
-        "kind": [row.kind for row in rows],
-        "target": [row.target for row in rows],
-        "tokens": [score.tokens for score in base],
-        "base_nll": [score.nll_sum / score.tokens for score in base],
-        "candidate_nll": [score.nll_sum / score.tokens for score in candidate],
-        "base_answer": [score.answer for score in base],
-        "candidate_answer": [score.answer for score in candidate],
-        "base_correct": [bool(match) for match in comparison.matches(base)],
-        "candidate_correct": [bool(match) for match in comparison.matches(candidate)],
-        "base_cut": [score.cut for score in base],
-        "candidate_cut": [score.cut for score in candidate],
-    }
-    if comparison.paired:
-        columns["rejected_tokens"] = [score.rejected_tokens for score in base]
-        for name, scores in (("base", base), ("candidate", candidate)):
-            columns[f"{name}_rejected_nll"] = [score.rejected_nll_sum / score.rejected_tokens for score in scores]
-            columns[f"{name}_prefers_chosen"] = comparison.preferences(scores)
-    if not comparison.asked:
-        columns = {name: column for name, column in columns.items() if name not in _OF_ANSWERS}
-    write_suite_samples(path, [row.id for row in rows], **columns, **texts)

@@ -1,24 +1,25 @@
-"""The evidence that gates judge: ``report.json`` of an eval report, strictly read.
+"""The evidence that gates judge: ``report.json`` of an eval report, strictly parsed.
 
-A number that is missing, not finite or contradicts its neighbours makes the whole report unreadable, and what
-cannot be read cannot pass.
+A number that is missing, not finite or inconsistent with others makes the whole report unreadable, and an unreadable
+report cannot pass.
 """
 
 import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from ft_assets.evals.agreement import Agreement
-from ft_assets.evals.choice import SuiteChoice
+from ft_assets.workers.evals.agreement import Agreement
+from ft_assets.workers.evals.selection_rule import SuiteChoice
 from ft_resources.errors import UserError
+from ft_resources.strict_model import StrictModel, added_field
 
 REPORT = "report.json"
 PERPLEXITY = "perplexity"
 EXACT_MATCH = "exact_match"
 F1 = "f1"
 PREFERENCE_ACCURACY = "preference_accuracy"
-# Mean loss of the rows, in nats a token: no score of a report, but measured again from its samples.
+# Mean loss of the rows, in nats per token: not a score in a report, but recomputed from its samples.
 LOSS = "loss"
 
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -28,19 +29,15 @@ class BadEvidence(UserError):
     """A report that cannot be read as evidence."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class AlsoEvidence(_Record):
-    """A further figure of a suite for both, which no gate looks at."""
+class AlsoEvidence(StrictModel):
+    """A further figure of a suite for both models, which no gate checks."""
 
     base: float | None
     candidate: float
 
 
-class SuiteEvidence(_Record):
-    """One general suite: the mean score of both, and the difference in percentage points with its interval.
+class SuiteEvidence(StrictModel):
+    """One general suite: the mean scores of both models, and their difference in percentage points with its interval.
 
     ``also`` are further figures by name, such as IFEval's loose accuracy.
     """
@@ -51,22 +48,22 @@ class SuiteEvidence(_Record):
     n: Annotated[int, Field(ge=1)]
     difference_points: float
     interval_points: tuple[float, float]
-    also: dict[str, AlsoEvidence] = Field(default={}, exclude_if=lambda found: not found)
+    also: dict[str, AlsoEvidence] = added_field({})
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> "SuiteEvidence":
         _require(math.isclose(self.difference_points, 100 * (self.candidate - self.base), abs_tol=1e-6), "difference")
         low, high = self.interval_points
-        # Newcombe's always holds the difference; one beside it could hide a drop.
+        # Newcombe's interval always contains the difference; one that does not could hide a drop.
         _require(low - 1e-6 <= self.difference_points <= high + 1e-6, "interval")
         return self
 
 
-class MetricEvidence(_Record):
+class MetricEvidence(StrictModel):
     """One metric of the tenant's holdout.
 
-    ``improvement`` and its ``interval`` are in the metric's own unit, and positive is better whichever direction
-    the metric has. ``relative_gain`` is what ``relative_gain()`` gives.
+    ``improvement`` and its ``interval`` are in the metric's own unit; positive is better, whatever the metric's
+    direction. ``relative_gain`` is the result of ``relative_gain()``.
     """
 
     higher_is_better: bool
@@ -91,8 +88,8 @@ class MetricEvidence(_Record):
         return self
 
 
-class RateEvidence(_Record):
-    """A share of the candidate's own, such as of prompts refused, with its interval."""
+class RateEvidence(StrictModel):
+    """A rate of the candidate alone, such as the share of prompts refused, with its interval."""
 
     value: _Share
     n: Annotated[int, Field(ge=1)]
@@ -106,29 +103,29 @@ class RateEvidence(_Record):
 
 
 class JudgeEvidence(RateEvidence):
-    """How often the judge prefers the candidate in the ``n`` prompts that have a verdict, ties and contradictions as
-    halves.
+    """How often the judge prefers the candidate in the ``n`` prompts with a verdict; ties and contradictions count
+    half.
 
     Args:
-        interval: also holds whatever the prompts without a verdict could have said.
-        agreement: share of prompts on which it says the same with either answer shown first, of those it was asked
-            about; 1 where it was asked about none.
-        alike: prompts to which both gave the same answer, ties that nobody was asked about.
-        problems: why there is no verdict, with the number of further prompts.
+        interval: also covers any outcome of the prompts without a verdict.
+        agreement: share of prompts with the same verdict whichever answer is shown first, among those it was asked
+            about; 1 if it was asked about none.
+        alike: prompts to which both gave the same answer: ties, without asking the judge.
+        problems: reasons for a missing verdict, with the number of further prompts.
     """
 
     n: Annotated[int, Field(ge=0)]
     agreement: _Share
     alike: Annotated[int, Field(ge=0)] = 0
-    problems: dict[str, Annotated[int, Field(ge=1)]] = {}
+    problems: dict[str, Annotated[int, Field(ge=1)]] = Field(default={})
 
     @property
     def no_verdict(self) -> int:
         return sum(self.problems.values())
 
 
-class ScoreEvidence(_Record):
-    """A score of the candidate's own, in the metric's unit, with its interval."""
+class ScoreEvidence(StrictModel):
+    """A score of the candidate alone, in the metric's unit, with its interval."""
 
     value: float
     n: Annotated[int, Field(ge=1)]
@@ -139,11 +136,11 @@ class ScoreEvidence(_Record):
 RefusalName = Literal["refusals", "over_refusals"]
 
 
-class RefusalEvidence(_Record):
-    """Shares of a safety suite's prompts that were refused: of harmful ones (refusals) or safe ones (over-refusals).
+class RefusalEvidence(StrictModel):
+    """Shares of a safety suite's prompts that were refused: harmful ones (refusals) or safe ones (over-refusals).
 
-    Of the ``n`` prompts some answers were empty, which are no refusals; ``too_long`` more were not asked. Where a
-    ``classifier`` told refusals, its agreement with the documented rule on both models' answers.
+    Some answers to the ``n`` prompts were empty and do not count as refusals; ``too_long`` more were not asked. If a
+    ``classifier`` decided on refusals: its agreement with the documented rule on both models' answers.
     """
 
     base: _Share
@@ -152,14 +149,14 @@ class RefusalEvidence(_Record):
     base_empty: Annotated[int, Field(ge=0)]
     candidate_empty: Annotated[int, Field(ge=0)]
     too_long: Annotated[int, Field(ge=0)]
-    classifier: Agreement | None = Field(default=None, exclude_if=lambda found: found is None)
+    classifier: Agreement | None = added_field(None)
 
 
-class JudgedEvidence(_Record):
-    """What one judge said of ``n`` prompts: how many the candidate won, lost or tied, and on how many there is no
-    verdict, by ``problems``.
+class JudgedEvidence(StrictModel):
+    """One judge's verdicts on ``n`` prompts: how many the candidate won, lost or tied, and how many have no verdict, by
+    ``problems``.
 
-    ``alike`` are ties as both answers are the same; on ``contradictions`` it said something else in each order.
+    ``alike`` are ties because both answers are the same; ``contradictions`` got a different verdict in each order.
     """
 
     judge: str
@@ -178,26 +175,26 @@ class JudgedEvidence(_Record):
 
     @property
     def agreement(self) -> float | None:
-        """Share of prompts on which it said the same in both orders, None where it was asked about none."""
+        """Share of prompts with the same verdict in both orders, None if it was asked about none."""
         asked = self.wins + self.ties + self.losses - self.alike
         return 1 - self.contradictions / asked if asked else None
 
 
-class NeverSeen(_Record):
-    """Exact match on the holdout rows whose right answer is no training answer: here nothing was memorised."""
+class NeverSeen(StrictModel):
+    """Exact match on the holdout rows whose right answer is not a training answer: these cannot be memorised."""
 
     n: Annotated[int, Field(ge=1)]
     base: _Share
     candidate: _Share
 
 
-class Chosen(_Record):
-    """Whose weights were measured: those after ``step`` of ``steps``, chosen by validation loss (nats), or by a suite's
-    scores where there are some."""
+class Chosen(StrictModel):
+    """Which weights were measured: those after ``step`` of ``steps``, chosen by validation loss (nats), or by a suite's
+    scores if there are some."""
 
     step: Annotated[int, Field(ge=1)]
     steps: Annotated[int, Field(ge=1)]
-    by: SuiteChoice | None = Field(default=None, exclude_if=lambda choice: choice is None)
+    by: SuiteChoice | None = added_field(None)
 
     @model_validator(mode="after")
     def _follows_the_rule(self) -> "Chosen":
@@ -213,17 +210,17 @@ class Chosen(_Record):
         return f"after step {self.step} of {self.steps}, by {how}"
 
 
-class Evidence(_Record):
-    """Everything the gates look at, for exactly one eval report: the one with this ``fingerprint``.
+class Evidence(StrictModel):
+    """All input of the gates, for exactly one eval report: the one with this ``fingerprint``.
 
     Args:
         rows: holdout rows scored; ``too_long`` more did not fit into the model's context.
-        majority_rate: exact match of always giving the commonest training answer (of the row's kind).
-        never_seen_rate: share of scored rows whose right answer is no training answer.
-        chosen: where the recipe lets the best kept weights go to the gates, and not just the last ones.
-        safety: of a safety suite; absent where the recipe names none, as in reports of old.
-        judges: the judge that counts, and the second; absent where the recipe names none.
-        judges_agree: how far the two say the same.
+        majority_rate: exact match of always giving the most common training answer (of the row's kind).
+        never_seen_rate: share of scored rows whose right answer is not a training answer.
+        chosen: if the recipe sends the best kept weights to the gates instead of the last ones.
+        safety: results of a safety suite; absent if the recipe names none, and in old reports.
+        judges: the judge that counts, and the second; absent if the recipe names none.
+        judges_agree: agreement of the two.
     """
 
     version: Literal[1] = 1
@@ -235,14 +232,15 @@ class Evidence(_Record):
     majority_rate: _Share
     never_seen_rate: _Share
     never_seen: NeverSeen | None
-    chosen: Chosen | None = Field(default=None, exclude_if=lambda chosen: chosen is None)
-    safety: dict[RefusalName, RefusalEvidence] = Field(default={}, exclude_if=lambda found: not found)
-    judges: tuple[JudgedEvidence, ...] = Field(default=(), exclude_if=lambda found: not found)
-    judges_agree: Agreement | None = Field(default=None, exclude_if=lambda found: found is None)
+    chosen: Chosen | None = added_field(None)
+    safety: dict[RefusalName, RefusalEvidence] = added_field({})
+    judges: tuple[JudgedEvidence, ...] = added_field(())
+    judges_agree: Agreement | None = added_field(None)
 
 
-class Measured(_Record):
-    """What the gates judge: the report's figures as its per-sample results give them, and what only these tell.
+class Measured(StrictModel):
+    """What the gates judge: the report's figures as recomputed from its per-sample results, and figures that only those
+    results give.
 
     ``scores`` are the candidate's own, by metric and suite key. What was not measured is None or absent.
     """
@@ -251,7 +249,7 @@ class Measured(_Record):
     suites: dict[str, SuiteEvidence]
     holdout: dict[str, MetricEvidence]
     loss: MetricEvidence | None = None
-    scores: dict[str, ScoreEvidence] = {}
+    scores: dict[str, ScoreEvidence] = Field(default={})
     refusals: RateEvidence | None = None
     over_refusals: RateEvidence | None = None
     judge: JudgeEvidence | None = None
@@ -272,10 +270,10 @@ def read_evidence(data: bytes, where: str) -> Evidence:
 
 
 def relative_gain(base: float, candidate: float, *, higher_is_better: bool) -> float | None:
-    """The improvement as a share of the base, positive is better; None where there is nothing to divide by.
+    """The improvement as a share of the base; positive is better. None if the divisor is 0.
 
-    Lower is better: the share by which the base's value fell. Higher is better: the share by which it rose or,
-    above 0.5, the share of the remaining error (1 - base) that is gone, as little room is left there.
+    Lower is better: the share by which the base's value fell. Higher is better: the share by which it rose or, above
+    0.5, the share of the remaining error (1 - base) that was removed, as little room is left there.
     """
     if not higher_is_better:
         return (base - candidate) / base if base > 0 else None

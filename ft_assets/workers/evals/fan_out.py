@@ -1,8 +1,8 @@
-"""A model's scores on all suites of a worker: what was saved is not scored again, and several GPUs share the rest.
+"""Score a model on all suites of a worker: saved scores are reused, and several GPUs share the rest.
 
-With n GPUs the worker starts n - 1 processes (``suite_process.py``), each with a GPU and the model of its own. All take
-one suite after the other, the largest first, and save its score in the attempt. A score does not depend on who made
-it, nor on what was scored before. Without a GPU there is one process.
+With n GPUs the worker starts n - 1 processes (``suite_process.py``), each with its own GPU and copy of the model. Each
+takes one suite after another, the largest first, and saves its score in the attempt. A score does not depend on the
+process, nor on what was scored before. Without a GPU there is one process.
 """
 
 import os
@@ -11,20 +11,18 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
-from ft_assets.checkpoints.distributed.endings import RanksFailed, raise_ending
-from ft_assets.checkpoints.distributed.launch import killed_for_memory
-from ft_assets.evals import runner
-from ft_assets.evals.kinds.asking import Chat
-from ft_assets.evals.model import LoadedModel, load_model
-from ft_assets.evals.score import SuiteScore
-from ft_assets.evals.suite_saves import SUITES, SuiteSaves
-from ft_assets.recipes.acceptance import Engine
+from ft_assets.settings.recipe.acceptance import Engine
+from ft_assets.workers.evals import runner
+from ft_assets.workers.evals.asking import Chat
+from ft_assets.workers.evals.model import LoadedModel, load_model
+from ft_assets.workers.evals.suite_saves import SUITES, SuiteSaves
+from ft_assets.workers.suites.score import SuiteScore
+from ft_assets.workers.training.distributed.endings import RanksFailed, raise_ending
+from ft_assets.workers.training.distributed.launch import killed_for_memory
+from ft_resources.strict_model import StrictModel
 from ft_resources.work import WorkSpec
 from ft_resources.worker_context import Preempted, WorkContext
 
@@ -32,19 +30,17 @@ JOB = "job.json"
 _LOOK_S = 0.1
 
 
-class SuiteJob(BaseModel):
-    """What a process of a fan-out has to know, as JSON.
+class SuiteJob(StrictModel):
+    """Parameters of a fan-out process, as JSON.
 
     Args:
         base: folder of the base, with the tokenizer.
         weights: folder of an adapter on the base (``variant`` lora), or of a whole model (full); None for the base.
         suites: suite key to its folder.
         template: the recipe's chat template; None for the base's.
-        engine: what writes answers.
-        saves: where in the attempt scores are saved.
+        engine: generates the answers.
+        saves: the attempt's folder for scores.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     spec: WorkSpec
     base: Path
@@ -58,13 +54,13 @@ class SuiteJob(BaseModel):
     saves: str = SUITES
 
     def load(self) -> LoadedModel:
-        """The model that is scored."""
+        """The model to score."""
         if self.full and self.weights is not None:
             return load_model(self.weights, tokenizer_folder=self.base, engine=self.engine)
         return load_model(self.base, self.weights, engine=self.engine).merged()
 
     def score(self, loaded: LoadedModel, saves: SuiteSaves, progress: runner.Progress) -> dict[str, SuiteScore]:
-        """The scores of the suites that this process took, and of those saved already."""
+        """The scores of the suites that this process took, and of those already saved."""
         return runner.score_loaded(
             loaded,
             self.suites,
@@ -76,17 +72,11 @@ class SuiteJob(BaseModel):
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Process:
-    rank: int
-    process: "subprocess.Popen[bytes]"
-
-
 def score_suites(context: WorkContext, loaded: LoadedModel, job: SuiteJob) -> dict[str, SuiteScore]:
     """The score on each suite of ``job``, by its key in alphabetic order; ``loaded`` is the job's model.
 
-    Raises as ``runner.score_loaded``, and what a process of the fan-out raised; MemoryError where the kernel ended one
-    for lack of memory, Preempted where it was ended otherwise. What was scored until then stays saved.
+    Raises what ``runner.score_loaded`` or a process of the fan-out raised, MemoryError if the kernel killed one for
+    lack of memory, Preempted if one was ended otherwise. Scores finished by then stay saved.
     """
     folder = context.scratch / "suites"
     claims = folder / "claims"
@@ -96,7 +86,7 @@ def score_suites(context: WorkContext, loaded: LoadedModel, job: SuiteJob) -> di
     killed_before = killed_for_memory()
     with _others(job, folder, devices[1:]) as others:
         scores = job.score(loaded, saves, context.progress)
-        while any(each.process.poll() is None for each in others):
+        while any(each.poll() is None for each in others):
             context.progress("waiting for suites on other GPUs", len(job.suites) - len(others), len(job.suites))
             time.sleep(_LOOK_S)
     if others:
@@ -115,7 +105,7 @@ def score_suites(context: WorkContext, loaded: LoadedModel, job: SuiteJob) -> di
 
 
 def devices_for(suites: int, runtime: Mapping[str, Any]) -> list[str]:
-    """The GPUs, as CUDA_VISIBLE_DEVICES names them, that share so many suites; the worker's own comes first."""
+    """The GPUs, as CUDA_VISIBLE_DEVICES names them, for this many suites; the worker's own comes first."""
     import torch
 
     visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
@@ -124,22 +114,19 @@ def devices_for(suites: int, runtime: Mapping[str, Any]) -> list[str]:
 
 
 @contextmanager
-def _others(job: SuiteJob, folder: Path, devices: list[str]) -> Iterator[list[_Process]]:
-    """Processes on further GPUs, which end with this one at the latest."""
+def _others(job: SuiteJob, folder: Path, devices: list[str]) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    """Processes on further GPUs, which end no later than this one."""
     (folder / JOB).write_text(job.model_dump_json())
     threads = str(max(1, (os.cpu_count() or 1) // (len(devices) + 1)))
-    started: list[_Process] = []
+    started: list[subprocess.Popen[bytes]] = []
     try:
         for rank, device in enumerate(devices, start=1):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "ft_assets.evals.suite_process", str(folder), str(rank)],
-                # It ends when this pipe is closed: with this process, however that ends.
-                stdin=subprocess.PIPE,
-                env={"OMP_NUM_THREADS": threads, **os.environ, "CUDA_VISIBLE_DEVICES": device},
-            )
-            started.append(_Process(rank=rank, process=process))
+            command = [sys.executable, "-m", "ft_assets.workers.evals.suite_process", str(folder), str(rank)]
+            env = {"OMP_NUM_THREADS": threads, **os.environ, "CUDA_VISIBLE_DEVICES": device}
+            # It ends when the pipe closes, that is, with this process, however it ends.
+            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, env=env))
         yield started
     finally:
         for each in started:
-            each.process.kill()
-            each.process.wait()
+            each.kill()
+            each.wait()

@@ -1,16 +1,15 @@
-"""The gate that asks for a reason to serve the candidate at all: it is better than its base at the tenant's task."""
+"""The gate that requires a reason to serve the candidate: it is better than its base at the tenant's task."""
 
-from ft_assets.evals.evidence import LOSS, MetricEvidence
-from ft_assets.evals.verdict import EPSILON, MIN_ROWS, Finding, Numbers, Verdict, interval_numbers, more
-from ft_assets.recipes.acceptance import TaskGainGate
+from ft_assets.settings.catalogue.gates.task_gain import TASK_GAIN, TaskGainGate
+from ft_assets.workers.evals.evidence import LOSS, MetricEvidence
+from ft_assets.workers.evals.verdict import EPSILON, MIN_ROWS, Finding, Numbers, Verdict, interval_numbers, more
 
-TASK_GAIN = "task_gain"
-# Gain required of a share whose base is 0, where a relative gain means nothing.
+# Gain required of a share whose base is 0, where a relative gain is undefined.
 ABSOLUTE_FLOOR = 0.05
-# A gain of this size (or of the required one, if that is more) may not fail by bad luck: where the sample does not
-# exclude it, a shortfall is inconclusive.
+# A gain of this size (or of the required one, if larger) may not fail by bad luck: if the sample does not exclude it, a
+# shortfall is inconclusive.
 CLEAR_GAIN = 0.20
-# Up to so many rows right and wrong answers tell little, and the loss of each row tells more.
+# With at most this many rows, right and wrong answers say little, and each row's loss says more.
 SMALL_HOLDOUT = 200
 
 
@@ -18,10 +17,10 @@ def judge_gain(measured: MetricEvidence | None, gate: TaskGainGate, loss: Metric
     """``task_gain``: the observed gain reaches the minimum and its interval excludes zero.
 
     Args:
-        loss: mean loss of the rows, by which a small holdout is judged where the metric itself decides nothing.
+        loss: mean loss of the rows, which decides on a small holdout if the metric itself is inconclusive.
     """
     if measured is None:
-        return Verdict(gate=TASK_GAIN, outcome="fail", reason=f"{gate.metric} was not measured on the holdout")
+        return Verdict(gate=TASK_GAIN.name, outcome="fail", reason=f"{gate.metric} was not measured on the holdout")
     numbers: dict[str, Numbers] = {gate.metric: _numbers(measured, gate)}
     outcome, reason = _judge(measured, gate)
     text = f"{gate.metric} {measured.base:.3g} → {measured.candidate:.3g} on {measured.n} holdout rows, {reason}"
@@ -30,7 +29,7 @@ def judge_gain(measured: MetricEvidence | None, gate: TaskGainGate, loss: Metric
         numbers[LOSS] = _numbers(loss, gate)
         outcome, words = _judge(loss, gate)
         text += f"; on so small a holdout the loss of each row decides: {loss.base:.3g} → {loss.candidate:.3g}, {words}"
-    return Verdict(gate=TASK_GAIN, outcome=outcome, reason=text, numbers=numbers)
+    return Verdict(gate=TASK_GAIN.name, outcome=outcome, reason=text, numbers=numbers)
 
 
 def _numbers(measured: MetricEvidence, gate: TaskGainGate) -> Numbers:
@@ -73,7 +72,7 @@ def _judge(measured: MetricEvidence, gate: TaskGainGate) -> Finding:
 
 
 def _scale(measured: MetricEvidence) -> tuple[float | None, str]:
-    """What a relative gain is a share of, and its name; None and the reason where there is nothing to gain."""
+    """The denominator of a relative gain, and its name; None and the reason if no gain is possible."""
     if not measured.higher_is_better:
         return (
             (measured.base, "relative") if measured.base > 0 else (None, "and nothing can be lower than the base's 0")
@@ -81,5 +80,5 @@ def _scale(measured: MetricEvidence) -> tuple[float | None, str]:
     if measured.base > 0.5:
         no_error = "and the base has no error left to improve on; choose another metric or a harder holdout"
         return (1 - measured.base, "of the remaining error") if measured.base < 1 else (None, no_error)
-    # From 0 the gain is counted as it is.
+    # From 0 the gain is absolute.
     return (measured.base or 1.0), "relative"

@@ -1,29 +1,28 @@
-"""The gates that hold a candidate to what was there before: its base, and at promotion the incumbent."""
+"""The gates that compare a candidate with its predecessors: its base, and at promotion the incumbent."""
 
 from collections.abc import Mapping, Sequence
 
-from ft_assets.evals.evidence import SuiteEvidence
-from ft_assets.evals.verdict import EPSILON, MIN_ROWS, Finding, Numbers, Verdict, interval_numbers, more, worst
-from ft_assets.recipes.acceptance import BenchmarkRegressionGate
+from ft_assets.settings.catalogue.gates.regression import REGRESSION, BenchmarkRegressionGate
+from ft_assets.workers.evals.evidence import SuiteEvidence
+from ft_assets.workers.evals.verdict import EPSILON, MIN_ROWS, Finding, Numbers, Verdict, interval_numbers, more, worst
 
-REGRESSION = "regression"
 INCUMBENT = "incumbent"
 
 
 def judge_suites(
     measured: Mapping[str, SuiteEvidence], gate: BenchmarkRegressionGate, suites: Sequence[str]
 ) -> Verdict:
-    """``regression``: the worst outcome of all required suites, each against the base."""
+    """``regression``: the worst outcome of all required suites, each compared with the base."""
     if not suites:
-        return Verdict(gate=REGRESSION, outcome="fail", reason="no suite is required, so nothing is shown")
-    return worst(REGRESSION, *_find_drops(measured, gate, suites))
+        return Verdict(gate=REGRESSION.name, outcome="fail", reason="no suite is required, so nothing is shown")
+    return worst(REGRESSION.name, *_find_drops(measured, gate, suites))
 
 
 def judge_incumbent(*limited: tuple[Mapping[str, SuiteEvidence], BenchmarkRegressionGate]) -> Verdict:
     """``incumbent``: no score of a candidate is worse than the line's incumbent, by the rule of ``regression``.
 
     Args:
-        limited: scores that both have, the incumbent's in the base's place, paired by item, more of which is better;
+        limited: scores that both have, paired by item, higher is better, with the incumbent's in the base's place;
             and the limits that they are judged by.
     """
     findings: list[Finding] = []
@@ -61,8 +60,8 @@ def _find_drops(
 
 
 def _judge_drop(key: str, suite: SuiteEvidence, gate: BenchmarkRegressionGate) -> Finding:
-    """Fail: the observed drop exceeds the limit, and is one. Pass: it does not, and neither limit nor margin is
-    exceeded by the interval."""
+    """Fail: the observed change is a drop and exceeds the limit. Pass: it does not, and the interval exceeds neither
+    limit nor margin."""
     drop, upper, lower = -suite.difference_points, -suite.interval_points[0], -suite.interval_points[1]
     limit = gate.max_drop_points + gate.margin_points
     change = f"{key}: {suite.metric} {suite.base:.1%} → {suite.candidate:.1%} on {suite.n} items"
@@ -75,7 +74,7 @@ def _judge_drop(key: str, suite: SuiteEvidence, gate: BenchmarkRegressionGate) -
     if suite.n < MIN_ROWS:
         return "inconclusive", f"{change}, too few to tell; {MIN_ROWS - suite.n} more items are the least needed"
     if upper <= limit + EPSILON:
-        # Where nothing is right before, a pass shows nothing, and must not look as if it did.
+        # If nothing was right before, a pass shows nothing, and must not look as if it did.
         nothing = "" if suite.base > 0 else "; at 0 % there was nothing to lose, so it shows nothing"
         return "pass", f"{change}, and the drop is at most {max(0.0, upper):.1f} points (95 %){nothing}"
     decide = more(suite.n, upper - drop, limit - drop, "items")

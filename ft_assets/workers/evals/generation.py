@@ -4,16 +4,16 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ft_assets.evals.model import LoadedModel
-from ft_assets.evals.prefix_tree import MIN_TRUNK
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.workers.evals.model import LoadedModel
+from ft_assets.workers.evals.prefix_tree import MIN_TRUNK, common_prefix
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
-# Rows answered together, and tokens of them, more of them on a GPU (34 GB of keys and values for Llama-2-7B, 9 GB for
-# Llama-3-8B); logits of a batch take at most 256 MiB in float32.
+# Rows and tokens of a batch, more on a GPU (34 GB of keys and values for Llama-2-7B, 9 GB for Llama-3-8B); a batch's
+# logits take at most 256 MiB in float32.
 MAX_ROWS = 64
 MAX_TOKENS, MAX_TOKENS_GPU = 16_384, 65_536
 MAX_LOGITS = 1 << 26
-# Generation settings that change what a greedy answer takes, with the values at which they do not.
+# Generation settings that can change a greedy answer, with the values at which they do not.
 _PLAIN: dict[str, tuple[Any, ...]] = {
     "repetition_penalty": (None, 1.0),
     "encoder_repetition_penalty": (None, 1.0),
@@ -37,20 +37,19 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
         (None,),
     ),
 }
-# From the new tokens of rows to whether each of them is enough.
+# Maps the rows' new tokens to whether each row has enough.
 Stop = Callable[[list[list[int]]], list[bool]]
 
 
-def end_ids(model: Any, tokenizer: ChatTokenizer, turn_ends: Iterable[str]) -> list[int]:
-    """Ids that end an answer: those of the model's generation settings, and what ends the template's turns."""
+def end_ids(model: Any, *more: int | None) -> list[int]:
+    """Ids that end an answer: those of the model's generation settings, and ``more``."""
     named = getattr(model.generation_config, "eos_token_id", None)
-    ids = set(named if isinstance(named, list) else [] if named is None else [named])
-    ids |= {number for text in turn_ends if (number := tokenizer.tokenizer.token_to_id(text)) is not None}
-    return sorted(ids)
+    ids = {*(named if isinstance(named, list) else [named]), *more}
+    return sorted(number for number in ids if number is not None)
 
 
 def batches(lengths: Sequence[int], vocabulary: int = 1) -> Iterator[list[int]]:
-    """Places in batches of similar lengths within the limits above; longest first, ties by place."""
+    """Indices in batches of similar lengths within the limits above; longest first, ties by index."""
     import torch
 
     most = MAX_TOKENS_GPU if torch.cuda.is_available() else MAX_TOKENS
@@ -66,19 +65,35 @@ def batches(lengths: Sequence[int], vocabulary: int = 1) -> Iterator[list[int]]:
         yield batch
 
 
-def generate(
+def write_answers(
     loaded: LoadedModel,
+    tokenizer: ChatTokenizer,
+    turn_ends: Iterable[str],
     prompts: Sequence[list[int]],
     max_new_tokens: int,
-    ends: list[int],
-    stop: Stop | None = None,
+) -> Iterator[tuple[int, str, bool]]:
+    """For each prompt, in batches: its index, the greedy answer, and whether that reached the limit of tokens.
+
+    The limit is ``max_new_tokens`` or what the prompts of a batch leave of the context. An answer also ends at one of
+    the texts ``turn_ends``.
+    """
+    ends = end_ids(loaded.model, *map(tokenizer.tokenizer.token_to_id, turn_ends))
+    for places in batches([len(ids) + max_new_tokens for ids in prompts]):
+        asked = [prompts[place] for place in places]
+        most = min(max_new_tokens, loaded.context_length - max(map(len, asked)))
+        for place, ids in zip(places, generate(loaded, asked, most, ends), strict=True):
+            yield place, tokenizer.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids) >= most
+
+
+def generate(
+    loaded: LoadedModel, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int], stop: Stop | None = None
 ) -> list[list[int]]:
     """Greedy continuations without their end tokens.
 
-    What all prompts begin with is computed once, and rows that have ended leave the batch. ``stop`` is given the new
-    tokens of all rows that go on, after each, and says which have ended otherwise; another engine is told its
-    ``texts``, where it has some, and else writes on. A base whose generation settings
-    do more than take the likeliest token (such as a penalty on repetition) is left to Transformers.
+    The prompts' common prefix is computed once, and finished rows leave the batch. After each token ``stop`` gets the
+    new tokens of all unfinished rows and says which have ended otherwise. Another engine gets its ``texts``, if it has
+    some, and else does not stop early. A base whose generation settings do more than take the likeliest token (such as
+    a repetition penalty) is left to Transformers.
     """
     if loaded.writer is not None:
         return loaded.writer.write(prompts, max_new_tokens, ends, getattr(stop, "texts", ()))
@@ -88,12 +103,12 @@ def generate(
 
 
 def takes_the_likeliest(settings: Any) -> bool:
-    """Whether nothing in a model's generation settings changes which token a greedy answer takes."""
+    """Whether no generation setting of the model changes which token a greedy answer takes."""
     return all(getattr(settings, name, None) in plain for name, plain in _PLAIN.items())
 
 
 class _Greedy:
-    """Writes one batch of answers."""
+    """Generates one batch of answers."""
 
     def __init__(self, model: Any, ends: list[int], stop: Stop | None) -> None:
         self._model, self._ends, self._stop = model, frozenset(ends), stop
@@ -102,7 +117,7 @@ class _Greedy:
         self._last = {"logits_to_keep": 1} if keeps else {}
 
     def write(self, prompts: Sequence[list[int]], max_new_tokens: int) -> list[list[int]]:
-        """The answers in the prompts' order."""
+        """The answers, in the prompts' order."""
         import torch
 
         answers: list[list[int]] = [[] for _ in prompts]
@@ -131,7 +146,8 @@ class _Greedy:
                 position = position + 1
 
     def _going_on(self, tokens: list[int], answers: list[list[int]]) -> list[int]:
-        """Add its token to each answer that it does not end; the rows that go on, whose answers are equally long."""
+        """Append its token to each answer that it does not end. Returns the unfinished rows, whose answers are equally
+        long."""
         rows = [row for row, token in enumerate(tokens) if token not in self._ends]
         for row in rows:
             answers[row].append(tokens[row])
@@ -139,7 +155,7 @@ class _Greedy:
         return [row for row, ended in zip(rows, stopped, strict=True) if not ended]
 
     def _read(self, prompts: Sequence[list[int]]) -> tuple[Any, Any, Any]:
-        """The prompts' last logits [rows, 1, vocabulary], their cache, and the mask [rows, tokens] of what is real."""
+        """The prompts' last logits [rows, 1, vocabulary], their cache, and the mask [rows, tokens] of real tokens."""
         import torch
         from transformers import DynamicCache
 
@@ -150,13 +166,8 @@ class _Greedy:
             trunk = torch.tensor([prompts[0][:shared]], device=device)
             self._model(input_ids=trunk, past_key_values=cache, use_cache=True, **self._last)
             cache.batch_repeat_interleave(len(prompts))
-        width = max(len(prompt) for prompt in prompts) - shared
-        ids = torch.zeros((len(prompts), width), dtype=torch.long)
-        mask = torch.ones((len(prompts), shared + width), dtype=torch.long)
-        for row, prompt in enumerate(prompts):
-            own = prompt[shared:]
-            ids[row, width - len(own) :] = torch.tensor(own)
-            mask[row, shared : shared + width - len(own)] = 0
+        ids, mask = _left_padded([prompt[shared:] for prompt in prompts])
+        mask = torch.cat([mask.new_ones(len(prompts), shared), mask], dim=1)
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, shared:]
         logits = self._model(
             input_ids=ids.to(device),
@@ -169,45 +180,39 @@ class _Greedy:
         return logits, cache, mask.to(device)
 
     def _shared(self, prompts: Sequence[list[int]]) -> int:
-        """Tokens that are computed once for all rows, 0 where that is not worth it.
+        """Number of prefix tokens to compute once for all rows, 0 if that does not pay.
 
-        Padding then lies behind them, and a sliding window would count it.
+        Padding would follow them, and a sliding window would count it.
         """
-        from ft_assets.evals.tree_scoring import longest_tree
+        from ft_assets.workers.evals.tree_scoring import longest_tree
 
-        shared = min(_in_common(prompts), min(len(prompt) for prompt in prompts) - 1)
+        shared = min(common_prefix(min(prompts), max(prompts)), min(len(prompt) for prompt in prompts) - 1)
         if len(prompts) == 1 or shared < MIN_TRUNK or longest_tree(self._model) is not None:
             return 0
         return shared
 
 
-def _in_common(prompts: Sequence[list[int]]) -> int:
-    """How many tokens all prompts begin with alike."""
-    first, last = min(prompts), max(prompts)
-    return next(
-        (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
-    )
+def _left_padded(rows: Sequence[list[int]], padding: int = 0) -> tuple[Any, Any]:
+    """The rows with padding before them, [rows, tokens], and the mask of their own tokens."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    own = [torch.tensor(row) for row in rows]
+    ids = pad_sequence(own, batch_first=True, padding_value=padding, padding_side="left")
+    return ids, pad_sequence([torch.ones_like(row) for row in own], batch_first=True, padding_side="left")
 
 
 def _generate(
-    model: Any,
-    prompts: Sequence[list[int]],
-    max_new_tokens: int,
-    ends: list[int],
-    stop: Stop | None = None,
+    model: Any, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int], stop: Stop | None = None
 ) -> list[list[int]]:
-    """The same by Transformers' own loop, with all of the base's generation settings but sampling. What a row holds
-    after ``stop`` is padding."""
+    """The same by Transformers' own loop, with all of the base's generation settings except sampling. A row's tokens
+    after ``stop`` are padding."""
     import torch
     from transformers import GenerationConfig, StoppingCriteriaList
 
-    width = max(len(prompt) for prompt in prompts)
     padding = ends[0] if ends else 0
-    ids = torch.full((len(prompts), width), padding, dtype=torch.long)
-    mask = torch.zeros((len(prompts), width), dtype=torch.long)
-    for number, prompt in enumerate(prompts):
-        ids[number, width - len(prompt) :] = torch.tensor(prompt)
-        mask[number, width - len(prompt) :] = 1
+    ids, mask = _left_padded(prompts, padding)
+    width = ids.shape[1]
     settings = GenerationConfig(
         do_sample=False, max_new_tokens=max_new_tokens, eos_token_id=ends or None, pad_token_id=padding
     )

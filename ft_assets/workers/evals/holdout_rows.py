@@ -1,8 +1,8 @@
-"""The rows of a holdout, encoded as the token pack encodes them (``ft_assets.packs``), so that both cannot differ.
+"""The rows of a holdout, encoded by the token pack's own code (``workers.packs``), so that the two cannot differ.
 
-chat         scored is what the assistant says; asked for is its last answer
-preference   the same of the prompt with the chosen answer, where only the answer is scored; and so is the rejected one
-text         scored is the text, as far as the model's context goes; nothing is asked
+chat         scored: the assistant's messages; asked for: the last of them
+preference   the same for the prompt with the chosen answer, with only the answer scored; likewise the rejected answer
+text         scored: the text, up to the model's context length; no answer is asked for
 """
 
 import hashlib
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.datasets.forms.turns import to_messages
-from ft_assets.packs.documents.texts import TextLabeller
-from ft_assets.packs.encoding.choice import open_encoder
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.format.layout import Form
-from ft_assets.packs.templates.template import Messages, Rendering
-from ft_assets.packs.templates.tracing import Tracer
-from ft_assets.packs.templates.variants import load_template, training_variant
+from ft_assets.settings.catalogue.forms import FORMS, FormName
+from ft_assets.workers.datasets.forms.turns import to_messages
+from ft_assets.workers.packs.documents.texts import TextLabeller
+from ft_assets.workers.templates.rendering import Messages, Rendering
+from ft_assets.workers.templates.tracing import Tracer
+from ft_assets.workers.tokenizers.chat_template import load_template, training_variant
+from ft_assets.workers.tokenizers.choice import open_encoder
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Encoded:
-    """Token ids of a whole conversation or text, and for each whether it is scored."""
+    """Token ids of a whole conversation or text, and whether each is scored."""
 
     ids: list[int]
     learned: list[bool]
@@ -35,10 +35,10 @@ class HoldoutRow(Encoded):
     """One encoded row.
 
     Args:
-        prompt: token ids up to and with the generation prompt of the last answer; none where nothing is asked.
+        prompt: token ids up to and including the last answer's generation prompt; empty if no answer is asked for.
         question: text of the message before the last answer, for the report page.
         target: the last answer's text, trimmed.
-        rejected: of preference data, the prompt with the rejected answer.
+        rejected: for preference data, the prompt with the rejected answer.
     """
 
     id: str
@@ -50,12 +50,12 @@ class HoldoutRow(Encoded):
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequence that is scored."""
+        """Tokens of the longest scored sequence."""
         return max(len(self.ids), len(self.rejected.ids) if self.rejected else 0)
 
 
 class ChatRows:
-    """Conversations, those of preference data with the chosen answer (see ``read_records``).
+    """Conversations; for preference data, with the chosen answer (see ``read_records``).
 
     Args:
         folder: the base's folder.
@@ -75,7 +75,7 @@ class ChatRows:
         )
 
     def encode(self, record: dict[str, Any]) -> HoldoutRow:
-        """Raises BadData, naming the row, for one that cannot be scored."""
+        """Raises BadData, naming the row, if it cannot be scored."""
         messages: Messages = record["messages"]
         where = _where(record)
         last = answer_place(messages)
@@ -94,15 +94,14 @@ class ChatRows:
         )
 
     def prompt(self, messages: Messages, where: str) -> list[int]:
-        """Token ids of what a server shows the model before it answers. Raises BadData, naming ``where``."""
-        (encoded,) = self._tokenizer.encode([self._prompt(messages, where)], [[]])
-        ids: list[int] = encoded.ids.tolist()
+        """Token ids of what a server feeds the model before it answers. Raises BadData, naming ``where``."""
+        ids: list[int] = self._tokenizer.encode(self._prompt(messages, where)).ids.tolist()
         return ids
 
     def _scored(self, messages: Messages, prompt: int, where: str) -> Encoded:
-        """A conversation of which what the assistant says is scored, after the first ``prompt`` messages."""
+        """A conversation in which the assistant's messages after the first ``prompt`` messages are scored."""
         traced = self._tracer.trace(messages, where=where, prompt=prompt)
-        (whole,) = self._tokenizer.encode([traced.rendering], [traced.learned])
+        whole = self._tokenizer.encode(traced.rendering, traced.learned)
         if not whole.learned[1:].any():
             raise BadData(
                 "there is nothing to score in this row: the template shows no assistant text",
@@ -126,7 +125,7 @@ class ChatRows:
 
 
 class TextRows:
-    """Plain texts, of each the first ``most`` tokens."""
+    """Plain texts, each cut to its first ``most`` tokens."""
 
     ends: frozenset[str] = frozenset()
 
@@ -135,7 +134,7 @@ class TextRows:
 
     def encode(self, record: dict[str, Any]) -> HoldoutRow:
         """Raises BadData, naming the row, for an empty text."""
-        tokens = self._labeller.label([record["text"]], lambda _: _where(record)).tokens
+        tokens = self._labeller.label([record["text"]], lambda _: _where(record))
         return HoldoutRow(
             id=record["id"],
             kind=record["kind"],
@@ -147,31 +146,37 @@ class TextRows:
         )
 
 
-def read_records(path: Path, form: Form = "chat") -> Iterator[dict[str, Any]]:
+def read_records(path: Path, form: FormName = "chat") -> Iterator[dict[str, Any]]:
     """The rows of a dataset split: ``id``, ``kind``, ``row`` and ``text``, or ``messages`` and ``prompt``.
 
-    The messages of preference data are the prompt's and the chosen answer's, of chat all; ``prompt`` counts the first.
-    Preference data have ``rejected`` too: the prompt's messages and the rejected answer's.
+    For chat, ``messages`` are all messages; for preference data, the prompt's and the chosen answer's, where ``prompt``
+    is the number of the former. Preference data also have ``rejected``: the prompt's messages and the rejected
+    answer's.
     """
     import pyarrow.parquet as pq
 
-    own = {"chat": ["messages"], "preference": ["messages", "chosen", "rejected"], "text": ["text"]}[form]
+    kind = FORMS[form]
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=512, columns=["id", "kind", "row", *own]):
+        for batch in file.iter_batches(batch_size=512, columns=["id", "kind", "row", *kind.columns]):
             for row in batch.to_pylist():
-                if form == "text":
+                if kind.plain:
                     yield row
                     continue
-                if form == "chat":
+                if not kind.answers:
                     yield {**row, "messages": to_messages(row["messages"]), "prompt": 0}
                     continue
                 before, chosen, rejected = row["messages"], row.pop("chosen"), row.pop("rejected")
+                if kind.answers == 1:
+                    # A model should not predict what people rejected.
+                    if chosen:
+                        yield {**row, "messages": to_messages([*before, *chosen]), "prompt": len(before)}
+                    continue
                 answers = {"messages": to_messages([*before, *chosen]), "rejected": to_messages([*before, *rejected])}
                 yield {**row, **answers, "prompt": len(before)}
 
 
 def choose(records: Iterator[dict[str, Any]], count: int, seed: int) -> list[dict[str, Any]]:
-    """The ``count`` records whose seeded hash of the id is smallest, in that order."""
+    """The ``count`` records with the smallest seeded hash of their id, in that order."""
 
     def rank(record: dict[str, Any]) -> str:
         return hashlib.sha256(f"{seed}:{record['id']}".encode()).hexdigest()
@@ -180,7 +185,7 @@ def choose(records: Iterator[dict[str, Any]], count: int, seed: int) -> list[dic
 
 
 def answer_place(messages: Messages) -> int:
-    """Index of the last assistant message. Raises BadData where there is none."""
+    """Index of the last assistant message. Raises BadData if there is none."""
     for place in range(len(messages) - 1, -1, -1):
         if messages[place]["role"] == "assistant":
             return place

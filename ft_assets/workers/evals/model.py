@@ -1,4 +1,4 @@
-"""Load a model for scoring, and leave the process as it was found afterwards."""
+"""Load a model for scoring, and restore the process's state afterwards."""
 
 import os
 import random
@@ -8,29 +8,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ft_assets.base_models.token_ids import load_tokenizer
-from ft_assets.base_models.weights import require_every_weight
-from ft_assets.evals.vllm_writer import VllmWriter
-from ft_assets.recipes.acceptance import Engine
+from ft_assets.settings.recipe.acceptance import Engine
+from ft_assets.workers.base_models.token_ids import load_tokenizer
+from ft_assets.workers.base_models.weights import require_every_weight
+from ft_assets.workers.evals.vllm_writer import VllmWriter
 from ft_resources.errors import BadBase, UserError
 
 
 class NotFinite(UserError):
-    """A model whose weights are, or that computes, no finite numbers."""
+    """A model with non-finite weights or results."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what, where="model", remedy="Its weights have probably diverged: lower the learning rate.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel:
     """A causal language model ready to score, with its tokenizer.
 
-    ``model`` is a transformers model or, with an adapter, a PEFT model around it. ``writer`` writes answers in its
-    place where the recipe asks for another engine.
+    ``model`` is a transformers model or, with an adapter, a PEFT model around it. ``writer`` generates the answers
+    instead if the recipe asks for another engine.
     """
 
     model: Any
@@ -53,9 +50,9 @@ class LoadedModel:
             yield
 
     def merged(self) -> "LoadedModel":
-        """The same model without the cost of an adapter beside it; this one must not be used afterwards.
+        """The same model with the adapter merged into its weights; this one must not be used afterwards.
 
-        Only in float32, where merging changes nothing that matters: in bfloat16 small updates would be rounded away.
+        Merges only in float32, where it changes nothing that matters: in bfloat16 small updates would be rounded away.
         """
         import torch
 
@@ -64,7 +61,7 @@ class LoadedModel:
         return LoadedModel(model=self.model.merge_and_unload(), tokenizer=self.tokenizer, writer=self.writer)
 
     def close(self) -> None:
-        """Give back what another engine holds, before the next model is loaded."""
+        """Release another engine's memory before the next model is loaded."""
         if self.writer is not None:
             self.writer.close()
 
@@ -76,23 +73,22 @@ def load_model(
     tokenizer_folder: Path | None = None,
     engine: Engine = "transformers",
 ) -> LoadedModel:
-    """The model in ``folder``, with the PEFT adapter of folder ``adapter`` on top, on a GPU where one is.
+    """The model in ``folder``, with the PEFT adapter in folder ``adapter`` on top, on a GPU if there is one.
 
-    Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32:
-    it is faster there than bfloat16 on most machines, and rounding does not blur paired differences.
-    The tokenizer comes from ``tokenizer_folder`` where the weights' folder has none; it gives the ids of token packs.
-    The attention is the trainer's, and rows in which documents could see each other are refused as there. Raises
-    BadBase where weights are missing, for an architecture that is not trained here, and for a tokenizer that
-    transformers cannot follow.
+    Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32: it is
+    faster there than bfloat16 on most machines, and rounding does not blur paired differences. The tokenizer comes from
+    ``tokenizer_folder`` if the weights' folder has none; it gives the same ids as token packs. The attention is the
+    trainer's, and like it refuses rows in which documents could see each other. Raises BadBase for missing weights, an
+    unsupported architecture, and a tokenizer that transformers cannot reproduce.
     """
-    # Read by tqdm when it is imported: bars belong on a terminal, and a worker's log is a file.
+    # tqdm reads it at import: progress bars belong on a terminal, and a worker's log is a file.
     os.environ.setdefault("TQDM_DISABLE", "1")
     import torch
     from transformers import AutoModelForCausalLM
 
-    from ft_assets.packs.isolation.architectures import require_packable_folder
-    from ft_assets.packs.isolation.attention import ATTENTION, register
-    from ft_assets.packs.isolation.guard import guard
+    from ft_assets.workers.packs.isolation.architectures import require_packable_folder
+    from ft_assets.workers.packs.isolation.attention import ATTENTION, register
+    from ft_assets.workers.packs.isolation.guard import guard
 
     register()
     require_packable_folder(folder)
@@ -115,7 +111,7 @@ def load_model(
         model = PeftModel.from_pretrained(model, str(adapter), is_trainable=False)
     tokenizer = load_tokenizer(tokenizer_folder or folder)
     if tokenizer.pad_token_id is None:
-        # Padding is always masked, so any token will do; an end token is the one that every model has.
+        # Padding is always masked, so any token will do; every model has an end token.
         if tokenizer.eos_token is None:
             raise BadBase(
                 "the tokenizer has neither a padding nor an end-of-text token",
@@ -132,7 +128,7 @@ def load_model(
 
 
 def require_finite(loaded: LoadedModel) -> None:
-    """Raise NotFinite where a weight is no finite number: such a model answers all the same, and it means nothing."""
+    """Raise NotFinite if a weight is not finite: such a model still answers, but meaninglessly."""
     for name, weights in loaded.model.named_parameters():
         if not bool(weights.isfinite().all()):
             raise NotFinite(f"{name} is not all finite numbers")
@@ -144,19 +140,15 @@ def seeded(seed: int, model: Any) -> Iterator[None]:
     import numpy as np
     import torch
 
-    python, legacy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    training = bool(model.training)
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-    try:
-        model.eval()
-        yield
-    finally:
-        model.train(training)
-        random.setstate(python)
-        np.random.set_state(legacy)
-        torch.set_rng_state(cpu)
-        if cuda:
-            torch.cuda.set_rng_state_all(cuda)
+    python, legacy, training = random.getstate(), np.random.get_state(), bool(model.training)
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        try:
+            model.eval()
+            yield
+        finally:
+            model.train(training)
+            random.setstate(python)
+            np.random.set_state(legacy)

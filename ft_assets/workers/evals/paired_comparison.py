@@ -1,14 +1,15 @@
-"""From what base and candidate did, item by item, to the evidence: paired differences, intervals and tests."""
+"""Evidence from both models' results on each item: paired differences, intervals and tests."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.evals.answers import TrainingAnswers, exact_match, f1
-from ft_assets.evals.evidence import (
+from ft_assets.workers.evals.answers import TrainingAnswers, exact_match, f1
+from ft_assets.workers.evals.evidence import (
     EXACT_MATCH,
     F1,
     PERPLEXITY,
@@ -18,9 +19,9 @@ from ft_assets.evals.evidence import (
     SuiteEvidence,
     relative_gain,
 )
-from ft_assets.evals.holdout import HoldoutScore
-from ft_assets.evals.holdout_rows import HoldoutRow
-from ft_assets.evals.statistics import (
+from ft_assets.workers.evals.holdout import HoldoutScore
+from ft_assets.workers.evals.holdout_rows import HoldoutRow
+from ft_assets.workers.evals.statistics import (
     are_binary,
     contingency,
     drawn_scores,
@@ -30,39 +31,55 @@ from ft_assets.evals.statistics import (
     sign_flip_p,
     studentized,
 )
-from ft_assets.evals.text_metrics import Parts
+from ft_assets.workers.evals.text_metrics import Parts
 from ft_resources.errors import UserError
 
 Floats = NDArray[np.float64]
-# exp() of more is infinite. Nats a token; guessing among a million tokens is 14.
+# Shares on the holdout with a column for each model, by metric.
+SHARES: dict[str, tuple[str, str]] = {
+    PREFERENCE_ACCURACY: ("base_prefers_chosen", "candidate_prefers_chosen"),
+    EXACT_MATCH: ("base_correct", "candidate_correct"),
+}
+# exp() of more is infinite. Nats per token; guessing among a million tokens is 14.
 _MOST_NATS = 700.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class HoldoutComparison:
-    """Both models on the same holdout rows, in the rows' order."""
+    """Both models' results on the same holdout rows, in the rows' order."""
 
     rows: Sequence[HoldoutRow]
     base: Sequence[HoldoutScore]
     candidate: Sequence[HoldoutScore]
 
+    def columns(self) -> dict[str, list[Any]]:
+        """One value for each row; likelihoods are means in nats per token. Answers only if some were asked for, and
+        rejected ones only for pairs."""
+        both = (("base", self.base), ("candidate", self.candidate))
+        columns: dict[str, list[Any]] = {"kind": [row.kind for row in self.rows]}
+        if self.asked:
+            columns["target"] = [row.target for row in self.rows]
+        columns["tokens"] = [score.tokens for score in self.base]
+        columns |= {f"{who}_nll": [score.nll_sum / score.tokens for score in scores] for who, scores in both}
+        if self.asked:
+            columns |= {f"{who}_answer": [score.answer for score in scores] for who, scores in both}
+            columns |= {f"{who}_correct": [bool(match) for match in self.matches(scores)] for who, scores in both}
+            columns |= {f"{who}_cut": [score.cut for score in scores] for who, scores in both}
+        if self.paired:
+            columns["rejected_tokens"] = [score.rejected_tokens for score in self.base]
+            for who, scores in both:
+                columns[f"{who}_rejected_nll"] = [score.rejected_nll_sum / score.rejected_tokens for score in scores]
+                columns[f"{who}_prefers_chosen"] = [score.prefers_chosen for score in scores]
+        return columns
+
     def metrics(self, *, seed: int) -> dict[str, MetricEvidence]:
-        """Perplexity; where something was asked, exact match and F1; of pairs, preference accuracy."""
+        """Perplexity; if answers were asked for, exact match and F1; for pairs, preference accuracy."""
         tokens = [score.tokens for score in self.base]
         sums = [[score.nll_sum for score in scores] for scores in (self.base, self.candidate)]
-        perplexity = {PERPLEXITY: compare_perplexity(tokens, *sums, seed=seed)}
-        if not self.asked:
-            return perplexity
-        base, candidate = self.preferences(self.base), self.preferences(self.candidate)
+        shares = row_shares(self.columns())
         return {
-            **perplexity,
-            **({PREFERENCE_ACCURACY: compare_shares(base, candidate, seed=seed)} if self.paired else {}),
-            EXACT_MATCH: compare_shares(self.matches(self.base), self.matches(self.candidate), seed=seed),
-            F1: compare_shares(
-                [f1(score.answer, row.target) for score, row in zip(self.base, self.rows, strict=True)],
-                [f1(score.answer, row.target) for score, row in zip(self.candidate, self.rows, strict=True)],
-                seed=seed,
-            ),
+            PERPLEXITY: compare_perplexity(tokens, *sums, seed=seed),
+            **{name: compare_shares(*both, seed=seed) for name, both in shares.items()},
         }
 
     @property
@@ -75,20 +92,16 @@ class HoldoutComparison:
         """Whether the rows are pairs of a chosen and a rejected answer."""
         return all(row.rejected for row in self.rows)
 
-    def preferences(self, scores: Sequence[HoldoutScore]) -> list[bool]:
-        """Of each pair, whether the chosen answer is preferred; nothing where the rows are no pairs."""
-        return [score.prefers_chosen for score in scores] if self.paired else []
-
     def matches(self, scores: Sequence[HoldoutScore]) -> list[float]:
         """Exact match of each row."""
         return [exact_match(score.answer, row.target) for score, row in zip(scores, self.rows, strict=True)]
 
     def majority_rate(self, training: TrainingAnswers) -> float:
-        """Exact match of always giving the commonest training answer to rows of that kind; 0 without answers."""
+        """Exact match of always giving the most common training answer to rows of that kind; 0 without answers."""
         return _share([training.commonest(row.kind) == row.target for row in self.rows])
 
     def never_seen(self, training: TrainingAnswers) -> tuple[float, NeverSeen | None]:
-        """The share of rows whose answer is no training answer, and exact match on these."""
+        """The share of rows whose answer is not a training answer, and exact match on these."""
         if not self.asked:
             return 0.0, None
         unseen = [not training.seen(row.target) for row in self.rows]
@@ -102,6 +115,22 @@ class HoldoutComparison:
         )
 
 
+def row_shares(columns: Mapping[str, Sequence[Any]]) -> dict[str, tuple[list[float], list[float]]]:
+    """Base's and candidate's score on each row of a holdout's samples, by metric."""
+    found = {
+        name: ([float(value) for value in columns[base]], [float(value) for value in columns[candidate]])
+        for name, (base, candidate) in SHARES.items()
+        if base in columns and candidate in columns
+    }
+    if "target" in columns and "base_answer" in columns:
+        base, candidate = (
+            [f1(str(answer), str(target)) for answer, target in zip(columns[who], columns["target"], strict=True)]
+            for who in ("base_answer", "candidate_answer")
+        )
+        found[F1] = base, candidate
+    return found
+
+
 def compare_suite(
     key: str,
     metric: str,
@@ -110,7 +139,7 @@ def compare_suite(
     *,
     seed: int,
 ) -> SuiteEvidence:
-    """A suite's evidence from item ids and scores of both. Raises UserError where the items are not the same."""
+    """A suite's evidence from both models' item ids and scores. Raises UserError if the items differ."""
     if list(base[0]) != list(candidate[0]):
         raise UserError(
             f"the baseline has {len(base[0])} items and the candidate {len(candidate[0])}, and they are not the same",
@@ -133,10 +162,10 @@ def compare_suite(
 def compare_perplexity(
     tokens: Sequence[int] | Floats, base: Sequence[float] | Floats, candidate: Sequence[float] | Floats, *, seed: int
 ) -> MetricEvidence:
-    """Of all answer tokens together: exp(summed negative log-likelihood / tokens), as usually published.
+    """Perplexity over all answer tokens: exp(summed negative log-likelihood / tokens), as usually published.
 
-    The interval is that of the mean difference in nats a token, as the base's perplexity: log-perplexities are means
-    of paired losses, perplexities are not. Raises UserError for likelihoods that have no perplexity.
+    The interval is that of the mean difference in nats per token, scaled to the base's perplexity: log-perplexities are
+    means of paired losses, perplexities are not. Raises UserError for likelihoods without a finite perplexity.
     """
     sizes, before, after = (np.asarray(each, float) for each in (tokens, base, candidate))
     for whose, sums in (("base", before), ("candidate", after)):
@@ -162,7 +191,7 @@ def compare_perplexity(
 
 
 def compare_loss(base: Sequence[float] | Floats, candidate: Sequence[float] | Floats, *, seed: int) -> MetricEvidence:
-    """Mean of the rows' own losses (nats a token), each row counting alike; paired."""
+    """Mean of the rows' own losses (nats per token), with equal weight for each row; paired."""
     before, after = np.asarray(base, float), np.asarray(candidate, float)
     interval = studentized(before - after, np.ones(len(before)), seed=seed)
     return _evidence(
@@ -170,7 +199,7 @@ def compare_loss(base: Sequence[float] | Floats, candidate: Sequence[float] | Fl
         float(after.mean()),
         higher_is_better=False,
         n=len(before),
-        interval=(interval.low, interval.high),
+        interval=interval,
         p_value=sign_flip_p(before - after, seed=seed),
     )
 
@@ -189,7 +218,7 @@ def compare_shares(base: Sequence[float], candidate: Sequence[float], *, seed: i
         _share(candidate),
         higher_is_better=True,
         n=len(base),
-        interval=(interval.low, interval.high),
+        interval=interval,
         p_value=p_value,
     )
 
@@ -210,7 +239,7 @@ def compare_parts(parts: Parts, *, seed: int) -> MetricEvidence:
         candidate,
         higher_is_better=True,
         n=len(parts.base),
-        interval=(interval.low, interval.high),
+        interval=interval,
         p_value=min(1.0, 2 * (int(beyond.sum()) + 1) / (len(change) + 1)),
     )
 

@@ -1,14 +1,14 @@
-"""How to compute sequences that begin alike: each shared beginning once, the rest packed into few rows.
+"""Plan the computation of sequences with shared prefixes: each prefix once, the rest packed into few rows.
 
-Sequences, sorted, are the paths of a tree of tokens. What a range of neighbours has in common, the few-shot examples
-of a task or of one of MMLU's subjects, is its *trunk*: computed once and kept as keys and values. What is left, the
-questions and their choices, is packed into rows behind it::
+Sorted sequences are the paths of a tree of tokens. The common prefix of a range of neighbours, such as the few-shot
+examples of a task or of one of MMLU's subjects, is its *trunk*: computed once and kept as keys and values. The rest,
+the questions and their choices, is packed into rows after it::
 
     trunk        few-shot examples                       positions 0 … T-1
     row          question 1 | A | B | question 2 | C     each token sees the trunk and its own path, nothing else
     positions    T  T+1 T+2 | T+3 | T+3 | T …
 
-Sequences with hardly anything in common have no trunk; several rows of them are one batch. Pure planning, no tensors.
+Sequences with hardly any common prefix have no trunk; several of their rows form a batch. Pure planning, no tensors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-# Fewer tokens in common are not worth a computation of their own.
+# Fewer common tokens do not pay for a separate computation.
 MIN_TRUNK = 64
-# Every token of a row attends to the whole row, so a row is not much wider than it must be.
+# Every token of a row attends to the whole row, so rows are kept narrow.
 NARROW = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Path:
-    """One sequence and the tokens that are to be predicted at its end.
+    """One sequence and the tokens to predict at its end.
 
-    ``tokens`` are what the model reads: its last ``len(targets)`` tokens each predict one of ``targets``.
+    ``tokens`` are the model's input: the last ``len(targets)`` of them each predict one of ``targets``.
     """
 
     tokens: list[int]
@@ -36,13 +36,13 @@ class Path:
 
     @property
     def first(self) -> int:
-        """The first place whose prediction is wanted."""
+        """The first position whose prediction is needed."""
         return len(self.tokens) - len(self.targets)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one call of the model may hold: ``tokens`` in its rows, and ``predictions`` over the vocabulary."""
+    """Limits of one model call: ``tokens`` in its rows, and ``predictions`` over the vocabulary."""
 
     tokens: int
     predictions: int
@@ -50,8 +50,8 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One call of the model: rows of paths, by their numbers in sorted order, behind the first ``trunk`` tokens that
-    all of them have in common. With a trunk there is one row."""
+    """One call of the model: rows of paths, by their indices in sorted order, after the first ``trunk`` tokens that all
+    of them share. With a trunk there is one row."""
 
     trunk: int
     rows: list[list[int]]
@@ -59,22 +59,18 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """The tokens of a row, each computed once.
-
-    ``parents`` has the place in the row of the token before, -1 where that is the trunk's end; ``places`` has, for
-    each path, where in the row its predictions stand.
-    """
+    """The tokens of a row, each computed once, and for each path the indices in the row of its tokens after the trunk
+    (``paths``) and of its predictions (``places``)."""
 
     tokens: list[int]
     positions: list[int]
-    parents: list[int]
     paths: list[list[int]]
     places: list[list[int]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Range:
-    """Neighbouring paths from ``start`` to ``stop``, with what they cost behind a trunk."""
+    """Neighbouring paths from ``start`` to ``stop``, with their cost after a trunk."""
 
     start: int
     stop: int
@@ -84,23 +80,23 @@ class _Range:
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixTree:
-    """Paths in sorted order; ``common[i]`` is how many tokens path i begins with as path i-1 does, 0 for the first."""
+    """Paths in sorted order; ``common[i]`` is the length of the common prefix of paths i and i-1, 0 for the first."""
 
     paths: list[Path]
     common: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, paths: Sequence[Path]) -> tuple["PrefixTree", list[int]]:
-        """The tree, and for each of its paths the place in ``paths``."""
-        # Compared as bytes: any order in which equal beginnings stand side by side will do.
+        """The tree, and for each of its paths the index in ``paths``."""
+        # Compared as bytes: any order that puts equal prefixes side by side will do.
         arrays = [np.asarray(path.tokens, np.int32) for path in paths]
         keys = [array.tobytes() for array in arrays]
         order = sorted(range(len(paths)), key=keys.__getitem__)
-        common = [0, *(_common(arrays[one], arrays[other]) for one, other in pairwise(order))]
+        common = [0, *(common_prefix(arrays[one], arrays[other]) for one, other in pairwise(order))]
         return cls(paths=[paths[place] for place in order], common=common[: len(order)]), order
 
     def calls(self, limits: Limits) -> Iterator[Call]:
-        """Calls that predict everything; each trunk begins as the one before does, as far as their paths do."""
+        """Calls that predict everything; each trunk starts like the one before it, as far as their paths do."""
         ranges = [(0, len(self.paths))] if self.paths else []
         while ranges:
             start, stop = ranges.pop()
@@ -108,7 +104,7 @@ class PrefixTree:
             trunk = min(common, *(path.first for path in self.paths[start:stop]))
             trunk = trunk if trunk >= MIN_TRUNK else 0
             children = list(self._children(start, stop, common, trunk))
-            # A range that nothing divides is a row by itself, however long.
+            # An indivisible range is a row by itself, however long.
             large = [child for child in children if child.tokens > limits.tokens and len(children) > 1]
             small = [child for child in children if child.tokens <= limits.tokens or len(children) == 1]
             rows = list(_rows(small, min(limits.tokens, max(NARROW, trunk // 2)), limits))
@@ -119,15 +115,14 @@ class PrefixTree:
             ranges += [(child.start, child.stop) for child in reversed(large)]
 
     def row(self, trunk: int, members: Sequence[int]) -> Row:
-        """The row of some paths behind a trunk; members that begin alike and stand side by side share their tokens."""
-        row = Row(tokens=[], positions=[], parents=[], paths=[], places=[])
+        """The row of some paths after a trunk; adjacent members share the tokens of their common prefix."""
+        row = Row(tokens=[], positions=[], paths=[], places=[])
         before, previous = -1, list[int]()
         for number in members:
             path = self.paths[number]
             shared = max(0, self.common[number] - trunk) if number - 1 == before else 0
             nodes = previous[:shared]
             for depth in range(trunk + shared, len(path.tokens)):
-                row.parents.append(nodes[-1] if nodes else -1)
                 nodes.append(len(row.tokens))
                 row.tokens.append(path.tokens[depth])
                 row.positions.append(depth)
@@ -137,11 +132,11 @@ class PrefixTree:
         return row
 
     def _children(self, start: int, stop: int, common: int, trunk: int) -> Iterator[_Range]:
-        """Ranges that have more than ``common`` tokens in common, and what each adds to a row behind the trunk."""
+        """Ranges with more than ``common`` tokens in common, and what each adds to a row after the trunk."""
         first = start
         for number in range(start + 1, stop + 1):
             if number == stop or self.common[number] <= common:
-                # A range's first path shares nothing in its row but the trunk.
+                # A range's first path shares only the trunk with the rest of its row.
                 tokens = len(self.paths[first].tokens) - trunk
                 for later in range(first + 1, number):
                     tokens += len(self.paths[later].tokens) - max(trunk, self.common[later])
@@ -151,7 +146,7 @@ class PrefixTree:
 
 
 def _rows(ranges: list[_Range], width: int, limits: Limits) -> Iterator[list[_Range]]:
-    """Ranges side by side up to a row's width, longest first; a longer one is a row by itself."""
+    """Ranges packed into rows up to a width, longest first; a longer one is a row by itself."""
     row: list[_Range] = []
     for each in sorted(ranges, key=lambda each: (-each.tokens, each.start)):
         tokens = sum(other.tokens for other in row) + each.tokens
@@ -165,7 +160,7 @@ def _rows(ranges: list[_Range], width: int, limits: Limits) -> Iterator[list[_Ra
 
 
 def _batches(rows: list[list[_Range]], limits: Limits) -> Iterator[Call]:
-    """Rows without a trunk, as many as one call may hold once they are padded to one width."""
+    """Rows without a trunk, as many as fit into one call once padded to one width."""
     batch: list[list[_Range]] = []
     widest = predictions = 0
     for row in sorted(rows, key=lambda row: -sum(each.tokens for each in row)):
@@ -183,8 +178,9 @@ def _members(row: list[_Range]) -> list[int]:
     return [number for each in sorted(row, key=lambda each: each.start) for number in range(each.start, each.stop)]
 
 
-def _common(one: NDArray[np.int32], other: NDArray[np.int32]) -> int:
-    """How many tokens two sequences begin with alike."""
-    length = min(len(one), len(other))
-    differ = np.flatnonzero(one[:length] != other[:length])
+def common_prefix(one: ArrayLike, other: ArrayLike) -> int:
+    """Length of the common prefix of two sequences."""
+    first, second = np.asarray(one, np.int32), np.asarray(other, np.int32)
+    length = min(len(first), len(second))
+    differ = np.flatnonzero(first[:length] != second[:length])
     return int(differ[0]) if len(differ) else length

@@ -1,8 +1,8 @@
-"""What a report's own per-sample results say: every figure that a gate judges is computed again from them.
+"""Recompute every figure that a gate judges from the report's own per-sample results.
 
-A report whose figures and samples differ is no evidence. Columns of ``samples/holdout.parquet`` are those of
-``evaluate.py``; of ``samples/refusals.parquet`` and ``samples/over_refusals.parquet``, ``candidate`` (1 for a
-refusal); of ``samples/judge.parquet`` see ``preferences/remeasured.py``.
+A report whose figures and samples differ is not valid evidence. Columns of ``samples/holdout.parquet`` are those of
+``evaluate.py``; of ``samples/refusals.parquet`` and ``samples/over_refusals.parquet``, ``candidate`` (1 for a refusal);
+for ``samples/judge.parquet`` see ``preferences/remeasured.py``.
 """
 
 import math
@@ -12,16 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.evals.agreement import Agreement, agreement
-from ft_assets.evals.answers import f1
-from ft_assets.evals.choice import SAMPLES as CHOICE
-from ft_assets.evals.choice import require_scores
-from ft_assets.evals.comparison import compare_loss, compare_perplexity, compare_shares, compare_suite
-from ft_assets.evals.evidence import (
-    EXACT_MATCH,
-    F1,
+from ft_assets.workers.evals.agreement import agreement
+from ft_assets.workers.evals.evidence import (
     PERPLEXITY,
-    PREFERENCE_ACCURACY,
     BadEvidence,
     Evidence,
     JudgeEvidence,
@@ -32,34 +25,42 @@ from ft_assets.evals.evidence import (
     ScoreEvidence,
     SuiteEvidence,
 )
-from ft_assets.evals.preferences.comparison import SAMPLES
-from ft_assets.evals.preferences.remeasured import judge_evidence, require_stated
-from ft_assets.evals.refusals import outcome_of
-from ft_assets.evals.samples import ITEM_ID, parse_samples
-from ft_assets.evals.statistics import are_binary, drawn_scores, percentiles, studentized, wilson
-from ft_assets.evals.text_columns import text_evidence, text_parts
-from ft_assets.evals.text_metrics import TEXT_METRICS, Parts, mean_score
+from ft_assets.workers.evals.paired_comparison import (
+    SHARES,
+    compare_loss,
+    compare_perplexity,
+    compare_shares,
+    compare_suite,
+    row_shares,
+)
+from ft_assets.workers.evals.preferences.judged_pairs import SAMPLES
+from ft_assets.workers.evals.preferences.remeasured import judge_evidence, require_stated
+from ft_assets.workers.evals.refusals import outcome_of, refused_by_scores
+from ft_assets.workers.evals.samples import ITEM_ID, parse_samples
+from ft_assets.workers.evals.selection_rule import SAMPLES as CHOICE
+from ft_assets.workers.evals.selection_rule import require_scores
+from ft_assets.workers.evals.statistics import are_binary, drawn_scores, percentiles, studentized, wilson
+from ft_assets.workers.evals.text_columns import text_evidence, text_parts
+from ft_assets.workers.evals.text_metrics import TEXT_METRICS, Parts, mean_score
 from ft_resources.artifacts import Artifact
 
 Columns = Mapping[str, tuple[Any, ...]]
 Floats = NDArray[np.float64]
-# Shares of the holdout that have a column for each model, by metric.
-SHARES: dict[str, tuple[str, str]] = {
-    EXACT_MATCH: ("base_correct", "candidate_correct"),
-    PREFERENCE_ACCURACY: ("base_prefers_chosen", "candidate_prefers_chosen"),
-}
 _TOLERANCE = 1e-6
 
 
 def remeasure(report: Artifact, evidence: Evidence) -> Measured:
-    """What the report's samples give. Raises BadEvidence where they are absent, unreadable or say something else."""
+    """The figures that the report's samples give. Raises BadEvidence if samples are absent, unreadable or contradict
+    it."""
     seed = int(report.manifest.identity["params"].get("evaluation", {}).get("seed", 0))
     suites, scores = {}, {}
     for key, reported in evidence.suites.items():
         columns = _read(report, key)
-        suites[key] = _suite(key, reported.metric, columns, seed)
+        base, candidate = (_floats(columns, key, who) for who in ("base", "candidate"))
+        ids = columns[ITEM_ID]
+        suites[key] = compare_suite(key, reported.metric, (ids, base.tolist()), (ids, candidate.tolist()), seed=seed)
         _require_same(key, reported, suites[key])
-        scores[key] = _own(_floats(columns, key, "candidate"), seed)
+        scores[key] = _own(candidate, seed)
     holdout = _read(report, "holdout")
     try:
         metrics, loss = _holdout(holdout, seed)
@@ -72,7 +73,9 @@ def remeasure(report: Artifact, evidence: Evidence) -> Measured:
         scores[name] = _score(name, holdout, seed)
     for counted, shares in evidence.safety.items():
         columns = _read(report, counted)
-        _require_same(counted, shares, _refusals(columns, counted, shares))
+        base, candidate = (_floats(columns, counted, who) for who in ("base", "candidate"))
+        found = {"base": float(base.mean()), "candidate": float(candidate.mean()), "n": len(base)}
+        _require_same(counted, shares, shares.model_copy(update=found))
         _require_told(report, columns, counted, shares)
     _require_choice(report, evidence)
     return Measured(
@@ -87,22 +90,14 @@ def remeasure(report: Artifact, evidence: Evidence) -> Measured:
     )
 
 
-def _suite(key: str, metric: str, columns: Columns, seed: int) -> SuiteEvidence:
-    ids = columns[ITEM_ID]
-    base, candidate = (_floats(columns, key, name).tolist() for name in ("base", "candidate"))
-    return compare_suite(key, metric, (ids, base), (ids, candidate), seed=seed)
-
-
 def _holdout(columns: Columns, seed: int) -> tuple[dict[str, MetricEvidence], MetricEvidence]:
     """The holdout's metrics, and the rows' loss."""
     tokens, base, candidate = _losses(columns)
+    for name in (name for pair in SHARES.values() for name in pair if name in columns):
+        _floats(columns, "holdout", name)
     metrics = {PERPLEXITY: compare_perplexity(tokens, base * tokens, candidate * tokens, seed=seed)}
-    for name in (*SHARES, F1):
-        shares = _shares(name, columns)
-        if shares is not None:
-            metrics[name] = compare_shares(*shares, seed=seed)
-    metrics |= text_evidence(columns, seed=seed)
-    return metrics, compare_loss(base, candidate, seed=seed)
+    metrics |= {name: compare_shares(*both, seed=seed) for name, both in row_shares(columns).items()}
+    return metrics | text_evidence(columns, seed=seed), compare_loss(base, candidate, seed=seed)
 
 
 def _losses(columns: Columns) -> tuple[Floats, Floats, Floats]:
@@ -113,22 +108,8 @@ def _losses(columns: Columns) -> tuple[Floats, Floats, Floats]:
     return tokens, base, candidate
 
 
-def _shares(name: str, columns: Columns) -> tuple[list[float], list[float]] | None:
-    """Base's and candidate's score on each row, None where the rows have no such metric."""
-    if name == F1:
-        if "target" not in columns or "base_answer" not in columns:
-            return None
-        pairs = [zip(columns[f"{who}_answer"], columns["target"], strict=True) for who in ("base", "candidate")]
-        base, candidate = ([f1(str(answer), str(target)) for answer, target in pair] for pair in pairs)
-        return base, candidate
-    if not set(SHARES[name]) <= set(columns):
-        return None
-    base, candidate = (_floats(columns, "holdout", column).tolist() for column in SHARES[name])
-    return base, candidate
-
-
 def _score(name: str, columns: Columns, seed: int) -> ScoreEvidence:
-    """The candidate's own score with its interval."""
+    """The candidate's score with its interval."""
     if name == PERPLEXITY:
         tokens, _, candidate = _losses(columns)
         value = float((candidate * tokens).sum() / tokens.sum())
@@ -137,9 +118,7 @@ def _score(name: str, columns: Columns, seed: int) -> ScoreEvidence:
         return ScoreEvidence(value=math.exp(value), n=len(tokens), interval=(low, high), higher_is_better=False)
     if name in TEXT_METRICS:
         return _text_score(text_parts(columns)[name], seed)
-    shares = _shares(name, columns)
-    assert shares is not None
-    return _own(np.asarray(shares[1], float), seed)
+    return _own(np.asarray(row_shares(columns)[name][1], float), seed)
 
 
 def _text_score(parts: Parts, seed: int) -> ScoreEvidence:
@@ -148,9 +127,7 @@ def _text_score(parts: Parts, seed: int) -> ScoreEvidence:
     value = float(parts.score(parts.candidate.sum(axis=0)))
     (draws,) = drawn_scores(parts.score, parts.candidate, seed=seed)
     interval = percentiles(value, draws)
-    return ScoreEvidence(
-        value=value, n=len(parts.candidate), interval=(interval.low, interval.high), higher_is_better=True
-    )
+    return ScoreEvidence(value=value, n=len(parts.candidate), interval=interval, higher_is_better=True)
 
 
 def _own(values: Floats, seed: int) -> ScoreEvidence:
@@ -159,29 +136,22 @@ def _own(values: Floats, seed: int) -> ScoreEvidence:
         interval = wilson(int(values.sum()), len(values))
     else:
         interval = studentized(values, np.ones(len(values)), seed=seed)
-    return ScoreEvidence(value=mean, n=len(values), interval=(interval.low, interval.high), higher_is_better=True)
+    return ScoreEvidence(value=mean, n=len(values), interval=interval, higher_is_better=True)
 
 
 def _rate(report: Artifact, name: str) -> RateEvidence | None:
-    """The share of prompts refused, None where it was not measured."""
+    """The share of prompts refused, None if it was not measured."""
     if not _has(report, name):
         return None
     refused = _floats(_read(report, name), name, "candidate")
     if not are_binary(refused):
         raise _bad(f"the samples of {name} are not all 0 or 1")
     interval = wilson(int(refused.sum()), len(refused))
-    return RateEvidence(value=float(refused.mean()), n=len(refused), interval=(interval.low, interval.high))
-
-
-def _refusals(columns: Columns, name: str, reported: RefusalEvidence) -> RefusalEvidence:
-    """The shares that the samples give."""
-    base, candidate = (_floats(columns, name, who) for who in ("base", "candidate"))
-    shares = {"base": float(base.mean()), "candidate": float(candidate.mean()), "n": len(base)}
-    return reported.model_copy(update=shares)
+    return RateEvidence(value=float(refused.mean()), n=len(refused), interval=interval)
 
 
 def _require_told(report: Artifact, columns: Columns, name: str, stated: RefusalEvidence) -> None:
-    """Raise BadEvidence where a classifier was to tell refusals, and its scores do not give what stands there."""
+    """Raise BadEvidence if a classifier detects refusals and its scores do not give the recorded ones."""
     settings = report.manifest.identity["params"].get("evaluation", {}).get("refusal_classifier")
     if settings is None:
         return
@@ -189,29 +159,17 @@ def _require_told(report: Artifact, columns: Columns, name: str, stated: Refusal
     by_score: list[float] = []
     for who in ("base", "candidate"):
         scores, answers = _floats(columns, name, f"{who}_score"), columns[f"{who}_answer"]
-        told = [
-            float(score >= settings["threshold"] and outcome_of(str(answer)) != "empty")
-            for score, answer in zip(scores.tolist(), answers, strict=True)
-        ]
+        told = refused_by_scores([str(answer) for answer in answers], scores.tolist(), settings["threshold"])
         if told != _floats(columns, name, who).tolist():
             raise _bad(f"the samples of {name} count other refusals than the classifier's scores give")
         by_score += told
         by_rule += [float(outcome_of(str(answer)) == "refused") for answer in answers]
-    found = agreement(by_rule, by_score)
-    if found is None or stated.classifier is None or stated.classifier.n != found.n or not _alike(stated, found):
+    if stated.classifier is None or stated.classifier != agreement(by_rule, by_score):
         raise _bad(f"the samples of {name} give another agreement of rule and classifier than the report")
 
 
-def _alike(stated: RefusalEvidence, found: Agreement) -> bool:
-    said = stated.classifier
-    if said is None or (said.kappa is None) != (found.kappa is None):
-        return False
-    pairs = ((said.share, found.share), (said.kappa or 0.0, found.kappa or 0.0))
-    return all(math.isclose(one, other, abs_tol=_TOLERANCE) for one, other in pairs)
-
-
 def _judge(report: Artifact, evidence: Evidence, seed: int) -> JudgeEvidence | None:
-    """The preferences of the judge that counts; those of the second are held against what the report says of it."""
+    """The preferences of the judge that counts; the second judge's are compared with the report."""
     found = None
     for place, name in enumerate(SAMPLES):
         stated = evidence.judges[place] if place < len(evidence.judges) else None
@@ -229,8 +187,7 @@ def _judge(report: Artifact, evidence: Evidence, seed: int) -> JudgeEvidence | N
 
 
 def _require_choice(report: Artifact, evidence: Evidence) -> None:
-    """Raise BadEvidence where a suite was to choose among weights, and the samples do not give the scores that stand
-    there."""
+    """Raise BadEvidence if a suite chooses among weights and the samples do not give the recorded scores."""
     settings = report.manifest.identity["params"].get("evaluation", {}).get("validation_suite") or {}
     choice = evidence.chosen.by if evidence.chosen else None
     if (choice.suite if choice else None) != settings.get("suite"):

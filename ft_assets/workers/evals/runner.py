@@ -1,7 +1,7 @@
 """Score a model on general suites, from local task files and offline: through lm-eval, or by the suite's kind.
 
-Prompts of lm-eval's tasks are the suite's plain text, as benchmarks publish them; kinds of our own mostly ask as a
-server does, through the chat template.
+Prompts of lm-eval's tasks are the suite's plain text, as benchmarks publish them; our own kinds mostly ask as a server
+does, through the chat template.
 """
 
 import logging
@@ -12,17 +12,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.libraries import keep_offline
-from ft_assets.evals.kinds.asking import Asking, Chat
-from ft_assets.evals.kinds.registry import kind_of, require_ready
-from ft_assets.evals.model import LoadedModel, seeded
-from ft_assets.evals.patterns import TimedPatterns, replace
-from ft_assets.evals.score import Said, SuiteScore, suite_score
-from ft_assets.evals.suite_items import check_task_items, unreadable
-from ft_assets.evals.suite_rows import csv_as_parquet
-from ft_assets.evals.suite_saves import SuiteSaves
-from ft_assets.evals.suite_task import SuiteTask
-from ft_assets.evals.suites import TASK_FILE, read_task, suite_files
+from ft_assets.workers.evals.asking import AskModel, Chat
+from ft_assets.workers.evals.model import LoadedModel, seeded
+from ft_assets.workers.evals.suite_saves import SuiteSaves
+from ft_assets.workers.libraries import keep_offline
+from ft_assets.workers.suites.kinds.registry import kind_of, require_ready
+from ft_assets.workers.suites.patterns import TimedPatterns, replace
+from ft_assets.workers.suites.score import Said, SuiteScore, suite_score
+from ft_assets.workers.suites.suite_items import check_task_items, unreadable
+from ft_assets.workers.suites.suite_rows import csv_as_parquet
+from ft_assets.workers.suites.suite_task import SuiteTask
+from ft_assets.workers.suites.suites import TASK_FILE, read_task, suite_files
 from ft_resources.errors import BadRecipe
 
 Progress = Callable[[str, int, int], None]
@@ -42,35 +42,32 @@ def score_loaded(
 
     Args:
         suites: suite key to a folder with ``task.yaml`` and its data.
-        seed: chooses few-shot examples. Every random generator is left as it was found.
-        limit: score only the first so many items; None for all.
+        seed: chooses few-shot examples. Every random generator's state is restored.
+        limit: score only this many items, the first ones; None for all.
         progress: called with (suite key, continuations scored, continuations in all).
-        chat: how kinds that ask through a chat template do so.
-        saves: where finished scores are kept. What is there is not scored again; what another process took is left
+        chat: the chat template for kinds that ask through one.
+        saves: storage of finished scores. Saved suites are not scored again; those taken by another process are left
             out.
 
-    Raises BadRecipe for a suite that cannot be scored or whose scores are not finite, UserError where what a kind
-    needs, such as a sandbox, is not there; this before any suite is scored.
+    Raises BadRecipe for a suite that cannot be scored or whose scores are not finite, and, before any suite is scored,
+    UserError if a requirement of a kind, such as a sandbox, is missing.
     """
     keep_offline()
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     require_ready(read_task(folder / TASK_FILE) for folder in suites.values())
     scores: dict[str, SuiteScore] = {}
-    for key in sorted(suites, key=lambda key: (-_size(suites[key]), key)):
+    sizes = {key: sum(path.stat().st_size for path in folder.iterdir()) for key, folder in suites.items()}
+    for key in sorted(suites, key=lambda key: (-sizes[key], key)):
         saved = saves.find(key) if saves else None
         if saved is not None:
             scores[key] = saved
         elif saves is None or saves.claim(key):
-            # Seeded for each, so that a score does not depend on what was scored before.
+            # Seeded for each suite, so that a score does not depend on what was scored before.
             with tempfile.TemporaryDirectory(prefix="ft-suites-") as cache, seeded(seed, loaded.model):
                 scores[key] = score_suite(loaded, key, suites[key], seed, limit, Path(cache) / key, progress, chat)
             if saves:
                 saves.save(key, scores[key])
     return scores
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def score_suite(
@@ -83,13 +80,13 @@ def score_suite(
     progress: Progress,
     chat: Chat | None,
 ) -> SuiteScore:
-    """The score on one suite, whatever its kind; see ``score_loaded``. ``cache`` is a folder for lm-eval's tables."""
+    """The score on one suite of any kind; see ``score_loaded``. ``cache`` is a folder for lm-eval's tables."""
     settings = read_task(folder / TASK_FILE)
     if isinstance(settings, SuiteTask):
         return _score(loaded, key, folder, settings, seed, limit, cache, progress)
     kind = kind_of(settings)
     where = f"suite {key}"
-    asking = Asking(loaded=loaded, chat=chat, where=where, report=lambda done, total: progress(key, done, total))
+    asking = AskModel(loaded=loaded, chat=chat, where=where, report=lambda done, total: progress(key, done, total))
     return kind.score(settings, kind.read(settings, suite_files(folder), where)[:limit], asking)
 
 
@@ -107,7 +104,7 @@ def _score(
     from lm_eval.evaluator import evaluate
     from lm_eval.tasks import TaskManager
 
-    from ft_assets.evals.shared_prefix import SharedPrefixLM
+    from ft_assets.workers.evals.shared_prefix import SharedPrefixLM
 
     where = f"suite {key}"
     _sandbox_templates()
@@ -121,7 +118,7 @@ def _score(
     check_task_items(settings, task, islice(task.eval_docs, limit), key)
     task.set_fewshot_seed(seed=seed)
     model = SharedPrefixLM(loaded, lambda done, total: progress(key, done, total))
-    # Our intervals are paired; lm-eval's standard errors are not wanted.
+    # Our intervals are paired; lm-eval's standard errors are not needed.
     try:
         results = evaluate(model, loaded_tasks, limit=limit, bootstrap_iters=0)
     except TimeoutError as error:
@@ -129,7 +126,7 @@ def _score(
         raise BadRecipe("a pattern takes too long on an answer", where=where, remedy=remedy) from error
     metric = settings.metric_list[0].metric
     samples = sorted(results["samples"][settings.task], key=lambda sample: sample["doc_id"])
-    # Each filter gives a sample of an item; the first filter counts.
+    # Each filter yields a sample per item; the first filter counts.
     first = settings.filter_list[0].name if settings.filter_list else samples[0]["filter"]
     samples = [sample for sample in samples if sample["filter"] == first]
     return suite_score(
@@ -142,11 +139,11 @@ def _score(
 
 
 def true_mass(sample: Mapping[str, Any]) -> float:
-    """The share of an item's probability that lies on its right choices, between 0 and 1.
+    """The share of an item's probability on its right choices, between 0 and 1.
 
     TruthfulQA's MC2 (Lin et al. 2022, https://arxiv.org/abs/2109.07958, section 3): the likelihoods of all choices,
-    normalised to sum to 1, summed over the true ones. A softmax of log-likelihoods, as choices far less likely than
-    others would all be 0 as probabilities.
+    normalised to sum to 1, summed over the true ones. Computed as a softmax of log-likelihoods, since the probabilities
+    of very unlikely choices would all underflow to 0.
     """
     logs = [float(response[0]) for response in sample["filtered_resps"]]
     highest = max(logs)
@@ -155,7 +152,7 @@ def true_mass(sample: Mapping[str, Any]) -> float:
 
 
 def _said(task: Any, settings: SuiteTask, sample: Mapping[str, Any]) -> Said:
-    """The item's texts; of choices the likeliest one, or for acc_norm and acc_bytes for its length."""
+    """The item's texts; for choices the likeliest one, with acc_norm and acc_bytes relative to its length."""
     doc, target = sample["doc"], sample["target"]
     question = task.doc_to_text(doc)
     if settings.output_type == "generate_until":
@@ -163,7 +160,7 @@ def _said(task: Any, settings: SuiteTask, sample: Mapping[str, Any]) -> Said:
         return Said(question=str(question), target=_joined([str(each) for each in _list(target)]), answer=answer)
     choices = task.doc_to_choice(doc)
     if isinstance(question, int):
-        # As in Winogrande: what differs is the question.
+        # As in Winogrande: the choices differ in the question.
         question, target = "", question
     lengths = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode())}.get(
         settings.metric_list[0].metric, lambda text: 1
@@ -184,7 +181,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def _task_config(settings: SuiteTask, folder: Path, cache: Path) -> dict[str, Any]:
-    """lm-eval's configuration, reading the suite's own folder and caching nowhere else than in ``cache``."""
+    """lm-eval's configuration, reading the suite's own folder and caching only in ``cache``."""
     config = settings.model_dump(mode="json", exclude_none=True)
     files = {split: str((folder / name).resolve()) for split, name in settings.data_files.items()}
     if settings.dataset_path == "csv":
@@ -194,13 +191,13 @@ def _task_config(settings: SuiteTask, folder: Path, cache: Path) -> dict[str, An
             files[split] = str(target)
         config["dataset_path"] = "parquet"
     for metric in config["metric_list"]:
-        # Ours, and computed from the same likelihoods.
+        # Our own metrics, computed from the same likelihoods.
         metric["metric"] = "acc" if metric["metric"] == "mc2" else metric["metric"]
     return {**config, "dataset_kwargs": {"data_files": files, "cache_dir": str(cache)}}
 
 
 def _sandbox_templates() -> None:
-    """Render the suites' Jinja in a sandbox, and compile each text once and not for every item."""
+    """Render the suites' Jinja in a sandbox, and compile each text once instead of once per item."""
     from functools import lru_cache
 
     import lm_eval.utils
@@ -213,14 +210,14 @@ def _sandbox_templates() -> None:
         loader=stock.loader, undefined=stock.undefined, keep_trailing_newline=stock.keep_trailing_newline
     )
     sandbox.filters.update(stock.filters)
-    # Stock code's would take for ever where a pattern does.
+    # The stock filter never returns if a pattern does not.
     sandbox.filters["regex_replace"] = replace
     sandbox.from_string = lru_cache(maxsize=64)(sandbox.from_string)  # type: ignore[assignment,method-assign]
     lm_eval.utils.env = sandbox
 
 
 def _time_patterns() -> None:
-    """Let lm-eval try the suites' patterns for a limited time."""
+    """Let lm-eval match the suites' patterns with a time limit."""
     import lm_eval.api.metrics
     import lm_eval.filters.extraction
 

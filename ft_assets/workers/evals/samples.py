@@ -7,7 +7,7 @@ from typing import Any
 from ft_resources.errors import CorruptArtifact
 
 ITEM_ID = "item_id"
-# A column of scores of one model, as the baseline writes it.
+# A column of one model's scores, as the baseline writes it.
 SCORE = "score"
 
 
@@ -36,7 +36,7 @@ def read_suite_samples(path: Path) -> tuple[tuple[str, ...], dict[str, tuple[Any
 
 
 def parse_samples(data: bytes, where: str) -> dict[str, tuple[Any, ...]]:
-    """All columns of a file's bytes by name, ``item_id`` among them. Raises CorruptArtifact for anything else."""
+    """All columns of a file's bytes by name, including ``item_id``. Raises CorruptArtifact for anything else."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

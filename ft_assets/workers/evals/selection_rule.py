@@ -1,37 +1,34 @@
-"""Which of a training's weights go to the gates where a suite chooses: scores of each, and the rule.
+"""Which of a training's weights go to the gates if a suite chooses: scores of each, and the rule.
 
-The score on the suite is the best of several, and so flatters whoever won: it chooses and judges nothing. Gates stand
-on other items, which had no part in the choice.
+The best of several scores on the suite flatters the winner: it is used to choose, never to judge. Gates depend on other
+items, which had no part in the choice.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from ft_assets.checkpoints.kept import Weights
+from ft_assets.workers.training.kept_weights import Weights
+from ft_resources.strict_model import StrictModel
 
 # The input's name before the suite's key, and the samples of a choice.
 VALIDATION_INPUT = "validation:"
 SAMPLES = "choice"
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Weighed(_Record):
-    """The weights after ``step``: their ``score`` on the suite, None where what they compute is no finite number, and
-    validation loss (nats a token), None where it was not measured."""
+class Weighed(StrictModel):
+    """The weights after ``step``: their ``score`` on the suite, None if their results are not finite, and validation
+    loss (nats per token), None if it was not measured."""
 
     step: Annotated[int, Field(ge=1)]
     score: Annotated[float, Field(ge=0.0, le=1.0)] | None
     validation_loss: float | None
 
 
-class SuiteChoice(_Record):
-    """What a choice by the suite ``suite`` was made of: the mean of ``metric`` over ``n`` items, by weights."""
+class SuiteChoice(StrictModel):
+    """The basis of a choice by the suite ``suite``: the mean of ``metric`` over ``n`` items, by weights."""
 
     suite: str
     metric: str
@@ -47,15 +44,19 @@ class SuiteChoice(_Record):
 
     @property
     def best(self) -> Weighed:
-        """The highest score; of equals the lowest validation loss, and of these the later step. Never weights that have
-        no score."""
-        scored = [(-each.score, _loss(each), -each.step, each) for each in self.weights if each.score is not None]
-        return min(scored, key=lambda each: each[:3])[3]
+        """The highest score; ties go to the lowest validation loss, then to the later step. Never weights without a
+        score."""
+
+        def rank(each: Weighed) -> tuple[float, float, int]:
+            loss = math.inf if each.validation_loss is None else each.validation_loss
+            return -(each.score or 0.0), loss, -each.step
+
+        return min((each for each in self.weights if each.score is not None), key=rank)
 
 
 def chosen_weights(stored: Sequence[Weights], choice: SuiteChoice | None) -> Weights:
-    """Those of a checkpoint's weights that the scores of ``choice`` choose. Raises ValueError where it is about others,
-    or there is none."""
+    """The weights of a checkpoint that the scores of ``choice`` select. Raises ValueError if they cover other weights,
+    or there are none."""
     if choice is None:
         raise ValueError("the report does not say how a suite chose among the weights")
     theirs = {weighed.step: weighed.validation_loss for weighed in choice.weights}
@@ -70,20 +71,13 @@ def score_column(step: int) -> str:
 
 
 def require_scores(choice: SuiteChoice, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Raise ValueError where the samples of a choice give other scores than it says."""
+    """Raise ValueError if the samples of a choice give other scores than the choice states."""
     for weighed in choice.weights:
         scores = columns.get(score_column(weighed.step))
         if weighed.score is None and scores is None:
             continue
-        if weighed.score is None or scores is None or len(scores) != choice.n or not all(map(_is_share, scores)):
+        shares = all(isinstance(score, int | float) and 0 <= score <= 1 for score in scores or ())
+        if weighed.score is None or scores is None or len(scores) != choice.n or not shares:
             raise ValueError(f"there is not one score an item of the weights after step {weighed.step}")
         if math.fsum(scores) / len(scores) != weighed.score:
             raise ValueError(f"they give another score of the weights after step {weighed.step}")
-
-
-def _is_share(score: Any) -> bool:
-    return isinstance(score, int | float) and 0 <= score <= 1
-
-
-def _loss(weighed: Weighed) -> float:
-    return math.inf if weighed.validation_loss is None else weighed.validation_loss

@@ -1,10 +1,11 @@
-"""lm-eval's Hugging Face model, with everything that requests begin with alike computed once.
+"""lm-eval's Hugging Face model, computing shared prefixes of requests only once.
 
 Stock lm-eval runs few-shot examples, question and choice together for each choice. Here the requests of a task are one
-tree (``prefix_tree.py``): its few-shot examples run once, a question once for all its choices. Requests are cut to the
-model's context as stock cuts them. A model that cannot compute trees, and what is too long for one, is left to stock.
+tree (``prefix_tree.py``): its few-shot examples run once, a question once for all its choices. Requests are truncated
+to the model's context as in stock lm-eval. Models that cannot compute trees, and requests too long for one, are left to
+stock.
 """
-# Only the worker imports this, inside functions; without its base class there is nothing here to define.
+# Only the worker imports this, inside functions; without its base class there is nothing to define here.
 # ruff: noqa: TID253
 
 import math
@@ -13,20 +14,20 @@ from typing import Any
 
 from lm_eval.models.huggingface import HFLM
 
-from ft_assets.evals.model import LoadedModel, NotFinite
-from ft_assets.evals.prefix_tree import Path
-from ft_assets.evals.tree_scoring import Answer, agrees, longest_tree, score_paths
-from ft_assets.evals.until import continue_requests
+from ft_assets.workers.evals.model import LoadedModel, NotFinite
+from ft_assets.workers.evals.prefix_tree import Path
+from ft_assets.workers.evals.stop_sequences import continue_texts
+from ft_assets.workers.evals.tree_scoring import Answer, agrees, longest_tree, score_paths
 from ft_resources.errors import BadRecipe
 
-# Rows of a batch where stock code computes.
+# Rows of a batch when stock code computes.
 STOCK_ROWS = 16
 
 Request = tuple[tuple[str, str], list[int], list[int]]
 
 
 class SharedPrefixLM(HFLM):
-    """``HFLM`` over a live model; ``report(done, total)`` hears how many continuations are scored."""
+    """``HFLM`` over a live model; ``report(done, total)`` gets the number of continuations scored."""
 
     def __init__(self, loaded: LoadedModel, report: Callable[[int, int], None]) -> None:
         super().__init__(pretrained=loaded.model, tokenizer=loaded.tokenizer, backend="causal", batch_size=STOCK_ROWS)
@@ -41,16 +42,16 @@ class SharedPrefixLM(HFLM):
         left_truncate_len: int | None = None,
         **kwargs: Any,
     ) -> list[int]:
-        """As the stock method, from what ``loglikelihood`` encoded in one go where it did."""
+        """Like the stock method, but reuses what ``loglikelihood`` encoded in one batch."""
         if add_special_tokens is None and not left_truncate_len and string in self._encoded:
             return list(self._encoded[string])
         return super().tok_encode(string, add_special_tokens, left_truncate_len, **kwargs)
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Answer]:
-        """As the stock method; the texts it will encode one by one are encoded at once before."""
+        """Like the stock method, but encodes the texts in one batch first instead of one by one."""
         pairs = [request.args for request in requests]
         bos = self.tokenizer.decode(self.prefix_token_id)
-        # Stock moves blanks from the end of the context to the continuation, and adds no second BOS.
+        # Stock moves spaces from the end of the context to the continuation, and adds no second BOS.
         texts = {text for context, choice in pairs if context for text in (context + choice, context.rstrip())}
         plain = sorted(text for text in texts if not text.startswith(bos))
         if plain:
@@ -60,16 +61,25 @@ class SharedPrefixLM(HFLM):
         return answers
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
-        """As the stock method, in batches that end as soon as all their rows have."""
-        return continue_requests(self._loaded, (each.args for each in requests), self.tok_encode, self._report)
+        """Like the stock method, in batches that end as soon as all their rows have."""
+        # A task has one ``generation_kwargs``.
+        settings = requests[0].args[1]
+        return continue_texts(
+            self._loaded,
+            [request.args[0] for request in requests],
+            self.tok_encode,
+            until=settings["until"],
+            max_new_tokens=int(settings["max_gen_toks"]),
+            report=self._report,
+        )
 
     def _loglikelihood_tokens(
         self, requests: list[Request], disable_tqdm: bool = True, override_bs: int | None = None
     ) -> list[Answer]:
         """(log-probability of the continuation, whether greedy decoding would write it) for each request.
 
-        Raises BadRecipe for a continuation that is longer than the model's context, NotFinite for likelihoods that
-        are not.
+        Raises BadRecipe for a continuation that is longer than the model's context, NotFinite for non-finite
+        likelihoods.
         """
         paths = [path_of(context, continuation, self.max_length) for _, context, continuation in requests]
         shared = [place for place, path in enumerate(paths) if len(path.tokens) <= self._longest]
@@ -82,14 +92,14 @@ class SharedPrefixLM(HFLM):
             stock = super()._loglikelihood_tokens([requests[place] for place in rest], disable_tqdm=True)
             answers.update(zip(rest, stock, strict=True))
         if not all(math.isfinite(likelihood) for likelihood, _ in answers.values()):
-            # lm-eval would take the first choice for the likeliest, and chance for a score.
+            # lm-eval would take the first choice as the likeliest, and the score would be chance.
             raise NotFinite("the model's likelihoods are not finite numbers")
         self._report(len(requests), len(requests))
         return [answers[place] for place in range(len(requests))]
 
 
 def path_of(context: list[int], continuation: list[int], max_length: int) -> Path:
-    """What the model reads of a request, cut from the left as stock lm-eval does it, and what it is to predict."""
+    """The model's input for a request, truncated on the left as by stock lm-eval, and the tokens to predict."""
     if not 0 < len(continuation) <= max_length:
         raise BadRecipe(
             f"a choice has {len(continuation)} tokens, and the model's context {max_length}",

@@ -1,17 +1,17 @@
 """Statistics on paired per-sample results: intervals and tests.
 
-Two models answered the same items, so everything here works on pairs; that removes the items' own difficulty from
-the noise. All randomness is seeded. Differences are always ``second - first``.
+Both models answered the same items, so everything here works on pairs; that removes the items' own difficulty from the
+noise. All randomness is seeded. Differences are always ``second - first``.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ft_assets.evals.power import CONFIDENCE, two_sided_z
+from ft_assets.workers.evals.power import CONFIDENCE, two_sided_z
 
 RESAMPLES = 2000
 FLIPS = 4000
@@ -21,8 +21,7 @@ _PIECE = 4_000_000
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """A confidence interval, both ends included."""
 
     low: float
@@ -40,17 +39,17 @@ def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    # The share itself is inside, also where rounding would put an end a hair beyond it.
+    # The share itself is inside, even if rounding would put an end slightly beyond it.
     return Interval(low=max(0.0, min(share, centre - half)), high=min(1.0, max(share, centre + half)))
 
 
 def newcombe(both: int, only_first: int, only_second: int, neither: int, confidence: float = CONFIDENCE) -> Interval:
     """Interval of the difference of two paired shares, second minus first.
 
-    Method 10 of Newcombe 1998 ("Improved confidence intervals for the difference between binomial proportions
-    based on paired data", Statistics in Medicine 17, 2635-2650): the two Wilson intervals, joined with the
-    correlation phi. A bootstrap would claim certainty where no pair differs; this does not. Tango's score interval
-    (1998) covers as well; by simulation it passes fewer good candidates and no fewer bad ones (docs/gates.md).
+    Method 10 of Newcombe 1998 ("Improved confidence intervals for the difference between binomial proportions based on
+    paired data", Statistics in Medicine 17, 2635-2650): the two Wilson intervals, joined with the correlation phi. A
+    bootstrap would claim certainty if no pair differs; this does not. Tango's score interval (1998) covers as well; by
+    simulation it passes fewer good candidates and no fewer bad ones (docs/explanation/gates.md).
     """
     n = both + only_first + only_second + neither
     first, second = (both + only_first) / n, (both + only_second) / n
@@ -58,7 +57,7 @@ def newcombe(both: int, only_first: int, only_second: int, neither: int, confide
     second_interval = wilson(both + only_second, n, confidence)
     margins = (both + only_first) * (only_second + neither) * (both + only_second) * (only_first + neither)
     cross = float(both * neither - only_first * only_second)
-    # The continuity correction: with few pairs a perfect agreement is no proof of correlation 1.
+    # The continuity correction: with few pairs a perfect agreement does not prove correlation 1.
     cross = max(cross - n / 2, 0.0) if cross > 0 else cross
     phi = cross / math.sqrt(margins) if margins else 0.0
     down, up = second - second_interval.low, first_interval.high - first
@@ -71,7 +70,7 @@ def newcombe(both: int, only_first: int, only_second: int, neither: int, confide
 
 
 def paired_interval(first: ArrayLike, second: ArrayLike, *, seed: int, confidence: float = CONFIDENCE) -> Interval:
-    """Interval of ``mean(second) - mean(first)``: Newcombe's where all scores are 0 or 1, else the bootstrap's."""
+    """Interval of ``mean(second) - mean(first)``: Newcombe's if all scores are 0 or 1, else the bootstrap's."""
     before, after = np.asarray(first, float), np.asarray(second, float)
     _require_pairs(before, after)
     if are_binary(before, after):
@@ -88,8 +87,8 @@ def studentized(parts: ArrayLike, weights: ArrayLike, *, seed: int, confidence: 
     """Studentised bootstrap interval of ``sum(parts) / sum(weights)``; with weights of 1, of a mean.
 
     Rows are drawn whole, and each draw is measured in its own standard error (bootstrap-t, Efron & Tibshirani 1993,
-    chapter 12.5; that of a ratio by linearisation). Losses are skewed: of 50 rows a percentile interval claims a gain
-    where there is none up to 11 times in 100, this one 5 times.
+    chapter 12.5; that of a ratio by linearisation). Losses are skewed: on 50 rows without any gain, a percentile
+    interval claims one up to 11 times in 100, this one 5 times.
     """
     values, sizes = np.asarray(parts, float), np.asarray(weights, float)
     _require_pairs(values, sizes)
@@ -98,18 +97,18 @@ def studentized(parts: ArrayLike, weights: ArrayLike, *, seed: int, confidence: 
     if error <= 1e-12 * abs(estimate):
         return Interval(low=estimate, high=estimate)
     generator = np.random.default_rng(seed)
-    # Several floats are held of each element.
+    # Several floats are held per element.
     size = max(1, _PIECE // (4 * n))
     pieces = []
     for start in range(0, RESAMPLES, size):
         rows = generator.integers(0, n, size=(min(size, RESAMPLES - start), n))
         drawn, errors = _ratios(values[rows], sizes[rows])
-        # A draw without any spread has no scale of its own and is left out.
+        # A draw without variance has no scale and is left out.
         spread = errors > 1e-9 * error
         pieces.append((drawn[spread] - estimate) / errors[spread])
     tail = (1 - confidence) / 2
     below, above = np.quantile(np.concatenate(pieces), (tail, 1 - tail))
-    # The estimate is inside, also where a sample is so skewed that both ends fall on one side.
+    # The estimate is inside, even if a sample is so skewed that both ends are on one side of it.
     return Interval(
         low=min(estimate, estimate - float(above) * error), high=max(estimate, estimate - float(below) * error)
     )
@@ -118,7 +117,7 @@ def studentized(parts: ArrayLike, weights: ArrayLike, *, seed: int, confidence: 
 def drawn_scores(score: Callable[[Floats], Floats], *parts: Floats, seed: int) -> tuple[Floats, ...]:
     """The score of each of ``RESAMPLES`` draws of n rows with replacement, the same rows of all ``parts`` ([n, k]).
 
-    ``score`` maps sums of parts [draws, k] to [draws]: so a draw needs how often each row came, not the rows.
+    ``score`` maps sums of parts [draws, k] to [draws], so a draw is stored as each row's count, not as rows.
     """
     n = len(parts[0])
     if not n or any(len(each) != n for each in parts):
@@ -134,7 +133,7 @@ def drawn_scores(score: Callable[[Floats], Floats], *parts: Floats, seed: int) -
 
 
 def percentiles(estimate: float, draws: Floats, confidence: float = CONFIDENCE) -> Interval:
-    """Percentile interval of drawn scores (Efron & Tibshirani 1993, chapter 13), which holds the estimate too."""
+    """Percentile interval of drawn scores (Efron & Tibshirani 1993, chapter 13), extended to include the estimate."""
     tail = (1 - confidence) / 2
     low, high = (float(end) for end in np.quantile(draws, (tail, 1 - tail)))
     return Interval(low=min(low, estimate), high=max(high, estimate))

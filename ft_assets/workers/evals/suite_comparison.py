@@ -1,4 +1,4 @@
-"""General suites of both models: the base's as its report keeps them, the candidate's beside them, item by item."""
+"""General suites of both models, paired item by item: the base's from its report, the candidate's new."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ft_assets.evals.comparison import compare_suite
-from ft_assets.evals.evidence import AlsoEvidence, SuiteEvidence
-from ft_assets.evals.samples import ITEM_ID, SCORE, parse_samples, read_suite_samples, write_suite_samples
-from ft_assets.evals.score import Said, SuiteScore
+from ft_assets.workers.evals.evidence import AlsoEvidence, SuiteEvidence
+from ft_assets.workers.evals.paired_comparison import compare_suite
+from ft_assets.workers.evals.samples import ITEM_ID, SCORE, parse_samples, read_suite_samples, write_suite_samples
+from ft_assets.workers.suites.score import Said, SuiteScore
 from ft_resources.artifacts import Artifact
 from ft_resources.worker_context import WorkContext
 
@@ -17,15 +17,15 @@ ANSWER = "answer"
 
 
 def asked_suites(context: WorkContext) -> dict[str, Artifact]:
-    """The suites among a worker's inputs that are asked alike, by key: general ones, and those only shown."""
+    """The suites among a worker's inputs that are asked in the same way, by key: general ones, and those only shown."""
     return {**context.inputs("suite:"), **context.inputs("shown:")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ComparedSuite:
-    """One suite: the evidence, the candidate's score, and what the base scored and said, in the score's order.
+    """One suite: the evidence, the candidate's score, and the base's scores and answers, in the score's order.
 
-    ``evidence`` is None of a suite without right answers; ``base_shown`` are the base's answers to prompts without a
+    ``evidence`` is None for a suite without right answers; ``base_shown`` are the base's answers to prompts without a
     right answer, by their ids.
     """
 
@@ -37,11 +37,11 @@ class ComparedSuite:
     base_shown: Mapping[str, str] = field(default_factory=dict)
 
     def items(self) -> Iterator[tuple[Said, str | None, float, float]]:
-        """Of each item its texts, the base's answer, the base's score and the candidate's."""
+        """For each item its texts, the base's answer, the base's score and the candidate's."""
         yield from zip(self.score.said, self.base_answers, self.base, self.score.correct, strict=True)
 
     def write(self, folder: Path) -> None:
-        """One row an item; questions and right answers stay in the suite."""
+        """One row per item; questions and right answers stay in the suite."""
         if self.evidence is not None:
             write_suite_samples(
                 folder / "samples" / f"{self.key}.parquet",
@@ -61,7 +61,7 @@ class ComparedSuite:
 
 
 def write_base(folder: Path, scores: Mapping[str, SuiteScore]) -> dict[str, dict[str, Any]]:
-    """Keep a base's scores and answers as samples; of each suite metric, value, n and what is ``also`` known."""
+    """Save a base's scores and answers as samples; returns each suite's metric, value, n and ``also``."""
     facts: dict[str, dict[str, Any]] = {}
     for key, score in scores.items():
         if score.n:
@@ -79,35 +79,26 @@ def write_base(folder: Path, scores: Mapping[str, SuiteScore]) -> dict[str, dict
 def compare_suites(
     baseline: Artifact, scores: Mapping[str, SuiteScore], scratch: Path, *, seed: int
 ) -> list[ComparedSuite]:
-    """Each suite's items paired with the baseline's. Raises UserError where the items are not the same."""
-    also = _also(baseline)
-    return [_compare(baseline, key, score, also.get(key, {}), scratch, seed) for key, score in scores.items()]
-
-
-def _compare(
-    baseline: Artifact, key: str, score: SuiteScore, also: Mapping[str, float], scratch: Path, seed: int
-) -> ComparedSuite:
-    shown = _shown(baseline, key)
-    if not score.n:
-        return ComparedSuite(key=key, evidence=None, score=score, base=(), base_answers=(), base_shown=shown)
-    ids, columns = read_suite_samples(baseline.path(f"samples/{key}.parquet", scratch))
-    base = columns[SCORE]
-    evidence = compare_suite(key, score.metric, (ids, base), (score.item_ids, score.correct), seed=seed)
-    further = {name: AlsoEvidence(base=also.get(name), candidate=value) for name, value in score.also.items()}
-    return ComparedSuite(
-        key=key,
-        evidence=evidence.model_copy(update={"also": further}),
-        score=score,
-        base=base,
-        # Baselines of old kept no answers.
-        base_answers=columns.get(ANSWER, (None,) * len(ids)),
-        base_shown=shown,
-    )
-
-
-def _also(baseline: Artifact) -> dict[str, dict[str, float]]:
-    scores = json.loads(baseline.read("report.json")).get("scores", {})
-    return {key: found.get("also", {}) for key, found in scores.items()}
+    """Each suite's items paired with the baseline's. Raises UserError if the items differ."""
+    facts = json.loads(baseline.read("report.json")).get("scores", {})
+    compared = []
+    for key, score in scores.items():
+        evidence: SuiteEvidence | None = None
+        base: tuple[float, ...] = ()
+        answers: tuple[str | None, ...] = ()
+        if score.n:
+            ids, columns = read_suite_samples(baseline.path(f"samples/{key}.parquet", scratch))
+            base, also = columns[SCORE], facts.get(key, {}).get("also", {})
+            # Old baselines have no answers.
+            answers = columns.get(ANSWER, (None,) * len(ids))
+            evidence = compare_suite(key, score.metric, (ids, base), (score.item_ids, score.correct), seed=seed)
+            further = {name: AlsoEvidence(base=also.get(name), candidate=value) for name, value in score.also.items()}
+            evidence = evidence.model_copy(update={"also": further})
+        shown = _shown(baseline, key)
+        compared.append(
+            ComparedSuite(key=key, evidence=evidence, score=score, base=base, base_answers=answers, base_shown=shown)
+        )
+    return compared
 
 
 def _shown(baseline: Artifact, key: str) -> dict[str, str]:

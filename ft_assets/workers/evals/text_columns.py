@@ -1,13 +1,13 @@
-"""Columns of ``samples/holdout.parquet`` for metrics of texts, written where they are made and read where judged."""
+"""Columns of ``samples/holdout.parquet`` for text metrics: written by the evaluation and read for the gates."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ft_assets.evals.comparison import compare_parts, compare_shares
-from ft_assets.evals.evidence import MetricEvidence
-from ft_assets.evals.text_metrics import (
+from ft_assets.workers.evals.evidence import MetricEvidence
+from ft_assets.workers.evals.paired_comparison import compare_parts, compare_shares
+from ft_assets.workers.evals.text_metrics import (
     BLEU,
     LABELS,
     ROUGE,
@@ -30,7 +30,7 @@ _TARGET_LABEL = "target_label"
 def write_text_columns(
     metrics: Sequence[str], targets: Sequence[str], answers: Mapping[str, Sequence[str]]
 ) -> dict[str, list[Any]]:
-    """What each row leaves of ``metrics``; ``answers`` are the base's and the candidate's."""
+    """Each row's columns for ``metrics``; ``answers`` are the base's and the candidate's."""
     columns: dict[str, list[Any]] = {}
     for who in BOTH:
         for metric in ROUGE:
@@ -45,7 +45,7 @@ def write_text_columns(
 
 
 def text_evidence(columns: Columns, *, seed: int) -> dict[str, MetricEvidence]:
-    """Every metric that the columns give."""
+    """Every metric in the columns."""
     return {
         metric: compare_shares(parts.base[:, 0].tolist(), parts.candidate[:, 0].tolist(), seed=seed)
         if parts.score is mean_score
@@ -55,7 +55,7 @@ def text_evidence(columns: Columns, *, seed: int) -> dict[str, MetricEvidence]:
 
 
 def text_parts(columns: Columns) -> dict[str, Parts]:
-    """The parts of every metric that the columns have. Raises ValueError for columns that are none."""
+    """The parts of every metric in the columns. Raises ValueError for invalid columns."""
     found = {}
     for metric in TEXT_METRICS:
         needed = (

@@ -1,8 +1,8 @@
-"""Metrics of whole texts and of labels: what is kept of each row, and the score of many rows from it.
+"""Metrics of whole texts and of labels: the numbers kept per row, and the score computed from them.
 
-Some are no means of rows: BLEU is a ratio of sums over the corpus, macro-F1 a mean over classes. So each row leaves
-*parts*, numbers that add up, and a score is a function of their sums; whoever has the parts needs no library to compute
-the score again, or its interval by drawing rows.
+Some are not means over rows: BLEU is a ratio of sums over the corpus, macro-F1 a mean over classes. So each row has
+additive *parts*, and a score is a function of their sums. With the parts, no library is needed to recompute the score,
+or its interval by drawing rows.
 
 metric              parts of a row                                     score of the sums
 rouge1, rougeL      the row's F-measure, 1                             their mean (Lin 2004, https://aclanthology.org/W04-1013)
@@ -38,7 +38,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What the rows leave of one metric: [n, k] of base and candidate, and the score of their sums."""
+    """One metric's parts of the rows: [n, k] for base and candidate, and the score of their sums."""
 
     base: Floats
     candidate: Floats
@@ -46,7 +46,7 @@ class Parts:
 
 
 class _Words:
-    """Words of any script in small letters; rouge-score's own tokenizer drops whatever is not ASCII."""
+    """Lower-case words in any script; rouge-score's own tokenizer drops everything that is not ASCII."""
 
     def tokenize(self, text: str) -> list[str]:
         return _WORD.findall(text.lower())
@@ -63,7 +63,7 @@ def rouge(answers: Sequence[str], targets: Sequence[str], metric: str) -> list[f
 
 
 def bleu_counts(answers: Sequence[str], targets: Sequence[str]) -> list[list[int]]:
-    """Of each row: matching n-grams of orders 1 to 4, all of them, the answer's and the target's length; tokens of
+    """For each row: matching n-grams of orders 1 to 4, all of them, the answer's and the target's length; tokens by
     sacreBLEU's 13a."""
     from sacrebleu.metrics import BLEU as Sacre
 
@@ -76,31 +76,31 @@ def bleu_counts(answers: Sequence[str], targets: Sequence[str]) -> list[list[int
 
 
 def label_of(text: str) -> str:
-    """An answer as a label: small letters, without white space and punctuation around it."""
+    """An answer as a label: lower case, without white space and punctuation around it."""
     return _AROUND.sub("", text.casefold())
 
 
 def require_labels(targets: Sequence[str], training: Sequence[str]) -> None:
-    """Raise UserError where the answers are no labels: too many different ones, in training or on the holdout."""
+    """Raise UserError if the answers are not labels: too many different ones, in training or on the holdout."""
     known = {label_of(text) for text in training} | {label_of(text) for text in targets}
     if len(known) > MOST_LABELS or "" in known:
         what = f"{len(known)} different answers" if len(known) > MOST_LABELS else "an answer without a letter or digit"
         raise UserError(
-            f"the dataset has {what}, so they are no labels to classify by",
+            f"the dataset has {what}, so they are not class labels",
             where="evaluation.holdout.metrics",
             remedy=f"Leave {', '.join(LABELS)} out, or use a dataset with at most {MOST_LABELS} different answers.",
         )
 
 
 def mean_score(sums: Floats) -> Floats:
-    """First part by second."""
+    """First part divided by second."""
     mean: Floats = sums[..., 0] / sums[..., 1]
     return mean
 
 
 def bleu_score(sums: Floats) -> Floats:
-    """Corpus BLEU from summed counts, with sacreBLEU's default smoothing: each order without a match counts as half as
-    much again as the one before (method "exp"; Chen & Cherry 2014, https://aclanthology.org/W14-3346, number 3)."""
+    """Corpus BLEU from summed counts, with sacreBLEU's default smoothing: each further order without a match counts
+    half as much as the one before (method "exp"; Chen & Cherry 2014, https://aclanthology.org/W14-3346, number 3)."""
     matches, totals = sums[..., :_ORDERS], sums[..., _ORDERS : 2 * _ORDERS]
     said, right = sums[..., -2], sums[..., -1]
     halvings = np.cumsum((matches == 0) & (totals > 0), axis=-1)
@@ -109,19 +109,19 @@ def bleu_score(sums: Floats) -> Floats:
         precision = np.where(totals > 0, smoothed / totals, 0.0)
         brevity = np.where(said < right, np.exp(1 - right / np.maximum(said, 1e-300)), 1.0)
         score = brevity * np.exp(np.log(precision).mean(axis=-1))
-    # No match at all, and no n-gram of some order, are 0 and not smoothed.
+    # No match at all, or no n-gram of some order, gives 0 and is not smoothed.
     defined = (matches.sum(axis=-1) > 0) & (totals > 0).all(axis=-1)
     return np.where(defined, score, 0.0)
 
 
 def recall_score(sums: Floats) -> Floats:
-    """Mean recall of the classes that have rows; of a draw without rows of a class, of the others."""
+    """Mean recall of the classes with rows; a draw without rows of a class averages the others."""
     right, rows = np.split(sums, 2, axis=-1)
     return _class_mean(right, rows, rows)
 
 
 def f1_score(sums: Floats) -> Floats:
-    """Mean F1 of the classes that have rows: 2 · right / (rows of it + times said)."""
+    """Mean F1 of the classes with rows: 2 · right / (rows of it + times answered)."""
     right, rows, said = np.split(sums, 3, axis=-1)
     return _class_mean(2 * right, rows + said, rows)
 

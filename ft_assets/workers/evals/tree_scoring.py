@@ -1,8 +1,8 @@
-"""Likelihoods of continuations by a tree of prefixes (``prefix_tree.py``): what sequences share is computed once.
+"""Likelihoods of continuations by a tree of prefixes (``prefix_tree.py``): shared prefixes are computed once.
 
-A row holds several paths, so each of its tokens says by a mask of its own whom it sees (tree attention, as in Miao et
-al. 2024, https://arxiv.org/abs/2305.09781, section 4), and has the position it would have alone. The output layer runs
-only where a prediction is wanted. Scores are those of each sequence by itself, up to float rounding.
+A row holds several paths, so each token has its own attention mask (tree attention, as in Miao et al. 2024,
+https://arxiv.org/abs/2305.09781, section 4), and the position it would have alone. The output layer runs only where a
+prediction is needed. Scores equal those of each sequence by itself, up to float rounding.
 """
 
 # Workers only, inside functions of others.
@@ -11,26 +11,25 @@ only where a prediction is wanted. Scores are those of each sequence by itself, 
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import DynamicCache
 
-from ft_assets.evals.prefix_tree import Call, Limits, Path, PrefixTree, Row
-from ft_assets.packs.isolation.architectures import length_with_fixed_positions
+from ft_assets.workers.evals.prefix_tree import Call, Limits, Path, PrefixTree, Row, common_prefix
+from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
 
 Answer = tuple[float, bool]
-# Tokens of one call: enough to keep the processor busy, few enough that attention across a row's paths stays cheap.
+# Tokens of one call: enough to keep the processor busy, few enough to keep attention across a row's paths cheap.
 CPU_TOKENS, GPU_TOKENS = 1024, 8192
 # Logits of one call take at most 256 MiB in float32, on a GPU 2 GiB.
 CPU_LOGITS, GPU_LOGITS = 1 << 26, 1 << 29
-# A trunk is computed in pieces of so many tokens.
+# A trunk is computed in pieces of this many tokens.
 PIECE = 2048
 
 
 def longest_tree(model: Any) -> int | None:
-    """Tokens up to which a sequence may be a path of a tree; None for any number.
+    """Longest sequence, in tokens, that may be a path of a tree; None for any length.
 
     Beyond it a layer with a sliding window would not see all of its path, or all positions of a row would change.
     """
@@ -42,7 +41,7 @@ def longest_tree(model: Any) -> int | None:
 
 
 def score_paths(model: Any, paths: Sequence[Path], limits: Limits | None = None) -> Iterator[tuple[int, Answer]]:
-    """(Summed log-probability of a path's targets, whether greedy decoding would write them), by the path's place.
+    """(Summed log-probability of a path's targets, whether greedy decoding would write them), by the path's index.
 
     ``model`` is a transformers model or a PEFT model around one, and ``longest_tree`` says which paths it may have.
     """
@@ -54,8 +53,8 @@ def score_paths(model: Any, paths: Sequence[Path], limits: Limits | None = None)
 
 
 def agrees(model: Any) -> bool:
-    """Whether the model gives the tokens of a tree the likelihoods that they have alone: does it follow masks and
-    positions that it is given? Tried on a few tokens, behind a trunk and without."""
+    """Whether a tree's tokens get the likelihoods that they have alone, that is, whether the model respects the given
+    masks and positions. Tried on a few tokens, with a trunk and without."""
     random = torch.Generator().manual_seed(0)
     vocabulary = model.config.get_text_config().vocab_size
     trunk = torch.randint(vocabulary, (70,), generator=random).tolist()
@@ -87,16 +86,6 @@ def _limits(model: Any) -> Limits:
     return Limits(tokens=CPU_TOKENS if cpu else GPU_TOKENS, predictions=max(1, logits // vocabulary))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Targets:
-    """Where in a call's rows predictions are wanted, [places], and of what: (row of ``places``, token) a target."""
-
-    places: torch.Tensor
-    rows: torch.Tensor
-    tokens: torch.Tensor
-    counts: list[int]
-
-
 class _Scorer:
     """Runs the calls of one tree; keeps the keys and values of the last trunk."""
 
@@ -109,33 +98,37 @@ class _Scorer:
 
     @torch.inference_mode()
     def score(self, call: Call) -> Iterator[tuple[int, Answer]]:
-        """The answers of the call's paths, by their numbers in the tree."""
+        """The answers for the call's paths, by their indices in the tree."""
         members = [number for row in call.rows for number in row]
         self._advance(self._tree.paths[members[0]].tokens[: call.trunk])
         rows = [self._tree.row(call.trunk, row) for row in call.rows]
         width = max(len(row.tokens) for row in rows)
         ids, positions = (self._padded([getattr(row, name) for row in rows], width) for name in ("tokens", "positions"))
         cache = {"past_key_values": self._branch(), "use_cache": True} if call.trunk else {"use_cache": False}
-        targets = self._targets(members, rows, width)
-        with self._only_at(targets.places):
+        device = self._model.device
+        # Where predictions are needed in the padded rows, and for each target its place among these, and its token.
+        needed = [number * width + place for number, row in enumerate(rows) for path in row.places for place in path]
+        index = {place: number for number, place in enumerate(dict.fromkeys(needed))}
+        at = torch.tensor([index[place] for place in needed], device=device)
+        wanted = [self._tree.paths[number].targets for number in members]
+        tokens = torch.tensor([token for targets in wanted for token in targets], device=device)
+        counts = [len(targets) for targets in wanted]
+        with self._only_at(torch.tensor(list(index), device=device)):
             out = self._model(
                 input_ids=ids, position_ids=positions, attention_mask=self._mask(rows, width, call.trunk), **cache
             )
         logits = out.logits[0].float()  # [places, vocabulary]
-        chosen = (logits[targets.rows, targets.tokens] - logits.logsumexp(1)[targets.rows]).split(targets.counts)
-        greedy = (logits.argmax(1)[targets.rows] == targets.tokens).split(targets.counts)
+        chosen = (logits[at, tokens] - logits.logsumexp(1)[at]).split(counts)
+        greedy = (logits.argmax(1)[at] == tokens).split(counts)
         sums = torch.stack([each.sum() for each in chosen]).tolist()
         written = torch.stack([each.all() for each in greedy]).tolist()
         return zip(members, zip(sums, written, strict=True), strict=True)
 
     def _advance(self, trunk: list[int]) -> None:
-        """Make the cache that of ``trunk``, from what the last one has in common with it."""
+        """Make ``trunk`` the cached one, reusing its common prefix with the last trunk."""
         if not trunk or trunk == self._trunk:
             return
-        kept = next(
-            (place for place, pair in enumerate(zip(trunk, self._trunk, strict=False)) if len(set(pair)) > 1), None
-        )
-        kept = min(len(trunk), len(self._trunk)) if kept is None else kept
+        kept = common_prefix(trunk, self._trunk)
         if kept < len(self._trunk):
             self._cache.crop(kept - len(self._trunk))
         for start in range(kept, len(trunk), PIECE):
@@ -146,7 +139,7 @@ class _Scorer:
         self._trunk = trunk
 
     def _branch(self) -> DynamicCache:
-        """The trunk's cache to go on from: it joins new tensors and leaves those of the trunk alone."""
+        """A copy of the trunk's cache to continue from: it joins new tensors and does not change the trunk's."""
         branch = copy.copy(self._cache)
         branch.layers = [copy.copy(layer) for layer in self._cache.layers]
         return branch
@@ -155,7 +148,7 @@ class _Scorer:
         return torch.tensor([row + [0] * (width - len(row)) for row in rows], device=self._model.device)
 
     def _mask(self, rows: list[Row], width: int, trunk: int) -> torch.Tensor:
-        """What is added to the scores, [rows, 1, width, trunk + width]: 0 for the trunk and a token's own path."""
+        """Added to the attention scores, [rows, 1, width, trunk + width]: 0 for the trunk and a token's own path."""
         sees = torch.zeros((len(rows), width, width), dtype=torch.bool)
         for number, row in enumerate(rows):
             done = 0
@@ -167,35 +160,17 @@ class _Scorer:
                 done = int(new[-1]) + 1
                 sees[number, new[0] : done, nodes[: len(nodes) - len(new)]] = True
                 sees[number, new[0] : done, new[0] : done] = torch.ones(len(new), len(new), dtype=torch.bool).tril()
-        # Padding sees itself: a softmax over nothing is not a number.
+        # Padding sees itself: a softmax over nothing is NaN.
         sees |= torch.eye(width, dtype=torch.bool)
         dtype = self._model.dtype
         mask = torch.zeros((len(rows), 1, width, trunk + width), dtype=dtype)
         mask[:, 0, :, trunk:].masked_fill_(~sees, torch.finfo(dtype).min)
         return mask.to(self._model.device)
 
-    def _targets(self, members: list[int], rows: list[Row], width: int) -> _Targets:
-        index: dict[int, int] = {}
-        at: list[int] = []
-        tokens: list[int] = []
-        counts: list[int] = []
-        places = [number * width + place for number, row in enumerate(rows) for path in row.places for place in path]
-        for place in places:
-            at.append(index.setdefault(place, len(index)))
-        for number in members:
-            tokens += self._tree.paths[number].targets
-            counts.append(len(self._tree.paths[number].targets))
-        device = self._model.device
-        return _Targets(
-            places=torch.tensor(list(index), device=device),
-            rows=torch.tensor(at, device=device),
-            tokens=torch.tensor(tokens, device=device),
-            counts=counts,
-        )
-
     @contextmanager
     def _only_at(self, places: torch.Tensor) -> Iterator[None]:
-        """While inside, the output layer gets hidden states at ``places`` of all rows alone: logits [1, places, …]."""
+        """While inside, the output layer gets only the hidden states at ``places`` of all rows: logits [1, places,
+        …]."""
 
         def pick(_module: Any, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
             hidden = args[0]

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
-from ft_assets.evals.power import minimum_detectable, samples_to_decide
+from ft_assets.workers.evals.power import minimum_detectable, samples_to_decide
+from ft_resources.strict_model import StrictModel
 
-# Below this many samples an interval says too little about anything.
+# With fewer samples an interval says too little.
 MIN_ROWS = 10
 # A drop of exactly the limit passes; 0.52 - 0.50 is not exactly 2 points in binary.
 EPSILON = 1e-9
@@ -17,34 +18,30 @@ Numbers = dict[str, float | int]
 _WORST_FIRST: tuple[Outcome, ...] = ("fail", "inconclusive", "pass", "not required")
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Waiver(_Record):
-    """Who let an inconclusive verdict through, when and why."""
+class Waiver(StrictModel):
+    """Who waived an inconclusive verdict, when and why."""
 
     actor: str
     note: str
     at: str
 
 
-class Verdict(_Record):
-    """What a gate says, and why.
+class Verdict(StrictModel):
+    """A gate's outcome, and why.
 
-    ``numbers`` maps what was judged (suite or metric) to its figures, in the unit of the reason: always ``n``,
-    ``interval_low``, ``interval_high`` and ``minimum_detectable``. Shares are in shares, suites in points.
+    ``numbers`` maps what was judged (suite or metric) to its figures, in the reason's unit: always ``n``,
+    ``interval_low``, ``interval_high`` and ``minimum_detectable``. Shares are fractions, suites are in points.
     """
 
     gate: str
     outcome: Outcome
     reason: str
-    numbers: dict[str, Numbers] = {}
+    numbers: dict[str, Numbers] = Field(default={})
     waiver: Waiver | None = None
 
     @property
     def lets_through(self) -> bool:
-        """Whether nothing of this gate stands in the way of an adapter."""
+        """Whether this gate does not block an adapter."""
         waived = self.outcome == "inconclusive" and self.waiver is not None
         return waived or self.outcome in ("pass", "not required")
 
@@ -59,7 +56,7 @@ def worst(gate: str, findings: Sequence[Finding], numbers: dict[str, Numbers]) -
 
 
 def interval_numbers(n: int, interval: tuple[float, float]) -> Numbers:
-    """The figures that every judged number has; the smallest change that ``n`` samples show 8 times of 10."""
+    """The figures of every judged number, with the smallest change that ``n`` samples detect 8 times out of 10."""
     low, high = interval
     half = max(0.0, (high - low) / 2)
     return {"n": n, "interval_low": low, "interval_high": high, "minimum_detectable": minimum_detectable(half)}

@@ -1,13 +1,13 @@
-"""From the store to verdicts: the one way in which checks, the report's table and the export look at evidence."""
+"""From the store to verdicts: the only way in which checks, the report's table and the export read evidence."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from ft_assets.evals.evidence import REPORT, Evidence, read_evidence
-from ft_assets.evals.gates import judge, refuse
-from ft_assets.evals.verdict import Numbers, Verdict
-from ft_assets.evals.waivers import WaiverRecord, find_waiver, waive
-from ft_assets.recipes.acceptance import GateSettings
+from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.workers.evals.evidence import REPORT, Evidence, read_evidence
+from ft_assets.workers.evals.gates import judge, refuse
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.waivers import WaiverRecord, find_waiver, waive
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import StoreUnavailable, UserError
@@ -18,22 +18,23 @@ _SHARED = ("checkpoint", "base")
 
 
 def judge_candidate(artifacts: Artifacts, inputs: Mapping[str, InputRef], params: Mapping[str, Any]) -> list[Verdict]:
-    """The verdicts on the candidate that an ``adapter`` with these inputs and params would be made of.
+    """The verdicts on the candidate from which an ``adapter`` with these inputs and params would be made.
 
-    Judged is what the report's per-sample results say. Evidence that is absent, unreadable, damaged, about something
-    else or contradicted by its samples fails every gate. Raises StoreUnavailable, and nothing else: what cannot be
-    asked may be asked again later.
+    The report's per-sample results are judged. Evidence that is absent, unreadable, damaged, about something else or
+    contradicted by its samples fails every gate. Raises only StoreUnavailable, as the store may be read again later.
     """
-    # Here, as the code location loads this module, and numpy and pyarrow take their time.
-    from ft_assets.evals.remeasure import remeasure
+    # Imported here because the code location loads this module, and numpy and pyarrow are slow to import.
+    from ft_assets.workers.evals.remeasure import remeasure
 
     try:
         report = artifacts.get(Address.parse(inputs["eval_report"].address))
         if report.digest != inputs["eval_report"].digest:
             return refuse(f"the eval report {report.address} has changed since it was made")
-        stranger = _stranger(report, inputs)
-        if stranger:
-            return refuse(f"the eval report {report.address} is about another {stranger}")
+        theirs = report.manifest.inputs
+        strangers = [] if report.address.asset == "eval_report" else ["asset"]
+        strangers += [name for name in _SHARED if name not in theirs or theirs[name].digest != inputs[name].digest]
+        if strangers:
+            return refuse(f"the eval report {report.address} is about another {strangers[0]}")
         measured, gates = remeasure(report, load_evidence(report)), _gates(params)
         verdicts = judge(measured, gates, expected_fingerprint=report.address.fingerprint, suites=params["suites"])
         waivers = [find_waiver(artifacts.store, report, gates, verdict) for verdict in verdicts]
@@ -47,7 +48,7 @@ def judge_candidate(artifacts: Artifacts, inputs: Mapping[str, InputRef], params
 def waive_candidate(
     artifacts: Artifacts, inputs: Mapping[str, InputRef], params: Mapping[str, Any], gate: str, *, actor: str, note: str
 ) -> WaiverRecord:
-    """Let the inconclusive verdict of ``gate`` on a candidate through; see ``waive`` for what is refused."""
+    """Waive the inconclusive verdict of ``gate`` on a candidate; see ``waive`` for what is refused."""
     verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, inputs, params)}
     if gate not in verdicts:
         raise UserError(f"there is no gate {gate!r}", where="gate", remedy=f"Name one of {', '.join(verdicts)}.")
@@ -60,7 +61,7 @@ def _gates(params: Mapping[str, Any]) -> GateSettings:
 
 
 def load_evidence(report: Artifact) -> Evidence:
-    """The evidence in an eval report. Raises UserError where there is none that can be read and verified."""
+    """The evidence in an eval report. Raises UserError if it cannot be read and verified."""
     if REPORT not in report.manifest.files:
         raise UserError(f"{report.address} has no {REPORT}", remedy="Materialize eval_report again.")
     return read_evidence(report.read(REPORT), report.location(REPORT))
@@ -73,20 +74,18 @@ def verdict_table(verdicts: list[Verdict]) -> str:
 
 
 def in_words(verdict: Verdict) -> str:
-    """The reason, what the samples could have shown, and who let it through where somebody did."""
+    """The reason, what the samples could have shown, and who waived it, if anyone did."""
     text = verdict.reason
-    shown = [f"{_size(name, figures)}" for name, figures in verdict.numbers.items()]
+    # The smallest changes that the samples show, in the verdict's own units.
+    shown = [
+        f"{name} ±{figures['minimum_detectable']:.2g}{' points' if 'drop_points' in figures else ''}"
+        for name, figures in verdict.numbers.items()
+    ]
     if shown:
         text += f" (would show 8 times of 10: {', '.join(shown)})"
     if verdict.waiver is not None:
         text += f"; let through by {verdict.waiver.actor} at {verdict.waiver.at}: {verdict.waiver.note}"
     return text
-
-
-def _size(name: str, figures: Numbers) -> str:
-    """The smallest change that the samples show, in the unit of the verdict's own words."""
-    least = figures["minimum_detectable"]
-    return f"{name} ±{least:.2g}{' points' if 'drop_points' in figures else ''}"
 
 
 def score_table(evidence: Evidence) -> str:
@@ -107,14 +106,3 @@ def score_table(evidence: Evidence) -> str:
         lines.append(f"| {name.replace('_', '-')} | {rate.base:.1%} | {rate.candidate:.1%} | | {rate.n} |")
     header = ["| score | base | candidate | change, 95 % interval | n |", "|---|---:|---:|---:|---:|"]
     return "\n".join([*header, *lines])
-
-
-def _stranger(report: Artifact, inputs: Mapping[str, InputRef]) -> str:
-    """The name of an input in which the report differs from the adapter, "" where there is none."""
-    if report.address.asset != "eval_report":
-        return "asset"
-    for name in _SHARED:
-        theirs = report.manifest.inputs.get(name)
-        if theirs is None or theirs.digest != inputs[name].digest:
-            return name
-    return ""

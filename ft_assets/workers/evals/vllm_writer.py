@@ -1,7 +1,7 @@
-"""Written answers by vLLM, where a recipe asks for it (``evaluation.engine: vllm``) and it is installed.
+"""Generate answers with vLLM, if a recipe asks for it (``evaluation.engine: vllm``) and it is installed.
 
-vLLM batches continuously and replays recorded graphs, so that writing is bound by memory and not by launches. It
-shares what prompts begin with by itself. Likelihoods stay with Transformers' model (``tree_scoring.py``): requests for
+vLLM batches continuously and replays CUDA graphs, so that generation is bound by memory and not by launches. It shares
+prompt prefixes by itself. Likelihoods stay with Transformers' model (``tree_scoring.py``): requests for
 ``prompt_logprobs`` do not read vLLM's prefix cache, so few-shot examples would be computed again for every choice.
 
 Written against the API of vLLM's documentation (https://docs.vllm.ai, ``LLM``, ``SamplingParams``, ``LoRARequest``)
@@ -16,16 +16,16 @@ from typing import Any
 
 from ft_resources.errors import UserError
 
-# Beside Transformers' model in the same memory.
+# Leaves room in the same memory for Transformers' model.
 _MEMORY_SHARE = 0.45
-# Ranks that vLLM keeps room for; an adapter takes the next one.
+# Maximum ranks that vLLM supports; an adapter uses the next larger one.
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 
 class VllmWriter:
     """vLLM's engine over a folder with weights, with an adapter or without.
 
-    Raises UserError where vLLM is not installed, or the adapter's rank is beyond what it takes.
+    Raises UserError if vLLM is not installed, or does not support the adapter's rank.
     """
 
     def __init__(self, folder: Path, adapter: Path | None, *, tokenizer_folder: Path, context_length: int) -> None:
@@ -48,7 +48,7 @@ class VllmWriter:
             enable_prefix_caching=True,
             gpu_memory_utilization=_MEMORY_SHARE,
             seed=0,
-            # Its own defaults and not the base's generation settings: the likeliest token.
+            # vLLM's own defaults instead of the base's generation settings: the likeliest token.
             generation_config="vllm",
             **adapters,
         )
@@ -58,7 +58,7 @@ class VllmWriter:
     def write(
         self, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int], until: Sequence[str]
     ) -> list[list[int]]:
-        """Greedy continuations without their end tokens; an answer ends behind one of the texts ``until``, too."""
+        """Greedy continuations without their end tokens; an answer also ends after one of the texts ``until``."""
         from vllm import SamplingParams
         from vllm.inputs import TokensPrompt
 
@@ -95,7 +95,7 @@ class VllmWriter:
             self._as_base = False
 
     def close(self) -> None:
-        """Give the memory back; the writer must not be used afterwards."""
+        """Free the memory; the writer must not be used afterwards."""
         core: Any = getattr(getattr(self._llm, "llm_engine", None), "engine_core", None)
         if hasattr(core, "shutdown"):
             core.shutdown()
@@ -103,7 +103,7 @@ class VllmWriter:
 
 
 def _room_for(adapter: Path) -> int:
-    """The smallest rank that vLLM keeps room for and the adapter fits into."""
+    """The smallest maximum rank of vLLM that fits the adapter."""
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
     rank = max([int(config["r"]), *map(int, (config.get("rank_pattern") or {}).values())])
     room = next((each for each in _RANKS if each >= rank), None)

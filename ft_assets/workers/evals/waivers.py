@@ -1,29 +1,29 @@
-"""Waivers: who let a candidate through although its holdout is too small to tell, for which evidence, and why.
+"""Waivers: who accepted a candidate although its holdout is too small to decide, for which evidence, and why.
 
-The record is create-only and lies beside the report that it is about. It is bound to the report's bytes, to the gate
-and to its thresholds: other evidence, or a tighter gate, is inconclusive again.
+The record is create-only and stored beside its report. It is bound to the report's bytes, to the gate and to its
+thresholds: other evidence, or a tighter gate, is inconclusive again.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ft_assets.evals.gates import GATES, WAIVABLE
-from ft_assets.evals.verdict import Verdict, Waiver
-from ft_assets.recipes.acceptance import GateSettings
+from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
+from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.workers.evals.verdict import Verdict, Waiver
 from ft_resources.artifacts import Artifact
-from ft_resources.canonical import canonical_json, digest
+from ft_resources.canonical import digest
 from ft_resources.errors import CorruptArtifact, UserError
-from ft_resources.records import find_record
+from ft_resources.records import Record
 from ft_resources.store import Store
 
 
-class WaiverRecord(BaseModel):
+class WaiverRecord(Record):
     """One waiver."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    WHAT: ClassVar[str] = "the waiver"
 
     gate: str = Field(description="The gate whose inconclusive verdict is let through.")
     digest: str = Field(description="Content digest of the eval report.")
@@ -37,14 +37,14 @@ class WaiverRecord(BaseModel):
 def waive(
     store: Store, report: Artifact, gates: GateSettings, verdict: Verdict, *, actor: str, note: str
 ) -> WaiverRecord:
-    """Let an inconclusive verdict through; the record of who did it first, where somebody did.
+    """Waive an inconclusive verdict; returns the first waiver's record if there is one already.
 
-    Raises UserError for a verdict of any other kind, for gates that nobody may waive, and for an empty note.
+    Raises UserError for any other verdict, for gates that may not be waived, and for an empty note.
     """
     where = f"gate {verdict.gate}"
     if verdict.gate not in WAIVABLE:
         raise UserError(
-            f"{verdict.gate} cannot be waived: what it is measured on does not depend on the tenant's data",
+            f"{verdict.gate} cannot be waived: it is not measured on the tenant's own data",
             where=where,
             remedy=f"Measure more items. These may be waived: {', '.join(sorted(WAIVABLE))}.",
         )
@@ -56,7 +56,7 @@ def waive(
         )
     if not (actor.strip() and note.strip()):
         raise UserError(
-            "a waiver needs a name and a note", where=where, remedy="Say why the candidate may be used all the same."
+            "a waiver needs a name and a note", where=where, remedy="Say why the candidate may be used anyway."
         )
     record = WaiverRecord(
         gate=verdict.gate,
@@ -67,16 +67,12 @@ def waive(
         note=note.strip(),
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    path = _path(report, gates, verdict.gate)
-    if store.create(path, canonical_json(record.model_dump(mode="json"))):
-        return record
-    found = _read(store, report, gates, verdict.gate)
-    assert found is not None, f"{path} vanished"
-    return found
+    return record.create_or_get(store, _path(report, gates, verdict.gate))
 
 
 def find_waiver(store: Store, report: Artifact, gates: GateSettings, verdict: Verdict) -> Waiver | None:
-    """Who let this verdict through, None where nobody did or may. Raises CorruptArtifact for a record of another."""
+    """The waiver of this verdict, None if there is none or the gate may not be waived. Raises CorruptArtifact for a
+    record of another."""
     if verdict.outcome != "inconclusive" or verdict.gate not in WAIVABLE:
         return None
     record = _read(store, report, gates, verdict.gate)
@@ -99,7 +95,7 @@ def _path(report: Artifact, gates: GateSettings, gate: str) -> str:
 def _read(store: Store, report: Artifact, gates: GateSettings, gate: str) -> WaiverRecord | None:
     path = _path(report, gates, gate)
     remedy = "Restore the object from the bucket's versions, or remove it and waive the verdict again."
-    record = find_record(store, path, WaiverRecord, "the waiver", remedy)
+    record = WaiverRecord.find(store, path, remedy)
     if record is None:
         return None
     if (record.gate, record.digest, record.gates) != (gate, report.digest, gates.model_dump(mode="json")):

@@ -1,22 +1,22 @@
-"""The families of decoders whose config.json is understood."""
+"""The decoder families whose config.json is understood."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Family:
-    """How a family differs from Llama, in the order of what it concerns.
+    """How a family differs from Llama, grouped by subject.
 
     Args:
-        tied, qkv_bias, biases: what holds where config.json says nothing. ``biases``: all matrices have one.
-        norms: normalisations of the hidden width in a layer; each has a bias too where ``biases``.
+        tied, qkv_bias, biases: defaults if config.json does not say. ``biases``: all matrices have one.
+        norms: normalisations of the hidden width in a layer; each also has a bias if ``biases``.
         qk_norm: queries and keys are normalised, with weights of a ``head`` or of the whole ``width``.
-        fused: query, key and value are one matrix; ``fused_mlp``: gate and way up are.
+        fused: query, key and value are one matrix; ``fused_mlp``: gate and up projection are.
         gated: the feed-forward part has a gate.
         adapted_experts: PEFT's all-linear reaches router and experts.
         grouped: several queries may share a key.
-        active: experts that a token passes where config.json does not say; 0 for families without experts.
-        ends: the modules before and behind the layers that an adapter may stand beside: embeddings and output head.
+        active: number of experts that a token passes if config.json does not say; 0 for families without experts.
+        ends: the modules before and after the layers that can have an adapter: embeddings and output head.
         keys: names of Llama's settings in this family's config.json.
     """
 

@@ -1,55 +1,55 @@
-"""Peak memory of a training step, from what PyTorch keeps when: the numbers behind "does it fit".
+"""Peak memory of a training step, from what PyTorch keeps at each point: the numbers behind "does it fit".
 
 The count of activations follows Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer
-Models" (https://arxiv.org/abs/2205.05198), section 4, which adds up what each operation of a layer saves for its
-backward pass. Three things differ here: attention is fused, so nothing is kept that grows with the square of a
-document; the feed-forward part has a gate, as in Llama; and only learned positions go through the output head.
-``docs/estimates.md`` has the table and how far it was from measured steps.
+Models" (https://arxiv.org/abs/2205.05198), section 4, which sums what each operation of a layer saves for its backward
+pass. Three things differ here: attention is fused, so nothing grows with the square of a document's length; the
+feed-forward part has a gate, as in Llama; and only the positions trained on go through the output head.
+``docs/explanation/estimates.md`` has the table and its error against measured steps.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.hardware import GIB
-from ft_assets.packs.estimate.model_size import Architecture
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.gpus import GIB
+from ft_assets.workers.model_size.model_size import Architecture
 
 Variant = Literal["full", "lora", "qlora"]
 Shards = Literal["none", "zero1", "zero2", "zero3", "fsdp"]
 
 _WHOLE_GRADIENTS, _CUT_WEIGHTS = ("none", "zero1"), ("zero3", "fsdp")
 
-# NF4 with double quantisation (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314): 4 bits a weight, 8 bits for
-# each 64 weights, 32 bits for each 64 x 256.
+# NF4 with double quantisation (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314): 4 bits per weight, 8 bits per
+# 64 weights, 32 bits per 64 x 256.
 NF4_BYTES = (4 + 8 / 64 + 32 / (64 * 256)) / 8
-# log-softmax, its gradient and the gradient of the logits stand beside each other in float32.
+# log-softmax, its gradient and the gradient of the logits are in memory at the same time, in float32.
 _LOGIT_BYTES = 12
-# CUDA context, libraries' workspaces; on a CPU the process with its libraries.
+# CUDA context and workspaces of libraries; on a CPU, the process with its libraries.
 _GPU_OVERHEAD = Bounds(lower=0.4 * GIB, expected=1.0 * GIB, upper=2.0 * GIB)
 _CPU_OVERHEAD = Bounds(lower=0.5 * GIB, expected=0.7 * GIB, upper=1.6 * GIB)
-# On a CPU the C library keeps what a step frees, in pieces that the next step's tensors do not fit: measured processes
+# On a CPU the C library keeps what a step frees, in pieces too small for the next step's tensors: measured processes
 # held 1.04 to 1.9 times their gradients' and activations' bytes, and kept them when nothing was left alive.
 _CPU_KEPT = Bounds(lower=1.0, expected=1.2, upper=1.65)
 _NOTHING_KEPT = Bounds(lower=1.0, expected=1.0, upper=1.0)
-# Around the sum: operators that keep more or less than these, and on a GPU what the allocator cannot use.
+# Bounds around the sum: operators that keep more or less than these, and on a GPU what the allocator cannot use.
 _SLACK = Bounds(lower=0.85, expected=1.03, upper=1.2)
 _ROUGH_SLACK = Bounds(lower=0.5, expected=1.1, upper=1.8)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setup:
-    """What memory depends on beside the architecture.
+    """What memory depends on besides the architecture.
 
     Args:
-        precision: arithmetic of training. What is trained is float32 in both; a frozen base is held in it.
+        precision: arithmetic of training. Trained weights are float32 in both; a frozen base is held in it.
         targets: which matrices get adapters: ``all-linear`` or module names.
-        tokens: in one forward pass; learned: the share of them that is learned, with bounds.
-        accumulates: whether an optimizer step adds up the gradients of several forward passes.
-        recompute: whether each layer's activations are computed again in the backward pass (gradient checkpointing).
-        gpus: 0 is a training on a CPU.
-        shards: what the GPUs divide between them: optimizer states, gradients too, or weights too (ZeRO 1-3 as
-            DeepSpeed does them, https://arxiv.org/abs/1910.02054; FSDP divides everything).
+        tokens: per forward pass; learned: the share of them that is trained on, with bounds.
+        accumulates: whether an optimizer step sums the gradients of several forward passes.
+        recompute: whether each layer's activations are recomputed in the backward pass (gradient checkpointing).
+        gpus: 0 means training on a CPU.
+        shards: what the GPUs divide among them: optimizer states, gradients too, or weights too (ZeRO 1-3 as DeepSpeed
+            does them, https://arxiv.org/abs/1910.02054; FSDP divides everything).
     """
 
     variant: Variant
@@ -67,13 +67,13 @@ class Setup:
 
     @property
     def bytes_each(self) -> int:
-        """Bytes of a number in the arithmetic of training."""
+        """Bytes per number in the arithmetic of training."""
         return 4 if self.precision == "fp32" else 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """Peak bytes of one device: the parts as expected, and their sum with bounds."""
+    """Peak bytes of one device: the expected parts, and their sum with bounds."""
 
     weights: float
     gradients: float
@@ -84,7 +84,7 @@ class Memory:
 
 
 def peak_memory(model: Architecture, setup: Setup) -> Memory:
-    """The peak of a training step: everything that lasts, with the activations at the end of a forward pass."""
+    """The peak of a training step: everything permanent, with the activations at the end of a forward pass."""
     trained = trained_parameters(model, setup)
     ranks = max(setup.gpus, 1)
     weights = _weights(model, setup, trained) / (ranks if setup.shards in _CUT_WEIGHTS else 1)
@@ -97,7 +97,7 @@ def peak_memory(model: Architecture, setup: Setup) -> Memory:
 
     def peak(learned: float, slack: float, kept: float) -> float:
         forward = casts + _activations(model, setup, learned)
-        # Without accumulation the gradients come while the activations go.
+        # Without accumulation the gradients are allocated while the activations are freed.
         step = gradients + forward if setup.accumulates else max(gradients, forward)
         return slack * (weights + optimizer + kept * step)
 
@@ -109,17 +109,12 @@ def peak_memory(model: Architecture, setup: Setup) -> Memory:
         optimizer=optimizer,
         activations=casts + _activations(model, setup, setup.learned.expected),
         overhead=overhead.expected,
-        total=Bounds(
-            lower=peak(setup.learned.lower, slack.lower, kept.lower),
-            expected=peak(setup.learned.expected, slack.expected, kept.expected),
-            upper=peak(setup.learned.upper, slack.upper, kept.upper),
-        )
-        + overhead,
+        total=Bounds.of(peak, setup.learned, slack, kept) + overhead,
     )
 
 
 def trained_parameters(model: Architecture, setup: Setup) -> int:
-    """How many parameters an optimizer step changes."""
+    """The number of parameters that an optimizer step changes."""
     if setup.variant == "full":
         return model.parameters
     return model.adapter_parameters(setup.rank, setup.targets)
@@ -134,48 +129,48 @@ def _weights(model: Architecture, setup: Setup, trained: int) -> float:
 
 
 def _states(model: Architecture, setup: Setup, trained: int) -> float:
-    """AdamW keeps two moments in float32; Adafactor (https://arxiv.org/abs/1804.04235) a row and a column a matrix."""
+    """AdamW keeps two moments in float32; Adafactor (https://arxiv.org/abs/1804.04235) a row and a column each."""
     if setup.optimizer == "adamw":
         return 8.0 * trained
     if setup.variant == "full":
         sides = sum(linear.experts * (linear.inputs + linear.outputs) for linear in model.linears)
         return 4.0 * (model.layers * sides + (2 - model.tied) * (model.vocabulary + model.hidden))
-    # One side of an adapter's matrix is the rank, so that little is saved by the other.
+    # One side of an adapter's matrix is the rank, so the other saves little.
     return 4.0 * trained / max(setup.rank, 1) + 4.0 * setup.rank * 2 * len(model.linears) * model.layers
 
 
 def _activations(model: Architecture, setup: Setup, learned: float) -> float:
-    """The most bytes of activations at once: when the loss is computed, or in the first layer of the backward pass."""
-    # Embedding and normalisation keep the width of what trains: float32 weights make float32 rows.
+    """The peak bytes of activations: when the loss is computed, or in the first layer of the backward pass."""
+    # Embedding and normalisation keep the precision of the trained weights: float32 weights give float32 rows.
     residual = 4 if setup.variant == "full" else setup.bytes_each
     layer = _layer(model, setup)
     layers = model.layers * (residual * model.hidden if setup.recompute else layer)
     rotations = 2 * setup.bytes_each * model.head_dim
     final_norm = (4 + (residual if setup.variant == "full" else 0)) * model.hidden
     loss = final_norm + learned * (setup.bytes_each * model.hidden + _LOGIT_BYTES * model.vocabulary)
-    # Gradients of the feed-forward part's rows, of which adapters in bf16 make another in float32.
+    # Gradients of the feed-forward part's rows; adapters in bf16 add another set in float32.
     gradients = 2 * setup.bytes_each + (2 if setup.variant != "full" and setup.precision == "bf16" else 0)
     backward = gradients * model.intermediate + 8 * model.hidden + (layer if setup.recompute else 0)
     return setup.tokens * (layers + rotations + 16 + max(loss, backward))
 
 
 def _layer(model: Architecture, setup: Setup) -> float:
-    """Bytes a token that one layer keeps for its backward pass."""
+    """Bytes per token that one layer keeps for its backward pass."""
     each, hidden = setup.bytes_each, model.hidden
     query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
-    # Normalisation keeps its rows in float32, and once more normalised where its weights are trained.
+    # Normalisation keeps its rows in float32, and the normalised rows too if its weights are trained.
     norms = 2 * 4 * hidden * (2 if setup.variant == "full" else 1)
     # Queries, keys, values, the result, and one float32 for each head and token (the log of the softmax's sum).
     attention = each * (2 * query + 2 * key) + 4 * model.heads
-    # The gate before and after its activation function, and the way up that it multiplies.
+    # The gate before and after its activation function, and the up projection that it multiplies.
     feed_forward = each * (3 if model.gated else 1) * model.intermediate
     return norms + attention + feed_forward + _inputs(model, setup) + _adapters(model, setup) + 8
 
 
 def _inputs(model: Architecture, setup: Setup) -> float:
-    """Bytes a token of the rows that matrices keep to compute their gradients; frozen ones keep none.
+    """Bytes per token of the rows that matrices keep to compute their gradients; frozen ones keep none.
 
-    In float32 matrices that read the same rows share them. Under autocast each makes its own copy in bf16.
+    In float32, matrices that read the same rows share them. Under autocast each makes its own copy in bf16.
     """
     reading = model.linears if setup.variant == "full" else model.adapted(setup.targets)
     if setup.precision == "bf16":
@@ -184,7 +179,7 @@ def _inputs(model: Architecture, setup: Setup) -> float:
 
 
 def _adapters(model: Architecture, setup: Setup) -> float:
-    """Bytes a token between the two matrices of each adapter, and dropout's masks."""
+    """Bytes per token between the two matrices of each adapter, and dropout's masks."""
     if setup.variant == "full":
         return 0.0
     adapted = model.adapted(setup.targets)
@@ -194,10 +189,10 @@ def _adapters(model: Architecture, setup: Setup) -> float:
 
 
 def _casts(model: Architecture, setup: Setup, trained: int) -> float:
-    """Bytes of weights in the arithmetic of training, beside those that last.
+    """Bytes of weights in the arithmetic of training, in addition to the permanent ones.
 
-    Autocast keeps a bf16 copy of what trains until the forward pass has ended; a quantised matrix is unpacked when it
-    is used; with weights in shards, a layer and the next are gathered.
+    Autocast keeps a bf16 copy of trained weights until the end of the forward pass. A quantised matrix is unpacked when
+    it is used. With sharded weights, a layer and the next one are gathered.
     """
     if setup.variant == "full":
         copies = 2.0 * (model.matrices + model.vocabulary * model.hidden) if setup.precision == "bf16" else 0.0

@@ -1,33 +1,35 @@
 """A decoder's parameters by kind, from its ``config.json``.
 
-Known are the families of ``families.py``; of others only the number of parameters is known, and a decoder of usual
-proportions with as many stands in for them, marked ``rough``.
+The families of ``families.py`` are known. For others only the number of parameters is known: a decoder of usual
+proportions with the same number stands in for them, marked ``rough``.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from ft_assets.packs.estimate.families import FAMILIES, Family
+from ft_assets.workers.model_size.families import FAMILIES, Family
 
-# By so much the parameters of a known family may differ from those of the weights: buffers, odd biases.
+# The tolerated difference between the parameters of a known family and those in the weights: buffers, odd biases.
 _TOLERANCE = 0.02
-# No size in a config.json, and no model, is larger; beyond it numbers are slips or jokes.
+# No size in a config.json, and no model, is larger; larger numbers are mistakes.
 _MOST, _MOST_PARAMETERS = 2**31, 10**14
+
+Reads = Literal["attention in", "attention out", "mlp in", "mlp out", "expert in", "expert out"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Linear:
-    """One kind of matrix in every layer; ``experts`` of them side by side, of which a token passes ``active``.
+    """One kind of matrix in every layer; ``experts`` of them in parallel, of which a token passes ``active``.
 
-    ``reads`` names the rows it multiplies, as matrices that read the same ones may keep them once.
-    An adapter beside it has ``adapter_ranks`` times the recipe's rank: PEFT gives one to each of two matrices that
-    Transformers keeps fused, and none at all (0) to some families' experts.
+    ``reads`` names the rows it multiplies, as matrices that read the same rows may keep them once. An adapter on it has
+    ``adapter_ranks`` times the recipe's rank: PEFT adds one adapter for each of two matrices that Transformers keeps
+    fused, and none (0) to some families' experts.
     """
 
     name: str
-    reads: Literal["attention in", "attention out", "mlp in", "mlp out", "expert in", "expert out"]
+    reads: Reads
     inputs: int
     outputs: int
     bias: bool = False
@@ -46,7 +48,7 @@ class Linear:
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """What memory and time depend on. Sizes are in numbers, not bytes.
+    """What memory and time depend on. Sizes count numbers, not bytes.
 
     Args:
         model_type: as in config.json.
@@ -55,9 +57,9 @@ class Architecture:
         positions: learned position embeddings.
         tied: whether the output head is the embedding.
         intermediate: width of the feed-forward part that a token passes, all its experts together.
-        gated: whether the feed-forward part has a gate beside its way up.
-        rough: a stand-in for an architecture that is not known, with as many parameters.
-        doubt: why config.json was not believed, of a rough one; "" where its family is just not known.
+        gated: whether the feed-forward part has a gate besides its up projection.
+        rough: a stand-in for an unknown architecture, with the same number of parameters.
+        doubt: if rough, why config.json was not trusted; "" if only its family is unknown.
     """
 
     model_type: str
@@ -96,12 +98,12 @@ class Architecture:
 
     @property
     def matrices(self) -> int:
-        """Parameters of all layers' matrices: what is quantised, and what adapters stand beside."""
+        """Parameters of all layers' matrices: those that are quantised and that adapters are added to."""
         return self.by_kind["attention"] + self.by_kind["mlp"]
 
     @property
     def active(self) -> int:
-        """Those of the layers' matrices that one token passes: fewer than all in a mixture of experts."""
+        """Parameters of the layers' matrices that one token passes: fewer than all in a mixture of experts."""
         return self.layers * sum(linear.active_parameters for linear in self.linears)
 
     def adapted(self, targets: str | Iterable[str]) -> list[Linear]:
@@ -112,7 +114,7 @@ class Architecture:
         return [linear for linear in able if linear.name.rsplit(".", 1)[-1] in set(targets)]
 
     def adapter_parameters(self, rank: int, targets: str | Iterable[str]) -> int:
-        """Parameters of low-rank adapters (https://arxiv.org/abs/2106.09685): rank · (inputs + outputs) a matrix."""
+        """Parameters of low-rank adapters (https://arxiv.org/abs/2106.09685): rank · (inputs + outputs) per matrix."""
         each = [
             linear.experts * linear.adapter_ranks * (linear.inputs + linear.outputs) for linear in self.adapted(targets)
         ]
@@ -122,9 +124,9 @@ class Architecture:
 def read_architecture(config: Mapping[str, Any], parameters: int | None = None) -> Architecture | None:
     """The architecture that ``config`` (a parsed config.json) describes.
 
-    ``parameters`` is the number in the weights, where known: a known family must agree with it within 2 %. Where it
-    does not, where a setting makes no sense, and for an unknown family, a rough stand-in is returned. None where
-    ``parameters`` is not known either.
+    ``parameters`` is the number in the weights, if known: a known family must agree with it within 2 %. A rough
+    stand-in is returned if it does not, if a setting makes no sense, and for an unknown family. None if ``parameters``
+    is not known either.
     """
     found, doubt = _read(config, parameters)
     if found is not None or parameters is None or parameters < 1:
@@ -134,12 +136,12 @@ def read_architecture(config: Mapping[str, Any], parameters: int | None = None) 
 
 
 def doubt_about(config: Mapping[str, Any], parameters: int | None = None) -> str:
-    """Why ``read_architecture`` does not believe the config.json of a known family; "" where it does, or knows none."""
+    """Why ``read_architecture`` does not trust the config.json of a known family; "" in all other cases."""
     return _read(config, parameters)[1]
 
 
 def _read(config: Mapping[str, Any], parameters: int | None) -> tuple[Architecture | None, str]:
-    """What ``config`` describes if it can be believed, else why it cannot."""
+    """The architecture in ``config`` if it can be trusted, else the reason why not."""
     values = _values(config)
     family = FAMILIES.get(str(values.get("model_type", "")))
     if family is None:
@@ -149,6 +151,8 @@ def _read(config: Mapping[str, Any], parameters: int | None) -> tuple[Architectu
         for tied in _tied(values, family):
             found = _known(values, family, tied)
             described = described or found.parameters
+            if found.parameters > _MOST_PARAMETERS:
+                raise ValueError(f"it describes {found.parameters:.0e} parameters")
             if parameters is None or abs(found.parameters - parameters) <= _TOLERANCE * parameters:
                 return found, ""
     except ValueError as error:
@@ -157,7 +161,7 @@ def _read(config: Mapping[str, Any], parameters: int | None) -> tuple[Architectu
 
 
 def _values(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of the language model, which multimodal ones keep in a section of their own."""
+    """The settings of the language model, which multimodal models keep in a separate section."""
     inner = config.get("text_config")
     return inner if isinstance(inner, Mapping) else config
 
@@ -165,63 +169,35 @@ def _values(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def rough(parameters: int, vocabulary: int | None = None, doubt: str = "") -> Architecture:
     """A decoder with about ``parameters`` parameters in usual proportions.
 
-    Dense decoders have 12 · hidden² parameters a layer and are about hidden / 128 layers deep (Kaplan et al. 2020,
-    https://arxiv.org/abs/2001.08361, for the first; Llama's models for both). Of small ones the embedding is counted
-    off, and takes half at most.
+    Dense decoders have 12 · hidden² parameters per layer and are about hidden / 128 layers deep (Kaplan et al. 2020,
+    https://arxiv.org/abs/2001.08361, for the first; Llama's models for both). For small models the embedding is
+    subtracted, as at most half of the parameters.
     """
     parameters = min(parameters, _MOST_PARAMETERS)
     hidden = max(16, round((parameters * 128 / 12) ** (1 / 3) / 16) * 16)
     vocabulary = max(1, min(vocabulary or 64_000, parameters // (2 * hidden)))
     layers = max(1, round((parameters - vocabulary * hidden) / (12 * hidden**2)))
     heads = max(1, hidden // 128)
-    return _llama_like(
-        model_type="unknown",
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        kv_heads=heads,
-        head_dim=hidden // heads,
-        intermediate=round(8 * hidden / 3),
-        vocabulary=vocabulary,
-        tied=True,
-        rough=True,
-        doubt=doubt,
-    )
-
-
-def _llama_like(
-    *, hidden: int, heads: int, kv_heads: int, head_dim: int, intermediate: int, **rest: Any
-) -> Architecture:
-    linears = (
-        Linear(name="q_proj", reads="attention in", inputs=hidden, outputs=heads * head_dim),
-        Linear(name="k_proj", reads="attention in", inputs=hidden, outputs=kv_heads * head_dim),
-        Linear(name="v_proj", reads="attention in", inputs=hidden, outputs=kv_heads * head_dim),
-        Linear(name="o_proj", reads="attention out", inputs=heads * head_dim, outputs=hidden),
-        Linear(name="gate_proj", reads="mlp in", inputs=hidden, outputs=intermediate),
-        Linear(name="up_proj", reads="mlp in", inputs=hidden, outputs=intermediate),
-        Linear(name="down_proj", reads="mlp out", inputs=intermediate, outputs=hidden),
-    )
-    return Architecture(
-        hidden=hidden,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        intermediate=intermediate,
-        linears=linears,
-        norms=2 * hidden,
-        final_norm=hidden,
-        **rest,
-    )
+    values = {
+        "model_type": "llama",
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "intermediate_size": round(8 * hidden / 3),
+        "vocab_size": vocabulary,
+    }
+    found = _known(values, FAMILIES["llama"], tied=True)
+    return replace(found, model_type="unknown", rough=True, doubt=doubt)
 
 
 def _tied(values: Mapping[str, Any], family: Family) -> list[bool]:
-    """Whether embeddings are tied; where config.json does not say, both, the family's habit first."""
+    """Whether embeddings are tied; if config.json does not say, both options, the family's default first."""
     said = values.get("tie_word_embeddings")
     return [said] if isinstance(said, bool) else [family.tied, not family.tied]
 
 
 def _known(values: Mapping[str, Any], family: Family, tied: bool) -> Architecture:
-    """Raises ValueError, in words, for settings that are missing or make no sense."""
+    """Raises ValueError, with an explanation, for settings that are missing or make no sense."""
     keys = dict(family.keys)
 
     def number(name: str, default: int | None = None, *, least: int = 1) -> int:
@@ -246,7 +222,7 @@ def _known(values: Mapping[str, Any], family: Family, tied: bool) -> Architectur
     mlp, width = _mlp(family, values, number, hidden, intermediate)
     qk = {"": 0, "head": 2 * head_dim, "width": (heads + kv_heads) * head_dim}[family.qk_norm]
     norm = 2 * hidden if family.biases else hidden
-    found = Architecture(
+    return Architecture(
         model_type=str(values["model_type"]),
         layers=layers,
         hidden=hidden,
@@ -262,22 +238,18 @@ def _known(values: Mapping[str, Any], family: Family, tied: bool) -> Architectur
         positions=number("max_position_embeddings") * hidden if family.keys else 0,
         gated=family.gated,
     )
-    if found.parameters > _MOST_PARAMETERS:
-        raise ValueError(f"it describes {found.parameters:.0e} parameters")
-    return found
 
 
 def _attention(family: Family, values: Mapping[str, Any], hidden: int, query: int, key: int) -> list[Linear]:
     every = family.biases or bool(values.get("attention_bias", False))
-    bias = every or family.qkv_bias
-    if family.fused:
-        ways_in = [Linear(name=family.fused, reads="attention in", inputs=hidden, outputs=query + 2 * key, bias=bias)]
-    else:
-        ways_in = [
-            Linear(name=name, reads="attention in", inputs=hidden, outputs=outputs, bias=bias)
-            for name, outputs in (("q_proj", query), ("k_proj", key), ("v_proj", key))
-        ]
-    return [*ways_in, Linear(name=family.names[0], reads="attention out", inputs=query, outputs=hidden, bias=every)]
+    outputs = {family.fused: query + 2 * key} if family.fused else {"q_proj": query, "k_proj": key, "v_proj": key}
+    out = Linear(name=family.names[0], reads="attention out", inputs=query, outputs=hidden, bias=every)
+    return [*_reading("attention in", hidden, outputs, every or family.qkv_bias), out]
+
+
+def _reading(reads: Reads, inputs: int, outputs: Mapping[str, int], bias: bool) -> list[Linear]:
+    """Matrices, by name, that read the same rows."""
+    return [Linear(name=name, reads=reads, inputs=inputs, outputs=each, bias=bias) for name, each in outputs.items()]
 
 
 def _mlp(
@@ -288,19 +260,11 @@ def _mlp(
     experts = number("num_experts", number("num_local_experts", 0, least=0), least=0)
     _, up, down = family.names
     if not experts:
+        outputs = dict.fromkeys(("gate_proj", up) if family.gated else (up,), intermediate)
         if family.fused_mlp:
-            ways_in = [
-                Linear(name=family.fused_mlp, reads="mlp in", inputs=hidden, outputs=2 * intermediate, bias=bias)
-            ]
-        else:
-            names = ("gate_proj", up) if family.gated else (up,)
-            ways_in = [
-                Linear(name=name, reads="mlp in", inputs=hidden, outputs=intermediate, bias=bias) for name in names
-            ]
-        return [
-            *ways_in,
-            Linear(name=down, reads="mlp out", inputs=intermediate, outputs=hidden, bias=bias),
-        ], intermediate
+            outputs = {family.fused_mlp: 2 * intermediate}
+        out = Linear(name=down, reads="mlp out", inputs=intermediate, outputs=hidden, bias=bias)
+        return [*_reading("mlp in", hidden, outputs, bias), out], intermediate
     width, active = number("moe_intermediate_size", intermediate), number("num_experts_per_tok", family.active or 1)
     if active > experts:
         raise ValueError(f"num_experts_per_tok is {active}, of {experts} experts")
@@ -315,10 +279,7 @@ def _mlp(
         Linear(name="experts.down_proj", reads="expert out", inputs=width, outputs=hidden, adapter_ranks=ranks, **many),
     ]
     if shared:
-        linears += [
-            Linear(name="gate_proj", reads="mlp in", inputs=hidden, outputs=shared),
-            Linear(name="up_proj", reads="mlp in", inputs=hidden, outputs=shared),
-            Linear(name="down_proj", reads="mlp out", inputs=shared, outputs=hidden),
-            Linear(name="shared_expert_gate", reads="mlp in", inputs=hidden, outputs=1),
-        ]
+        ways_in = {"gate_proj": shared, "up_proj": shared, "shared_expert_gate": 1}
+        linears += _reading("mlp in", hidden, ways_in, bias=False)
+        linears.append(Linear(name="down_proj", reads="mlp out", inputs=shared, outputs=hidden))
     return linears, active * width + shared

@@ -1,31 +1,30 @@
-"""How long a training takes: its arithmetic at the share of the peak that trainings reach, or by measured rates.
+"""How long a training takes: from its operations and the usual share of peak performance, or from measured rates.
 
-Arithmetic is counted as for model-FLOP utilisation (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix
+Operations are counted as for model-FLOP utilisation (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix
 B): a multiplication and an addition are two operations, and the embedding is a look-up. Causal attention does half of
-the full square. A frozen matrix needs no gradient of its own: 4 operations for each parameter and token, where a
-trained one needs 6.
+the full square. A frozen matrix needs no gradient of its own: 4 operations per parameter and token, a trained one 6.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.hardware import Hardware
-from ft_assets.packs.estimate.memory import Setup, trained_parameters
-from ft_assets.packs.estimate.model_size import Architecture
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.gpus import Hardware
+from ft_assets.workers.model_size.memory import Setup, trained_parameters
+from ft_assets.workers.model_size.model_size import Architecture
 
-# Model-FLOP utilisation: slowest, usual, best. Published fine-tunes on one node lie between.
+# Model-FLOP utilisation: slowest, usual, best. Published fine-tunes on one node lie between them.
 _UTILISATION = Bounds(lower=0.25, expected=0.40, upper=0.60)
-# Small models leave a GPU waiting for launches and memory.
+# With small models, a GPU waits for launches and memory.
 _SMALL, _SMALL_UTILISATION = 1e9, Bounds(lower=0.08, expected=0.25, upper=0.45)
-# What several GPUs lose by talking to each other, for each doubling of their number.
+# What several GPUs lose to communication, for each doubling of their number.
 _SCALING = Bounds(lower=0.85, expected=0.95, upper=1.0)
-# float32 does not run on the units that the peak is of: its own peak is about so much of it.
+# float32 does not run on the units that the peak refers to; its own peak is about this share of it.
 _FLOAT32_SHARE = 1 / 16
 # AdamW reads weight, gradient and two moments in float32, and writes all but the gradient.
 _OPTIMIZER_TRAFFIC = 28.0
-# From the start of the pod to the first step, and from the last one to its end, without reading the weights.
+# From the start of the pod to the first step, and from the last step to the end, without reading the weights.
 _START_UP_S = Bounds(lower=45.0, expected=150.0, upper=480.0)
 _LOADING_BYTES_S = Bounds(lower=0.1e9, expected=0.5e9, upper=2e9)
 
@@ -37,8 +36,8 @@ class Work:
     Args:
         tokens: over the whole run.
         steps: optimizer steps.
-        learned: share of the tokens that is learned.
-        document_length: mean length of the document that a token stands in: attention looks no further.
+        learned: share of the tokens that is trained on.
+        document_length: mean length of a token's document: attention does not reach further.
         validation_tokens: over all measurements of the validation loss; they cost a forward pass.
     """
 
@@ -59,7 +58,7 @@ def training_flops(model: Architecture, setup: Setup, work: Work) -> float:
 
 
 def _attention(model: Architecture, work: Work) -> float:
-    """Operations a token of a forward pass: scores and their sum over values, two each, over half of the document."""
+    """Operations per token of a forward pass: scores and their sum over values, two each, over half of the document."""
     return model.layers * 4 * model.heads * model.head_dim * work.document_length / 2
 
 
@@ -72,7 +71,6 @@ def training_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardwar
     total = training_flops(model, setup, work) + work.validation_tokens * _forward(model, work)
     if setup.recompute:
         total += work.tokens * _forward(model, work)
-    share = _share(model)
     peak = _peak(setup, gpu) * setup.gpus
     doublings = max(setup.gpus, 1).bit_length() - 1
     updates = work.steps * _OPTIMIZER_TRAFFIC * trained_parameters(model, setup) / gpu.bandwidth
@@ -80,23 +78,17 @@ def training_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardwar
     def seconds(share: float, scaling: float) -> float:
         return total / (peak * share * scaling**doublings) + updates
 
-    return Bounds(
-        lower=seconds(share.upper, _SCALING.upper),
-        expected=seconds(share.expected, _SCALING.expected),
-        upper=seconds(share.lower, _SCALING.lower),
-    )
+    return Bounds.of(seconds, _share(model), _SCALING)
 
 
 def scoring_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardware) -> Bounds:
-    """A forward pass over ``work.tokens`` on one GPU: what a reference's log-probabilities take."""
-    total, peak, share = work.tokens * _forward(model, work), _peak(setup, gpu), _share(model)
-    return Bounds(
-        lower=total / (peak * share.upper), expected=total / (peak * share.expected), upper=total / (peak * share.lower)
-    )
+    """Seconds for a forward pass over ``work.tokens`` on one GPU, as for a reference's log-probabilities."""
+    total, peak = work.tokens * _forward(model, work), _peak(setup, gpu)
+    return Bounds.of(lambda share: total / (peak * share), _share(model))
 
 
 def scoring_share(model: Architecture | None, setup: Setup, work: Work) -> float:
-    """Operations of a token that is only scored, for each of one that is trained on."""
+    """Operations per token that is only scored, relative to one that is trained on."""
     if model is None:
         return 1 / 3 if setup.variant == "full" else 1 / 2
     return work.tokens * _forward(model, work) / training_flops(model, setup, work)
@@ -107,14 +99,14 @@ def _share(model: Architecture) -> Bounds:
 
 
 def _peak(setup: Setup, gpu: Hardware) -> float:
-    """Of one GPU in the arithmetic of ``setup``."""
+    """Peak of one GPU in the arithmetic of ``setup``."""
     return gpu.peak_flops * (_FLOAT32_SHARE if setup.precision == "fp32" else 1.0)
 
 
 def seconds_at(rates: Sequence[float], tokens: int, *, converted: bool = False) -> Bounds:
-    """``tokens`` at what was measured before, in tokens/s: the median, and a little beyond the fastest and slowest.
+    """Time for ``tokens`` at measured rates (tokens/s): the median, and slightly beyond the fastest and slowest.
 
-    Farther beyond them where the rates were ``converted`` from trainings of another shape.
+    Further beyond them if the rates were ``converted`` from trainings of another shape.
     """
     faster, slower = (1.5, 0.5) if converted else (1.1, 0.75)
     return Bounds(
@@ -123,9 +115,5 @@ def seconds_at(rates: Sequence[float], tokens: int, *, converted: bool = False) 
 
 
 def startup_seconds(weight_bytes: float) -> Bounds:
-    """What a training takes beside its steps: starting, reading so many bytes of weights, writing the result."""
-    return _START_UP_S + Bounds(
-        lower=weight_bytes / _LOADING_BYTES_S.upper,
-        expected=weight_bytes / _LOADING_BYTES_S.expected,
-        upper=weight_bytes / _LOADING_BYTES_S.lower,
-    )
+    """What a training takes besides its steps: starting, reading this many bytes of weights, writing the result."""
+    return _START_UP_S + Bounds.of(lambda rate: weight_bytes / rate, _LOADING_BYTES_S)

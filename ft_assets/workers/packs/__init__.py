@@ -1,1 +1,1 @@
-"""Token packs: chat template, labels, packing, the file format, and the doctor who looks at the result."""
+"""Token packs: chat template, labels, packing, the file format, and the doctor that checks the result."""

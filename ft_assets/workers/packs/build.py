@@ -1,9 +1,10 @@
-"""The work behind ``token_pack``: a curated dataset and a base's tokenizer become windows of labelled tokens."""
+"""The work of ``token_pack``: a curated dataset and a base's tokenizer become windows of labelled tokens."""
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,22 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ft_assets.datasets.engine.local import Mapper, Purpose, in_process, process_count, processes, start_early
-from ft_assets.packs.doctor import Patient, examine
-from ft_assets.packs.documents.chats import SkeletonDiffers
-from ft_assets.packs.documents.prepare import PrepareSettings
-from ft_assets.packs.documents.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
-from ft_assets.packs.encoding.choice import EncoderChoice, choose_encoder
-from ft_assets.packs.encoding.tokenizer import TOKENIZER_FILES, ChatTokenizer
-from ft_assets.packs.evidence import EVIDENCE, vocabulary_size
-from ft_assets.packs.format import SPLITS, TRAIN, VALIDATION, Layout, PackWriter, Spool
-from ft_assets.packs.format.layout import PAIRS_IN_BLOCK, Form, Index
-from ft_assets.packs.packing import one_by_one, pack
-from ft_assets.packs.report import SAMPLES_PAGE, samples_page
-from ft_assets.packs.templates.template import ChatTemplate
-from ft_assets.packs.templates.variants import base_template, load_template
+from ft_assets.settings.catalogue.forms import FORMS, FormName
+from ft_assets.workers.datasets.engine.local import Purpose, in_process, process_count, processes, start_early
+from ft_assets.workers.packs.doctor.examine import examine
+from ft_assets.workers.packs.doctor.patient import Patient
+from ft_assets.workers.packs.documents.chats import SkeletonDiffers
+from ft_assets.workers.packs.documents.prepare import PrepareSettings
+from ft_assets.workers.packs.documents.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
+from ft_assets.workers.packs.evidence import EVIDENCE, vocabulary_size
+from ft_assets.workers.packs.format import SPLITS, TRAIN, VALIDATION, Layout, PackWriter, Spool
+from ft_assets.workers.packs.format.layout import PAIRS_IN_BLOCK, Index
+from ft_assets.workers.packs.packing import one_by_one, pack
+from ft_assets.workers.packs.report import SAMPLES_PAGE, samples_page
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.chat_template import base_template, load_template
+from ft_assets.workers.tokenizers.choice import EncoderChoice, choose_encoder
+from ft_assets.workers.tokenizers.tokenizer import TOKENIZER_FILES, ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadBase, BadData
@@ -37,19 +40,20 @@ _NAMED_ROWS = 20
 
 
 class OtherTools(Exception):
-    """The worker has other versions of what decides tokens than the pack's address says; not a user's mistake."""
+    """The worker has other versions of the packages that decide tokens than the pack's address states; not a user's
+    error."""
 
 
 def build_pack(context: WorkContext) -> WorkResult:
-    """Render, label and pack both splits, and let the doctor look at the files.
+    """Render, label and pack both splits, and let the doctor check the files.
 
-    No more than a batch of rows for each process is in memory, and some numbers of each document. Raises BadBase for
-    a base that cannot be packed for, and BadData, naming the row, for an example that cannot; OtherTools in a worker
-    that would give other tokens than the pack's address promises.
+    Memory holds one batch of rows per process, and some numbers per document. Raises BadBase for a base that packing
+    does not support, BadData, naming the row, for an example that cannot be packed, and OtherTools in a worker that
+    would give other tokens than the pack's address promises.
     """
     _require_tools(context.params["tools"])
     packing: dict[str, Any] = context.params["packing"]
-    form: Form = context.params.get("form", "chat")
+    form: FormName = context.params.get("form", "chat")
     dataset, base = context.input("dataset"), context.input("base")
     files = {split: dataset.path(f"{split}.parquet", context.scratch) for split in SPLITS}
     large = is_large(files.values())
@@ -89,7 +93,7 @@ def build_pack(context: WorkContext) -> WorkResult:
 
 
 def _require_tools(wanted: Mapping[str, str]) -> None:
-    """Raise OtherTools unless these versions of packages (``identity.versions.PACK_TOOLS``) are installed."""
+    """Raise OtherTools unless these versions of packages (``settings.code_versions.PACK_TOOLS``) are installed."""
     others = [f"{name} {found}, not {wanted[name]}" for name, found in map(_installed, wanted) if found != wanted[name]]
     if others:
         raise OtherTools(
@@ -100,7 +104,7 @@ def _require_tools(wanted: Mapping[str, str]) -> None:
 
 
 def _installed(name: str) -> tuple[str, str]:
-    """The package and its installed version, ``none`` where there is none."""
+    """The package and its installed version, ``none`` if it is not installed."""
     try:
         return name, version(name)
     except PackageNotFoundError:
@@ -108,7 +112,7 @@ def _installed(name: str) -> tuple[str, str]:
 
 
 def _encoder(folder: Path, files: Mapping[str, Path], large: bool) -> EncoderChoice:
-    """The engine for the data at hand; processes come up in the meantime."""
+    """The tokenizer engine for the data; the processes start meanwhile."""
     if not large:
         return EncoderChoice(engine="tokenizers", why="tokenizers: so little text that choosing would take longer")
     if process_count(PACKING) > 1:
@@ -116,46 +120,38 @@ def _encoder(folder: Path, files: Mapping[str, Path], large: bool) -> EncoderCho
     return choose_encoder(ChatTokenizer.load(folder), texts_of(files.values()))
 
 
-@contextmanager
-def _mapper(large: bool) -> Iterator[Mapper]:
-    """Processes where there is enough for them to do."""
-    count = process_count(PACKING) if large else 1
-    with ExitStack() as stack:
-        yield stack.enter_context(processes(count, PACKING)) if count > 1 else in_process
-
-
 def _tokenize_splits(
     context: WorkContext, files: Mapping[str, Path], settings: PrepareSettings, large: bool
 ) -> dict[str, TokenizedSplit]:
-    """Both splits, and both again without skeletons if one of those differs from what the template renders.
+    """Both splits, in processes if there is enough work; again without skeletons if one differs from the template's
+    rendering.
 
-    Of what a wrong skeleton made before, in either split and in any process, nobody could tell the rows.
+    The rows that a wrong skeleton rendered earlier, in either split and any process, are not known.
     """
-    folder = context.scratch / "spool"
+    folder, count = context.scratch / "spool", process_count(PACKING) if large else 1
+
+    def tokenized(settings: PrepareSettings) -> dict[str, TokenizedSplit]:
+        with processes(count, PACKING) if count > 1 else nullcontext(in_process) as mapper:
+            return {
+                split: tokenize_split(
+                    path, settings, mapper, folder / split, partial(context.progress, f"tokenizing {split}")
+                )
+                for split, path in files.items()
+            }
+
     try:
-        with _mapper(large) as mapper:
-            return {split: _tokenize(context, split, path, settings, mapper, folder) for split, path in files.items()}
+        return tokenized(settings)
     except SkeletonDiffers as error:
         context.progress(f"{error}; rendering every row by itself")
         shutil.rmtree(folder)
-        alone = replace(settings, skeletons=False)
-    with _mapper(large) as mapper:
-        return {split: _tokenize(context, split, path, alone, mapper, folder) for split, path in files.items()}
+        return tokenized(replace(settings, skeletons=False))
 
 
-def _tokenize(
-    context: WorkContext, split: str, path: Path, settings: PrepareSettings, mapper: Mapper, folder: Path
-) -> TokenizedSplit:
-    def progress(done: int, total: int) -> None:
-        context.progress(f"tokenizing {split}", done, total)
-
-    return tokenize_split(path, settings, mapper, folder / split, progress)
-
-
-def _layout(spool: Spool, form: Form, max_length: int, seed: int) -> Layout:
-    """Documents of the best fit share a window; preference pairs have one each."""
-    if form == "preference":
-        return one_by_one(spool.lengths.reshape(-1, 2), max_length=max_length, seed=seed, bucket=PAIRS_IN_BLOCK)
+def _layout(spool: Spool, form: FormName, max_length: int, seed: int) -> Layout:
+    """Best fit lets documents share a window; some forms give each example its own window."""
+    if FORMS[form].own_windows:
+        lengths = spool.lengths.reshape(-1, FORMS[form].documents)
+        return one_by_one(lengths, max_length=max_length, seed=seed, bucket=PAIRS_IN_BLOCK)
     return pack(spool.lengths, max_length=max_length, seed=seed)
 
 
@@ -188,7 +184,7 @@ def _examine(
 
 
 def _tokenizer_files(base: Artifact, scratch: Path) -> Path:
-    """A folder with the base's tokenizer, template and config; the weights are not touched."""
+    """A folder with the base's tokenizer, template and config, without its weights."""
     required = {"tokenizer.json", "config.json"}
     missing = sorted(required - set(base.manifest.files))
     if missing:
@@ -211,10 +207,10 @@ def _require_examples(train: TokenizedSplit, max_length: int) -> None:
 def _reference(settings: PrepareSettings, tokenizer: ChatTokenizer) -> ChatTemplate | None:
     """The template that the pack must agree with; None for texts, which have none.
 
-    A recipe's template with generation marks is a training variant of the base's and has to render the same; one
-    without marks is a deliberate other template, which the adapter then carries.
+    A recipe's template with generation marks is a training variant of the base's and must render the same; one without
+    marks is a deliberately different template, which the adapter then carries.
     """
-    if settings.form == "text":
+    if FORMS[settings.form].plain:
         return None
     template = load_template(settings.folder, tokenizer, settings.chat_template)
     own = base_template(settings.folder, tokenizer)
@@ -222,7 +218,7 @@ def _reference(settings: PrepareSettings, tokenizer: ChatTokenizer) -> ChatTempl
 
 
 def _split_facts(index: Index, tokenized: TokenizedSplit) -> dict[str, Any]:
-    """Counts of one split; rows of the upload that were left out or shortened are named, the first ones."""
+    """Counts of one split; the first rows of the upload that were left out or shortened are named."""
     spool = tokenized.spool
     cut = np.unique(spool.rows[spool.examples[spool.shortened > 0]])
     return {

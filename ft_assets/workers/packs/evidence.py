@@ -1,7 +1,7 @@
-"""What the doctor left in a pack, and what it means now. The code location only reads it and computes nothing."""
+"""The doctor's evidence in a pack, and what it means now. The code location only reads it and computes nothing."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
@@ -28,7 +28,7 @@ PROVEN_AGAIN = "A training compares again, with its own weights and before its f
 class Finding:
     """One check's verdict. ``detail`` names examples by id and row and never quotes them.
 
-    ``blocks`` says whether nothing may be made of a pack that did not pass; else not passing is a warning.
+    ``blocks``: whether a pack that did not pass may not be used; otherwise not passing is a warning.
     """
 
     name: str
@@ -38,43 +38,30 @@ class Finding:
 
 
 def verdicts(artifact: Artifact, *, config: bytes) -> list[Finding]:
-    """Every check's verdict from the evidence in a pack; a check without sound evidence has failed.
+    """Every check's verdict from the evidence in a pack; a check without valid evidence has failed.
 
-    ``config`` is the config.json of the base at hand. Packs are shared by bases with one tokenizer, so its embedding
-    may be smaller than that of the base which the doctor looked at, and its architecture another: then nothing is
-    shown for it, which is a warning, as a training shows it with its own weights or stops.
+    ``config`` is the config.json of the base in use. Bases with the same tokenizer share packs, so its embedding may be
+    smaller than that of the base the doctor used, and its architecture different. Then isolation is not shown for it,
+    which is a warning: a training shows it with its own weights or stops.
     """
-    vocabulary, architecture = vocabulary_size(config), architecture_of(config)
+    vocabulary, wanted = vocabulary_size(config), architecture_of(config)
     evidence, found, problem = _read(artifact)
-    findings = []
-    for name in DOCTOR_CHECKS:
-        finding = found.get(name)
-        if problem or finding is None:
-            finding = Finding(name=name, passed=False, detail=problem or "the evidence lacks this check")
-        largest = evidence.get("largest_token")
-        if (
-            name == "vocabulary_fits_model"
-            and finding.passed
-            and not (isinstance(largest, int) and largest < vocabulary)
-        ):
-            detail = f"token {largest} does not fit an embedding of {vocabulary} rows"
-            finding = Finding(name=name, passed=False, detail=detail)
-        if name == "packed_equals_alone" and name in found and not problem:
-            finding = _of_architecture(finding, str(evidence.get("architecture")), architecture)
-        findings.append(finding)
-    return findings
-
-
-def _of_architecture(finding: Finding, looked_at: str, wanted: str) -> Finding:
-    """What the comparison on the architecture ``looked_at`` says about ``wanted``."""
-    if looked_at == wanted:
-        return finding
-    verdict = "passed" if finding.passed else "failed"
-    detail = (
-        f"Not shown for this base ({wanted}): the pack was made for another with the same tokenizer, and the check "
-        f"{verdict} on its architecture ({looked_at}). {PROVEN_AGAIN}"
-    )
-    return Finding(name=finding.name, passed=False, detail=detail, blocks=False)
+    if problem:
+        return [Finding(name=name, passed=False, detail=problem) for name in DOCTOR_CHECKS]
+    lacking = (Finding(name=name, passed=False, detail="the evidence lacks this check") for name in DOCTOR_CHECKS)
+    findings = {finding.name: found.get(finding.name, finding) for finding in lacking}
+    largest, fits = evidence.get("largest_token"), findings["vocabulary_fits_model"]
+    if fits.passed and not (isinstance(largest, int) and largest < vocabulary):
+        detail = f"token {largest} does not fit an embedding of {vocabulary} rows"
+        findings[fits.name] = replace(fits, passed=False, detail=detail)
+    looked_at, apart = str(evidence.get("architecture")), found.get("packed_equals_alone")
+    if apart is not None and looked_at != wanted:
+        detail = (
+            f"Not shown for this base ({wanted}): the pack was made for another with the same tokenizer, and the check "
+            f"{'passed' if apart.passed else 'failed'} on its architecture ({looked_at}). {PROVEN_AGAIN}"
+        )
+        findings[apart.name] = Finding(name=apart.name, passed=False, detail=detail, blocks=False)
+    return list(findings.values())
 
 
 def _read(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Finding], str]:
@@ -95,9 +82,9 @@ def _read(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Finding], str]:
 
 
 def architecture_of(config: bytes) -> str:
-    """What of a model's config.json decides how its tokens meet, in words: ``qwen2`` or ``phi3, longrope positions``.
+    """How a model's tokens interact according to its config.json: ``qwen2`` or ``phi3, longrope positions``.
 
-    Sizes do not count. Raises BadBase where there is no config.
+    Sizes do not count. Raises BadBase without a config.
     """
     values = _settings(config)
     window = values.get("sliding_window") and values.get("use_sliding_window", True)
@@ -115,7 +102,7 @@ def architecture_of(config: bytes) -> str:
 def vocabulary_size(config: bytes) -> int:
     """Rows of the embedding, from a model's config.json (multimodal models nest the text model's).
 
-    Raises BadBase where it does not say.
+    Raises BadBase if it is missing.
     """
     try:
         return int(_settings(config)["vocab_size"])
@@ -128,7 +115,7 @@ def vocabulary_size(config: bytes) -> int:
 
 
 def _settings(config: bytes) -> dict[str, Any]:
-    """The settings of a model's config.json, those of a multimodal one's text model before its own."""
+    """The settings of a model's config.json; a multimodal one's text model takes precedence."""
     try:
         values = json.loads(config)
         own = {name: value for name, value in values.items() if name != "text_config"}

@@ -1,4 +1,4 @@
-"""What people look at: the pack's page with decoded samples, and the lengths of examples as a picture."""
+"""Views for people: the pack's page with decoded samples, and the lengths of examples as a picture."""
 
 import base64
 import io
@@ -11,9 +11,9 @@ SAMPLES_PAGE = "report/samples.html"
 
 
 def samples_page(label: str, facts: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
-    """The doctor's verdicts and samples as an HTML page that loads nothing from elsewhere; all text is escaped."""
+    """The doctor's verdicts and samples as an HTML page without external resources; all text is escaped."""
     environment = Environment(
-        loader=PackageLoader("ft_assets.packs", "."),
+        loader=PackageLoader("ft_assets.workers.packs", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -25,7 +25,7 @@ def samples_page(label: str, facts: Mapping[str, Any], evidence: Mapping[str, An
 
 
 def pack_warnings(facts: Mapping[str, Any]) -> list[str]:
-    """What of a pack's facts a person should look at, in sentences; packs from before something was counted lack it."""
+    """Warnings about a pack's facts, in sentences; older packs lack some counts."""
     warnings = []
     for split, counts in (("training", facts), ("validation", facts.get("validation", {}))):
         count, rows = counts.get("spelled", 0), counts.get("spelled_rows", [])
@@ -42,11 +42,11 @@ def pack_warnings(facts: Mapping[str, Any]) -> list[str]:
 
 
 def length_picture(histogram: dict[str, list[int]], max_length: int) -> str:
-    """The histogram ``{edges, counts}`` of tokens an example as Markdown with an inline PNG."""
+    """The histogram ``{edges, counts}`` of tokens per example as Markdown with an inline PNG."""
     # Imported here because the code location loads this module, and matplotlib is slow to load.
     from matplotlib.figure import Figure
 
-    # Fixed margins: finding them costs more than all the rest, and cached assets draw this again.
+    # Fixed margins: computing them costs more than all the rest, and cached assets draw this again.
     figure = Figure(figsize=(6, 2.5))
     axes = figure.add_axes((0.12, 0.22, 0.85, 0.72))
     axes.stairs(histogram["counts"], histogram["edges"], fill=True)

@@ -1,37 +1,40 @@
-"""The order in which windows are read: a pure function of a seed, so that a position is all that resuming needs.
+"""The order in which windows are read: a pure function of a seed, so that resuming needs only a position.
 
     epoch      0                     | 1                        each epoch is a fresh permutation of all windows;
     windows    4 0 6 | 2 1 5 | 3     | 0 3 1 | 6 5 2 | 4        a global batch never reaches into the next epoch,
     step       1       2       3       4       5       6        so the last batch of an epoch may be smaller
 
-A position counts windows since the start of the run. It knows nothing of micro-batches, accumulation or ranks, so a
-run may be continued with other ones.
+A position counts windows since the start of the run. It does not depend on micro-batches, accumulation or ranks, so a
+run may resume with other ones.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """What one optimizer step reads: ``windows`` (int64 indices) of ``epoch`` (from 0); ``end``: the position after."""
+    """The input of one optimizer step: ``windows`` (int64 indices) of ``epoch`` (from 0); ``end``: the position
+    after."""
 
     number: int
     epoch: int
-    windows: NDArray[np.int64]
+    windows: "NDArray[np.int64]"
     end: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """Every window once an epoch, ``global_batch`` windows an optimizer step, for ``epochs`` epochs.
+    """Every window once per epoch, ``global_batch`` windows per optimizer step, for ``epochs`` epochs.
 
-    ``max_steps`` ends the run earlier, so that its last epoch may stay incomplete. Of every ``block`` adjacent windows
-    (of similar length, see ``packs/packing/buckets.py``) one is read after the other, in an order that each epoch
-    draws as it draws the order of blocks.
+    ``max_steps`` ends the run earlier, so that its last epoch may stay incomplete. Each ``block`` of adjacent windows
+    (of similar length, see ``packs/packing/buckets.py``) is read consecutively; each epoch draws the order of blocks
+    and the order inside each.
     """
 
     windows: int
@@ -55,11 +58,13 @@ class Order:
         steps = self.steps_per_epoch * self.epochs
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
-    def epoch_order(self, epoch: int) -> NDArray[np.int64]:
+    def epoch_order(self, epoch: int) -> "NDArray[np.int64]":
         """The permutation of all windows that ``epoch`` reads.
 
-        From NumPy's legacy generator, whose stream is frozen for good: an upgrade between two attempts changes nothing.
+        From NumPy's legacy generator, whose stream is frozen: an upgrade between two attempts changes nothing.
         """
+        import numpy as np  # not at the top: estimates read an order's length in processes that load no numpy
+
         draws = np.random.RandomState([self.seed % 2**32, epoch])
         if self.block == 1:
             return draws.permutation(self.windows).astype(np.int64)
@@ -68,7 +73,7 @@ class Order:
         return np.lexsort((draws.random_sample(self.windows), rank[blocks])).astype(np.int64)
 
     def step_at(self, position: int) -> int:
-        """The number of optimizer steps that end at or before ``position``, where each began on a batch boundary."""
+        """The number of optimizer steps that end at or before ``position``, if each began on a batch boundary."""
         epoch, inside = divmod(position, self.windows)
         return epoch * self.steps_per_epoch + -(-inside // self.global_batch)
 

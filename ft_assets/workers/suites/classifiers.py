@@ -1,4 +1,4 @@
-"""Text classifiers for the toxicity screen: named, immutable, addressed by content, and never pickles or code."""
+"""Text classifiers for the toxicity screen: named, immutable, addressed by content, never pickles or code."""
 
 import json
 import tempfile
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.base_models.contents import inspect_base
-from ft_assets.base_models.lock import lock_hub
-from ft_assets.keys import check_classifier_key
-from ft_assets.recipes.base_ref import HubRevision, parse_base
-from ft_assets.recipes.named import add_named, get_named, list_named
-from ft_assets.recipes.strict import nearest
+from ft_assets.records.named import add_named, get_named, list_named
+from ft_assets.settings.keys import check_classifier_key
+from ft_assets.settings.recipe.base_ref import HubRevision, parse_base
+from ft_assets.workers.base_models.contents import inspect_base
+from ft_assets.workers.base_models.lock import lock_hub
 from ft_resources.artifacts import InputRef
 from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase, UserError
 from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.store import Store
+from ft_resources.strict import nearest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegisteredClassifier:
-    """What adding gave; ``created`` is False where the same classifier was there already."""
+    """The result of adding; ``created`` is False if the same classifier already existed."""
 
     key: str
     ref: InputRef
@@ -31,7 +31,7 @@ class RegisteredClassifier:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClassifierFacts:
-    """What a model's ``config.json`` says: its labels in order, and whether several can hold at once."""
+    """Facts from a model's ``config.json``: its labels in order, and whether several can apply at once."""
 
     labels: tuple[str, ...]
     multi_label: bool
@@ -41,8 +41,8 @@ def add_classifier(store: Store, source: str, key: str, *, actor: str, hub: Hub 
     """Store the classifier in ``source`` (a folder, or ``hub:org/name@revision``) under ``key`` (``name.vN``).
 
     A folder of a transformers sequence classifier: configuration, fast tokenizer, safetensors weights. Nothing is
-    written when anything is wrong. Raises BadBase for what is no such folder (pickles, code, links, no labels),
-    BadRecipe for a key that is taken by other content, UserError for a malformed key, HubUnavailable.
+    written if anything is wrong. Raises BadBase for any other folder (pickles, code, links, no labels), BadRecipe if
+    other content has the key, UserError for a malformed key, HubUnavailable.
     """
     check_classifier_key(key)
     with tempfile.TemporaryDirectory(prefix="ft-classifier-") as scratch:
@@ -56,7 +56,7 @@ def add_classifier(store: Store, source: str, key: str, *, actor: str, hub: Hub 
 
 
 def get_classifier(store: Store, key: str) -> InputRef:
-    """The artifact of classifier ``key``. Raises UserError that names the nearest key where there is none."""
+    """The artifact of classifier ``key``. Raises UserError that names the nearest key if there is none."""
     remedy = "Use a registered one, or add it with: ft dataset classifier add FOLDER NAME.vN"
     return get_named(store, "classifier", check_classifier_key(key), remedy)
 
@@ -78,12 +78,12 @@ def require_labels(known: tuple[str, ...], wanted: tuple[str, ...], where: str) 
 
 
 def read_facts(folder: Path, where: str) -> ClassifierFacts:
-    """Labels and kind of the classifier in ``folder``. Raises BadBase where its configuration describes none."""
+    """Labels and kind of the classifier in ``folder``. Raises BadBase if its configuration does not describe one."""
     config: dict[str, Any] = json.loads((folder / "config.json").read_bytes())
     architecture = str((config.get("architectures") or [""])[0])
     if not architecture.endswith("ForSequenceClassification"):
         remedy = "Name a model that was saved as …ForSequenceClassification."
-        raise BadBase(f"{architecture or 'this model'} is no text classifier", where=where, remedy=remedy)
+        raise BadBase(f"{architecture or 'this model'} is not a text classifier", where=where, remedy=remedy)
     named = config.get("id2label")
     if not isinstance(named, dict) or not named:
         raise _unnamed(where)
@@ -104,7 +104,7 @@ def _unnamed(where: str) -> BadBase:
 
 
 def _fetch(source: str, scratch: Path, hub: Hub | None) -> Path:
-    """The folder of ``source``; of a Hub model a copy, each file verified against what the Hub lists at that commit."""
+    """The folder of ``source``; for a Hub model a copy, each file verified against the Hub's list at that commit."""
     if not source.startswith("hub:"):
         return Path(source)
     try:

@@ -1,25 +1,25 @@
-"""Whether two sets of evaluation items share some: by the text that tells an item from the others of its suite.
+"""Whether two sets of evaluation items share some, by the text that distinguishes an item within its suite.
 
-Compared are texts as wholes, without capitals and with single blanks: the same question in other words is not found,
-nor is one whose text another layout puts together differently.
+Whole texts are compared, in lower case and with single blanks. A rephrased question is not found, nor is one whose text
+another layout assembles differently.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-# A text of more items than one of so many is an instruction or the name of a subject, and tells no item from others.
+# A text that more than one in this many items share is an instruction or a subject's name, and identifies no item.
 _COMMON = 10
 
 
 def shared_items(items: Sequence[Sequence[str]], others: Iterable[str]) -> list[int]:
-    """The numbers, from 1, of those of ``items`` (the texts of each) that stand among the texts ``others`` too."""
+    """The 1-based numbers of the ``items`` (the texts of each) that also occur among the texts ``others``."""
     known = {_plain(text) for text in others}
     return [number for number, mark in enumerate(_marks(items), start=1) if mark and mark in known]
 
 
 def all_texts(value: Any) -> Iterator[str]:
-    """Every text in a value of JSON."""
+    """Every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list | tuple):
@@ -28,7 +28,7 @@ def all_texts(value: Any) -> Iterator[str]:
 
 
 def _marks(items: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Of each item the longest text that few others have; "" where there is none."""
+    """For each item, the longest text that few others have; "" if there is none."""
     plain = [{_plain(text) for text in texts} for texts in items]
     counts = Counter(text for texts in plain for text in texts)
     most = max(1, len(items) // _COMMON)

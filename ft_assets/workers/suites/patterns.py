@@ -1,10 +1,10 @@
-"""Regular expressions of suites: those that cannot run for ever on what a model wrote.
+"""Regular expressions of suites: those that cannot run forever on a model's output.
 
 Python's ``re`` backtracks: a repetition inside a repetition, such as ``(a+)+$``, takes time exponential in the text's
 length (Davis et al. 2018, "The Impact of Regular Expression Denial of Service in Practice",
-https://doi.org/10.1145/3236024.3236027). Such patterns are refused, and so are many repetitions side by side. What is
-left takes polynomial time, which is still long on a model that repeats one character: so patterns are tried by the
-package ``regex``, which can be given a time, and one that takes longer is an error and not an answer.
+https://doi.org/10.1145/3236024.3236027). Such patterns are refused, and so are many repetitions in sequence. The rest
+take polynomial time, which is still long if a model repeats one character. So patterns run with the package ``regex``,
+which supports timeouts; a timeout is an error and not an answer.
 """
 
 import re
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_CHARACTERS = 500
-# Side by side: each long one may raise the power of the text's length by one, each optional part doubles the time.
+# In sequence: each long one may raise the power of the text's length by one, each optional part doubles the time.
 MAX_REPEATS, MAX_OPTIONAL = 3, 8
 # Seconds for one pattern on one answer; usual ones take microseconds.
 MOST_S = 10.0
@@ -23,17 +23,17 @@ _BACK = (constants.GROUPREF, constants.GROUPREF_EXISTS)
 
 
 def check_pattern(pattern: str) -> str:
-    """``pattern``. Raises ValueError for one that is none, is longer than 500 characters, or may take for ever."""
+    """``pattern``. Raises ValueError if it is invalid, longer than 500 characters, or may take forever."""
     if len(pattern) > MAX_CHARACTERS:
         raise ValueError(f"the pattern is longer than {MAX_CHARACTERS} characters")
     try:
         re.compile(pattern)
         found = list(_walk(parser.parse(pattern), inside=False))
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"this is no regular expression ({error})") from error
+        raise ValueError(f"this is not a regular expression ({error})") from error
     varying = [(value, inside) for operator, value, inside in found if operator in _REPEATS and value[0] != value[1]]
     if any(operator in _BACK for operator, _, _ in found):
-        raise ValueError("the pattern refers back to a group, which may take for ever; write the text out")
+        raise ValueError("the pattern has a back-reference, which may take for ever; write the text out")
     if any(inside for _, inside in varying) or any(
         inside and operator is constants.BRANCH for operator, _, inside in found
     ):
@@ -50,7 +50,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def replace(string: Any, pattern: str, repl: str, count: int = 0) -> str:
-    """lm-eval's Jinja filter ``regex_replace``. Raises ValueError for a pattern that is refused, TimeoutError."""
+    """lm-eval's Jinja filter ``regex_replace``. Raises ValueError for a refused pattern, TimeoutError."""
     import regex
 
     check_pattern(pattern)
@@ -58,7 +58,7 @@ def replace(string: Any, pattern: str, repl: str, count: int = 0) -> str:
 
 
 class TimedPatterns:
-    """As much of Python's module ``re`` as suites and lm-eval use on answers; raises TimeoutError after ``MOST_S``."""
+    """The part of Python's ``re`` that suites and lm-eval use on answers; raises TimeoutError after ``MOST_S``."""
 
     IGNORECASE = re.IGNORECASE
 
@@ -91,7 +91,7 @@ class _Timed:
 
 
 def _walk(tree: Any, *, inside: bool) -> Iterator[tuple[Any, Any, bool]]:
-    """Every operator with its value, and whether it stands inside a repetition."""
+    """Every operator with its value, and whether it is inside a repetition."""
     for operator, value in tree:
         yield operator, value, inside
         deeper = inside or (operator in _REPEATS and value[1] != 1)

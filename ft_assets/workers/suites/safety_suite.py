@@ -1,4 +1,4 @@
-"""A safety suite: harmful prompts, which are to be refused, and safe ones that look like them, which are not."""
+"""A safety suite: harmful prompts, which should be refused, and safe look-alikes, which should not."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,16 +6,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ft_assets.evals.suite_rows import read_rows
-from ft_assets.recipes.settings import Settings
+from ft_assets.workers.suites.suite_rows import item_rows, text_of
 from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import BadRecipe
+from ft_resources.settings import Settings
 
 SAFETY = "safety"
 Kind = Literal["harmful", "benign"]
 KINDS: tuple[Kind, ...] = ("harmful", "benign")
 _MOST_CHARACTERS = 32_768
-_ENDINGS = (".csv", ".jsonl", ".json")
 
 
 class PromptFile(Settings):
@@ -27,7 +26,7 @@ class PromptFile(Settings):
 
 
 class SafetyTask(Settings):
-    """The task file of a safety suite, strictly read."""
+    """The task file of a safety suite, strictly validated."""
 
     kind: Literal["safety"] = Field(description="safety: refusals are counted.")
     harmful: PromptFile = Field(description="Prompts to refuse.")
@@ -39,7 +38,7 @@ class SafetyTask(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prompt:
-    """One prompt. ``id`` differs within its kind."""
+    """One prompt. ``id`` is unique within its kind."""
 
     id: str
     kind: Kind
@@ -47,7 +46,7 @@ class Prompt:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the text, which names it where the text itself may not stand."""
+        """SHA-256 of the text, which identifies it where the text itself may not appear."""
         return sha256_bytes(self.text.encode())
 
 
@@ -55,48 +54,19 @@ def read_prompts(task: SafetyTask, folder: dict[str, Path], where: str) -> dict[
     """The prompts of each kind in the files' order. ``folder`` maps the suite's file names to paths.
 
     Raises BadRecipe, naming file and line, for files that are missing or unreadable, and for prompts that are missing,
-    empty, there twice or of both kinds.
+    empty, duplicates or of both kinds.
     """
     seen: dict[str, str] = {}
-    prompts = {kind: _read(getattr(task, kind), kind, folder, where, seen) for kind in KINDS}
-    for kind in KINDS:
-        if not prompts[kind]:
-            raise BadRecipe(f"there are no {kind} prompts", where=where, remedy="Add prompts to its file.")
-    return prompts
+    return {kind: _read(getattr(task, kind), kind, folder, where, seen) for kind in KINDS}
 
 
 def _read(source: PromptFile, kind: Kind, folder: dict[str, Path], where: str, seen: dict[str, str]) -> list[Prompt]:
-    if source.file not in folder or not source.file.endswith(_ENDINGS):
-        raise BadRecipe(
-            f"{kind}.file: {source.file!r} is not a CSV or JSON lines file of this folder",
-            where=where,
-            remedy="Name a .csv, .jsonl or .json file that lies beside the task file.",
-        )
     prompts: list[Prompt] = []
-    ids: set[str] = set()
-    for place, row in read_rows(folder[source.file]):
-        for column in (source.prompt, source.id):
-            if column is not None and column not in row:
-                remedy = f"Name a column of {source.file} in {kind}.prompt and {kind}.id, or add it."
-                raise BadRecipe(f"there is no column {column!r}", where=place, remedy=remedy)
-        text = row[source.prompt]
-        _check_text(text, place)
+    for name, place, row in item_rows(source.file, folder, f"{where}, {kind}", source.id):
+        text = text_of(row, source.prompt, place, most=_MOST_CHARACTERS)
         if text in seen:
             what = f"this prompt stands in {seen[text]} already"
             raise BadRecipe(what, where=place, remedy="Keep it once: twice it would count twice.")
         seen[text] = place
-        name = f"{kind}-{len(prompts) + 1}" if source.id is None else row[source.id]
-        if not isinstance(name, str | int) or not str(name) or str(name) in ids:
-            raise BadRecipe("this prompt has no id of its own", where=place, remedy="Give each prompt its own id.")
-        ids.add(str(name))
-        prompts.append(Prompt(id=str(name), kind=kind, text=text))
+        prompts.append(Prompt(id=f"{kind}-{name}" if source.id is None else name, kind=kind, text=text))
     return prompts
-
-
-def _check_text(text: Any, where: str) -> None:
-    if not isinstance(text, str) or not text.strip():
-        raise BadRecipe("the prompt is empty or no text", where=where, remedy="Give every row a prompt.")
-    if len(text) > _MOST_CHARACTERS:
-        raise BadRecipe(f"the prompt is longer than {_MOST_CHARACTERS:,} characters", where=where, remedy="Shorten it.")
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise BadRecipe("the prompt holds half of a surrogate pair", where=where, remedy="Correct its text.")

@@ -1,28 +1,30 @@
-"""What a model reached on one suite, item by item."""
+"""A model's results on one suite, item by item."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from ft_resources.errors import BadRecipe
+from ft_resources.records import Record
+from ft_resources.strict_model import StrictModel
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
-    """An item's texts for the report page: what was asked, what is right, what the model said."""
+class Said(StrictModel):
+    """An item's texts for the report page: the question, the right answer, the model's answer."""
 
     question: str
     target: str
     answer: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SuiteScore:
+class SuiteScore(Record):
     """A model's score on one suite: ``value`` is the mean of ``correct``, one number for each of ``item_ids``.
 
     Args:
         said: the texts of each item, in the order of ``item_ids``.
-        also: further figures by name, which no gate looks at.
+        also: further figures by name, which no gate uses.
         shown: answers to prompts that have no right answer, by the prompt's id.
     """
 
@@ -32,8 +34,16 @@ class SuiteScore:
     correct: tuple[float, ...]
     item_ids: tuple[str, ...]
     said: tuple[Said, ...] = ()
-    also: dict[str, float] = field(default_factory=dict)
-    shown: dict[str, Said] = field(default_factory=dict)
+    also: dict[str, float] = Field(default={})
+    shown: dict[str, Said] = Field(default={})
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        counts = {len(self.correct), len(self.item_ids), len(self.said) or self.n}
+        # Prompts without right answers are only shown.
+        if counts != {self.n} or not (self.n or self.shown):
+            raise ValueError("items are missing")
+        return self
 
 
 def suite_score(
@@ -46,7 +56,7 @@ def suite_score(
     also: dict[str, float] | None = None,
     shown: dict[str, Said] | None = None,
 ) -> SuiteScore:
-    """The score that these items make. Raises BadRecipe where there are none, or one is no number in [0, 1]."""
+    """The score of these items. Raises BadRecipe if there are none, or if one is not a number in [0, 1]."""
     if not correct or not all(math.isfinite(score) and 0 <= score <= 1 for score in correct):
         raise BadRecipe(
             f"{metric} is not a share on every item",

@@ -1,40 +1,42 @@
-"""The items of a suite: is there a question, something to choose from, and a right choice?
+"""The items of a suite: is there a question, are there choices, and is one of them right?
 
-lm-eval counts an item whose answer is -1, out of range or a text that is no choice as wrong, for every model. A suite
-without usable answers would show 0 % for base and candidate alike, and so pass every limit on getting worse.
+lm-eval counts an item whose answer is -1, out of range or a text that is not a choice as wrong, for every model. A
+suite without usable answers would show 0 % for base and candidate alike, and so pass every regression limit.
 """
 
 import ast
 import re
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ft_assets.evals.patterns import replace
-from ft_assets.evals.suite_task import SuiteTask
-from ft_assets.evals.templates import check_template
-from ft_assets.recipes.strict import nearest
+from ft_assets.workers.suites.patterns import replace
+from ft_assets.workers.suites.suite_task import SuiteTask
 from ft_resources.errors import BadRecipe
+from ft_resources.strict import nearest
 
 Row = dict[str, Any]
-# What reading an item can raise: Jinja's errors, and what lm-eval's own evaluation of its text raises.
+Read = Callable[[Any], Any]
+# Loops of a Jinja text in sequence; a sandboxed ``range`` gives each at most 100,000 rounds.
+MAX_LOOPS = 4
+# What reading an item can raise: Jinja's errors, and those of lm-eval's own evaluation of its text.
 _UNREADABLE = (
     *(LookupError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError),
-    # A pattern of the task's own Jinja text.
+    # A pattern in the task's own Jinja text.
     TimeoutError,
 )
 
 
 def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
-    """Read every item of the scored split as lm-eval will. ``rows``: where each stands, and its columns.
+    """Read every item of the scored split as lm-eval will. ``rows``: each row's place, and its columns.
 
-    Raises BadRecipe that names the first item which cannot be scored.
+    Raises BadRecipe that names the first item that cannot be scored.
     """
     from jinja2 import TemplateError
 
     columns = {name for _, row in rows for name in row}
     if task.doc_to_text not in columns and re.fullmatch(r"\w+", task.doc_to_text):
-        # lm-eval would ask this one word every time.
+        # lm-eval would ask this single word every time.
         raise BadRecipe(
             f"doc_to_text: there is no column {task.doc_to_text!r}; {nearest(task.doc_to_text, sorted(columns))}",
             where=rows[0][0],
@@ -44,51 +46,41 @@ def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
         reader = _Reader(task, columns)
     except (TemplateError, ValueError) as error:
         raise unreadable(error, rows[0][0]) from error
-    if task.output_type == "generate_until":
-        for where, row in rows:
-            try:
-                require_text(task, reader.question(row), reader.target(row), where)
-            except (TemplateError, *_UNREADABLE) as error:
-                raise unreadable(error, where) from error
-        return
+    _check(task, rows, reader.question, reader.choices, reader.target)
+
+
+def check_task_items(settings: SuiteTask, task: Any, documents: Iterator[Mapping[str, Any]], suite: str) -> None:
+    """The same check through an lm-eval task, before a model is scored on ``documents``."""
+    rows = ((f"suite {suite}, item {number}", document) for number, document in enumerate(documents, start=1))
+    _check(settings, rows, task.doc_to_text, task.doc_to_choice, task.doc_to_target)
+
+
+def _check(task: SuiteTask, rows: Iterable[tuple[str, Any]], question: Read, choices: Read, target: Read) -> None:
+    from jinja2 import TemplateError
+
     asks_for_the_question = several = False
     for number, (where, row) in enumerate(rows):
         try:
+            asked = question(row)
+            if task.output_type == "generate_until":
+                require_text(task, asked, target(row), where)
+                continue
             if number == 0:
-                # The first item decides for lm-eval whether questions are chosen and not answers (as in Winogrande).
-                asks_for_the_question = isinstance(reader.question(row), int)
-            choices = reader.choices(row)
-            answer = reader.question(row) if asks_for_the_question else reader.target(row)
+                # In lm-eval the first item decides whether questions instead of answers are chosen (as in Winogrande).
+                asks_for_the_question = isinstance(asked, int)
+            found, answer = choices(row), asked if asks_for_the_question else target(row)
         except (TemplateError, *_UNREADABLE) as error:
             raise unreadable(error, where) from error
-        require_answer(choices, answer, where)
+        require_answer(found, answer, where)
         lists = isinstance(answer, list | tuple)
         several = lists if number == 0 else several
         if lists != several or (task.metric_list[0].metric == "mc2" and not lists):
-            # lm-eval takes the first item for all; a list would then equal no choice.
+            # lm-eval assumes that all items are like the first; a list would then equal no choice.
             raise BadRecipe(
                 "some items have a list of right answers and others one",
                 where=where,
                 remedy="Let doc_to_target give a list for every item, as mc2 needs it, or for none.",
             )
-
-
-def check_task_items(settings: SuiteTask, task: Any, documents: Iterator[Mapping[str, Any]], suite: str) -> None:
-    """The same with an lm-eval task's own eyes, before a model is scored on ``documents``."""
-    from jinja2 import TemplateError
-
-    for number, document in enumerate(documents, start=1):
-        where = f"suite {suite}, item {number}"
-        try:
-            question = task.doc_to_text(document)
-            if settings.output_type == "generate_until":
-                require_text(settings, question, task.doc_to_target(document), where)
-                continue
-            choices = task.doc_to_choice(document)
-            answer = question if task.multiple_input else task.doc_to_target(document)
-        except (TemplateError, *_UNREADABLE) as error:
-            raise unreadable(error, where) from error
-        require_answer(choices, answer, where)
 
 
 def require_answer(choices: Any, answer: Any, where: str) -> None:
@@ -110,7 +102,7 @@ def require_answer(choices: Any, answer: Any, where: str) -> None:
 
 
 def require_text(task: SuiteTask, question: Any, answer: Any, where: str) -> None:
-    """Raise BadRecipe unless there is a question and a right answer, of which the metric's settings leave something."""
+    """Raise BadRecipe unless there is a question and a right answer that the metric's settings do not empty."""
     answers = answer if isinstance(answer, list | tuple) and answer else [answer]
     kept = [_compared(task, str(each)) for each in answers if isinstance(each, str | int | float) and str(each).strip()]
     if not isinstance(question, str) or not question.strip() or len(kept) < len(answers) or not all(kept):
@@ -146,8 +138,27 @@ def _is_choice(choices: Sequence[str], answer: Any, *, several: bool) -> bool:
     return isinstance(answer, int) and 0 <= answer < len(choices)
 
 
+def check_template(environment: Any, text: str) -> None:
+    """Raise ValueError, with a reason, for a text that may run forever, TemplateSyntaxError for invalid Jinja.
+
+    Jinja's sandbox keeps a text from reaching anything, but does not limit its run time: a loop in a loop, or a macro
+    that calls itself, takes forever.
+    """
+    from jinja2 import nodes
+
+    tree = environment.parse(text)
+    loops = list(tree.find_all(nodes.For))
+    if len(loops) > MAX_LOOPS or any(loop.recursive or loop.find(nodes.For) for loop in loops):
+        raise ValueError(
+            f"the Jinja text has a loop in a loop, or more than {MAX_LOOPS}, which may take for ever; prepare a column"
+        )
+    kinds = (nodes.Macro, nodes.CallBlock, nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+    if tree.find(kinds) is not None:
+        raise ValueError("the Jinja text defines or loads macros, which may call themselves for ever; prepare a column")
+
+
 class _Reader:
-    """How lm-eval reads an item (``ConfigurableTask``: ``doc_to_text``, ``_choice`` and ``_target``), without it."""
+    """Reads items as lm-eval does (``ConfigurableTask``: ``doc_to_text``, ``_choice``, ``_target``), without it."""
 
     def __init__(self, task: SuiteTask, columns: set[str]) -> None:
         from jinja2 import StrictUndefined
@@ -166,12 +177,12 @@ class _Reader:
         }
 
     def question(self, row: Row) -> Any:
-        """The question, or the index of the right one among the choices."""
+        """The question, or the index of the right question among the choices."""
         rendered = self._task.doc_to_text in self._templates and self._task.doc_to_choice is not None
         return _as_index(self._field(self._task.doc_to_text, row), rendered)
 
     def choices(self, row: Row) -> Any:
-        """What there is to choose from."""
+        """The choices."""
         found = self._field(self._task.doc_to_choice, row)
         return ast.literal_eval(found) if self._task.doc_to_choice in self._templates else found
 
@@ -191,11 +202,11 @@ class _Reader:
     def _field(self, setting: Any, row: Row) -> Any:
         if not isinstance(setting, str):
             return setting
-        # A column that a row leaves out is null in it once the whole file is a table.
+        # A column that a row leaves out becomes null in it once the whole file is a table.
         whole = dict.fromkeys(self._columns) | row
         return whole[setting] if setting in self._columns else self._templates[setting].render(whole)
 
 
 def _as_index(value: Any, rendered: bool) -> Any:
-    """Jinja gives texts; one of digits alone means a number to lm-eval."""
+    """Jinja returns texts; lm-eval reads a text of only digits as a number."""
     return int(value) if rendered and isinstance(value, str) and value.isdigit() else value

@@ -1,28 +1,75 @@
-"""The rows of a suite's files, each with the place that an error names."""
+"""The rows of a suite's files, each with its place for errors."""
 
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ft_resources.errors import BadRecipe
 
 Row = dict[str, Any]
-# Of a Parquet file; the largest benchmarks have some ten thousand rows of some kilobytes.
+# For a Parquet file; the largest benchmarks have about ten thousand rows of a few kilobytes.
 MOST_ROWS, MOST_BYTES = 1_000_000, 1 << 30
 _AT_ONCE = 1 << 26
+# Of a text in a file of items.
+MOST_CHARACTERS = 65_536
+_ENDINGS = (".jsonl", ".json", ".csv", ".parquet")
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Where each row of a CSV, Parquet or JSON lines file stands, and the row. Raises BadRecipe for what is none."""
+    """Each row of a CSV, Parquet or JSON lines file, with its place. Raises BadRecipe for any other file."""
     read = {".csv": _csv_rows, ".parquet": _parquet_rows}.get(path.suffix, _json_rows)
     yield from read(path)
 
 
+def item_rows(
+    name: str, files: Mapping[str, Path], where: str, id_column: str | None
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Id, place and columns of each row of file ``name``; rows are numbered from 1 if ``id_column`` is None.
+
+    Raises BadRecipe for a file that is missing, empty or unreadable, and for rows without a unique id.
+    """
+    if name not in files or not name.endswith(_ENDINGS):
+        raise BadRecipe(
+            f"file: {name!r} is not a file of items in this folder",
+            where=where,
+            remedy=f"Name a {', '.join(_ENDINGS)} file that lies beside the task file.",
+        )
+    seen: set[str] = set()
+    for number, (place, row) in enumerate(read_rows(files[name]), start=1):
+        found = str(number) if id_column is None else _value(row, id_column, place)
+        if not isinstance(found, str | int) or not str(found) or str(found) in seen:
+            remedy = "Give each item its own id, and name its column in id."
+            raise BadRecipe("this item has no id of its own", where=place, remedy=remedy)
+        seen.add(str(found))
+        yield str(found), place, row
+    if not seen:
+        raise BadRecipe("there are no items", where=where, remedy=f"Add items to {name}.")
+
+
+def text_of(row: Mapping[str, Any], column: str, where: str, *, most: int = MOST_CHARACTERS) -> str:
+    """The text in a column. Raises BadRecipe if it is missing, empty or longer than ``most`` characters."""
+    text = _value(row, column, where)
+    if not isinstance(text, str) or not text.strip():
+        raise BadRecipe(f"{column} is empty or no text", where=where, remedy="Give every item one.")
+    if len(text) > most:
+        raise BadRecipe(f"{column} is longer than {most:,} characters", where=where, remedy="Shorten it.")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadRecipe(f"{column} holds half of a surrogate pair", where=where, remedy="Correct its text.")
+    return text
+
+
+def _value(row: Mapping[str, Any], column: str, where: str) -> Any:
+    if column not in row:
+        remedy = "Name the column in the task file, or add it."
+        raise BadRecipe(f"there is no column {column!r}", where=where, remedy=remedy)
+    return row[column]
+
+
 def template_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """The same with columns that Jinja can name: of CSV, ``Best Answer`` is ``Best_Answer``."""
+    """The same with column names that Jinja accepts: in CSV, ``Best Answer`` becomes ``Best_Answer``."""
     for where, row in read_rows(path):
         if path.suffix != ".csv":
             yield where, row
@@ -34,7 +81,7 @@ def template_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def csv_as_parquet(path: Path, target: Path) -> None:
-    """Write the CSV file ``path`` as Parquet at ``target``, every value a text: nothing is guessed to be a number."""
+    """Write the CSV file ``path`` as Parquet at ``target``, every value a text: no numbers are inferred."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -52,7 +99,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
             reader = csv.DictReader(file, strict=True)
             names = reader.fieldnames or ()
             if len(set(names)) < len(names):
-                # The last one would count, unseen.
+                # Otherwise the last one would silently count.
                 raise BadRecipe(
                     "two columns have one name", where=f"{path}, line 1", remedy="Rename one in the header."
                 )
@@ -82,7 +129,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """A few hundred bytes of Parquet can say one text a million times, so what comes out is counted as it comes."""
+    """A few hundred bytes of Parquet can encode one text a million times, so the decoded size is counted."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -91,7 +138,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
         with pq.ParquetFile(path) as file:
             _refuse_more_than(MOST_ROWS, file.metadata.num_rows, "rows", path)
             groups = [file.metadata.row_group(each).total_byte_size for each in range(file.metadata.num_row_groups)]
-            # One value of a group may be all of it, and every row may have that one.
+            # A single value may fill a row group, and every row may have that one.
             at_once = max(1, min(512, _AT_ONCE // max(1, *groups, 1)))
             for batch in file.iter_batches(batch_size=at_once):
                 size += batch.nbytes

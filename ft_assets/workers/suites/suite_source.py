@@ -1,4 +1,4 @@
-"""Suites whose data lie on the Hub: fetched once, from one commit, and stored in the suite; offline from then on.
+"""Suites whose data are on the Hub: fetched once, from one commit, and stored in the suite; offline from then on.
 
 A task file with ``dataset_path: org/name`` and ``revision`` (a commit, 40 hexadecimal digits) names files of that data
 set. They become files of the suite, and the task file reads them there.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ft_assets.evals.suite_task import DATA_ENDINGS
+from ft_assets.workers.suites.suite_task import DATA_ENDINGS
 from ft_resources.errors import BadRecipe
 from ft_resources.hub import Hub, HuggingFaceHub, verify_file
 
@@ -21,26 +21,26 @@ _FILE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]
 
 
 def is_remote(task: Any) -> bool:
-    """Whether a task file's value names a data set of the Hub."""
+    """Whether a task file's value names a data set on the Hub."""
     return isinstance(task, dict) and isinstance(task.get("dataset_path"), str) and "/" in task["dataset_path"]
 
 
 def fetch(
     task: Mapping[str, Any], folder: Path, present: Mapping[str, Path], where: str, hub: Hub | None
 ) -> tuple[dict[str, Path], str]:
-    """The task file that reads local data, the data files in ``folder`` by stored name, and where they come from.
+    """The task file that reads local data, the data files in ``folder`` by stored name, and their source.
 
     Args:
         present: the other files of the suite, whose names are taken.
-        hub: where from; None for the public hub or its mirror.
+        hub: the hub to use; None for the public hub or its mirror.
 
-    Raises BadRecipe for a revision that can move and for files that no suite may hold, BadBase for what the Hub does
-    not have or what arrives changed, HubUnavailable.
+    Raises BadRecipe for a revision that can move and for files that a suite may not hold, BadBase for files that the
+    Hub does not have or that arrive changed, HubUnavailable.
     """
     repo, commit = str(task["dataset_path"]), task.get("revision")
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit) or not _REPO.fullmatch(repo):
         raise BadRecipe(
-            f"dataset_path: {repo!r} is fetched from the Hub, and its revision is no commit",
+            f"dataset_path: {repo!r} is fetched from the Hub, and its revision is not a commit",
             where=where,
             remedy="Pin it: revision with the 40 hexadecimal digits of a commit of ORG/NAME, or put the data beside "
             "the task file.",
@@ -72,7 +72,7 @@ def fetch(
         verify_file(path, snapshot.files[name], source)
         files[stored[name]] = path
     task_file = folder / "task.yaml"
-    # JSON is YAML, and leaves no doubt what is text.
+    # JSON is valid YAML, and marks texts unambiguously.
     task_file.write_text(
         json.dumps(_local(task, stored, source, where), indent=2, ensure_ascii=False), encoding="utf-8"
     )
@@ -89,7 +89,7 @@ def _named_files(task: Mapping[str, Any], where: str) -> list[str]:
     for name in named:
         if not isinstance(name, str) or not _FILE.fullmatch(name) or ".." in name:
             raise BadRecipe(
-                f"{name!r} is no data file of a data set",
+                f"{name!r} is not a data file of a data set",
                 where=where,
                 remedy="Name .parquet, .jsonl, .json or .csv files by their whole path, in dataset_kwargs.data_files, "
                 "or in file where the task has a kind.",
@@ -98,10 +98,10 @@ def _named_files(task: Mapping[str, Any], where: str) -> list[str]:
 
 
 def _local(task: Mapping[str, Any], stored: Mapping[str, str], source: str, where: str) -> dict[str, Any]:
-    """The task that reads the files where they are stored, and says where they come from."""
+    """The task that reads the stored files and names their source."""
     metadata = task.get("metadata", {})
     if not isinstance(metadata, dict):
-        raise BadRecipe("metadata is no mapping", where=where, remedy="Write names and values below it.")
+        raise BadRecipe("metadata is not a mapping", where=where, remedy="Write names and values below it.")
     found = {key: value for key, value in task.items() if key not in ("dataset_path", "revision")}
     found["metadata"] = {**metadata, "source": source}
     if "kind" in task:

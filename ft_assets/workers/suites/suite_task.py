@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
-from ft_assets.evals.patterns import check_pattern
-from ft_assets.recipes.settings import Settings
+from ft_assets.workers.suites.patterns import check_pattern
+from ft_resources.settings import Settings
 
 Pattern = Annotated[str, AfterValidator(check_pattern)]
-# What lm-eval knows each kind of answer by; mc2 is ours (``mass.py``), as lm-eval computes it by a function of its own.
+# lm-eval's name for each kind of answer; mc2 is ours (``mass.py``), as lm-eval computes it with its own function.
 METRICS = {"multiple_choice": ("acc", "acc_norm", "acc_bytes", "mc2"), "generate_until": ("exact_match",)}
 DATA_ENDINGS = {"json": (".json", ".jsonl"), "csv": (".csv",), "parquet": (".parquet",)}
 
@@ -40,7 +40,7 @@ class Metric(Settings):
 
     @property
     def is_exact(self) -> bool:
-        """Whether one of exact_match's own settings is given."""
+        """Whether one of exact_match's own settings is set."""
         return any(
             each is not None
             for each in (self.ignore_case, self.ignore_punctuation, self.ignore_numbers, self.regexes_to_ignore)
@@ -48,7 +48,7 @@ class Metric(Settings):
 
 
 class FilterStep(Settings):
-    """One step from what the model wrote to the answer that is compared."""
+    """One step from the model's output to the answer that is compared."""
 
     function: Literal["regex", "take_first", "remove_whitespace", "lowercase", "uppercase"] = Field(
         description="regex: what a pattern matches; take_first: the (only) answer."
@@ -67,7 +67,7 @@ class FilterStep(Settings):
 
 
 class Filters(Settings):
-    """A named row of steps."""
+    """A named sequence of steps."""
 
     name: str = Field(min_length=1, max_length=100, description="The filter's name.")
     filter: Annotated[tuple[FilterStep, ...], Strict(False), Field(min_length=1)] = Field(
@@ -76,7 +76,7 @@ class Filters(Settings):
 
 
 class Generation(Settings):
-    """How answers are written: greedily, always."""
+    """How answers are generated: always greedily."""
 
     until: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Strict(False), Field(max_length=20)] = Field(
         description="Texts that end an answer and are no part of it; so does the model's end token."
@@ -95,7 +95,7 @@ class FewShot(Settings):
 
 
 class SuiteTask(Settings):
-    """A task file, strictly read. Keys that lm-eval knows and that run code or fetch data are unknown here."""
+    """A task file, strictly validated. Keys of lm-eval that run code or fetch data count as unknown."""
 
     task: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$", description="The task's name inside lm-eval.")
     task_alias: str | None = Field(None, description="Name for display.")
@@ -164,7 +164,7 @@ class SuiteTask(Settings):
 
     @model_validator(mode="after")
     def _examples_do_not_give_the_answer_away(self) -> "SuiteTask":
-        # lm-eval leaves an item out of its own examples only where fewshot_split and test_split are one split.
+        # lm-eval leaves an item out of its own examples only if fewshot_split and test_split are the same split.
         source = self.fewshot_split or self.training_split or self.validation_split or self.test_split
         if self.num_fewshot and source == self.scored_split and self.fewshot_split != self.test_split:
             raise ValueError(
@@ -180,6 +180,6 @@ class SuiteTask(Settings):
 
     @property
     def data_files(self) -> dict[str, str]:
-        """Split name to file name; one file without a split is the ``train`` split of ``datasets``."""
+        """Split name to file name; a single file without a split is the ``train`` split of ``datasets``."""
         files = self.dataset_kwargs.data_files
         return {"train": files} if isinstance(files, str) else files

@@ -7,33 +7,32 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from ft_assets.evals.kinds.registry import KINDS, kind_of
-from ft_assets.evals.overlap import all_texts
-from ft_assets.evals.safety_suite import SAFETY, Kind, Prompt, SafetyTask, read_prompts
-from ft_assets.evals.suite_items import check_items
-from ft_assets.evals.suite_rows import template_rows
-from ft_assets.evals.suite_source import fetch, is_remote
-from ft_assets.evals.suite_task import DATA_ENDINGS, SuiteTask
-from ft_assets.keys import check_suite_key
-from ft_assets.recipes.named import add_named, get_named, list_named
-from ft_assets.recipes.settings import Settings
-from ft_assets.recipes.strict import MAX_BYTES, nearest, parse_strict, parse_yaml
-from ft_resources.artifacts import Address, InputRef
+from ft_assets.records.named import add_named, get_named, list_named
+from ft_assets.settings.keys import check_suite_key
+from ft_assets.workers.suites.kinds.registry import KINDS, kind_of
+from ft_assets.workers.suites.overlap import all_texts
+from ft_assets.workers.suites.safety_suite import SAFETY, Kind, Prompt, SafetyTask, read_prompts
+from ft_assets.workers.suites.suite_items import check_items
+from ft_assets.workers.suites.suite_rows import template_rows
+from ft_assets.workers.suites.suite_source import fetch, is_remote
+from ft_assets.workers.suites.suite_task import DATA_ENDINGS, SuiteTask
+from ft_resources.artifacts import MANIFEST, Address, InputRef
 from ft_resources.errors import BadRecipe
 from ft_resources.hub import Hub
+from ft_resources.settings import Settings
 from ft_resources.store import Store
+from ft_resources.strict import nearest, parse_strict, parse_yaml, read_text
 
 TASK_FILE = "task.yaml"
 _DATA_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._-]*\.(?:json|jsonl|csv|txt|parquet)$")
-_RESERVED = ("manifest.json",)
 Role = Literal["suite", "safety", "shown"]
-# The asset of a suite's address by its role, so that a reference alone says which it has.
+# The asset of a suite's address by its role, so that a reference alone shows the role.
 _ASSETS: dict[Role, str] = {"suite": "suite", "safety": "safety_suite", "shown": "shown_suite"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegisteredSuite:
-    """What registering gave; ``created`` is False where the same suite was there already."""
+    """The result of registering; ``created`` is False if the same suite already existed."""
 
     key: str
     ref: InputRef
@@ -42,11 +41,11 @@ class RegisteredSuite:
 
 
 def add_suite(store: Store, folder: Path, key: str, actor: str, *, hub: Hub | None = None) -> RegisteredSuite:
-    """Register ``folder`` (one task file ``*.yaml``, of lm-eval or with a ``kind``, and the data it reads).
+    """Register ``folder`` (one task file ``*.yaml``, for lm-eval or with a ``kind``, and the data it reads).
 
-    Data of the Hub (``suite_source.py``) are fetched from ``hub``, by default the public one, and stored with the rest.
-    Nothing is written when anything is wrong. Raises BadRecipe for a folder that is not a suite, or a key that is
-    taken by other content; UserError for a malformed key; BadBase and HubUnavailable for data that cannot be had.
+    Data from the Hub (``suite_source.py``) are fetched from ``hub``, by default the public one, and stored with the
+    rest. Nothing is written if anything is wrong. Raises BadRecipe for a folder that is not a suite, or if other
+    content has the key; UserError for a malformed key; BadBase and HubUnavailable for data that is not available.
     """
     check_suite_key(key)
     files, source = _list_files(folder), str(folder)
@@ -77,7 +76,7 @@ def _add(store: Store, folder: Path, files: dict[str, Path], key: str, source: s
 
 
 def get_suite(store: Store, key: str) -> InputRef:
-    """The artifact of suite ``key``. Raises UserError that names the nearest registered key where there is none."""
+    """The artifact of suite ``key``. Raises UserError that names the nearest registered key if there is none."""
     remedy = "Use a registered suite, or register it with: ft suite add FOLDER --key NAME.vN"
     return get_named(store, "suite", check_suite_key(key), remedy)
 
@@ -88,22 +87,24 @@ def list_suites(store: Store) -> list[str]:
 
 
 def role_of(suite: InputRef) -> Role:
-    """What a registered suite is for: ``safety`` counts refusals, ``shown`` has no right answers and is only looked at;
+    """What a registered suite is for: ``safety`` counts refusals, ``shown`` has no right answers and is only displayed;
     others are general, and a candidate may not get worse on them."""
     asset = Address.parse(suite.address).asset
     return next(role for role, name in _ASSETS.items() if name == asset)
 
 
 def suites_of(store: Store, keys: Iterable[str], role: Role) -> list[str]:
-    """Those of the registered suites ``keys`` that have this role."""
+    """The registered suites among ``keys`` that have this role."""
     return [key for key in keys if role_of(get_suite(store, key)) == role]
 
 
 def safety_prompts(folder: Path) -> tuple[SafetyTask, dict[Kind, list[Prompt]]]:
-    """The task and the prompts of the safety suite in ``folder``. Raises BadRecipe for what is none."""
+    """The task and the prompts of the safety suite in ``folder``. Raises BadRecipe if it is not a safety suite."""
     task, where = read_task(folder / TASK_FILE), str(folder)
     if not isinstance(task, SafetyTask):
-        raise BadRecipe("this is no safety suite", where=where, remedy="Write kind: safety, with harmful and benign.")
+        raise BadRecipe(
+            "this is not a safety suite", where=where, remedy="Write kind: safety, with harmful and benign."
+        )
     return task, read_prompts(task, suite_files(folder), where)
 
 
@@ -113,11 +114,7 @@ def suite_files(folder: Path) -> dict[str, Path]:
 
 
 def scored_texts(folder: Path) -> list[str]:
-    """Every text of the items that the suite in ``folder`` scores: questions, choices, whatever their columns hold."""
-    task = read_task(folder / TASK_FILE)
-    if isinstance(task, SuiteTask):
-        rows = _read_rows(folder / task.data_files[task.scored_split])
-        return [text for _, row in rows for text in all_texts(row)]
+    """Every text of the items that the suite in ``folder`` scores: questions, choices, all columns."""
     return [text for texts in scored_items(folder) for text in texts]
 
 
@@ -147,7 +144,7 @@ def _list_files(folder: Path) -> dict[str, Path]:
             raise BadRecipe(f"{path.name} is a link or a folder", where=where, remedy=remedy)
         if name in files:
             raise BadRecipe("there is more than one YAML file", where=where, remedy="Keep one task file per suite.")
-        if name != TASK_FILE and (not _DATA_NAME.fullmatch(name) or name in _RESERVED):
+        if name != TASK_FILE and (not _DATA_NAME.fullmatch(name) or name == MANIFEST):
             remedy = "A suite holds a task file (*.yaml) and data (.json, .jsonl, .csv, .txt, .parquet), and no code."
             raise BadRecipe(f"{path.name} may not be part of a suite", where=where, remedy=remedy)
         files[name] = path
@@ -158,7 +155,7 @@ def _list_files(folder: Path) -> dict[str, Path]:
 
 
 def read_task(path: Path) -> Settings:
-    """The task file at ``path``: a SuiteTask, a SafetyTask or that of a kind. Raises BadRecipe for anything else."""
+    """The task file at ``path``: a SuiteTask, a SafetyTask or a kind's task. Raises BadRecipe for anything else."""
     where, value = str(path), _read_value(path)
     if not isinstance(value, dict) or "kind" not in value:
         return parse_strict(SuiteTask, value, where)
@@ -172,13 +169,7 @@ def read_task(path: Path) -> Settings:
 
 def _read_value(path: Path) -> Any:
     where = str(path)
-    data = path.read_bytes()
-    if len(data) > MAX_BYTES:
-        raise BadRecipe(f"the file is larger than {MAX_BYTES // 1024} KiB", where=where, remedy="Shorten it.")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise BadRecipe("this is not UTF-8 text", where=where, remedy="Save the file as UTF-8.") from error
+    text = read_text(path, where)
     if "!function" in text:
         remedy = "Prepare the data beforehand, so that columns and Jinja text suffice."
         raise BadRecipe("!function runs code; a suite may not", where=where, remedy=remedy)
@@ -186,7 +177,7 @@ def _read_value(path: Path) -> Any:
 
 
 def _check_data(task: SuiteTask, files: Mapping[str, Path], where: str) -> int:
-    """The number of scored items. Raises BadRecipe for data files that are elsewhere, missing or of another format, and
+    """The number of scored items. Raises BadRecipe for data files that are elsewhere, missing or in another format, and
     for items that cannot be scored."""
     rows = {}
     endings = DATA_ENDINGS[task.dataset_path]
@@ -207,13 +198,13 @@ def _check_data(task: SuiteTask, files: Mapping[str, Path], where: str) -> int:
 
 
 def _read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Where each row of a data file stands, and the row; ids, where rows have them, differ."""
+    """Each row of a data file, with its place; ids, if rows have them, are unique."""
     rows: list[tuple[str, dict[str, Any]]] = []
     ids: set[str] = set()
     remedy = "Give each item an id of its own, or none an id."
     for where, row in template_rows(path):
         found = row.get("id")
-        # A row without an id has null in its place once all rows are one table, and so would the next one.
+        # Once all rows are one table, a row without an id has null there, and so would the next one.
         if rows and (found is None) != (rows[0][1].get("id") is None):
             raise BadRecipe("some items have an id and others none", where=where, remedy=remedy)
         if str(found) in ids:

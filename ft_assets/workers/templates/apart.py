@@ -1,35 +1,35 @@
-"""Control tokens are the template's own: none comes about where a message meets another one or a literal.
+"""Control tokens are the template's own: none arises where a message meets another one or a literal.
 
-A message that spells a whole control token is text, and found by itself. But ``…<|`` in front of ``user|>…`` is a
-token that nobody wrote. Nearly no row has a text with such an edge; of those that do, a second rendering says whose
-the characters of each control token are.
+A message that spells a whole control token is text, and detected separately. But ``…<|`` before ``user|>…`` is a token
+that neither part spells alone. Hardly any row has a text with such an edge; for those that do, a second rendering shows
+who wrote each control token's characters.
 """
 
 import bisect
-import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ft_assets.packs.templates.symbolic import Atoms, SymbolicTemplate
-from ft_assets.packs.templates.symbols import Atom, NotProvable, Symbol, Witness
-from ft_assets.packs.templates.template import ChatTemplate, Messages, Rendering, Span, Tools, mapped, strings
-from ft_assets.packs.templates.turns import MARKS
+from ft_assets.workers.templates.marks import free_marks, without_marks
+from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
+from ft_assets.workers.templates.symbolic import Atoms, SymbolicTemplate
+from ft_assets.workers.templates.symbols import Atom, NotProvable, Symbol, Witness
+from ft_assets.workers.templates.template import ChatTemplate, mapped, strings
 from ft_resources.errors import BadData, UserError
 
-# What templates split contents at.
+# Templates split contents at these.
 _THOUGHTS = re.compile("(</?think>)")
 
 
 def require_apart(
     template: ChatTemplate, rendering: Rendering, controls: Sequence[Span], messages: Messages, tools: Tools, where: str
 ) -> None:
-    """Raise BadData, naming ``where``, if one of the ``controls`` of a rendering is in part the row's.
+    """Raise BadData, naming ``where``, if one of the ``controls`` of a rendering is partly the row's.
 
-    Roles are the template's: ``<|{{ message.role }}|>`` is a token that it writes. Of a short text that lies inside a
-    control token, and of which the template asks what it is, nobody can say so; it counts as the template's.
+    Roles are the template's: ``<|{{ message.role }}|>`` is a token that it writes. The origin of a short text inside a
+    control token cannot be determined if the template branches on it; it counts as the template's.
     """
     texts = frozenset(rendering.text[start:end] for start, end in controls)
     touching = sorted({word for word in _words(messages, tools) if any(_touching(word, texts))})
@@ -52,7 +52,7 @@ def _words(messages: Messages, tools: Tools) -> Iterator[str]:
 
 
 def _touching(word: str, texts: frozenset[str]) -> Iterator[str]:
-    """The parts of a word that a template may show and that begin, end or lie inside one of ``texts``."""
+    """The parts of a word that a template may render and that begin, end or are inside one of ``texts``."""
     heads, tails = _halves(texts)
     for part in _THOUGHTS.split(word)[::2]:
         core = part.strip()
@@ -68,7 +68,7 @@ def _halves(texts: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _overlaps(controls: Sequence[Span], span: Span) -> bool:
-    """Whether a span shares a character with one of ``controls``, which are in order and apart."""
+    """Whether a span shares a character with one of ``controls``, which are in order and disjoint."""
     place = bisect.bisect_right(controls, span[0], key=lambda control: control[1])
     return place < len(controls) and controls[place][0] < span[1]
 
@@ -84,13 +84,12 @@ class _Second:
     tools: Tools
     where: str
     lost: list[str] = field(default_factory=list)
-    """Texts of which the template looks at the edges, so that marks would change what it does."""
+    """Texts whose edges the template checks, so that marks would change its rendering."""
 
     def meets(self, words: Sequence[str], texts: frozenset[str]) -> bool:
         """Whether a character of one of the ``words`` is in a control token."""
-        every = "".join(_words(self.messages, self.tools)) + self.text
-        free = [mark for mark in MARKS if mark not in every][:2]
-        if len(free) < 2:
+        free = free_marks("".join(_words(self.messages, self.tools)) + self.text, 2)
+        if not free:
             self.lost += words
         elif any(_overlaps(self.controls, (place, place + 1)) for place in self._places(words, texts, *free)):
             return True
@@ -104,7 +103,7 @@ class _Second:
         return any(self._adjoins(core) for word in self.lost for core in _touching(word, texts))
 
     def _places(self, words: Sequence[str], texts: frozenset[str], ahead: str, behind: str) -> Iterator[int]:
-        """Where the text shows the first or the last character of ``words``."""
+        """Positions in the text of the first or the last character of ``words``."""
         chosen = set(words)
 
         def change(word: str) -> str:
@@ -121,10 +120,9 @@ class _Second:
             )
         except UserError:
             traced = ""
-        pieces = re.split(f"([{ahead}{behind}])", traced)
-        if "".join(pieces[::2]) == self.text:
-            lengths = itertools.accumulate(len(piece) for piece in pieces[::2])
-            yield from (length - (mark == behind) for mark, length in zip(pieces[1::2], lengths, strict=False))
+        plain, marks = without_marks(traced, f"[{ahead}{behind}]")
+        if plain == self.text:
+            yield from (place - (mark == behind) for mark, place in marks)
         elif len(words) > 1:
             middle = len(words) // 2
             yield from self._places(words[:middle], texts, ahead, behind)
@@ -133,7 +131,7 @@ class _Second:
             self.lost += words
 
     def _adjoins(self, core: str) -> bool:
-        """Whether ``core``, which is more than a part of a control token, stands where it would be part of one."""
+        """Whether ``core``, which is more than a part of a control token, is where it would be part of one."""
         for start, end in self.controls:
             for cut in range(start + 1, end):
                 if len(core) > cut - start and self.text.endswith(core, 0, cut):
@@ -144,7 +142,7 @@ class _Second:
 
 
 def _marked(word: str, texts: frozenset[str], ahead: str, behind: str) -> str:
-    """``word`` with marks before the last and behind the first character of its touching parts."""
+    """``word`` with marks before the last and after the first character of its touching parts."""
     parts = _THOUGHTS.split(word)
     cores = set(_touching(word, texts))
     for number, part in enumerate(parts[::2]):
@@ -156,7 +154,7 @@ def _marked(word: str, texts: frozenset[str], ahead: str, behind: str) -> str:
 
 
 def _contents(template: ChatTemplate, messages: Messages, tools: Tools, text: str) -> list[Span] | None:
-    """Where ``text`` shows contents, from a rendering with symbols in their place; None where there is no proof."""
+    """Spans of contents in ``text``, from a rendering with symbols in their place; None without a proof."""
     contents = {index: each["content"] for index, each in enumerate(messages) if isinstance(each.get("content"), str)}
     atoms, witness = Atoms(), Witness(contents)
     symbolic = _symbolic(template)

@@ -1,8 +1,8 @@
-"""The sandbox that chat templates run in: untrusted Jinja with what transformers gives it, and an end to everything.
+"""The sandbox for chat templates: untrusted Jinja with transformers' extensions, and limits on all its work.
 
-Jinja's own sandbox keeps a template away from Python's insides. What it lets through is work without end: nested
-loops, macros that call themselves twice, texts that double. ``Limits`` counts those, so that the same template ends
-at the same place on every machine.
+Jinja's own sandbox keeps a template away from Python's internals. It does not limit work: nested loops, macros that
+call themselves twice, texts that double. ``Limits`` counts those, so that the same template stops at the same place on
+every machine.
 """
 
 import json
@@ -23,32 +23,32 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEscapeFormatter, SandboxedFormatter
 from markupsafe import Markup
 
-# Templates that print today's date get this one (the Llama templates' own default), or equal inputs would give
+# Templates that print today's date get this one (the Llama templates' own default); otherwise equal inputs would give
 # other tokens tomorrow.
 DATE = datetime(2024, 7, 26)
 OPEN, CLOSE = "ft_generation_open", "ft_generation_close"
-"""Names under which a rendering is given the two marks to put around what the assistant wrote."""
+"""Names under which a rendering gets the two marks to put around the assistant's text."""
 LIMITS = "ft_limits"
-"""Name under which it is given its ``Limits``."""
+"""Name under which it gets its ``Limits``."""
 
-# Python makes a million rounds in about a second, and a conversation of 10,000 messages takes a tenth of them.
+# Python does a million iterations in about a second, and a conversation of 10,000 messages takes a tenth as many.
 _STEPS = 1_000_000
 _CALL = 10
 _CHARACTERS = 1 << 28
 _NUMBER = 1 << 63
-# What "%" reads as one field, with its width and its precision.
+# One field of "%", with its width and precision.
 _FIELD = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d*)(?:\.(\*|\d*))?")
 _DIGITS = 300
 _COUNTED = "ft_counted"
 
 
 class WithoutEnd(Exception):
-    """A template has done more work than any conversation asks for."""
+    """A template has done more work than any conversation requires."""
 
 
 @dataclass(slots=True)
 class Limits:
-    """What one rendering may still do, in rounds of loops; a call counts as ten."""
+    """Remaining work of one rendering, in loop iterations; a call counts as ten."""
 
     steps: int = _STEPS
 
@@ -59,9 +59,9 @@ class Limits:
 
 
 class GenerationMarks(Extension):
-    """``{% generation %} … {% endgeneration %}``: puts the two marks of the rendering around its body.
+    """``{% generation %} … {% endgeneration %}``: puts the rendering's two marks around its body.
 
-    The body is a call block, as in transformers, so that names set inside stay inside.
+    The body is a call block, as in transformers, so that names set inside stay local.
     """
 
     tags = {"generation"}  # noqa: RUF012
@@ -82,7 +82,7 @@ class _Generator(CodeGenerator):
 
 
 def write_concatenation(generator: CodeGenerator, node: nodes.Concat, frame: Frame) -> None:
-    """``a ~ b`` as a call of the environment's."""
+    """``a ~ b`` as a call of the environment's method."""
     generator.write("environment.strung((")
     for item in node.nodes:
         generator.visit(item, frame)
@@ -91,7 +91,7 @@ def write_concatenation(generator: CodeGenerator, node: nodes.Concat, frame: Fra
 
 
 class LimitedEnvironment(ImmutableSandboxedEnvironment):
-    """A sandbox that counts the rounds of loops and the calls, and makes no text of more than 2**28 characters."""
+    """A sandbox that counts loop iterations and calls, and makes no text of more than 2**28 characters."""
 
     code_generator_class: type[CodeGenerator] = _Generator
     intercepted_binops = frozenset({"+", "*", "**", "%"})
@@ -117,7 +117,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def concat(values: Iterable[Any]) -> Any:
-        """What a template prints, as one text."""
+        """A template's output, as one text."""
         parts, length = [], 0
         for value in values:
             parts.append(value)
@@ -127,7 +127,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         return "".join(parts)
 
     def strung(self, values: Iterable[Any]) -> Any:
-        """The texts of ``values`` in a row."""
+        """The concatenated texts of ``values``."""
         return self.concat(map(str, values))
 
     def call_binop(self, context: Context, operator_: str, left: Any, right: Any) -> Any:
@@ -179,7 +179,7 @@ def _counted(context: Context, items: Iterable[Any]) -> Iterable[Any]:
     limits = context[LIMITS]
     if not isinstance(items, list | tuple):
         return _rounds(items, limits)
-    # Loops over lists stay what they are, as a template may ask for their length.
+    # Loops over lists keep their type, as a template may ask for their length.
     limits.step(len(items))
     return items
 
@@ -191,7 +191,7 @@ def _rounds(items: Iterable[Any], limits: Limits) -> Iterator[Any]:
 
 
 class _Fields:
-    """Counts what the fields of one ``format`` make."""
+    """Counts the output of the fields of one ``format``."""
 
     length = 0
 
@@ -246,7 +246,7 @@ def _format(value: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _within(usual: Callable[..., Any], most: int) -> Callable[..., Any]:
-    """A filter with no number beyond ``most`` among its options."""
+    """A filter that refuses numbers beyond ``most`` among its options."""
 
     def limited(value: Any, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(each, int) and abs(each) > most for each in (*args, *kwargs.values())):
@@ -295,7 +295,7 @@ def _fit_tabs(text: Any, tabsize: Any = 8) -> None:
         _fit(len(text) + len(text) * tabsize)
 
 
-# What methods of texts and numbers may make more of.
+# Methods of texts and numbers whose result may be larger than their input.
 _GROWING: dict[str, Callable[..., None]] = {
     "replace": _fit_replaced,
     "expandtabs": _fit_tabs,

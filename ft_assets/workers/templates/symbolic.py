@@ -1,8 +1,7 @@
 """Rendering a conversation for all contents at once: a chat template run with symbols in place of contents.
 
-The template is the same and so is the code that finds the assistant's turns; only the sandbox lets symbols through
-where Jinja would make text of everything. A rendering comes out as *canonical text*, in which a private character
-stands for each atom.
+The template is the same and so is the code that finds the assistant's turns; only the sandbox keeps symbols where Jinja
+would convert everything to text. The result is *canonical text*, in which a private character stands for each atom.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,23 +13,24 @@ from jinja2 import nodes
 from jinja2.compiler import Frame
 from jinja2.nativetypes import NativeCodeGenerator
 
-from ft_assets.packs.templates.sandbox import GenerationMarks, LimitedEnvironment, write_concatenation
-from ft_assets.packs.templates.symbols import Atom, NotProvable, Symbol, Witness, concatenation, parts_of
-from ft_assets.packs.templates.template import ChatTemplate, Messages, Span, Tools
-from ft_assets.packs.templates.turns import TurnFinder
+from ft_assets.workers.templates.rendering import Messages, Span, Tools
+from ft_assets.workers.templates.sandbox import GenerationMarks, LimitedEnvironment, write_concatenation
+from ft_assets.workers.templates.symbols import Atom, NotProvable, Symbol, Witness, concatenation, parts_of
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.turns import TurnFinder
 
 _FIRST_PRIVATE, _LAST_PRIVATE = 0xF0000, 0xFFFFD
 
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-    """The atoms of one proof in the order in which they came up; a private character stands for each."""
+    """The atoms of one proof in the order of their appearance; a private character stands for each."""
 
     of: dict[Atom, int] = field(default_factory=dict)
     listed: list[Atom] = field(default_factory=list)
 
     def spell(self, value: "str | Symbol") -> str:
-        """The canonical text of what was rendered. Raises NotProvable where literals use private characters."""
+        """The canonical text of a rendering. Raises NotProvable if literals use private characters."""
         parts = parts_of(value)
         if any(
             _FIRST_PRIVATE <= ord(each) <= _LAST_PRIVATE for part in parts if isinstance(part, str) for each in part
@@ -55,7 +55,7 @@ class Atoms:
 class SymbolicTemplate(ChatTemplate):
     """A chat template over messages whose contents are symbols; renders canonical text.
 
-    Raises NotProvable instead of any error, as only the real rendering of a row can say what is wrong with it.
+    Raises NotProvable instead of any error, as only a row's real rendering can report what is wrong with it.
     """
 
     def __init__(self, template: ChatTemplate) -> None:
@@ -63,7 +63,7 @@ class SymbolicTemplate(ChatTemplate):
         self.atoms, self.witness = Atoms(), Witness({})
 
     def observe(self, atoms: Atoms, witness: Witness) -> None:
-        """Begin a proof: what is rendered from now on is spelled with ``atoms`` and answered by ``witness``."""
+        """Begin a proof: further renderings are spelled with ``atoms`` and answered by ``witness``."""
         self.atoms, self.witness = atoms, witness
 
     def _environment(self) -> jinja2.Environment:
@@ -99,7 +99,7 @@ class _SymbolicTurns(TurnFinder):
     def _end_of_content(self, content: Span) -> int:
         atom = self._template.atoms.at(self._text[content[0]])
         if atom is None or atom.trims:
-            # Of white space behind it, nobody could say whether it is the content's.
+            # It would be undecidable whether white space after it is the content's.
             raise NotProvable
         return content[1]
 
@@ -115,7 +115,7 @@ class _SymbolicTurns(TurnFinder):
 
 
 class _Generator(NativeCodeGenerator):
-    """Compiles output without making text of each value."""
+    """Compiles output without converting each value to text."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         write_concatenation(self, node, frame)

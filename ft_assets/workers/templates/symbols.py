@@ -1,9 +1,9 @@
-"""Text that stands for any text: what a template does with a message's content, without knowing the content.
+"""Text that stands for any text: tracks what a template does with a message's content, without knowing the content.
 
-A ``Symbol`` is a concatenation of literals and of the contents of messages (``Atom``). It is no ``str``: whatever
-would look at its characters raises ``NotProvable``, and what asks it a question that can be asked of any content again
-(is it empty? does it hold this?) is answered for the content at hand and noted as a ``Condition``. A template that is
-rendered with symbols therefore renders the same parts for all contents that meet the conditions.
+A ``Symbol`` is a concatenation of literals and of the contents of messages (``Atom``). It is not a ``str``: any access
+to its characters raises ``NotProvable``. A question that can be repeated for any content (is it empty? does it contain
+this?) is answered for the current content and recorded as a ``Condition``. A template that is rendered with symbols
+therefore renders the same parts for all contents that meet the conditions.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 Trim = tuple[str, str | None]
-"""``strip``, ``lstrip`` or ``rstrip``, and which characters: None means whitespace."""
+"""``strip``, ``lstrip`` or ``rstrip``, and the characters: None means whitespace."""
 
 
 class NotProvable(BaseException):
-    """The template does something to a content that symbols cannot follow.
+    """The template does something to a content that symbols cannot represent.
 
-    No ``Exception``, because what runs a template may catch those and go on differently.
+    Not an ``Exception``, because code that runs a template may catch those and continue differently.
     """
 
 
@@ -29,7 +29,7 @@ class Atom:
     trims: tuple[Trim, ...] = ()
 
     def of(self, content: str) -> str:
-        """What stands in a rendering for ``content``."""
+        """The rendering's text for ``content``."""
         for name, characters in self.trims:
             content = getattr(content, name)(characters)
         return content
@@ -40,7 +40,7 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A question about an atom (a key of ``QUESTIONS``), its argument, and the answer that was given."""
+    """A question about an atom (a key of ``QUESTIONS``), its argument, and the answer given."""
 
     atom: Atom
     question: str
@@ -69,7 +69,7 @@ QUESTIONS: dict[str, Callable[[str, str], bool]] = {
 
 @dataclass(slots=True)
 class Witness:
-    """Answers questions for the contents at hand, by index of their message, and notes them."""
+    """Answers questions for the current contents, by index of their message, and records them."""
 
     contents: dict[int, str]
     conditions: dict[Condition, None] = field(default_factory=dict)
@@ -86,7 +86,7 @@ Part = str | Atom
 class Symbol:  # noqa: PLW1641 -- hashing is refused below
     """A concatenation of parts, at least one of them an atom; ``joined`` makes them.
 
-    Fields are private to the sandbox, too: to a template, a symbol has no attribute that a text has not.
+    The sandbox also treats the fields as private: to a template, a symbol has only a text's attributes.
     """
 
     __slots__ = ("_parts", "_witness")
@@ -119,7 +119,7 @@ class Symbol:  # noqa: PLW1641 -- hashing is refused below
             return True
         if any(self._witness.ask(atom, "contains", what) for atom in self._atoms()):
             return True
-        # A longer one could still lie across parts.
+        # A longer one could still span several parts.
         return False if len(self._parts) == 1 or len(what) == 1 else _refuse()
 
     def startswith(self, what: Any) -> bool:
@@ -168,7 +168,7 @@ class Symbol:  # noqa: PLW1641 -- hashing is refused below
             _refuse()
         if isinstance(part, str):
             touches = part.startswith(what) if question == "starts" else part.endswith(what)
-            # A shorter literal says no only if it already differs; to keep it simple, it does not say.
+            # A shorter literal implies "no" only if it already differs; for simplicity, that is not used.
             return touches if touches or len(part) >= len(what) else _refuse()
         touches = self._witness.ask(part, question, what)
         return touches if touches or len(self._parts) == 1 else _refuse()
@@ -192,7 +192,7 @@ def parts_of(value: "str | Symbol") -> tuple[Part, ...]:
 
 
 def concatenation(values: Iterable[Any]) -> "str | Symbol":
-    """``"".join(map(str, values))`` that lets symbols be."""
+    """``"".join(map(str, values))`` that preserves symbols."""
     parts: list[Part] = []
     witness = None
     for value in values:
@@ -208,7 +208,7 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise NotProvable
 
 
-# Everything else that Python or a filter could ask of a text.
+# All other operations of Python or a filter on a text.
 for _name in (
     *("__str__", "__repr__", "__format__", "__hash__", "__iter__", "__len__", "__getitem__", "__reversed__"),
     *("__lt__", "__le__", "__gt__", "__ge__", "__mul__", "__rmul__", "__mod__", "__rmod__"),
@@ -218,7 +218,7 @@ for _name in (
 
 
 def joined(parts: Iterable[Part], witness: Witness) -> "str | Symbol":
-    """The parts in a row, with neighbouring literals as one: plain text where there is no atom."""
+    """The concatenated parts, with neighbouring literals merged: plain text if there is no atom."""
     merged: list[Part] = []
     for part in parts:
         if isinstance(part, str):
@@ -234,5 +234,5 @@ def joined(parts: Iterable[Part], witness: Witness) -> "str | Symbol":
 
 
 def _constant(characters: Any) -> str | None:
-    """What may be trimmed off a content and nothing is lost: white space."""
+    """Characters that may be trimmed off a content without loss: white space."""
     return characters if characters is None or (isinstance(characters, str) and characters.isspace()) else _refuse()

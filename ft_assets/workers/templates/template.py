@@ -1,41 +1,22 @@
-"""Chat templates: a conversation becomes text, and we know which characters the assistant wrote.
+"""Chat templates: render a conversation as text, and track which characters the assistant wrote.
 
-Templates are untrusted Jinja and run in a sandbox. ``{% generation %}`` marks, as in transformers and TRL, say what
-the assistant wrote; without them it is what follows the generation prompt (``turns.py``).
+Templates are untrusted Jinja and run in a sandbox. ``{% generation %}`` marks, as in transformers and TRL, enclose the
+assistant's text; without them it is what follows the generation prompt (``turns.py``).
 """
 
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jinja2
 from jinja2 import nodes
 
-from ft_assets.packs.templates.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
-from ft_assets.packs.templates.turns import MARKS, TurnFinder
+from ft_assets.workers.templates.marks import free_marks, located, without_marks
+from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
+from ft_assets.workers.templates.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
+from ft_assets.workers.templates.turns import TurnFinder
 from ft_resources.errors import BadBase, BadData
-
-Span = tuple[int, int]
-"""Characters ``start .. end`` of a rendering."""
-Messages = Sequence[Mapping[str, Any]]
-Tools = Sequence[Mapping[str, Any]] | None
-"""Definitions of the tools that the assistant may call, as JSON; None where it has none."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rendering:
-    """A conversation as text.
-
-    Args:
-        text: byte for byte what the template renders.
-        turns: what the assistant wrote, in order; spans that touch are one.
-        quoted: places inside messages that spell a control token and must stay plain text.
-    """
-
-    text: str
-    turns: list[Span]
-    quoted: list[Span]
 
 
 class ChatTemplate:
@@ -44,7 +25,7 @@ class ChatTemplate:
     Args:
         source: the Jinja text.
         name: for errors, such as ``chat_template of the recipe``.
-        variables: the special tokens that templates refer to (``bos_token`` …).
+        variables: the special tokens that templates use (``bos_token`` …).
         control: matches every string that the tokenizer reads as a control token.
     """
 
@@ -86,11 +67,11 @@ class ChatTemplate:
         first: int = 0,
         last_only: bool = False,
     ) -> Rendering:
-        """``render`` with the quoted places and, unless ``with_turns`` is off, the assistant's turns.
+        """``render`` with the quoted spans and, unless ``with_turns`` is off, the assistant's turns.
 
-        Without marks, only turns of messages from the ``first`` on are looked for, or only the last of them.
-        Raises BadData, naming ``where``, for a conversation the template refuses, and BadBase for a template from
-        which the assistant's turns cannot be told.
+        Without marks, only turns of messages from the ``first`` on are searched for, or only the last of them. Raises
+        BadData, naming ``where``, for a conversation that the template refuses, and BadBase for a template in which the
+        assistant's turns cannot be located.
         """
         text = self.render(messages, where=where, tools=tools)
         words = [word for part in (*messages, *(tools or ())) for word in strings(part)]
@@ -103,18 +84,15 @@ class ChatTemplate:
         return Rendering(text=text, turns=list(_joined(turns)), quoted=quoted)
 
     def contents(self, messages: Messages, text: str, *, where: str, tools: Tools = None) -> list[Span]:
-        """Where ``text``, the rendering of ``messages``, shows their contents without white space around them.
+        """Spans of the contents of ``messages`` in their rendering ``text``, without white space around them.
 
-        In order, found by a second rendering with marks around them. A content that the template changes, or of which
-        it asks how it begins or ends, is missing.
+        In order, found by a second rendering with marks around them. Contents that the template changes, or whose
+        beginning or end it checks, are missing.
         """
-        every = range(len(messages))
-        spans = self._shown(messages, every, text, tools, where)
-        if spans is None:
-            alone = (self._shown(messages, [index], text, tools, where) for index in every)
-            spans = [span for found in alone for span in found or ()]
+        shown = {index: each["content"] for index, each in enumerate(messages) if isinstance(each.get("content"), str)}
+        found = located(lambda marked: self.render(marked, where=where, tools=tools), messages, shown, text)
         ordered: list[Span] = []
-        for start, end in sorted(spans):
+        for start, end in sorted(itertools.chain.from_iterable(found.values())):
             if not ordered or start >= ordered[-1][1]:
                 ordered.append((start, end))
         return ordered
@@ -127,7 +105,7 @@ class ChatTemplate:
         try:
             text = self.render(probe, where=f"a probe of {self.name}")
         except BadData:
-            # A template may want other conversations than the probe, for one a system turn; the rows will tell.
+            # A template may require other conversations than the probe, such as with a system turn; the rows will show.
             return frozenset(ends)
         found = self.control.search(text, text.rfind(answer) + len(answer)) if answer in text else None
         return frozenset(ends | {found.group()} if found else ends)
@@ -157,11 +135,11 @@ class ChatTemplate:
             raise BadBase(
                 f"the chat template makes {error or 'more than there is memory for'} of this conversation",
                 where=f"{where}, {self.name}",
-                remedy="Name a template that comes to an end in the recipe's chat_template.",
+                remedy="Name a template that terminates in the recipe's chat_template.",
             ) from None
         except Exception as error:
-            # A template can fail in any way; its own words are quoted only if they are constants of its source,
-            # as a message could carry the row's text.
+            # A template can fail in any way; its own message is quoted only if it is a constant of its source, as it
+            # could contain the row's text.
             words = str(error)
             reason = words if words and words in self.source else type(error).__name__
             raise BadData(
@@ -173,13 +151,13 @@ class ChatTemplate:
     def _read_marks(
         self, messages: Messages, tools: Tools, text: str, words: str, where: str
     ) -> tuple[list[Span], list[Span]]:
-        """Turns and quoted places, from a second rendering with marks around them."""
-        free = [mark for mark in MARKS if mark not in words]
-        if len(free) < 4:
+        """Turns and quoted spans, from a second rendering with marks around them."""
+        free = free_marks(words, 4)
+        if not free:
             raise BadData(
                 "the row uses up Unicode's noncharacters", where=where, remedy="Remove U+FDD0 to U+FDEF from it."
             )
-        turn_open, turn_close, quote_open, quote_close = free[:4]
+        turn_open, turn_close, quote_open, quote_close = free
 
         def quote(word: str) -> str:
             return self.control.sub(lambda match: quote_open + match.group() + quote_close, word)
@@ -194,53 +172,28 @@ class ChatTemplate:
         spans: dict[str, list[Span]] = {turn_open: [], quote_open: []}
         opened: dict[str, int] = {}
         opener = {turn_close: turn_open, quote_close: quote_open}
-        clean: list[str] = []
-        length = 0
-        balanced = True
-        for piece in re.split(f"([{turn_open}{turn_close}{quote_open}{quote_close}])", traced):
-            if piece in spans:
-                balanced &= piece not in opened
-                opened[piece] = length
-            elif piece in opener:
-                start = opened.pop(opener[piece], None)
-                balanced &= start is not None
-                spans[opener[piece]].append((start or 0, length))
+        plain, marks = without_marks(traced, f"[{''.join(free)}]")
+        balanced = plain == text
+        for mark, place in marks:
+            if mark in spans:
+                balanced &= mark not in opened
+                opened[mark] = place
             else:
-                clean.append(piece)
-                length += len(piece)
-        if opened or not balanced or "".join(clean) != text:
+                start = opened.pop(opener[mark], None)
+                balanced &= start is not None
+                spans[opener[mark]].append((start or 0, place))
+        if opened or not balanced:
             raise BadData(
-                "the chat template changes the text around its marks or around a control token that a message spells",
+                "the chat template changes the text around its marks, or around a control token in a message",
                 where=f"{where}, {self.name}",
                 remedy="Remove the control token's text from the row, or correct the template.",
             )
         return spans[turn_open], spans[quote_open]
 
-    def _shown(
-        self, messages: Messages, chosen: Sequence[int], text: str, tools: Tools, where: str
-    ) -> list[Span] | None:
-        """Where ``text`` shows the contents of the ``chosen`` messages; None if marks around them change it."""
-        words = "".join(word for part in messages for word in strings(part))
-        free = [mark for mark in MARKS if mark not in words and mark not in text]
-        if len(free) < 2:
-            return None
-        opening, closing = free[:2]
-        shown = [dict(message) for message in messages]
-        for index in chosen:
-            content = shown[index].get("content")
-            if isinstance(content, str) and (inner := content.strip()):
-                shown[index]["content"] = content.replace(inner, f"{opening}{inner}{closing}", 1)
-        try:
-            traced = self._render(shown, tools, where, ("", ""), False)
-        except (BadData, BadBase):
-            return None
-        if traced.replace(opening, "").replace(closing, "") != text:
-            return None
-        spans = []
-        for found in re.finditer(f"{opening}[^{opening}{closing}]+{closing}", traced):
-            marks = sum(traced.count(mark, 0, found.start()) for mark in (opening, closing))
-            spans.append((found.start() - marks, found.end() - marks - 2))
-        return spans
+
+def check_template(source: str, where: str) -> None:
+    """Raise BadBase, naming the line, unless ``source`` is valid Jinja; renders nothing."""
+    ChatTemplate(source, name=where, variables={}, control=re.compile(r"(?!)"))
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -267,7 +220,7 @@ def mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _joined(spans: list[Span]) -> Iterator[Span]:
-    """Spans in order, touching ones as one and empty ones left out."""
+    """Spans in order, adjacent ones merged and empty ones left out."""
     current: Span | None = None
     for start, end in sorted(spans):
         if start == end:

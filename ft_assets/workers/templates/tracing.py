@@ -1,19 +1,24 @@
-"""A conversation's rendering with what is learned of it, and proof that the template shows all of it."""
+"""A conversation's rendering with its learned spans: the assistant's turns, each with its end-of-turn token; and proof
+that the template renders all of it."""
 
+import bisect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from ft_assets.packs.documents.labels import Learn, learned_spans
-from ft_assets.packs.templates.apart import require_apart
-from ft_assets.packs.templates.template import ChatTemplate, Messages, Rendering, Span, Tools
+from ft_assets.workers.templates.apart import require_apart
+from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
+from ft_assets.workers.templates.template import ChatTemplate
 from ft_resources.errors import BadBase, BadData, UserError
+
+Learn = Literal["all_assistant", "last_assistant"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Traced:
-    """A rendering, the spans of its text that are learned, and where the template wrote control tokens."""
+    """A rendering, the learned spans of its text, and the spans of the template's control tokens."""
 
     rendering: Rendering
     learned: list[Span]
@@ -25,9 +30,9 @@ class Tracer:
     """Renders conversations and labels them.
 
     Args:
-        template: what renders.
-        variant: a template with marks that takes over where the turns of ``template`` cannot be told, if it renders
-            the same text; see ``variants.py``.
+        template: renders the conversations.
+        variant: a template with marks that takes over if the turns of ``template`` cannot be located and it renders the
+            same text; see ``tokenizers.chat_template``.
         controls: finds the template's control tokens in a rendering (``ChatTokenizer.template_tokens``).
         learn: every turn of the assistant, or only the last.
         end_of_turn: texts of the control tokens that may end a turn.
@@ -40,10 +45,10 @@ class Tracer:
     end_of_turn: frozenset[str]
 
     def trace(self, messages: Messages, *, where: str, tools: Tools = None, prompt: int = 0) -> Traced:
-        """``messages`` labelled; of the first ``prompt`` ones nothing is learned.
+        """``messages`` labelled; nothing is learned of the first ``prompt`` ones.
 
         Raises BadData and BadBase, naming ``where``, as ``ChatTemplate.trace`` does, and BadData for a control token
-        that comes about where a message meets something.
+        that arises where a message meets something else.
         """
         try:
             rendering = self.template.trace(
@@ -63,7 +68,7 @@ class Tracer:
         return Traced(rendering=rendering, learned=learned, controls=controls)
 
     def _by_variant(self, error: BadBase, messages: Messages, where: str, tools: Tools) -> Rendering:
-        """The variant's rendering if it is the template's; else ``error`` stands."""
+        """The variant's rendering if it equals the template's; otherwise raises ``error``."""
         if self.variant is None:
             raise error
         try:
@@ -78,18 +83,53 @@ class Tracer:
         before = self.template.render(prompt, where=where, tools=tools)
         if not text.startswith(before):
             raise BadBase(
-                "the chat template writes the prompt otherwise once an answer follows",
+                "the chat template renders the prompt differently once an answer follows",
                 where=f"{self.template.name}, {where}",
                 remedy="Name another template in the recipe's chat_template.",
             )
         return len(before)
 
 
+def learned_spans(
+    rendering: Rendering,
+    template_tokens: Sequence[Span],
+    *,
+    learn: Learn,
+    end_of_turn: frozenset[str],
+    marked: bool,
+) -> list[Span]:
+    """The spans of ``rendering.text`` to learn, in order.
+
+    Args:
+        template_tokens: spans of control tokens that the template, not a message, wrote, in order.
+        learn: every assistant turn, or only the last.
+        end_of_turn: texts of the control tokens that may end a turn.
+        marked: whether the template marked the turns itself. Its marks are kept, and only extended by an
+            end-of-turn token that directly follows; turns derived from prefixes end with their last control token.
+
+    For ``<|user|>hi<|end|><|assistant|>hello<|end|>\\n`` and the turn ``hello`` this gives ``hello<|end|>``.
+    """
+    turns = rendering.turns if learn == "all_assistant" else rendering.turns[-1:]
+    return [_whole_turn(rendering.text, turn, template_tokens, end_of_turn, marked) for turn in turns]
+
+
+def _whole_turn(text: str, turn: Span, tokens: Sequence[Span], end_of_turn: frozenset[str], marked: bool) -> Span:
+    start, end = turn
+    behind = bisect.bisect_right(tokens, end, key=lambda token: token[1])
+    last = tokens[behind - 1] if behind and tokens[behind - 1][0] >= start else None
+    if last is not None and re.fullmatch(r"\s*", text[last[1] : end]):
+        return (start, end if marked else last[1])
+    following = tokens[behind] if behind < len(tokens) else None
+    if following is not None and following[0] == end and text[slice(*following)] in end_of_turn:
+        return (start, following[1])
+    return turn
+
+
 def require_all_shown(template: ChatTemplate, messages: Messages, tools: Tools, text: str, where: str) -> None:
     """Raise BadData, naming ``where``, if ``text`` lacks something of the conversation that it renders.
 
-    White space around a content may go, and so may the reasoning (``… </think>``) of an assistant's turn that is
-    not the last; both is what templates of well-known models do.
+    White space around a content may be missing, and so may the reasoning (``… </think>``) of an assistant's turn that
+    is not the last; templates of well-known models drop both.
     """
     for index, message in enumerate(messages):
         pieces = [str(message.get("content") or "")]
@@ -115,7 +155,7 @@ def _unchanged(template: ChatTemplate, messages: Messages, tools: Tools, text: s
     try:
         return template.render(messages, where=where, tools=tools) == text
     except BadData:
-        # A template that refuses the conversation without them has looked at them.
+        # A template that refuses the conversation without them uses them.
         return False
 
 

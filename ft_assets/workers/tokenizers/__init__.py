@@ -1,1 +1,1 @@
-"""Text to ids: tokenizers, with control tokens only where a template wrote them, and the engines that run them."""
+"""Text to ids: tokenizers, with control tokens only where a template wrote them, and their engines."""

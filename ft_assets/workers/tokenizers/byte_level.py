@@ -1,7 +1,7 @@
-"""Which tokenizers are byte-level BPE that another engine can run with the same ids, and their tables for it.
+"""Recognise tokenizers that are byte-level BPE, which another engine can run with the same ids, and read their tables.
 
-Such a tokenizer cuts text by a regular expression and merges the UTF-8 bytes of each piece, so ranks of byte strings
-and that expression are all there is to it. Whatever else its file holds means that it is not one of them.
+Such a tokenizer cuts text by a regular expression and merges the UTF-8 bytes of each piece, so it is fully defined by
+ranks of byte strings and that expression. Anything else in its file means that it is not one of them.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# The pieces of GPT-2, which Hugging Face's ByteLevel uses if told to use an expression.
+# GPT-2's pattern, which Hugging Face's ByteLevel uses if told to use an expression.
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
 class NotByteLevel(Exception):
-    """The tokenizer is not known to be exact in another engine; the message says why."""
+    """The tokenizer is not known to be exact in another engine; the message gives the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,10 +26,10 @@ class ByteLevel:
     Args:
         pattern: the regular expression that cuts text into pieces.
         byte_ids: int32 [256], the token of each single byte.
-        merges: int32 [merges, 3], in their order: ids of two neighbours and of what becomes of them.
-        words: pieces that are one token whatever the merges say.
-        added: texts that are tokens wherever they stand, and their ids, the longest first.
-        composed: whether text is brought into Unicode's form NFC before.
+        merges: int32 [merges, 3], in order: ids of two neighbours and of their merged token.
+        words: pieces that are one token regardless of the merges.
+        added: texts that are always tokens, and their ids, the longest first.
+        composed: whether text is first normalized to NFC.
     """
 
     pattern: str
@@ -52,7 +52,7 @@ def byte_level(description: Mapping[str, Any], specials: Collection[str]) -> Byt
     """The tables of the tokenizer that ``description`` (its tokenizer.json) describes.
 
     Args:
-        specials: texts of its control tokens, which no text may become.
+        specials: texts of its control tokens, which no text may be encoded as.
 
     Raises NotByteLevel, with the reason.
     """
@@ -128,7 +128,7 @@ def _merges(
 
 
 def _words(vocabulary: dict[str, int], letters: dict[str, int], hidden: set[str]) -> dict[bytes, int]:
-    """The vocabulary by its bytes, for tokenizers that look a piece up before they merge."""
+    """The vocabulary by its bytes, for tokenizers that look up a piece before merging."""
     table = {ord(letter): byte for letter, byte in letters.items()}
     return {
         piece.translate(table).encode("latin-1"): number

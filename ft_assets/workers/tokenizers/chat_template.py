@@ -1,20 +1,18 @@
-"""Which template a base is packed with: the recipe's, the base's own, or the training variant that TRL ships of it."""
+"""The template a base is packed with: the recipe's, the base's own, or TRL's training variant of it."""
 
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ft_assets.packs.templates.template import ChatTemplate
+from ft_assets.workers.templates.source import own_template
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
 
-if TYPE_CHECKING:
-    from ft_assets.packs.encoding.tokenizer import ChatTokenizer
 
-
-def load_template(folder: Path, tokenizer: "ChatTokenizer", override: str | None) -> ChatTemplate:
-    """The recipe's template where it names one, else the base's. Raises BadBase where there is neither."""
-    source = override if override is not None else _template_source(folder)
+def load_template(folder: Path, tokenizer: ChatTokenizer, override: str | None) -> ChatTemplate:
+    """The recipe's template if it names one, else the base's. Raises BadBase if there is neither."""
+    source = override if override is not None else own_template(folder)
     if source is None:
         raise BadBase(
             "the base has no chat template",
@@ -25,16 +23,16 @@ def load_template(folder: Path, tokenizer: "ChatTokenizer", override: str | None
     return ChatTemplate(source, name=name, variables=tokenizer.named, control=tokenizer.control)
 
 
-def base_template(folder: Path, tokenizer: "ChatTokenizer") -> ChatTemplate | None:
-    """The base's own template, or None where it has none."""
-    return load_template(folder, tokenizer, None) if _template_source(folder) is not None else None
+def base_template(folder: Path, tokenizer: ChatTokenizer) -> ChatTemplate | None:
+    """The base's own template, or None if it has none."""
+    return load_template(folder, tokenizer, None) if own_template(folder) is not None else None
 
 
 def training_variant(template: ChatTemplate) -> ChatTemplate | None:
     """TRL's template with ``{% generation %}`` marks for exactly this text, or None.
 
-    A variant may render other text (some keep the reasoning of earlier turns that the original drops), so whoever
-    uses it compares; ``Tracer`` does.
+    A variant may render other text (some keep the reasoning of earlier turns that the original drops), so the caller
+    must compare; ``Tracer`` does.
     """
     if template.marked:
         return None
@@ -46,7 +44,7 @@ def training_variant(template: ChatTemplate) -> ChatTemplate | None:
 
 
 def _shipped() -> Iterator[tuple[Path, Path]]:
-    """Files of templates and their training variants inside TRL, found without importing it."""
+    """TRL's files of templates and their training variants, found without importing it."""
     trl = importlib.util.find_spec("trl")
     if trl is None or trl.origin is None:
         return
@@ -54,16 +52,3 @@ def _shipped() -> Iterator[tuple[Path, Path]]:
         original = variant.with_name(variant.name.replace("_training", ""))
         if original.exists():
             yield original, variant
-
-
-def _template_source(folder: Path) -> str | None:
-    """A file of its own goes before the settings, where several templates may be named; ``default`` is for chats."""
-    from ft_assets.packs.encoding.tokenizer import tokenizer_settings
-
-    path = folder / "chat_template.jinja"
-    if path.exists():
-        return path.read_text(encoding="utf-8")
-    template = tokenizer_settings(folder).get("chat_template")
-    if isinstance(template, list):
-        template = {item["name"]: item["template"] for item in template}.get("default")
-    return template if isinstance(template, str) else None

@@ -1,4 +1,4 @@
-"""Which engine encodes a data set: the fast one only where its ids are those of Hugging Face's."""
+"""Choose the engine that encodes a data set: the fast one only if its ids equal Hugging Face's."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -7,16 +7,16 @@ from typing import Literal
 
 import numpy as np
 
-from ft_assets.packs.encoding.byte_level import ByteLevel, NotByteLevel, byte_level
-from ft_assets.packs.encoding.compiled import PATTERNS, CompiledEncoder
-from ft_assets.packs.encoding.encoder import Encoder
-from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
-from ft_assets.packs.encoding.tiktoken_engine import TiktokenEncoder
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.encoding.words import NotWords, WordEncoder, words_of
+from ft_assets.workers.tokenizers.byte_level import ByteLevel, NotByteLevel, byte_level
+from ft_assets.workers.tokenizers.compiled import PATTERNS, CompiledEncoder
+from ft_assets.workers.tokenizers.encoder import Encoder
+from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
+from ft_assets.workers.tokenizers.tiktoken_engine import TiktokenEncoder
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_assets.workers.tokenizers.words import NotWords, WordEncoder, words_of
 
 Engine = Literal["compiled", "tiktoken", "words", "tokenizers"]
-"""Our own compiled code, tiktoken, Hugging Face's with words remembered, or Hugging Face's as it is."""
+"""Our own compiled code, tiktoken, Hugging Face's with a word cache, or plain Hugging Face's."""
 
 _SPREAD = 2048
 _COMPARED_AT_ONCE = 512
@@ -31,8 +31,8 @@ class EncoderChoice:
 
 
 def choose_encoder(tokenizer: ChatTokenizer, texts: Iterable[str]) -> EncoderChoice:
-    """A fast engine if the tokenizer's file allows one and it gives the ids of Hugging Face's for every token of the
-    vocabulary and for a sample of ``texts``: thousands spread over them, and each with a character not met before.
+    """A fast engine if the tokenizer's file allows one and its ids equal Hugging Face's for every token of the
+    vocabulary and for a sample of ``texts``: thousands spread over them, and each with a character not seen before.
     """
     exact = HuggingFaceEncoder(tokenizer.tokenizer)
     try:
@@ -53,14 +53,14 @@ def choose_encoder(tokenizer: ChatTokenizer, texts: Iterable[str]) -> EncoderCho
 
 
 def open_encoder(tokenizer: ChatTokenizer, engine: Engine) -> Encoder:
-    """The engine that was chosen, in any process."""
+    """The chosen engine, in any process."""
     if engine == "tokenizers":
         return HuggingFaceEncoder(tokenizer.tokenizer)
     return _open(engine, tokenizer, lambda: HuggingFaceEncoder(tokenizer.tokenizer))
 
 
 def _fastest(tokenizer: ChatTokenizer, other: Callable[[], Encoder]) -> tuple[Engine, Encoder, str]:
-    """The fastest engine for the tokenizer, and what kind it is of. Raises NotByteLevel or NotWords, and ValueError."""
+    """The fastest engine for the tokenizer, and its kind. Raises NotByteLevel or NotWords, and ValueError."""
     model = json.loads(tokenizer.tokenizer.to_str())["model"]
     if model.get("byte_fallback"):
         return "words", _open("words", tokenizer, other), "BPE in which words know nothing of each other"
@@ -80,7 +80,7 @@ def _tables(tokenizer: ChatTokenizer) -> ByteLevel:
 
 
 def sampled(texts: Iterable[str]) -> list[str]:
-    """At most ``2 * _SPREAD`` of the texts at equal distances, and each that has a non-ASCII character not seen yet."""
+    """At most ``2 * _SPREAD`` of the texts at equal distances, and each with a non-ASCII character not seen yet."""
     kept: list[str] = []
     unusual: list[str] = []
     seen: set[str] = set()
@@ -99,7 +99,7 @@ def sampled(texts: Iterable[str]) -> list[str]:
 
 
 def equal_ids(one: Encoder, other: Encoder, texts: Sequence[str]) -> bool:
-    """Whether two engines encode texts alike. Text that neither can read is left to the encoding itself."""
+    """Whether two engines encode texts alike. Text that neither accepts is left to the encoding itself."""
     readable = [text for text in texts if _readable(text)]
     nothing: list[list[tuple[int, int]]] = [[] for _ in readable]
     first, second = one.encode(readable, nothing), other.encode(readable, nothing)

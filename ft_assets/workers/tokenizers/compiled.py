@@ -1,4 +1,4 @@
-"""Byte-level BPE in compiled code, for the regular expressions that it knows."""
+"""Byte-level BPE in compiled code, for known regular expressions."""
 
 import unicodedata
 from collections.abc import Callable
@@ -6,38 +6,38 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.encoding.batching import BatchEncoder
-from ft_assets.packs.encoding.byte_level import GPT2, ByteLevel
-from ft_assets.packs.encoding.encoder import Encoder
+from ft_assets.workers.tokenizers.batching import BatchEncoder
+from ft_assets.workers.tokenizers.byte_level import GPT2, ByteLevel
+from ft_assets.workers.tokenizers.encoder import Encoder
 
 _CL100K = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 PATTERNS = {
     GPT2: (0, 0),
-    # As ByteLevel's own documentation writes it.
+    # As in ByteLevel's own documentation.
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": (0, 0),
     _CL100K.replace("DIGITS", r"\p{N}"): (1, 1),
     _CL100K.replace("DIGITS", r"\p{N}{1,3}"): (1, 3),
 }
-"""Style of the pieces and digits at once, by expression: GPT-2's, Qwen's (2 to 3) and Llama 3's."""
+"""Piece style and digits per piece, by expression: GPT-2's, Qwen's (2 to 3) and Llama 3's."""
 
 _PIECES = 1 << 17
-"""Pieces that are remembered at most, with what they need of text and tokens."""
+"""Maximum of cached pieces, with their space for text and tokens."""
 
 
 class CompiledEncoder(BatchEncoder):
-    """``Encoder`` by the kernel: every piece of text is merged once and then looked up.
+    """``Encoder`` by the kernel: every piece of text is merged once, then looked up.
 
     Args:
         tables: a tokenizer's, with a pattern of ``PATTERNS``.
-        other: makes the engine for segments with characters that Unicode's versions see differently, with pieces too
-            long to be merged in squared time, or that NFC would change.
+        other: creates the engine for segments with characters whose class differs between Unicode versions, with pieces
+            too long for quadratic merging, or that NFC would change.
     """
 
     def __init__(self, tables: ByteLevel, other: Callable[[], Encoder]) -> None:
         # Compiled code takes seconds to load, and only workers encode.
-        from ft_assets.packs.encoding import kernel
+        from ft_assets.workers.tokenizers import kernel
 
         super().__init__(other)
         self._encode, self._composed = kernel.encode, tables.composed
@@ -78,7 +78,7 @@ class CompiledEncoder(BatchEncoder):
         ids, ends = np.empty(len(data), np.int32), np.empty(len(data), np.int64)
         counts = np.empty(len(starts), np.int64)
         if self._composed and not unicodedata.is_normalized("NFC", text):
-            # They are empty to the kernel, and left to the other engine.
+            # The kernel gets them empty; the other engine encodes them.
             changed = np.array(
                 [
                     not unicodedata.is_normalized("NFC", data[start:stop].decode())
@@ -97,6 +97,6 @@ class CompiledEncoder(BatchEncoder):
 
 
 def _packed(texts: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Texts one behind the other, and where each begins and ends: uint8 [bytes], int64 [texts + 1]."""
+    """Concatenated texts, and each one's start and end: uint8 [bytes], int64 [texts + 1]."""
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(text) for text in texts], dtype=np.int64)])
     return np.frombuffer(b"".join(texts), np.uint8).copy(), offsets

@@ -1,5 +1,6 @@
-"""What every engine promises: segments of text in, ids and marks of what is learned out."""
+"""The interface of every engine: segments of text in, ids and learned flags out."""
 
+import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,12 +8,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.templates.template import Span
+from ft_assets.workers.templates.rendering import Span
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Encoded:
-    """Encoded texts, one behind the other.
+    """Encoded texts, concatenated.
 
     Args:
         ids: int32 [tokens].
@@ -24,19 +25,23 @@ class Encoded:
     learned: NDArray[np.bool_]
     offsets: NDArray[np.int64]
 
+    def pairs(self) -> list[tuple[NDArray[np.int32], NDArray[np.bool_]]]:
+        """Ids and flags of each text."""
+        edges = itertools.pairwise(self.offsets.tolist())
+        return [(self.ids[start:end], self.learned[start:end]) for start, end in edges]
+
 
 class Encoder(Protocol):
-    """An engine. A segment is text between two control tokens; nothing in it is read as one."""
+    """An engine. A segment is text between two control tokens; nothing in it is encoded as one."""
 
     def encode(
         self, segments: Sequence[str], learned: Sequence[Sequence[Span]], opening: Collection[int] = ()
     ) -> Encoded:
-        """Ids of each segment, equal to those it has in its document.
+        """Ids of each segment, equal to its ids in its document.
 
         Args:
-            learned: of each segment the spans of its characters that are learned, in order and apart.
-            opening: numbers of the segments with which a document begins (some tokenizers treat only them to a
-                leading space).
+            learned: the learned spans of each segment's characters, in order and disjoint.
+            opening: numbers of the segments that begin a document (some tokenizers add a leading space only to them).
 
         Raises UnicodeEncodeError for text that has no UTF-8 form (a lone surrogate).
         """
@@ -44,7 +49,7 @@ class Encoder(Protocol):
 
 
 def concatenated(parts: Iterable[tuple[NDArray[np.int32], NDArray[np.bool_]]]) -> Encoded:
-    """Ids and marks of single texts as one."""
+    """Ids and flags of single texts, concatenated."""
     pairs = list(parts)
     lengths = np.fromiter((len(ids) for ids, _ in pairs), np.int64, len(pairs))
     return Encoded(

@@ -1,4 +1,4 @@
-"""Hugging Face's engine over segments: whatever the tokenizer, its own ids."""
+"""Hugging Face's engine over segments: the tokenizer's own ids, for any tokenizer."""
 
 import itertools
 import json
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from ft_assets.packs.encoding.encoder import Encoded, concatenated
-from ft_assets.packs.templates.template import Span
+from ft_assets.workers.templates.rendering import Span
+from ft_assets.workers.tokenizers.encoder import Encoded, concatenated
 
-# Short segments come again and again (``\n`` between turns, a system prompt); so many are remembered.
+# Short segments recur (``\n`` between turns, a system prompt); this many are cached.
 _REMEMBERED, _SHORT = 4096, 200
 _Pair = tuple[NDArray[np.int32], NDArray[np.bool_]]
 
@@ -20,7 +20,7 @@ _Pair = tuple[NDArray[np.int32], NDArray[np.bool_]]
 class HuggingFaceEncoder:
     """``Encoder`` by the tokenizer itself, without its control tokens.
 
-    Offsets are asked for only where a learned span cuts a segment, as they are a large part of the work.
+    Offsets are computed only if a learned span cuts a segment, as they are a large part of the work.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -30,7 +30,7 @@ class HuggingFaceEncoder:
         }
         forget_specials(description, specials)
         self._opening = build(description)
-        # Behind a control token a segment is not at the beginning of its text, which Metaspace may ask.
+        # After a control token a segment is not at the beginning of its text, which matters to Metaspace.
         self._inner = build(description) if _keep_from_prepending(description["pre_tokenizer"]) else self._opening
         self._known: dict[tuple[str, tuple[Span, ...]], _Pair] = {}
 
@@ -74,7 +74,7 @@ class HuggingFaceEncoder:
                 try:
                     encodings = run(texts, add_special_tokens=False)
                 except TypeError:
-                    # Its complaint about half a character, which says nothing of the kind.
+                    # Its error for a lone surrogate is misleading; this raises UnicodeEncodeError instead.
                     "".join(texts).encode()
                     raise
                 found += zip(chosen, encodings, strict=True)
@@ -82,7 +82,7 @@ class HuggingFaceEncoder:
 
 
 def _mark(encoding: Encoding, spans: Sequence[Span], length: int) -> NDArray[np.bool_]:
-    """``marked`` of a text of so many characters, by a few questions in place of all offsets."""
+    """``marked`` of a text of ``length`` characters, by a few queries instead of all offsets."""
     learned = np.zeros(len(encoding), np.bool_)
     for start, end in spans:
         first = encoding.char_to_token(start)
@@ -90,7 +90,7 @@ def _mark(encoding: Encoding, spans: Sequence[Span], length: int) -> NDArray[np.
         if first is None or last is None:
             # Characters that belong to no token.
             return marked(encoding, spans)
-        # Tokens without characters come before the one that has them.
+        # Tokens without characters come before the token with the character.
         while first > 0 and _place(encoding, first - 1) == (start, start):
             first -= 1
         while last > first and _place(encoding, last - 1)[0] >= end:
@@ -108,7 +108,7 @@ def _place(encoding: Encoding, token: int) -> Span:
 
 
 def marked(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
-    """Which tokens overlap one of ``spans``; a token without characters belongs to the character it stands before."""
+    """Which tokens overlap one of ``spans``; a token without characters belongs to the next character."""
     return marked_places(encoding.offsets, spans)
 
 
@@ -123,7 +123,7 @@ def marked_places(offsets: Sequence[Span], spans: Sequence[Span]) -> NDArray[np.
 
 
 def build(description: dict[str, Any]) -> Tokenizer:
-    """The tokenizer of a tokenizer.json, for segments: nothing is cut off or added, control tokens are just text."""
+    """The tokenizer of a tokenizer.json, for segments: nothing is truncated or added, control tokens are plain text."""
     tokenizer = Tokenizer.from_str(json.dumps(description))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -132,13 +132,13 @@ def build(description: dict[str, Any]) -> Tokenizer:
 
 
 def forget_specials(description: dict[str, Any], specials: dict[str, int]) -> None:
-    """Make ``specials`` unreachable from text: renamed, and never merged. ``build`` has them not searched for.
+    """Make ``specials`` unreachable from text: renamed, and never merged. ``build`` disables the search for them.
 
-    The names have spaces in them, which every pre-tokenizer splits at or rewrites.
+    The new names contain spaces, which every pre-tokenizer splits at or rewrites.
     """
     names = {content: f"\ufdd0 {number} \ufdd1" for content, number in specials.items()}
     for token in description["added_tokens"]:
-        # They stay where they are: the ids of the others count from them.
+        # They keep their place, as the others' ids depend on it.
         token["content"] = names.get(token["content"], token["content"])
     # It would only trim the offsets: nothing is added around a segment.
     description["post_processor"] = None
@@ -151,7 +151,7 @@ def forget_specials(description: dict[str, Any], specials: dict[str, int]) -> No
     if model.get("unk_token") in names:
         model["unk_token"] = names[model["unk_token"]]
     if "merges" in model:
-        # A merge that spells a control token would bring it back from plain text.
+        # A merge that spells a control token would recreate it from plain text.
         model["merges"] = [pair for pair in model["merges"] if not _spells(pair, names)]
 
 
@@ -161,11 +161,11 @@ def _spells(pair: str | list[str], names: dict[str, str]) -> bool:
 
 
 def _keep_from_prepending(part: dict[str, Any] | None) -> bool:
-    """Turn ``first`` into ``never`` in a pre-tokenizer's description; whether there was one."""
+    """Replace ``first`` by ``never`` in a pre-tokenizer's description; returns whether there was one."""
     if part is None:
         return False
     if part["type"] == "Sequence":
-        # Each of them is to be changed: no stop at the first.
+        # All of them must change: do not stop at the first.
         return max(list(map(_keep_from_prepending, part["pretokenizers"])), default=False)
     if part["type"] == "Metaspace" and part.get("prepend_scheme") == "first":
         part["prepend_scheme"] = "never"

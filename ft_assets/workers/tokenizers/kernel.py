@@ -1,6 +1,6 @@
 """Byte-level BPE over UTF-8 bytes: cut text into pieces as known regular expressions do, and merge their bytes.
 
-Compiled code. All that it calls is in this file, as numba's cache notices changes of this file only.
+Compiled code. Everything it calls is in this file, as numba's cache detects changes of this file only.
 """
 
 import numpy as np
@@ -8,10 +8,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 OTHER, LETTER, NUMBER, SPACE, NEWLINE, UNSURE = range(6)
-"""Classes of characters; ``UNSURE`` are those of which Unicode versions think differently."""
+"""Classes of characters; ``UNSURE`` are those whose class differs between Unicode versions."""
 
 LONGEST_PIECE = 512
-"""Bytes of a piece that is merged here (the time grows with their square)."""
+"""Maximum bytes of a piece merged here (time is quadratic in them)."""
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -52,9 +52,9 @@ def _pair(keys, left, right):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _merge(data, start, end, byte_ids, keys, values, ids, widths, ranks):  # type: ignore[no-untyped-def]
-    """Merge the bytes ``start .. end``, lowest rank first and leftmost among equals; the number of tokens.
+    """Merge the bytes ``start .. end``, lowest rank first and leftmost among equals; returns the number of tokens.
 
-    Their ids are left in ``ids`` and their bytes in ``widths``. ``ranks[i]`` is that of tokens i and i + 1.
+    Writes their ids to ``ids`` and their byte counts to ``widths``. ``ranks[i]`` is the rank of tokens i and i + 1.
     """
     count = end - start
     none = np.int32(2147483647)
@@ -86,7 +86,7 @@ def _merge(data, start, end, byte_ids, keys, values, ids, widths, ranks):  # typ
 
 @njit("int64(uint8[::1], int64, uint8[::1])", cache=True, nogil=True)
 def _character(data, place, classes):  # type: ignore[no-untyped-def]
-    """Class of the character at ``place`` and its bytes, as ``class * 8 + bytes``."""
+    """Class and byte count of the character at ``place``, as ``class * 8 + bytes``."""
     first = np.int64(data[place])
     if first < 0x80:
         return np.int64(classes[first]) * 8 + 1
@@ -104,7 +104,7 @@ def _character(data, place, classes):  # type: ignore[no-untyped-def]
 
 @njit("int64(uint8[::1], int64, int64, uint8[::1], int64)", cache=True, nogil=True)
 def _run_end(data, place, end, classes, wanted):  # type: ignore[no-untyped-def]
-    """Where the run of characters of class ``wanted`` from ``place`` on ends; -1 if one in it is unsure."""
+    """End of the run of characters of class ``wanted`` from ``place`` on; -1 if one of them is unsure."""
     while place < end:
         found = _character(data, place, classes)
         if found >> 3 != wanted:
@@ -115,7 +115,8 @@ def _run_end(data, place, end, classes, wanted):  # type: ignore[no-untyped-def]
 
 @njit("int64(uint8[::1], int64, int64, boolean)", cache=True, nogil=True)
 def _contraction(data, place, end, any_case):  # type: ignore[no-untyped-def]
-    """Bytes of ``'s 't 're 've 'm 'll 'd`` at an apostrophe, 0 where there is none, -1 for a letter that folds to s."""
+    """Byte count of ``'s 't 're 've 'm 'll 'd`` at an apostrophe, 0 if there is none, -1 for a letter that folds to
+    s."""
     if place + 1 >= end:
         return np.int64(0)
     first = data[place + 1]
@@ -134,7 +135,7 @@ def _contraction(data, place, end, any_case):  # type: ignore[no-untyped-def]
 
 @njit("int64(uint8[::1], int64, int64, uint8[::1])", cache=True, nogil=True)
 def _space_end(data, place, end, classes):  # type: ignore[no-untyped-def]
-    r"""``\s+(?!\S)|\s+``: white space but for its last character, where something follows and it is not alone."""
+    r"""``\s+(?!\S)|\s+``: white space except its last character, if more text follows and it is not alone."""
     last = place
     start = place
     while place < end:
@@ -151,7 +152,7 @@ def _space_end(data, place, end, classes):  # type: ignore[no-untyped-def]
 
 @njit("int64(uint8[::1], int64, int64, uint8[::1])", cache=True, nogil=True)
 def _last_newline(data, place, end, classes):  # type: ignore[no-untyped-def]
-    r"""``\s*[\r\n]+``: where it ends, 0 where it does not match."""
+    r"""``\s*[\r\n]+``: its end, 0 if it does not match."""
     after = np.int64(0)
     while place < end:
         found = _character(data, place, classes)
@@ -166,7 +167,7 @@ def _last_newline(data, place, end, classes):  # type: ignore[no-untyped-def]
 
 @njit("int64(uint8[::1], int64, int64, uint8[::1], int64)", cache=True, nogil=True)
 def _piece_gpt2(data, place, end, classes, digits):  # type: ignore[no-untyped-def]
-    """Where GPT-2's piece at ``place`` ends; -1 for an unsure character."""
+    """End of GPT-2's piece at ``place``; -1 for an unsure character."""
     if data[place] == 39:
         size = _contraction(data, place, end, False)
         if size > 0:
@@ -182,7 +183,7 @@ def _piece_gpt2(data, place, end, classes, digits):  # type: ignore[no-untyped-d
 
 @njit("int64(uint8[::1], int64, int64, uint8[::1], int64)", cache=True, nogil=True)
 def _piece_cl100k(data, place, end, classes, digits):  # type: ignore[no-untyped-def]
-    """Where the piece of Qwen's and Llama 3's expressions ends, which take up to ``digits`` digits at once."""
+    """End of the piece in Qwen's and Llama 3's expressions, which take up to ``digits`` digits at once."""
     if data[place] == 39:
         size = _contraction(data, place, end, True)
         if size != 0:
@@ -218,7 +219,7 @@ def _piece_cl100k(data, place, end, classes, digits):  # type: ignore[no-untyped
 
 @njit(cache=True, nogil=True)
 def _added_at(data, place, end, added, added_offsets):  # type: ignore[no-untyped-def]
-    """Number of the first added token (they come longest first) that stands at ``place``, or -1."""
+    """Number of the first added token (they come longest first) at ``place``, or -1."""
     for number in range(len(added_offsets) - 1):
         start, stop = added_offsets[number], added_offsets[number + 1]
         if place + stop - start <= end:
@@ -242,7 +243,7 @@ def _hash_of(data, start, end):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _remember(data, start, end, hashed, ids, widths, count, slots, texts, stored, used):  # type: ignore[no-untyped-def]
-    """Keep a piece's tokens, unless there is no room left; see ``encode`` for the tables."""
+    """Cache a piece's tokens if there is room; see ``encode`` for the tables."""
     length = end - start
     if used[0] * 2 > len(slots) or used[1] + length > len(texts) or used[2] + count > len(stored):
         return
@@ -265,7 +266,7 @@ def _remember(data, start, end, hashed, ids, widths, count, slots, texts, stored
 
 @njit(cache=True, nogil=True)
 def remember_words(data, offsets, tokens, slots, texts, stored, used):  # type: ignore[no-untyped-def]
-    """Keep words that are one token whatever the merges say."""
+    """Cache words that are one token regardless of the merges."""
     own = np.empty(1, np.int32)
     width = np.empty(1, np.int32)
     for word in range(len(tokens)):
@@ -299,11 +300,11 @@ def encode(  # type: ignore[no-untyped-def]
 ):
     """Encode the texts ``data[starts[i]:stops[i]]`` into ``ids`` and the tokens' last bytes ``ends``.
 
-    ``counts[i]`` is how many tokens text ``i`` has, -1 where it has an unsure character or too long a piece: it has
-    no tokens then. Returns the number of tokens.
+    ``counts[i]`` is the number of tokens of text ``i``, or -1, with no tokens, if it has an unsure character or too
+    long a piece. Returns the number of tokens.
 
-    Pieces that were met are kept in an open hash table, ``slots`` int64 [2 ** n, 4]: hash, place in ``texts``, place in
-    ``stored`` (ids and bytes of tokens), and ``bytes << 32 | tokens``; ``used`` says how much of each is taken.
+    Known pieces are cached in an open hash table, ``slots`` int64 [2 ** n, 4]: hash, offset in ``texts``, offset in
+    ``stored`` (ids and bytes of tokens), and ``bytes << 32 | tokens``; ``used`` has the used size of each.
     """
     total = 0
     mask = np.uint64(len(slots) - 1)
@@ -374,7 +375,7 @@ def encode(  # type: ignore[no-untyped-def]
 
 
 def character_classes() -> NDArray[np.uint8]:
-    """Class of each character that Python's Unicode knows below its rarest planes; all further ones are unsure."""
+    """Class of each character that Python's Unicode knows below its rarest planes; all others are unsure."""
     import unicodedata
 
     kinds = {"L": LETTER, "N": NUMBER}

@@ -1,7 +1,8 @@
-"""Documents as control tokens and the segments of text between them, and back to ids.
+"""Split documents into control tokens and the segments of text between them, and join their ids again.
 
-Hugging Face's tokenizers find their added tokens first and encode what lies between them by itself, so a document's
-ids are those of its segments with the control tokens' own in between. What a message spells is inside a segment.
+Hugging Face's tokenizers find their added tokens first and encode the text between them separately, so a document's ids
+are those of its segments with the control tokens' own ids in between. Text that spells a control token in a message is
+inside a segment.
 """
 
 import bisect
@@ -12,14 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.encoding.encoder import Encoded, Encoder
-from ft_assets.packs.templates.template import Span
+from ft_assets.workers.templates.rendering import Span
+from ft_assets.workers.tokenizers.encoder import Encoder
 from ft_resources.errors import BadData
 
 SEGMENT = -1
-"""Among ``Cuts.parts``: here is the next segment."""
+"""In ``Cuts.parts``: the next segment."""
 
-# What Rust's \s matches, for which a control token may reach out; Python's isspace knows a few more.
+# What Rust's \s matches, which a control token may swallow; Python's isspace includes a few more.
 _SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
@@ -27,14 +28,14 @@ _SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join
 class Cuts:
     """Documents in pieces.
 
-    For ``<|user|>hi<|end|>`` of which ``hi<|end|>`` is learned: segments ``["hi"]``, learned ``[[(0, 2)]]``, parts
+    For ``<|user|>hi<|end|>`` with ``hi<|end|>`` learned: segments ``["hi"]``, learned ``[[(0, 2)]]``, parts
     ``[<id of user>, SEGMENT, <id of end>]``, parts_learned ``[False, False, True]``, offsets ``[0, 3]``.
 
     Args:
         segments: texts, in order; none is empty.
-        learned: of each segment the learned spans of its characters.
-        parts: ids of control tokens, and ``SEGMENT`` where a segment stands.
-        parts_learned: which control tokens are learned (a segment's entry counts nothing).
+        learned: the learned spans of each segment's characters.
+        parts: ids of control tokens, and ``SEGMENT`` for a segment.
+        parts_learned: which control tokens are learned (a segment's entry is ignored).
         offsets: document ``i`` has the parts ``offsets[i] .. offsets[i + 1]``.
     """
 
@@ -45,7 +46,7 @@ class Cuts:
     offsets: list[int] = field(default_factory=lambda: [0])
 
     def add(self, text: str, tokens: Sequence[Span], ids: Mapping[str, int], learned: Sequence[Span]) -> None:
-        """One more document: its text, where control tokens stand in it, their ids, and the learned spans in order."""
+        """Add a document: its text, the spans of control tokens, their ids, and the learned spans in order."""
         position = 0
         for start, end in tokens:
             near = _near(learned, position, end)
@@ -57,7 +58,7 @@ class Cuts:
         self.offsets.append(len(self.parts))
 
     def add_text(self, text: str, start: int, end: int, learned: Sequence[Span]) -> None:
-        """The segment ``text[start:end]`` of a text with these learned spans; nothing where it is empty."""
+        """Add the segment ``text[start:end]`` of a text with these learned spans, unless it is empty."""
         if start == end:
             return
         self.segments.append(text[start:end])
@@ -73,24 +74,57 @@ class Cuts:
 
 
 def _near(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
-    """The spans that ``start .. end`` may overlap, of spans that are in order and apart."""
+    """The spans that may overlap ``start .. end``, from spans that are in order and disjoint."""
     first = bisect.bisect_right(spans, start, key=lambda span: span[1])
     return spans[first : bisect.bisect_left(spans, end, key=lambda span: span[0])]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EncodedDocuments(Encoded):
-    """Encoded documents; ``control`` bool [tokens] flags the control tokens that the template wrote."""
+class Tokens:
+    """Tokens with their marks: ``ids`` int32, ``learned`` and ``control`` bool, all [tokens].
 
+    ``control`` flags the control tokens that the template wrote.
+    """
+
+    ids: NDArray[np.int32]
+    learned: NDArray[np.bool_]
     control: NDArray[np.bool_]
+
+    def taken(self, chosen: NDArray[np.integer] | NDArray[np.bool_] | slice) -> "Tokens":
+        return Tokens(ids=self.ids[chosen], learned=self.learned[chosen], control=self.control[chosen])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Documents(Tokens):
+    """Concatenated documents; ``offsets`` int64 [documents + 1]."""
+
+    offsets: NDArray[np.int64]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    def document(self, number: int) -> Tokens:
+        return self.taken(slice(int(self.offsets[number]), int(self.offsets[number + 1])))
+
+    @staticmethod
+    def of(pool: Sequence[Tokens], offsets: NDArray[np.int64], places: NDArray[np.int64] | None = None) -> "Documents":
+        """The tokens at ``places`` (None: all) of a concatenated pool."""
+        chosen = slice(None) if places is None else places
+        return Documents(
+            ids=np.concatenate([np.empty(0, np.int32), *(part.ids for part in pool)])[chosen],
+            learned=np.concatenate([np.empty(0, np.bool_), *(part.learned for part in pool)])[chosen],
+            control=np.concatenate([np.empty(0, np.bool_), *(part.control for part in pool)])[chosen],
+            offsets=offsets,
+        )
 
 
 class DocumentEncoder:
-    """Runs an engine over the segments of documents and puts the control tokens back between them.
+    """Runs an engine over the segments of documents and inserts the control tokens between them.
 
     Args:
-        control_ids: the control tokens that ``EncodedDocuments.control`` flags.
-        swallowing: by id whether a control token takes the white space before it and behind it with it.
+        control_ids: the control tokens that ``Documents.control`` flags.
+        swallowing: by id, whether a control token swallows the white space before it and after it.
     """
 
     def __init__(
@@ -100,8 +134,8 @@ class DocumentEncoder:
         self._control = np.array(sorted(control_ids), np.int32)
         self._swallowing = {number: sides for number, sides in swallowing.items() if any(sides)}
 
-    def encode(self, cuts: Cuts, where: Callable[[int], str] = "document {}".format) -> EncodedDocuments:
-        """Ids equal to Hugging Face's of each document as one text.
+    def encode(self, cuts: Cuts, where: Callable[[int], str] = "document {}".format) -> Documents:
+        """Ids equal to Hugging Face's for each document as one text.
 
         Raises BadData for text without a UTF-8 form; ``where(number)`` names a document.
         """
@@ -115,7 +149,7 @@ class DocumentEncoder:
             encoded = self._encoder.encode(cuts.segments, cuts.learned, opening)
         except UnicodeEncodeError:
             raise _half_character(cuts, texts, offsets, where) from None
-        # How many tokens each part has, and where they begin.
+        # Each part's number of tokens, and its start.
         lengths = np.ones(len(parts), np.int64)
         lengths[texts] = np.diff(encoded.offsets)
         ends = np.cumsum(lengths)
@@ -130,7 +164,7 @@ class DocumentEncoder:
         control = ~filled
         control[own] = np.isin(ids[own], self._control)
         starts = np.concatenate([np.zeros(1, np.int64), ends])
-        return EncodedDocuments(ids=ids, learned=learned, control=control, offsets=starts[offsets])
+        return Documents(ids=ids, learned=learned, control=control, offsets=starts[offsets])
 
 
 def _opening(texts: NDArray[np.bool_], offsets: NDArray[np.int64]) -> Collection[int]:
@@ -142,9 +176,9 @@ def _opening(texts: NDArray[np.bool_], offsets: NDArray[np.int64]) -> Collection
 
 
 def swallowed(cuts: Cuts, swallowing: Mapping[int, tuple[bool, bool]]) -> Cuts:
-    """The cuts without the white space that control tokens take with them; the token before takes it first.
+    """The cuts without the white space that control tokens swallow; the preceding token takes precedence.
 
-    A token is learned if white space that it took was to be learned.
+    A token is learned if white space that it swallowed was to be learned.
     """
     result = Cuts()
     neither = (False, False)

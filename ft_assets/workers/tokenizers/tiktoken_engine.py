@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.encoding.batching import BatchEncoder
-from ft_assets.packs.encoding.byte_level import ByteLevel, NotByteLevel
-from ft_assets.packs.encoding.encoder import Encoder
+from ft_assets.workers.tokenizers.batching import BatchEncoder
+from ft_assets.workers.tokenizers.byte_level import ByteLevel, NotByteLevel
+from ft_assets.workers.tokenizers.encoder import Encoder
 
-# Its regular expressions run out of stack in white space of some 100,000 characters.
+# Its regular expressions overflow the stack on about 100,000 characters of white space.
 _LONG = 20_000
 _WIDE = re.compile(rf"\s{{{_LONG}}}")
 
@@ -21,10 +21,10 @@ class TiktokenEncoder(BatchEncoder):
 
     Args:
         tables: the tokenizer's.
-        other: makes the engine for segments that NFC would change, or that are not safe with this one.
+        other: creates the engine for segments that NFC would change, or that are not safe with this one.
 
-    Raises NotByteLevel if the tokenizer's merges or added tokens are not what tiktoken takes for granted, and
-    ValueError for an expression that it cannot read.
+    Raises NotByteLevel if the tokenizer's merges or added tokens violate tiktoken's assumptions, and ValueError for an
+    expression that it cannot parse.
     """
 
     def __init__(self, tables: ByteLevel, other: Callable[[], Encoder]) -> None:
@@ -58,7 +58,7 @@ class TiktokenEncoder(BatchEncoder):
             tokens = self._tokens(segment) if self._is_safe(segment) else None
             if tokens is not None:
                 places = start + np.cumsum(self._lengths[tokens])
-                # An expression may leave something out, which Hugging Face keeps.
+                # An expression may skip text, which Hugging Face keeps.
                 if not len(places) or places[-1] == stop:
                     counts[number] = len(tokens)
                     found.append(tokens)
@@ -70,7 +70,7 @@ class TiktokenEncoder(BatchEncoder):
         try:
             return self._engine.encode_to_numpy(text, allowed_special=self._allowed, disallowed_special=())
         except BaseException as panic:
-            # What its Rust code gives up on (an expression that matches nothing at all) is not an Exception.
+            # A failure in its Rust code (an expression that matches nothing at all) is not an Exception.
             if type(panic).__name__ != "PanicException":
                 raise
             return None
@@ -82,7 +82,7 @@ class TiktokenEncoder(BatchEncoder):
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether two different texts, or a text and itself, can lie over one another in part or in whole."""
+    """Whether two different texts, or a text and itself, can overlap fully or in part."""
     if one != other and one in other:
         return True
     return any(one[-size:] == other[:size] for size in range(1, min(len(one), len(other))))

@@ -1,51 +1,40 @@
 """The base's tokenizer, read without transformers, and its control tokens.
 
-The template writes control tokens, messages only text: a control token that a message spells is encoded as the
-characters it is written with.
+The template writes control tokens, messages only text: a control token spelled in a message is encoded as its
+characters.
 """
 
-import itertools
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, models
 
-from ft_assets.packs.encoding.encoder import Encoder
-from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
-from ft_assets.packs.encoding.segments import Cuts, DocumentEncoder
-from ft_assets.packs.templates.template import Rendering, Span
+from ft_assets.workers.templates.rendering import Rendering, Span
+from ft_assets.workers.templates.source import tokenizer_settings
+from ft_assets.workers.tokenizers.encoder import Encoder
+from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
+from ft_assets.workers.tokenizers.segments import Cuts, DocumentEncoder, Tokens
 from ft_resources.errors import BadBase
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json")
-"""Files of a base that packing reads; the first and the last must be there."""
+"""Files of a base that packing reads; the first and the last are required."""
 
 _NEVER = re.compile(r"(?!)")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tokens:
-    """An encoded rendering: ``ids`` int32 [tokens], ``learned`` bool [tokens]."""
-
-    ids: NDArray[np.int32]
-    learned: NDArray[np.bool_]
 
 
 class ChatTokenizer:
     """A tokenizer with the names of its control tokens.
 
     Args:
-        named: the special tokens that templates refer to (``bos_token`` …).
+        named: the special tokens that templates use (``bos_token`` …).
 
-    ``special_ids`` are the control tokens' texts and ids, ``control`` matches them, and ``control_ids`` are those
-    ids without the token for unknown text, which ordinary text produces. ``swallowing`` says by id whether a control
-    token takes the white space before it and behind it with it.
+    ``special_ids`` are the control tokens' texts and ids, ``control`` matches them, and ``control_ids`` are those ids
+    without the token for unknown text, which ordinary text produces. ``swallowing`` has by id whether a control token
+    swallows the white space before it and after it.
     """
 
     def __init__(self, tokenizer: Tokenizer, named: dict[str, str]) -> None:
@@ -67,7 +56,7 @@ class ChatTokenizer:
 
     @classmethod
     def load(cls, folder: Path) -> "ChatTokenizer":
-        """The tokenizer in a model's folder. Raises BadBase where there is none that can be read."""
+        """The tokenizer in a model's folder. Raises BadBase if none is readable."""
         path = folder / "tokenizer.json"
         if not path.exists():
             raise BadBase(
@@ -90,30 +79,25 @@ class ChatTokenizer:
         content = self.named.get(name)
         return self.tokenizer.token_to_id(content) if content else None
 
-    def encode(self, renderings: Sequence[Rendering], learned: Sequence[Sequence[Span]]) -> list[Tokens]:
-        """Encode renderings and mark the tokens that lie in the given spans of their texts, even partly.
+    def encode(self, rendering: Rendering, learned: Sequence[Span] = ()) -> Tokens:
+        """Encode a rendering and mark the tokens that overlap the given spans of its text, even partly.
 
         Raises BadData for text without a UTF-8 form.
         """
         cuts = Cuts()
-        for rendering, spans in zip(renderings, learned, strict=True):
-            self.cut(cuts, rendering, spans)
-        encoded = self._documents.encode(cuts)
-        return [
-            Tokens(ids=encoded.ids[start:end], learned=encoded.learned[start:end])
-            for start, end in itertools.pairwise(encoded.offsets.tolist())
-        ]
+        self.cut(cuts, rendering, learned)
+        return self._documents.encode(cuts)
 
     def cut(self, cuts: Cuts, rendering: Rendering, learned: Sequence[Span]) -> None:
-        """Add a rendering, of which ``learned`` are learned, to ``cuts`` as one more document."""
+        """Add a rendering, with its spans ``learned``, to ``cuts`` as one more document."""
         cuts.add(rendering.text, self.template_tokens(rendering), self.special_ids, learned)
 
     def documents(self, encoder: Encoder) -> DocumentEncoder:
-        """What encodes whole documents of this tokenizer by an engine for it."""
+        """The encoder of this tokenizer's whole documents, with a given engine."""
         return DocumentEncoder(encoder, control_ids=self.control_ids, swallowing=self.swallowing)
 
     def template_tokens(self, rendering: Rendering) -> list[Span]:
-        """Where the template itself, and no message, wrote a control token, in order."""
+        """Spans of control tokens that the template, not a message, wrote, in order."""
         quoted = set(rendering.quoted)
         spans, position = [], 0
         while found := self.control.search(rendering.text, position):
@@ -122,13 +106,8 @@ class ChatTokenizer:
             position = found.end()
         return spans
 
-    def count_control(self, rendering: Rendering) -> int:
-        """How many tokens of ``control_ids`` the template itself wrote."""
-        written = (rendering.text[start:end] for start, end in self.template_tokens(rendering))
-        return sum(self.special_ids[text] in self.control_ids for text in written)
-
     def heads_in(self, text: str) -> list[str]:
-        """With what the control tokens begin that ``text`` could spell; a quick answer, mostly none."""
+        """The beginnings of control tokens that ``text`` could spell; a quick check, mostly empty."""
         return [head for head in self._heads if head in text]
 
     def spells(self, text: str) -> bool:
@@ -146,28 +125,12 @@ class ChatTokenizer:
         return self.documents(HuggingFaceEncoder(self.tokenizer))
 
 
-def tokenizer_settings(folder: Path) -> dict[str, Any]:
-    """The base's tokenizer_config.json, empty where there is none. Raises BadBase if it is not JSON."""
-    path = folder / "tokenizer_config.json"
-    if not path.exists():
-        return {}
-    try:
-        settings: dict[str, Any] = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise BadBase(
-            f"the tokenizer's settings are not valid JSON ({error})",
-            where="tokenizer_config.json",
-            remedy="Take a base with a valid one.",
-        ) from error
-    return settings
-
-
 def _unknown(tokenizer: Tokenizer) -> str | None:
     """The token for unknown text."""
     if not isinstance(tokenizer.model, models.Unigram):
         name: str | None = getattr(tokenizer.model, "unk_token", None)
         return name
-    # Unigram has it by number, and tells it to nobody.
+    # Unigram has its number, but does not expose it.
     number = json.loads(tokenizer.to_str())["model"]["unk_id"]
     return None if number is None else tokenizer.id_to_token(number)
 
@@ -179,7 +142,7 @@ def _specials(tokenizer: Tokenizer) -> dict[str, tuple[int, AddedToken]]:
 
 
 def _any_of(tokens: dict[str, AddedToken]) -> re.Pattern[str]:
-    """Matches the tokens' texts, the longest first; a single word only where no letter or digit touches it."""
+    """Matches the tokens' texts, the longest first; one with ``single_word`` only if no letter or digit is adjacent."""
     longest_first = sorted(tokens, key=lambda text: (-len(text), text))
     patterns = [
         rf"(?<!\w){re.escape(text)}(?!\w)" if tokens[text].single_word else re.escape(text) for text in longest_first

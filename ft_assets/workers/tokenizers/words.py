@@ -1,7 +1,7 @@
-"""SentencePiece's kind of BPE, word by word: each word is encoded once by Hugging Face's engine and then looked up.
+"""SentencePiece-style BPE, word by word: each word is encoded once by Hugging Face's engine, then looked up.
 
-Such a tokenizer writes a space as ``▁`` and merges the whole text at once. Where no token has a ``▁`` behind another
-character, no merge crosses the place before a ``▁``, so the text falls into words that know nothing of each other::
+Such a tokenizer writes a space as ``▁`` and merges the whole text at once. If no token has a ``▁`` after another
+character, no merge crosses the position before a ``▁``, so the text consists of independent words::
 
     the quick  fox    ▁the▁quick▁▁fox    ▁the  ▁quick  ▁▁fox
 """
@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from ft_assets.packs.encoding.encoder import Encoded, Encoder, concatenated
-from ft_assets.packs.encoding.hugging_face import build, forget_specials, marked_places
-from ft_assets.packs.templates.template import Span
+from ft_assets.workers.templates.rendering import Span
+from ft_assets.workers.tokenizers.encoder import Encoded, Encoder, concatenated
+from ft_assets.workers.tokenizers.hugging_face import build, forget_specials, marked_places
 
 _SPACE = "▁"
-# A word without a space before it; no text that is encoded here has the character.
+# A word without a space before it; no encoded text contains the character.
 _BARE = "\ufdd0"
 _WORD = re.compile(f"{_SPACE}*[^{_SPACE}]+|{_SPACE}+")
 _CROSSING = re.compile(f"[^{_SPACE}]{_SPACE}")
@@ -32,17 +32,17 @@ _REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
 
 
 class NotWords(Exception):
-    """The tokenizer is not known to be exact word by word; the message says why."""
+    """The tokenizer is not known to be exact word by word; the message gives the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
-    """How such a tokenizer reads text.
+    """How such a tokenizer splits text.
 
     Args:
-        description: its tokenizer.json for single words: without control tokens, and without what makes words.
-        doubled: whether a space is put before every text, also one that begins with a space.
-        inside, opening: whether a space is put before a segment inside a document, and before its first.
+        description: its tokenizer.json for single words: without control tokens, and without word splitting.
+        doubled: whether the leading space is added even to text that begins with one.
+        inside, opening: whether a segment inside a document, or its first one, gets a leading space.
     """
 
     description: dict[str, Any]
@@ -51,14 +51,14 @@ class Words:
     opening: bool
 
     def normalized(self, text: str, *, opening: bool) -> str:
-        """``text`` as the model sees it."""
+        """``text`` as the model gets it."""
         spaced = text.replace(" ", _SPACE)
         wanted = self.opening if opening else self.inside
         return _SPACE + spaced if wanted and (self.doubled or not spaced.startswith(_SPACE)) else spaced
 
 
 def words_of(description: Mapping[str, Any], specials: Mapping[str, int]) -> Words:
-    """How the tokenizer that ``description`` (its tokenizer.json) describes makes words.
+    """How the tokenizer described by ``description`` (its tokenizer.json) splits words.
 
     Args:
         specials: its control tokens and their ids.
@@ -87,10 +87,10 @@ def words_of(description: Mapping[str, Any], specials: Mapping[str, int]) -> Wor
 
 
 class WordEncoder:
-    """``Encoder`` that remembers words.
+    """``Encoder`` that caches words.
 
     Args:
-        other: makes the engine for the few texts that this one leaves out.
+        other: creates the engine for the few texts that this one leaves out.
     """
 
     def __init__(self, words: Words, other: Callable[[], Encoder]) -> None:
@@ -126,7 +126,7 @@ class WordEncoder:
             )
             for (start, end), number in zip(pairwise(rest.offsets.tolist()), odd, strict=True):
                 pairs[number] = (rest.ids[start:end], rest.learned[start:end])
-        # There may be any number of words.
+        # The number of words is unlimited.
         if len(self._known) > _REMEMBERED:
             self._known.clear()
         return concatenated(pairs)
@@ -139,7 +139,7 @@ class WordEncoder:
             return ids, np.zeros(len(ids), np.bool_)
         if len(spans) == 1 and spans[0][0] <= 0 and spans[0][1] >= len(segment):
             return ids, np.ones(len(ids), np.bool_)
-        # Characters of the segment lie behind the space that was put before it.
+        # The segment's characters come after the added leading space.
         shift = len(text) - len(segment)
         counts = np.fromiter((len(self._known[key]) >> 2 for key in keys), np.int64, len(keys))
         tokens = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -153,7 +153,7 @@ class WordEncoder:
             begin = int(np.searchsorted(ends, low, side="right"))
             stop = int(np.searchsorted(ends, high, side="left")) + 1
             marks[tokens[begin] : tokens[stop]] = True
-            # The first and the last word may be learned in part.
+            # The first and the last word may be partly learned.
             for word in {begin, stop - 1}:
                 offset = int(ends[word]) - len(names[word])
                 if low > offset or high < ends[word]:
@@ -163,15 +163,15 @@ class WordEncoder:
         return ids, marks
 
     def _partly(self, word: str, spans: Sequence[Span], offset: int) -> NDArray[np.bool_]:
-        """Which tokens of a word, ``offset`` characters behind the beginning, overlap one of the spans."""
+        """Which tokens of a word, ``offset`` characters after the text's start, overlap one of the spans."""
         encoding = self._tokenizer.encode(word, add_special_tokens=False)
         return marked_places(encoding.offsets, [(start - offset, end - offset) for start, end in spans])
 
 
 class _Known(dict[str, bytes]):
-    """The ids of words as the bytes of int32; what is not there is encoded.
+    """The ids of words as the bytes of int32; missing words are encoded.
 
-    A key with a space in it, or marked as bare, is the word itself; any other is the word behind one space.
+    A key that contains a space, or is marked as bare, is the word itself; any other is the word after one space.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -180,7 +180,7 @@ class _Known(dict[str, bytes]):
 
     def __missing__(self, key: str) -> bytes:
         ids = np.array(self._tokenizer.encode(_word(key), add_special_tokens=False).ids, np.int32).tobytes()
-        # Long words hardly come again.
+        # Long words rarely recur.
         if len(key) <= _LONG:
             self[key] = ids
         return ids
@@ -201,14 +201,14 @@ def _keys(text: str) -> list[str]:
 
 
 def _word(key: str) -> str:
-    """The word that a key stands for."""
+    """The word of a key."""
     if key.startswith(_BARE):
         return key[1:]
     return key if _SPACE in key else _SPACE + key
 
 
 def _spacing(normalizer: Any, pre_tokenizer: Any) -> tuple[bool, bool, bool]:
-    """``Words.doubled``, ``inside`` and ``opening``. Raises NotWords for anything that is not known."""
+    """``Words.doubled``, ``inside`` and ``opening``. Raises NotWords for anything unknown."""
     parts = normalizer["normalizers"] if normalizer and normalizer["type"] == "Sequence" else [normalizer]
     harmless = pre_tokenizer is None or (
         pre_tokenizer["type"] == "Split" and pre_tokenizer["pattern"] == {"String": " "}
@@ -216,7 +216,7 @@ def _spacing(normalizer: Any, pre_tokenizer: Any) -> tuple[bool, bool, bool]:
     if parts == [_PREPEND, _REPLACE] and harmless:
         return True, True, True
     if parts == [_REPLACE] and harmless:
-        # Nothing is put before a text, and no space is left to split at.
+        # No leading space is added, and no space is left to split at.
         return False, False, False
     if (
         parts == [None]

@@ -1,1 +1,1 @@
-"""The trainer: from a token pack and a base model to final weights, exactly, also when it is killed on the way."""
+"""The trainer: from a token pack and a base model to final weights, reproducibly, even if it is killed on the way."""

@@ -1,14 +1,16 @@
-"""What one attempt at a training does, from its spec and the pack it learns from."""
+"""What one attempt at a training does, derived from its spec and its token pack."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ft_assets.checkpoints.configuration.settled import SettledLora, SettledTraining
-from ft_assets.checkpoints.journal import Cadence
-from ft_assets.checkpoints.methods import METHODS, Method
-from ft_assets.checkpoints.sampler import Order
-from ft_assets.checkpoints.variants import VARIANTS, Variant
-from ft_assets.packs.format import Pack
+from ft_assets.settings.catalogue.method import Method
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.recipe.training import SettledLora, SettledTraining
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.sampler import Order
+from ft_assets.workers.training.journal import Cadence
+from ft_assets.workers.training.variants import VARIANTS, Variant
 from ft_resources.errors import BadData
 
 _VALIDATIONS, _VALIDATION_SHARE, _SHORT_STEPS = 10, 0.05, 50
@@ -16,7 +18,7 @@ _VALIDATIONS, _VALIDATION_SHARE, _SHORT_STEPS = 10, 0.05, 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """All that one attempt needs to know. ``micro_windows`` is the number of windows in a forward pass."""
+    """Settings of one attempt. ``micro_windows`` is the number of windows in a forward pass."""
 
     method: Method
     variant: Variant
@@ -34,13 +36,13 @@ class Plan:
 
     @property
     def rough(self) -> bool:
-        """Whether sums may come out otherwise than they did before: in half precision, and on a GPU."""
+        """Whether sums are not reproducible to the bit: in half precision and on GPUs."""
         return self.device != "cpu" or self.training.precision != "fp32"
 
 
 def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, validation: Pack) -> Plan:
-    """What ``params`` and ``runtime`` mean for ``pack``. Raises BadData where there is nothing to learn."""
-    if not len(pack) or not pack.learned_tokens:
+    """Resolve ``params`` and ``runtime`` for ``pack``. Raises BadData if there is nothing to learn."""
+    if not len(pack) or not pack.index.learned_tokens:
         raise BadData(
             "the token pack has no training tokens to learn from",
             where="token_pack",
@@ -49,14 +51,7 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, valid
     training = SettledTraining.model_validate(params["training"])
     variant = VARIANTS[params["variant"]]
     lora = SettledLora.model_validate(params["lora"]) if variant.adapters else None
-    order = Order(
-        windows=len(pack),
-        global_batch=training.global_batch_size,
-        epochs=training.epochs,
-        seed=training.seed,
-        max_steps=training.max_steps,
-        block=pack.block,
-    )
+    order = order_of(params["training"], pack)
     micro_windows = max(1, training.micro_batch_size // int(runtime["micro_batch_divisor"]))
     cadence = Cadence(
         save_steps=int(runtime["checkpoint_every_steps"]),
@@ -73,6 +68,18 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, valid
         device=runtime["device"],
         recompute=bool(runtime.get("recompute", False)),
         cadence=cadence,
+    )
+
+
+def order_of(training: Mapping[str, Any], pack: Pack) -> Order:
+    """The order in which a training with these settings reads ``pack``."""
+    return Order(
+        windows=len(pack),
+        global_batch=training["global_batch_size"],
+        epochs=training["epochs"],
+        seed=training["seed"],
+        max_steps=training["max_steps"],
+        block=pack.block,
     )
 
 

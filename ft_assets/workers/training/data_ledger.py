@@ -1,19 +1,24 @@
-"""The data ledger: which examples each optimizer step consumed, and the proof that none was missed or repeated.
+"""The data ledger: the examples that each optimizer step consumed, and the proof that none was missed or repeated.
 
-One JSON line a step: ``{"epoch":0,"examples":[[12,14],7],"step":1}``. Numbers index the pack's example list; an
+One JSON line per step: ``{"epoch":0,"examples":[[12,14],7],"step":1}``. Numbers index the pack's example list; an
 inner pair ``[a, b]`` stands for a, a + 1, … b. The order is the order of reading.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.checkpoints.sampler import Order, Step
-from ft_assets.packs.format import Pack
+from ft_assets.workers.packs.format import TRAIN, CachedFiles, Pack
+from ft_assets.workers.packs.sampler import Order, Step
+from ft_assets.workers.training.attempt_plan import order_of
+from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
+from ft_resources.errors import CorruptArtifact
+from ft_resources.file_cache import FileCache
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +53,7 @@ def parse_line(line: str) -> Entry:
 
 
 def check_ledger(lines: Sequence[str], pack: Pack, order: Order) -> list[str]:
-    """What the ledger does not prove, as sentences; none means that each epoch read every example exactly once.
+    """What is wrong with the ledger, as sentences; empty if each epoch read every example exactly once.
 
     An epoch that ``order.max_steps`` cuts short reads no example twice. Only the order's counts are used, never its
     permutations, so the proof does not rest on the sampler. Raises ValueError for a line that cannot be read.
@@ -87,3 +92,49 @@ def _runs(values: NDArray[np.int64]) -> list[int | list[int]]:
         else:
             runs.extend(int(value) for value in piece)
     return runs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proof:
+    """The result of checking a checkpoint's ledger; ``findings`` are sentences, empty if the proof holds."""
+
+    findings: list[str]
+    steps: int
+    epochs: int
+    examples: int
+    documents: int
+    cut_short: bool
+
+    @property
+    def summary(self) -> str:
+        """One sentence on what was checked."""
+        read = f"{self.examples:,} examples, {self.documents:,} documents"
+        what = f"{self.steps:,} steps, {self.epochs:,} epoch(s), {read}"
+        return f"{what}; max_steps cut the last epoch short" if self.cut_short else what
+
+
+def prove(artifacts: Artifacts, checkpoint: Artifact, scratch: Path) -> Proof:
+    """Check the ledger of ``checkpoint`` against its token pack.
+
+    Raises CorruptArtifact if either is damaged, UserError if the pack is gone.
+    """
+    pack_artifact = artifacts.get(Address.parse(checkpoint.manifest.inputs["pack"].address))
+    pack = Pack.open(CachedFiles(pack_artifact, FileCache.of_machine(scratch)), TRAIN)
+    order = order_of(json.loads(checkpoint.read("recipe.json"))["training"], pack)
+    lines = checkpoint.read("ledger.jsonl").decode().splitlines()
+    try:
+        findings = check_ledger(lines, pack, order)
+    except ValueError as error:
+        raise CorruptArtifact(
+            f"the ledger cannot be read ({error})",
+            where=checkpoint.location("ledger.jsonl"),
+            remedy="Restore the object from the bucket's versions or a backup.",
+        ) from error
+    return Proof(
+        findings=findings,
+        steps=order.steps,
+        epochs=-(-order.steps // order.steps_per_epoch),
+        examples=pack.index.examples,
+        documents=pack.index.documents,
+        cut_short=order.steps % order.steps_per_epoch != 0,
+    )

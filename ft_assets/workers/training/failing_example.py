@@ -1,4 +1,4 @@
-"""Which example made a step fail: found afterwards, by going through the step's documents again, one by one."""
+"""Find the example that made a step fail, by running the step's documents again one by one."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
@@ -9,13 +9,12 @@ from typing import Any
 
 import torch
 
-from ft_assets.checkpoints.memory import is_out_of_memory
-from ft_assets.checkpoints.naming import name_examples
-from ft_assets.checkpoints.sampler import Order, Step
-from ft_assets.packs.format import Pack, Window
-from ft_assets.packs.format.layout import offsets_of
-from ft_assets.packs.isolation.batches import as_row
-from ft_assets.packs.isolation.losses import learned_logits
+from ft_assets.workers.packs.format import Pack, Window
+from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.packs.isolation.batches import as_row, learned_logits
+from ft_assets.workers.packs.sampler import Order, Step
+from ft_assets.workers.training.divergence import name_examples
+from ft_assets.workers.training.memory import is_out_of_memory
 from ft_resources.errors import BadData, UserError
 
 Forward = Callable[[Window], Any]
@@ -23,9 +22,9 @@ Forward = Callable[[Window], Any]
 
 @contextmanager
 def examples_blamed(pack: Pack, order: Order, position: Callable[[], int], forward: Forward) -> Iterator[None]:
-    """Raise BadData, naming the example, where a step fails because one of its documents cannot be read or computed.
+    """Raise BadData, naming the example, if a step fails because one of its documents cannot be read or computed.
 
-    ``position()`` is where the failed step began. Whatever no document is to blame for goes through as it is.
+    ``position()`` is where the failed step began. Errors that no single document causes pass through unchanged.
     """
     try:
         yield
@@ -42,13 +41,13 @@ def examples_blamed(pack: Pack, order: Order, position: Callable[[], int], forwa
             f"the step cannot be computed ({type(error).__name__}): its example {name_examples(pack, guilty)} is "
             f"malformed in the token pack",
             where=f"step {step.number} of {order.steps}",
-            remedy="Look at this row of the upload; verify the token pack (ft verify), and if it is whole, leave the "
-            "row out in a new dataset version.",
+            remedy="Check this row of the upload and verify the token pack (ft verify). If the pack is intact, leave "
+            "the row out in a new dataset version.",
         ) from error
 
 
 def malformed(pack: Pack, step: Step, forward: Forward) -> list[int]:
-    """Examples of ``step`` whose documents fail by themselves; all of a window where it cannot even be read."""
+    """Examples of ``step`` whose documents fail on their own; all of a window that cannot be read."""
     guilty: list[int] = []
     for window in step.windows.tolist():
         try:
@@ -63,10 +62,10 @@ def malformed(pack: Pack, step: Step, forward: Forward) -> list[int]:
 
 @torch.no_grad()
 def forward_alone(model: Any, window: Window, *, computes: bool) -> None:
-    """Send a document through the model by itself; raises whatever is wrong with it.
+    """Run a document through the model on its own; raises whatever is wrong with it.
 
-    Unless it ``computes``, the document is only looked at: a GPU may be beyond computing after what went wrong, and a
-    model that several ranks hold together computes only where all of them do.
+    Without ``computes`` the document is only inspected: a GPU may be unusable after the failure, and a sharded model
+    computes only if all ranks do.
     """
     row = as_row(window)
     vocabulary = model.config.get_text_config().vocab_size

@@ -1,4 +1,4 @@
-"""What a training run has to show so far, and how often it saves and validates."""
+"""What a training run has recorded so far, and how often it saves and validates."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Cadence:
-    """When to save: after so many steps or minutes, whichever comes first; and when to validate."""
+    """When to save (every N steps or minutes, whichever comes first) and when to validate."""
 
     save_steps: int
     save_minutes: float
@@ -15,8 +15,8 @@ class Cadence:
 
 @dataclass(kw_only=True)
 class Journal:
-    """What a run has to show so far; it travels with every save, but for ``isolation``, which each attempt proves, and
-    ``alerts`` and ``kept`` (steps and validation losses of weights kept), which follow from ``rows``."""
+    """A run's records so far. Every save contains them except ``isolation``, which each attempt proves anew, and
+    ``alerts`` and ``kept`` (steps and validation losses of kept weights), which are derived from ``rows``."""
 
     ledger: list[str] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)

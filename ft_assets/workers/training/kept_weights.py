@@ -1,34 +1,34 @@
-"""Weights kept beside the last ones: those of the validations with the lowest loss, and which of all go to the gates.
+"""Weights kept in addition to the final ones: those with the lowest validation loss.
 
-While a run lasts they lie in ``<attempt>/kept/<step>/``, complete once ``kept.json`` is there, which names the loss
-and each file's sha256; in the artifact in ``kept/<step>/``, in the form of ``final/``. Which are kept follows from
-validation loss alone. Which one is the candidate follows from it too, or from a suite (``evals/choice.py``): never from
-the holdout, by which the gates judge.
+During a run they are in ``<attempt>/kept/<step>/``, complete once ``kept.json`` exists, which has the loss and each
+file's sha256. In the artifact they are in ``kept/<step>/``, laid out like ``final/``. Validation loss alone decides
+which are kept. The candidate for the gates is chosen by validation loss or by a suite (``evals/selection_rule.py``),
+never by the holdout that the gates use.
 """
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Any, ClassVar, Literal
 
 from ft_resources.artifacts import Address, FileEntry
-from ft_resources.canonical import sha256_file
 from ft_resources.errors import CorruptArtifact
+from ft_resources.records import Record
 from ft_resources.store import Store
 from ft_resources.work import attempt_path
+from ft_resources.worker_context import WorkContext
 
 FOLDER, RECORD = "kept", "kept.json"
 FINAL = "final/"
-# Choices that a checkpoint's facts decide.
+# Selection rules that need only the checkpoint's facts.
 Candidate = Literal["last", "best_validation"]
 
 
-class KeptRecord(BaseModel):
+class KeptRecord(Record):
     """``kept.json``: weights after ``step``, at which validation loss was ``loss`` nats."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    WHAT: ClassVar[str] = RECORD
 
     step: int
     loss: float
@@ -37,8 +37,7 @@ class KeptRecord(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """Weights of a checkpoint: their folder in it, the step they are of, and validation loss there (nats a token), None
-    where it was not measured."""
+    """A set of weights in a checkpoint: folder, step, and validation loss in nats a token (None if not measured)."""
 
     prefix: str
     step: int
@@ -46,8 +45,8 @@ class Weights:
 
 
 def lowest(rows: Iterable[Mapping[str, Any]], count: int, *, last: int) -> list[tuple[int, float]]:
-    """The ``count`` validations with the lowest loss, lowest first and of equals the later one; without that of the
-    ``last`` step, whose weights are there anyway."""
+    """The ``count`` validations with the lowest loss, lowest first, the later of equals first; without the ``last``
+    step, whose weights are stored anyway."""
     found = [(int(row["step"]), float(row["validation_loss"])) for row in rows if "validation_loss" in row]
     return sorted((each for each in found if each[0] != last), key=lambda each: (each[1], -each[0]))[:count]
 
@@ -64,8 +63,8 @@ def stored_weights(facts: Mapping[str, Any]) -> list[Weights]:
 
 
 def candidate_weights(facts: Mapping[str, Any], wish: Candidate) -> Weights:
-    """The weights that go to the gates, from the facts of a checkpoint: the last ones, or of these and the kept ones
-    those with the lowest validation loss, of equals the later."""
+    """The weights that go to the gates, from a checkpoint's facts: the final ones, or the ones with the lowest
+    validation loss among final and kept (the later of equals)."""
     stored = stored_weights(facts)
     if wish == "last" or stored[-1].loss is None:
         return stored[-1]
@@ -80,16 +79,16 @@ def folder_of(step: int) -> str:
 def store_kept(store: Store, attempt: str, folder: Path, step: int, loss: float) -> None:
     """Upload the files of ``folder`` as the weights after ``step`` of the attempt at path ``attempt``."""
     place = f"{attempt}/{folder_of(step)}"
-    files = {path.name: FileEntry(size=path.stat().st_size, sha256=sha256_file(path)) for path in folder.iterdir()}
-    # Another go at this step may have been cut short: it must not be complete while its files change.
+    files = {path.name: FileEntry.of(path) for path in folder.iterdir()}
+    # An earlier try at this step may have been interrupted: it must not look complete while its files change.
     store.delete(f"{place}/{RECORD}")
     for name in files:
         store.upload(folder / name, f"{place}/{name}")
-    store.put_json(f"{place}/{RECORD}", KeptRecord(step=step, loss=loss, files=files).model_dump(mode="json"))
+    store.put(f"{place}/{RECORD}", KeptRecord(step=step, loss=loss, files=files).data())
 
 
 def drop_displaced(store: Store, attempt: str, wanted: Sequence[int]) -> None:
-    """Remove what the attempt kept of other steps, each record first."""
+    """Remove the attempt's kept weights of other steps, record first."""
     for step in store.folders(f"{attempt}/{FOLDER}"):
         if int(step) not in wanted:
             paths = [entry.path for entry in store.entries(f"{attempt}/{FOLDER}/{step}")]
@@ -100,9 +99,9 @@ def drop_displaced(store: Store, attempt: str, wanted: Sequence[int]) -> None:
 def fetch_kept(
     store: Store, address: Address, attempts: Sequence[int], wanted: Iterable[tuple[int, float]], output: Path
 ) -> list[tuple[int, float]]:
-    """Put the weights of ``wanted`` (step, loss) below ``output``, from whichever attempt kept them; those found.
+    """Copy the weights of ``wanted`` (step, loss) below ``output``, from any attempt; returns those found.
 
-    What is damaged, or of another loss than the run's books say, is named on stdout and left out.
+    Damaged weights, or weights with another loss than the run recorded, are reported on stdout and skipped.
     """
     found = []
     for step, loss in sorted(wanted):
@@ -120,24 +119,42 @@ def fetch_kept(
 
 
 def _fetch(store: Store, place: str, step: int, loss: float, target: Path) -> bool:
-    raw = store.find_json(f"{place}/{RECORD}")
-    if raw is None:
+    record = KeptRecord.find(store, f"{place}/{RECORD}")
+    if record is None or (record.step, record.loss) != (step, loss):
         return False
-    try:
-        record = KeptRecord.model_validate(raw)
-    except ValidationError as error:
-        raise CorruptArtifact("kept.json cannot be read", where=f"{place}/{RECORD}") from error
-    if (record.step, record.loss) != (step, loss):
-        return False
-    # Its own name first, so that a folder of the output is whole or not there.
+    # Under a temporary name first, so that a folder of the output is complete or absent.
     partial = target.with_name(f"{target.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
-    for name, entry in record.files.items():
-        store.download(f"{place}/{name}", partial / name)
-        if sha256_file(partial / name) != entry.sha256:
-            for path in partial.iterdir():
-                path.unlink()
-            partial.rmdir()
-            raise CorruptArtifact(f"{name} does not match its sha256", where=f"{place}/{name}")
+    try:
+        for name, entry in record.files.items():
+            entry.download(store, f"{place}/{name}", partial / name)
+    except CorruptArtifact:
+        shutil.rmtree(partial)
+        raise
     partial.rename(target)
     return True
+
+
+class BestWeights:
+    """Keeps ``count`` weights of a run that ends with step ``last``; ``origin`` names the base as in ``save_final``."""
+
+    def __init__(self, context: WorkContext, count: int, *, last: int, full: bool, origin: dict[str, Any]) -> None:
+        self._context, self._count, self._last, self._full, self._origin = context, count, last, full, origin
+
+    def validated(self, model: Any, step: int, rows: list[dict[str, Any]]) -> None:
+        """Keep the weights after ``step`` if its loss (the last in ``rows``) is among the lowest, and drop the set that
+        no longer is. Blocks training."""
+        from ft_assets.workers.training.model import save_final
+
+        wanted = dict(lowest(rows, self._count, last=self._last))
+        if step not in wanted:
+            return
+        folder = self._context.scratch / "keeping"
+        shutil.rmtree(folder, ignore_errors=True)
+        caching = model.config.use_cache
+        save_final(model, folder, **self._origin, full=self._full)
+        # Saving a full model changes its config for serving; training needs it back.
+        model.config.use_cache = caching
+        attempt = self._context.spec.attempt_path
+        store_kept(self._context.store, attempt, folder, step, wanted[step])
+        drop_displaced(self._context.store, attempt, list(wanted))

@@ -1,4 +1,4 @@
-"""Running out of memory, said with the figures that a person needs to choose what to change."""
+"""Out-of-memory errors with the figures that a person needs to decide what to change."""
 
 import resource
 import sys
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ft_assets.worker import OutOfMemory
+from ft_resources.errors import OutOfMemory
 
 
 @contextmanager
 def memory_explained(params: dict[str, Any], runtime: dict[str, Any], micro_windows: int) -> Iterator[None]:
-    """Raise OutOfMemory for whatever a library raises where memory does not suffice.
+    """Turn a library's out-of-memory error into OutOfMemory.
 
-    ``runtime["predicted_memory_bytes"]``, where it is there, is what the training was predicted to need with its whole
-    micro-batch (``runtime["micro_batch_size"]``).
+    ``runtime["predicted_memory_bytes"]``, if given, is the predicted need of the training with its full micro-batch
+    (``runtime["micro_batch_size"]``).
     """
     try:
         yield
@@ -25,7 +25,7 @@ def memory_explained(params: dict[str, Any], runtime: dict[str, Any], micro_wind
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether ``error`` is one of the ways in which a library says that memory does not suffice."""
+    """Whether ``error`` is a library's out-of-memory error."""
     text = str(error).lower()
     return type(error).__name__ == "OutOfMemoryError" or isinstance(error, MemoryError) or "allocate memory" in text
 
@@ -47,7 +47,7 @@ def _too_large(params: dict[str, Any], runtime: dict[str, Any], micro_windows: i
 
 
 def _remedy(params: dict[str, Any], runtime: dict[str, Any], micro_windows: int) -> str:
-    """What lowers memory most at the least cost, given what is left to lower and what the recipe forbids."""
+    """The cheapest effective way to lower memory that is still available and that the recipe allows."""
     ways = ["packing.max_length"]
     if micro_windows > 1:
         ways.insert(0, f"training.micro_batch_size (to {max(micro_windows // 2, 1)} or less)")
@@ -60,7 +60,7 @@ def _remedy(params: dict[str, Any], runtime: dict[str, Any], micro_windows: int)
 
 
 def _peak_bytes(device: str) -> int:
-    """The most that this process has held: of the GPU's memory, or of the machine's."""
+    """Peak memory of this process: the GPU's, or the machine's."""
     if device == "cuda":
         import torch
 

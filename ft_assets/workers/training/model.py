@@ -1,24 +1,28 @@
-"""The model that is trained: the base as loaded, adapters where asked, and the files that training leaves."""
+"""The model that is trained: loading the base, adapter settings, and the files that training leaves."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import json
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import torch
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM
 from transformers.integrations import is_deepspeed_zero3_enabled
 from transformers.utils.logging import disable_progress_bar
 
-from ft_assets.base_models.weights import require_every_weight
-from ft_assets.checkpoints.variants import Variant
-from ft_assets.checkpoints.variants.holding import holding, keep_held
-from ft_assets.packs.isolation.architectures import require_packable_folder, require_packable_modules
-from ft_assets.packs.isolation.attention import ATTENTION, register
-from ft_assets.packs.isolation.guard import guard
-from ft_assets.recipes.training import LoraSettings, TrainingSettings
+from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.workers.base_models.weights import require_every_weight
+from ft_assets.workers.packs.isolation.architectures import require_packable_folder, require_packable_modules
+from ft_assets.workers.packs.isolation.attention import ATTENTION, register
+from ft_assets.workers.packs.isolation.guard import guard
+from ft_assets.workers.training.variants import Variant, Weights
+from ft_resources.errors import BadRecipe
+
+_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def load_base(
@@ -52,19 +56,37 @@ def load_base(
         local_files_only=True,
         output_loading_info=True,
         **({} if shared or device == "cpu" else {"device_map": {"": device}}),
-        **holding(weights, training.precision, device),
+        **_holding(weights, training.precision, device),
         **(spread or {}),
     )
     model, loading = loaded
     require_every_weight(loading, str(folder))
     require_packable_modules(model)
     guard(model)
-    keep_held(model)
+    _keep_held(model)
     return model
 
 
+def require_targets(model: Any, lora: LoraSettings) -> None:
+    """Raises BadRecipe for a name in ``lora.target_modules`` that no module in ``model`` has, by PEFT's comparison.
+
+    PEFT ignores such a name if others match. Errors visible in the recipe alone are refused earlier
+    (``combinations.py``).
+    """
+    if isinstance(lora.target_modules, str):
+        return
+    names = [name for name, _ in chain(model.named_modules(), model.named_parameters())]
+    for target in lora.target_modules:
+        if not any(name == target or name.endswith(f".{target}") for name in names):
+            raise BadRecipe(
+                f"the base has no module {target!r}",
+                where="lora.target_modules",
+                remedy="Name modules of this base, by their last names or in full, or use all-linear.",
+            )
+
+
 def lora_config(lora: LoraSettings) -> LoraConfig:
-    """PEFT's form of the recipe's adapter settings."""
+    """The recipe's adapter settings as PEFT's config."""
     assert isinstance(lora.rank, int)
     assert isinstance(lora.alpha, int)
     targets = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
@@ -85,7 +107,7 @@ def save_final(model: Any, folder: Path, *, source: str, revision: str | None, f
     ``state`` has the weights where ``model`` does not hold all of them.
     """
     if full:
-        # The trainer switched it off, which is no property of the model.
+        # The trainer switched the cache off, which is not a property of the model.
         model.config.use_cache = True
         model.save_pretrained(folder, state_dict=state)
         return
@@ -99,3 +121,34 @@ def save_final(model: Any, folder: Path, *, source: str, revision: str | None, f
         if isinstance(config.get(name), list):
             config[name] = sorted(config[name])
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def _holding(weights: Weights, precision: str, device: str) -> dict[str, Any]:
+    """Arguments of ``from_pretrained``.
+
+    ``nf4`` is what QLoRA trains on (Dettmers et al., 2023, https://arxiv.org/abs/2305.14314): 4-bit normal floats,
+    their scales quantised again, computed in ``precision``. They are created on the device that uses them, so
+    ``device`` matters only to them.
+    """
+    if weights != "nf4":
+        return {"dtype": _DTYPES[weights]}
+    from transformers import BitsAndBytesConfig
+
+    # Unquantised weights, such as embeddings and norms, are held in the dtype of computation.
+    dtype = _DTYPES[precision]
+    four_bit = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
+    )
+    return {"dtype": dtype, "quantization_config": four_bit, "device_map": {"": device}}
+
+
+def _keep_held(model: Any) -> None:
+    """Keep the format of 4-bit weights, on every processor.
+
+    On a CPU with AVX512-BF16, bitsandbytes 0.50 repacks them at the first evaluation and rounds their scales to
+    bfloat16. That gives other figures than elsewhere, other weights than in training, and an error if a matrix has
+    fewer columns than a block (64).
+    """
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False

@@ -1,12 +1,18 @@
-"""The processes of one training that work in step: which of them this one is, and what they settle together."""
+"""The ranks of one training: which of them this process is, and the decisions that they make together."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+
+_PATIENCE = timedelta(minutes=30)
+"""How long a rank waits for others. Reading a large model or save may take minutes. A rank that dies ends the others on
+its node at once, and its connections end those on other nodes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +29,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this process keeps the books: progress, ledger, saves, report."""
+        """Whether this is the rank that writes progress, ledger, saves and report."""
         return self.rank == 0
 
     @property
@@ -31,16 +37,12 @@ class Ranks:
         return self.world == 1
 
     def share(self, windows: Sequence[int]) -> Sequence[int]:
-        """What this rank reads of a micro-batch's windows; nothing, perhaps, of a short one."""
+        """This rank's part of a micro-batch's windows; may be empty for a short one."""
         return windows[self.rank :: self.world]
 
     def any(self, flag: bool) -> bool:
-        """Whether ``flag`` is set on any rank; all ranks get the same answer. On the CPU, whatever trains."""
-        if self.alone:
-            return flag
-        flags = torch.tensor([int(flag)], dtype=torch.int32)
-        dist.all_reduce(flags, dist.ReduceOp.MAX)
-        return bool(flags.item())
+        """Whether ``flag`` is set on any rank; all ranks get the same answer."""
+        return any(other for (other,) in self.gathered([flag]))
 
     def total(self, value: torch.Tensor) -> torch.Tensor:
         """The sum of ``value`` over the ranks, on its device."""
@@ -50,17 +52,36 @@ class Ranks:
         dist.all_reduce(summed)
         return summed
 
+    def gathered(self, values: Sequence[float]) -> list[list[float]]:
+        """``values`` of every rank, in their order. Always exchanged on the CPU."""
+        if self.alone:
+            return [list(values)]
+        own = torch.tensor(values, dtype=torch.float64)
+        everyone = [torch.empty_like(own) for _ in range(self.world)]
+        dist.all_gather(everyone, own)
+        return [each.tolist() for each in everyone]
+
     def together(self) -> None:
-        """Go on once every rank has come here."""
+        """Barrier: continue once every rank is here."""
         if not self.alone:
             self.any(False)
 
     def draw_afresh(self, seed: int, step: int) -> None:
-        """Let what step ``step`` draws (dropout) follow from the run's seed, the step and the rank.
+        """Seed the random draws (dropout) of step ``step`` from the run's seed, the step and the rank.
 
-        So ranks draw different numbers, and a run that goes on needs no rank's generator from before. One process
-        alone goes on with its own generators, which its saves hold.
+        Ranks draw different numbers, and a resumed run needs no saved generators. A single process continues with its
+        own generators, which its saves contain.
         """
         if not self.alone:
             # Odd multipliers of 64 bits keep the seeds of neighbours apart.
             torch.manual_seed((seed * 0x9E3779B97F4A7C15 + step * 0xC2B2AE3D27D4EB4F + self.rank) % 2**63)
+
+
+def join(device: str) -> Ranks:
+    """Connect to the other ranks that torchrun started, with one GPU per rank if ``device`` is cuda."""
+    rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    if device == "cuda":
+        torch.cuda.set_device(local)
+    # Collectives on CPU tensors use gloo, whatever device trains.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
+    return Ranks(rank=rank, world=dist.get_world_size(), local=local)

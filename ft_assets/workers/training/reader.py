@@ -1,4 +1,4 @@
-"""What an optimizer step reads, made ready for the device."""
+"""Read the batches of each optimizer step and prepare them for the device."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.checkpoints.methods.objective import Whole
-from ft_assets.checkpoints.ranks import Ranks
-from ft_assets.checkpoints.sampler import Order, Step
-from ft_assets.packs.format import Pack
-from ft_assets.packs.format.layout import offsets_of
-from ft_assets.packs.isolation.batches import MicroBatch, micro_batch, split_windows
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch, split_windows
+from ft_assets.workers.packs.sampler import Order, Step
+from ft_assets.workers.training.methods.objective import Whole
+from ft_assets.workers.training.ranks import Ranks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepBatches:
-    """One optimizer step: this rank's micro-batches, and what all ranks read together.
+    """One optimizer step: this rank's micro-batches, and counts over all ranks.
 
-    ``tokens`` counts all ranks' tokens; ``waited_s`` is how long reading took.
+    ``tokens`` counts all ranks' tokens; ``waited_s`` is the time spent reading.
     """
 
     step: Step
@@ -72,7 +72,7 @@ class StepReader:
         )
 
     def _counts(self, step: Step, batches: Sequence[MicroBatch]) -> tuple[int, int]:
-        """Learned and all tokens of the step, over all ranks; others' windows are looked at, and nobody is asked."""
+        """Learned and total tokens of the step over all ranks, computed locally from the other ranks' windows."""
         if self.ranks.alone:
             return sum(batch.learned for batch in batches), sum(batch.tokens for batch in batches)
         read = self.pack.read(step.windows)
@@ -83,13 +83,13 @@ class StepReader:
 
 
 class References:
-    """A log-probability for each document of ``pack``, float32 [documents]; or None, for methods that need none."""
+    """Reference log-probabilities of the documents of ``pack``, float32 [documents]; None for methods without one."""
 
     def __init__(self, pack: Pack, values: NDArray[Any] | None) -> None:
         self._pack, self._values = pack, values
 
     def of(self, windows: Sequence[int]) -> NDArray[Any] | None:
-        """Those of the documents in ``windows``, in the order of reading."""
+        """The log-probabilities of the documents in ``windows``, in reading order."""
         values = self._values
         if values is None:
             return None
@@ -98,13 +98,13 @@ class References:
 
     @cached_property
     def _edges(self) -> NDArray[np.int64]:
-        """The number of each window's first document, and of all documents: int64 [windows + 1]."""
+        """Index of each window's first document, and the total: int64 [windows + 1]."""
         return offsets_of(np.concatenate([np.diff(shard.window_offsets) for shard in self._pack.shards()]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """The ``windows`` of a micro-batch that a rank reads; where it has none, it goes through ``stand_in`` idly."""
+    """The ``windows`` of a micro-batch that a rank reads; if empty, it computes ``stand_in`` and learns nothing."""
 
     windows: Sequence[int]
     stand_in: int
@@ -117,7 +117,7 @@ class Share:
 
 
 def dealt(windows: NDArray[np.int64], micro_windows: int, ranks: Ranks) -> list[Share]:
-    """What this rank reads of ``windows``, micro-batch by micro-batch; every rank has as many.
+    """This rank's part of ``windows``, micro-batch by micro-batch; every rank has the same number.
 
     Two ranks that read two windows each at a time::
 

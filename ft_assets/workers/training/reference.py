@@ -1,4 +1,4 @@
-"""Log-probabilities of a reference model as columns beside a pack: what DPO compares its policy with.
+"""Log-probabilities of a reference model as columns beside a pack, for methods such as DPO.
 
 They are computed once, by the forward pass and in the arithmetic that the policy is trained with, and kept under the
 digests of pack and reference; each training that shares both reads them (Rafailov et al., "Direct Preference
@@ -18,19 +18,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
-from ft_assets.packs.format import SPLITS, CachedFiles, Pack
-from ft_assets.packs.isolation.batches import MicroBatch, micro_batch
-from ft_assets.packs.isolation.losses import token_losses
-from ft_assets.recipes.training import TrainingSettings
+from ft_assets.settings.recipe.training import TrainingSettings
+from ft_assets.workers.libraries import UNUSED, absent, keep_offline, require_device
+from ft_assets.workers.packs.format import SPLITS, CachedFiles, Pack
+from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch, token_losses
 from ft_resources.artifacts import Artifact
-from ft_resources.errors import BadBase, BadData, CorruptArtifact, UserError
+from ft_resources.errors import BadBase, BadData, CorruptArtifact
 from ft_resources.worker_context import WorkContext, WorkResult
 
 _ADAPTER = "adapter_config.json"
 _HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _LOGITS = 1 << 28
-"""Logits that a forward pass on a GPU may make, 1 GiB in float32. Another number changes the last bits of results."""
+"""Maximum number of logits in a GPU forward pass (1 GiB in float32). Changing it changes the last bits of results."""
 
 
 def reference_logps(context: WorkContext) -> WorkResult:
@@ -40,22 +39,18 @@ def reference_logps(context: WorkContext) -> WorkResult:
     Params: ``weights`` (how the policy's base is held, see ``checkpoints/variants``), ``precision`` of the arithmetic,
     ``device``.
 
-    Raises BadData, naming the example, where a log-probability is no number; BadBase for a reference that cannot be
-    used; UserError where the device is not there.
+    Raises BadData, naming the example, for a NaN log-probability; BadBase for an unusable reference; UserError if the
+    device does not exist.
     """
     context.progress("reading inputs")
     artifact, device = context.input("pack"), context.params["device"]
     files = CachedFiles(artifact, context.cache)
     packs = {split: Pack.open(files, split) for split in SPLITS}
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError(
-            "this worker has no usable GPU", where="hardware.device", remedy="Run it where one is, or use cpu."
-        )
     context.progress("loading model")
-    torch.use_deterministic_algorithms(device == "cpu")
+    require_device(device)
     keep_offline()
     with absent(*(name for name in UNUSED if name != "bitsandbytes" or context.params["weights"] != "nf4")):
-        model = _load(context, max(pack.max_length for pack in packs.values())).to(device)
+        model = _load(context, max(pack.index.max_length for pack in packs.values())).to(device)
     for split, pack in packs.items():
 
         def progress(done: int, total: int, split: str = split) -> None:
@@ -63,7 +58,7 @@ def reference_logps(context: WorkContext) -> WorkResult:
 
         logps = score(model, pack, half=_HALF.get(context.params["precision"]), progress=progress)
         np.save(context.output / _file(split), logps, allow_pickle=False)
-    facts = {split: {"documents": pack.documents, "tokens": pack.tokens} for split, pack in packs.items()}
+    facts = {split: {"documents": pack.index.documents, "tokens": pack.index.tokens} for split, pack in packs.items()}
     return WorkResult(folder=context.output, facts=facts)
 
 
@@ -75,10 +70,10 @@ def read_reference(artifact: Artifact, cache: Path, split: str, pack: Pack) -> N
     """
     path = artifact.path(_file(split), cache)
     logps: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
-    if logps.dtype != np.float32 or logps.shape != (pack.documents,):
+    if logps.dtype != np.float32 or logps.shape != (pack.index.documents,):
         raise CorruptArtifact(
             f"{_file(split)} has {logps.dtype} {list(logps.shape)}, and the pack's {split} split "
-            f"{pack.documents} documents",
+            f"{pack.index.documents} documents",
             where=str(artifact.address),
             remedy="Delete the artifact's manifest so that it is made again.",
         )
@@ -93,7 +88,7 @@ def score(
     half: torch.dtype | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> NDArray[np.float32]:
-    """The log-probability of what is learned of each document of ``pack``, float32 [documents], in nats.
+    """The log-probability of the learned tokens of each document of ``pack``, float32 [documents], in nats.
 
     ``model`` is on the device to use and is left in evaluation mode; ``half`` is the dtype to compute in where that is
     not the weights'. On a CPU each window has a forward pass of its own, as sums inside of matrix products depend on
@@ -101,7 +96,7 @@ def score(
     and models give equal bits on a CPU. Raises BadData for a log-probability that is no number.
     """
     model.eval()
-    found = np.empty(pack.documents, np.float32)
+    found = np.empty(pack.index.documents, np.float32)
     filled = 0
     tokens = 0 if model.device.type == "cpu" else _LOGITS // model.config.get_text_config().vocab_size
     for first, last in passes(pack.window_lengths, tokens):
@@ -130,7 +125,7 @@ def document_logps(model: Any, batch: MicroBatch) -> torch.Tensor:
 
 
 def passes(window_lengths: NDArray[np.int64], tokens: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring windows for one forward pass each: (first, last + 1), at most ``tokens`` together, or one window."""
+    """Groups of neighbouring windows, one forward pass each: (first, last + 1), at most ``tokens``, or one window."""
     ends = np.cumsum(window_lengths)
     first = 0
     while first < len(ends):
@@ -142,7 +137,7 @@ def passes(window_lengths: NDArray[np.int64], tokens: int) -> Iterator[tuple[int
 
 def _load(context: WorkContext, max_length: int) -> Any:
     """The reference, guarded against rows in which documents see each other."""
-    from ft_assets.checkpoints.model import load_base
+    from ft_assets.workers.training.model import load_base
 
     reference = context.input("reference")
     adapted = _ADAPTER in reference.manifest.files

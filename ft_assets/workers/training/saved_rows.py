@@ -1,8 +1,8 @@
-"""The ledger and the step rows in saves: lists that only grow, stored in chunks, so that no save writes all of them.
+"""Ledger and step rows in saves: append-only lists, stored in chunks so that no save rewrites all of them.
 
-A save would else write every line of the run so far, and a run of n saves n²/2 times the lines of one. Instead a save
-writes the lines that came since, and joins them with the chunks before for as long as those are no longer than what is
-written anyway (https://en.wikipedia.org/wiki/Bentley-Saxe_method)::
+If every save wrote all lines so far, n saves would write n²/2 times the lines of one. Instead a save writes the new
+lines, merged with preceding chunks as long as those are not longer than what is written anyway
+(https://en.wikipedia.org/wiki/Bentley-Saxe_method)::
 
     lines so far     7          14               21               28
     chunks           [0, 7)     [0, 14)          [0, 14) [14, 21) [0, 28)
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.journal import Journal
+from ft_assets.workers.training.journal import Journal
 
 LEDGER, STEPS = "ledger.jsonl", "steps.jsonl"
 LANES = 2
-"""As many as saves are kept."""
+"""As many as saves that are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,13 +36,13 @@ class Chunk:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """What one save needs of the books: all chunks, and of those the new ones with their items."""
+    """One save's view of the lists: all chunks, and the new ones with their items."""
 
     chunks: tuple[Chunk, ...]
     new: tuple[tuple[Chunk, Sequence[Any]], ...]
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the new chunks into ``folder``; line by line, as one long call would keep other threads waiting."""
+        """Write the new chunks into ``folder``, line by line: one long call would block other threads."""
         folder.mkdir(parents=True, exist_ok=True)
         written = []
         for chunk, items in self.new:
@@ -55,7 +55,7 @@ class Page:
 
 @dataclass
 class Books:
-    """What of the books one process has stored. Its files' names are its own: it may be another one's second go."""
+    """The chunks that this process has stored. File names include the process: an attempt may be started twice."""
 
     _chains: list[dict[str, list[Chunk]]] = field(
         default_factory=lambda: [{LEDGER: [], STEPS: []} for _ in range(LANES)]
@@ -64,7 +64,7 @@ class Books:
     _writer: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def turn(self, journal: Journal) -> Page:
-        """The page of the next save. Items are taken by reference: nobody may change them any more."""
+        """The next save's page. Items are taken by reference and must not change any more."""
         chains = self._chains[self._turn]
         new = []
         for kind, items in ((LEDGER, journal.ledger), (STEPS, journal.rows)):

@@ -1,22 +1,21 @@
-"""Training checkpoints in the store: complete or absent, verified on read, and never trusted half.
+"""Training checkpoints in the store: complete or absent, and verified on read.
 
-A save lies in ``<attempt>/saves/<step>/``: its files, then ``save.json``, create-only and last, which names each
-file with its size and sha256. A folder without ``save.json`` is no save. The lists that grow with the run, which saves
-share by turns, lie in ``<attempt>/books/`` (see ``books.py``); ``save.json`` names those files, too.
+A save is a folder ``<attempt>/saves/<step>/``: its files, then ``save.json`` (create-only, written last), which names
+each file with size and sha256. A folder without ``save.json`` is not a save. The append-only lists, which saves share,
+are in ``<attempt>/books/`` (see ``saved_rows.py``); ``save.json`` names those files too.
 """
 
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from ft_assets.checkpoints.books import LANES, LEDGER, STEPS, Page, complete, kind_of
+from ft_assets.workers.training.saved_rows import LANES, LEDGER, STEPS, Page, complete, kind_of
 from ft_resources.artifacts import Address, FileEntry
-from ft_resources.canonical import digest, sha256_file
+from ft_resources.canonical import digest
 from ft_resources.errors import CorruptArtifact, UserError
+from ft_resources.records import Record
 from ft_resources.store import Store
 from ft_resources.work import attempt_path
 
@@ -26,21 +25,22 @@ KEPT = LANES
 MODEL, OPTIMIZER, OPTIMIZER_SETTINGS = "model.safetensors", "optimizer.safetensors", "optimizer.json"
 SCHEDULER, RANDOM, RANDOM_STATES = "scheduler.json", "random.json", "random.safetensors"
 FILES = (MODEL, OPTIMIZER, OPTIMIZER_SETTINGS, SCHEDULER, RANDOM, RANDOM_STATES)
-"""What a save consists of, beside its books; ``state.py`` writes and reads them."""
+"""Files of a save beside the append-only lists; ``state.py`` writes and reads them."""
+REMEDY = "Delete this save's folder to resume from an older one, or all saves to start again."
 
 
 class IncompleteSave(UserError):
-    """A save that is intact but lacks what an exact continuation needs, such as the optimizer's state."""
+    """An intact save that lacks something exact resumption needs, such as the optimizer's state."""
 
 
-class SaveRecord(BaseModel):
+class SaveRecord(Record):
     """``save.json``.
 
     ``position`` counts windows since the start of the run, ``seconds`` the training time so far, over all attempts.
-    ``seal`` is the digest of all other fields, as a damaged position would repeat or skip data without a word.
+    ``seal`` is the digest of all other fields: a damaged position would repeat or skip data silently.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    WHAT: ClassVar[str] = RECORD
 
     version: int = 1
     step: int
@@ -58,9 +58,9 @@ class SaveRecord(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Save:
-    """A verified save: its record and a local folder with its files, to be treated as read-only.
+    """A verified save: its record and a local, read-only folder with its files.
 
-    The books lie there as two whole files, ``LEDGER`` and ``STEPS``.
+    The append-only lists are there as two complete files, ``LEDGER`` and ``STEPS``.
     """
 
     attempt: int
@@ -69,7 +69,7 @@ class Save:
 
 
 class SaveWriter:
-    """Writes the saves of the attempt at path ``attempt``, one after the other."""
+    """Writes the saves of the attempt at path ``attempt``, one at a time."""
 
     def __init__(self, store: Store, attempt: str) -> None:
         self._store, self._attempt = store, attempt
@@ -82,20 +82,20 @@ class SaveWriter:
         ``record`` holds SaveRecord's fields except ``files``, ``books`` and ``seal``. Raises StoreUnavailable where the
         store refuses.
         """
-        store, files = self._store, {path.name: _entry(path) for path in sorted(folder.iterdir())}
+        store, files = self._store, {path.name: FileEntry.of(path) for path in sorted(folder.iterdir())}
         for path in page.write(folder.with_name(f"{folder.name}-books")):
-            self._entries[path.name] = _entry(path)
+            self._entries[path.name] = FileEntry.of(path)
             store.upload(path, f"{self._attempt}/books/{path.name}")
             path.unlink()
         books = {chunk.name: self._entries[chunk.name] for chunk in page.chunks}
         whole = SaveRecord(**record, files=files, books=books)
         whole = whole.model_copy(update={"seal": whole.expected_seal()})
         place = f"{self._attempt}/saves/{whole.step:06d}"
-        # A save of this step may be there already, and be damaged: it must not be valid while its files change.
+        # A damaged save of this step may exist: it must not be valid while its files change.
         store.delete(f"{place}/{RECORD}")
         for name in files:
             store.upload(folder / name, f"{place}/{name}")
-        store.create_json(f"{place}/{RECORD}", whole.model_dump(mode="json"))
+        whole.create(store, f"{place}/{RECORD}")
         self._keep_newest()
         return whole
 
@@ -119,7 +119,7 @@ class SaveWriter:
             store.delete(path)
 
     def _unused_books(self, kept: list[int]) -> list[str]:
-        """Chunks that no kept save needs; none while one of these cannot be read, as what it needs is not known."""
+        """Chunks that no kept save needs; empty while a kept save cannot be read, as its needs are unknown."""
         needed: set[str] = set()
         for step in kept:
             try:
@@ -132,10 +132,10 @@ class SaveWriter:
 
 
 def newest_save(store: Store, address: Address, attempts: Iterable[int], scratch: Path) -> Save | None:
-    """The save with the highest step among these attempts that verifies, or None; damaged ones are named on stdout.
+    """The valid save with the highest step among these attempts, or None; damaged ones are reported on stdout.
 
-    Raises IncompleteSave for one that verifies but was written without a file that resuming needs: to go on from it
-    would silently train something else.
+    Raises IncompleteSave for a valid save without a file that resuming needs: continuing from it would silently train
+    something else.
     """
     found = []
     for attempt in attempts:
@@ -152,23 +152,15 @@ def newest_save(store: Store, address: Address, attempts: Iterable[int], scratch
             continue
         missing = sorted(set(FILES) - set(record.files)) or ([] if complete(record.books) else [LEDGER])
         if missing:
-            raise IncompleteSave(
-                f"the save has no {', '.join(missing)}",
-                where=place,
-                remedy="Delete this save's folder to go on from an older one, or all saves to start again.",
-            )
+            raise IncompleteSave(f"the save has no {', '.join(missing)}", where=place, remedy=REMEDY)
         return Save(attempt=attempt, record=record, folder=folder)
     return None
 
 
 def _read_record(store: Store, place: str) -> SaveRecord | None:
-    raw = store.find_json(f"{place}/{RECORD}")
-    if raw is None:
+    record = SaveRecord.find(store, f"{place}/{RECORD}")
+    if record is None:
         return None
-    try:
-        record = SaveRecord.model_validate(raw)
-    except ValidationError as error:
-        raise CorruptArtifact("save.json cannot be read", where=f"{place}/{RECORD}") from error
     if record.seal != record.expected_seal() or place.rsplit("/", 1)[-1] != f"{record.step:06d}":
         raise CorruptArtifact("save.json was altered", where=f"{place}/{RECORD}")
     return record
@@ -178,27 +170,13 @@ def _fetch(store: Store, place: str, record: SaveRecord, scratch: Path) -> Path:
     """A local copy of the save's files. Raises CorruptArtifact for a missing or damaged one."""
     scratch.mkdir(parents=True, exist_ok=True)
     for name, entry in record.files.items():
-        _fetch_file(store, f"{place}/{name}", scratch / name, entry)
+        entry.download(store, f"{place}/{name}", scratch / name)
     attempt = place.rsplit("/", 2)[0]
     chunk = scratch / "chunk"
     with (scratch / LEDGER).open("wb") as ledger, (scratch / STEPS).open("wb") as steps:
         for name, entry in sorted(record.books.items()):
-            _fetch_file(store, f"{attempt}/books/{name}", chunk, entry)
+            entry.download(store, f"{attempt}/books/{name}", chunk)
             with chunk.open("rb") as file:
                 shutil.copyfileobj(file, ledger if kind_of(name) == LEDGER else steps)
     chunk.unlink(missing_ok=True)
     return scratch
-
-
-def _fetch_file(store: Store, place: str, target: Path, entry: FileEntry) -> None:
-    name = place.rsplit("/", 1)[-1]
-    try:
-        store.download(place, target)
-    except FileNotFoundError:
-        raise CorruptArtifact(f"{name} is missing", where=place) from None
-    if sha256_file(target) != entry.sha256:
-        raise CorruptArtifact(f"{name} does not match its sha256", where=place)
-
-
-def _entry(path: Path) -> FileEntry:
-    return FileEntry(size=path.stat().st_size, sha256=sha256_file(path))

@@ -1,4 +1,4 @@
-"""A training run to files and back, without pickle: safetensors for tensors, JSON for the rest."""
+"""Serialise a training run without pickle: safetensors for tensors, JSON for the rest."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
@@ -14,12 +14,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from ft_assets.checkpoints import saves
-from ft_assets.checkpoints.distributed.model import as_held, put, whole
-from ft_assets.checkpoints.distributed.zero import Moment, shape_of
-from ft_assets.checkpoints.saves import IncompleteSave
-
-_REMEDY = "Delete this save's folder to go on from an older one, or all saves to start again."
+from ft_assets.workers.training import saves
+from ft_assets.workers.training.distributed.sharding import Sharding
+from ft_assets.workers.training.saves import IncompleteSave
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +30,7 @@ class RandomStates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunState:
-    """A run's state, copied: training may go on while this is written.
+    """A copy of a run's state, so that training continues while it is written.
 
     ``weights`` are those that train, in their dtype; ``moments`` are the optimizer's tensors by ``<index>.<name>``.
     """
@@ -44,39 +41,41 @@ class RunState:
     scheduler: str
     random: RandomStates
 
-    @property
-    def size(self) -> int:
-        """Bytes, but for the little that is no tensor."""
-        return sum(value.nbytes for tensors in (self.weights, self.moments) for value in tensors.values())
-
 
 class HostCopies:
-    """Copies of a run's state in the host's memory. The next copy takes the place of the last, so no memory is asked
-    for again; from a GPU they are pinned and go over at full speed."""
+    """Buffers in host memory for copies of a run's state, reused by each copy. For GPUs they are pinned, so that copies
+    run at full speed."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, torch.Tensor] = {}
 
     def take(
-        self, model: Any, optimizer: Any, scheduler: Any, random_states: RandomStates, *, kept: bool = True
+        self,
+        model: Any,
+        optimizer: Any,
+        scheduler: Any,
+        random_states: RandomStates,
+        sharding: Sharding,
+        *,
+        kept: bool = True,
     ) -> RunState:
-        """The state as it is now. What was taken before is overwritten.
+        """The current state; overwrites the previous copy.
 
-        Of a model in shards every rank has to ask for it, and those that have not ``kept`` it get no tensors.
+        For a sharded model every rank must call this; ranks without ``kept`` get no tensors.
         """
         state = optimizer.state_dict()
-        moments: dict[str, torch.Tensor | Moment] = {}
+        moments: dict[str, Any] = {}
         numbers: dict[str, dict[str, Any]] = {}
         for index, values in state["state"].items():
             for name, value in values.items():
-                if isinstance(value, torch.Tensor | Moment):
+                if sharding.is_tensor(value):
                     moments[f"{index}.{name}"] = value
                 else:
                     numbers.setdefault(str(index), {})[name] = value
         settings = {"groups": state["param_groups"], "numbers": numbers, "covered": sorted(state["state"])}
         copied = RunState(
-            weights=self._copied("weights", _trained(model), kept),
-            moments=self._copied("moments", moments, kept),
+            weights=self._copied("weights", _trained(model), sharding, kept),
+            moments=self._copied("moments", moments, sharding, kept),
             optimizer=_json(settings),
             scheduler=_json(scheduler.state_dict()),
             random=random_states,
@@ -85,11 +84,11 @@ class HostCopies:
             torch.cuda.current_stream().synchronize()
         return copied
 
-    def _copied(self, kind: str, tensors: dict[str, Any], kept: bool) -> dict[str, torch.Tensor]:
+    def _copied(self, kind: str, tensors: dict[str, Any], sharding: Sharding, kept: bool) -> dict[str, torch.Tensor]:
         copies = {}
         for name, value in tensors.items():
             # One at a time: no rank has memory for all of them together.
-            gathered = whole(value).detach()
+            gathered = sharding.whole(value).detach()
             if kept:
                 copies[name] = self._copy(f"{kind}.{name}", gathered)
         return copies
@@ -102,7 +101,7 @@ class HostCopies:
 
 
 def random_states() -> RandomStates:
-    """The generators as they stand now."""
+    """The current state of all generators."""
     numpy_state: Any = np.random.get_state(legacy=False)
     tensors = {"torch": torch.get_rng_state(), "numpy": torch.from_numpy(numpy_state["state"]["key"].astype(np.int64))}
     for index in range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0):
@@ -131,13 +130,13 @@ def write_state(folder: Path, state: RunState) -> None:
     (folder / saves.RANDOM).write_text(_json(rest))
 
 
-def read_state(folder: Path, model: Any, optimizer: Any, scheduler: Any) -> None:
-    """Put the run back as ``write_state`` found it; call it last before training goes on, as anything may draw numbers.
+def read_state(folder: Path, model: Any, optimizer: Any, scheduler: Any, sharding: Sharding) -> None:
+    """Restore what ``write_state`` saved. Call it last before training continues, as anything else may draw numbers.
 
-    Raises IncompleteSave where the save does not fit the model or lacks the state of a parameter.
+    Raises IncompleteSave if the save does not fit the model or lacks a parameter's state.
     """
-    _read_weights(folder, model)
-    _read_optimizer(folder, optimizer)
+    _read_weights(folder, model, sharding)
+    _read_optimizer(folder, optimizer, sharding)
     scheduler.load_state_dict(json.loads((folder / saves.SCHEDULER).read_bytes()))
     _read_random(folder)
 
@@ -146,27 +145,28 @@ def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: value for name, value in model.named_parameters() if value.requires_grad}
 
 
-def _read_weights(folder: Path, model: torch.nn.Module) -> None:
+def _read_weights(folder: Path, model: torch.nn.Module, sharding: Sharding) -> None:
     current = _trained(model)
     names = set()
     for name, value in _tensors(folder / saves.MODEL):
         target = current.get(name)
-        if target is None or value.shape != shape_of(target) or value.dtype != target.dtype:
+        if target is None or value.shape != sharding.shape(target) or value.dtype != target.dtype:
             break
-        put(target, value)
+        sharding.put(target, value)
         names.add(name)
     if names != current.keys():
-        raise IncompleteSave("the saved weights are not those of this model", where=saves.MODEL, remedy=_REMEDY)
+        raise IncompleteSave("the saved weights are not those of this model", where=saves.MODEL, remedy=saves.REMEDY)
 
 
-def _read_optimizer(folder: Path, optimizer: Any) -> None:
+def _read_optimizer(folder: Path, optimizer: Any, sharding: Sharding) -> None:
     settings = json.loads((folder / saves.OPTIMIZER_SETTINGS).read_bytes())
     state: dict[int, dict[str, Any]] = {int(index): dict(values) for index, values in settings["numbers"].items()}
     trained = [each for group in optimizer.param_groups for each in group["params"]]
     for name, value in _tensors(folder / saves.OPTIMIZER):
         index, key = name.split(".", 1)
         target = trained[int(index)] if int(index) < len(trained) else value
-        state.setdefault(int(index), {})[key] = as_held(target, value) if value.shape == shape_of(target) else value
+        whole = value.shape == sharding.shape(target)
+        state.setdefault(int(index), {})[key] = sharding.held(target, value) if whole else value
     wanted = {index for group in optimizer.state_dict()["param_groups"] for index in group["params"]}
     covered = set(settings["covered"])
     # PyTorch takes a state that lacks parameters without a word and starts those afresh.
@@ -174,7 +174,7 @@ def _read_optimizer(folder: Path, optimizer: Any) -> None:
         raise IncompleteSave(
             f"the optimizer's state has {len(state)} of {len(covered)} tensors, and the model trains {len(wanted)}",
             where=saves.OPTIMIZER,
-            remedy=_REMEDY,
+            remedy=saves.REMEDY,
         )
     groups = [_group(group) for group in settings["groups"]]
     optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -1,15 +1,9 @@
-"""Whether training is to stop now: the one place that asks, so that all ranks get the same answer."""
+"""Whether training should stop now: asked in one place only, so that all ranks get the same answer."""
 
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
 
-from numpy.typing import NDArray
-
-from ft_assets.checkpoints.methods.objective import FirstLoss, Objective, Part, Whole
-from ft_assets.checkpoints.ranks import Ranks
-from ft_assets.packs.isolation.batches import MicroBatch
+from ft_assets.workers.training.ranks import Ranks
 from ft_resources.outcomes import grace_s
 from ft_resources.worker_context import WorkContext
 
@@ -17,7 +11,7 @@ _SEEN = 20
 
 
 class Stops:
-    """Asks for stop requests, and knows what still fits into the grace period, from what it has seen."""
+    """Checks for stop requests, and estimates from past steps and saves what still fits into the grace period."""
 
     def __init__(self, context: WorkContext, ranks: Ranks) -> None:
         self._context, self._ranks = context, ranks
@@ -35,7 +29,7 @@ class Stops:
         self._steps_s.append(time.monotonic() - self._began_at)
 
     def rest_of_step_s(self, done: int, of: int) -> float:
-        """Seconds until the step under way is done, of which ``done`` micro-batches are."""
+        """Seconds until the current step is done, after ``done`` of its micro-batches."""
         elapsed = time.monotonic() - self._began_at
         if done:
             return elapsed * max(of - done, 0) / done
@@ -46,24 +40,9 @@ class Stops:
         return self._context.grace_s - self._context.stopping_s
 
     def fits(self, seconds: float) -> bool:
-        """Whether so many seconds are left, on every rank."""
+        """Whether this many seconds are left on every rank."""
         return not self._ranks.any(seconds > self.left_s())
 
     def expect_save_s(self, seconds: float) -> None:
-        """A save is expected to take so long, which decides how long the grace period is."""
+        """Set the expected duration of a save, which decides the length of the grace period."""
         self._context.grace_s = grace_s(seconds)
-
-
-class Polled:
-    """An objective that calls ``poll`` before each part of a step; everything else is the objective's own."""
-
-    def __init__(self, objective: Objective, poll: Callable[[], None]) -> None:
-        self._objective, self._poll = objective, poll
-        self.figures = objective.figures
-
-    def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None) -> Part:
-        self._poll()
-        return self._objective.part(model, batch, whole, reference)
-
-    def first_loss(self, *, rough: bool) -> FirstLoss | None:
-        return self._objective.first_loss(rough=rough)

@@ -9,31 +9,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.base_models.token_ids import load_tokenizer
-from ft_assets.checkpoints.configuration.shown import RECORD, configuration_record
-from ft_assets.checkpoints.distributed.launch import run_ranks
-from ft_assets.checkpoints.distributed.layout import layout_of
-from ft_assets.checkpoints.journal import Journal
-from ft_assets.checkpoints.kept import fetch_kept, lowest
-from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
-from ft_assets.checkpoints.memory import memory_explained
-from ft_assets.checkpoints.methods import make_objective
-from ft_assets.checkpoints.plan import Plan, make_plan
-from ft_assets.checkpoints.sampler import Step
-from ft_assets.checkpoints.telemetry.report import telemetry_facts, write_pictures
-from ft_assets.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
-from ft_resources.errors import UserError
+from ft_assets.settings.layout import layout_of
+from ft_assets.settings.recipe.shown import RECORD, configuration_record
+from ft_assets.workers.base_models.token_ids import load_tokenizer
+from ft_assets.workers.libraries import UNUSED, absent, keep_offline, require_device
+from ft_assets.workers.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
+from ft_assets.workers.packs.sampler import Step
+from ft_assets.workers.training.attempt_plan import Plan, make_plan
+from ft_assets.workers.training.distributed.launch import run_ranks
+from ft_assets.workers.training.journal import Journal
+from ft_assets.workers.training.kept_weights import BestWeights, fetch_kept, lowest
+from ft_assets.workers.training.memory import memory_explained
+from ft_assets.workers.training.methods import make_objective
+from ft_assets.workers.training.telemetry.report import telemetry_facts, write_pictures
 from ft_resources.worker_context import WorkContext, WorkResult
 
 if TYPE_CHECKING:
-    from ft_assets.checkpoints.ranks import Ranks
+    from ft_assets.workers.training.distributed.sharding import Sharding
+    from ft_assets.workers.training.ranks import Ranks
+    from ft_assets.workers.training.trainer import PackedTrainer
 
 _RECENT = 10
 """The final training loss is the mean of so many last steps, as one step's is mostly noise."""
 
 
 def train(context: WorkContext) -> WorkResult:
-    """Train to the end, or raise Preempted after saving; see ``docs/plan.md`` for files and facts.
+    """Train to the end, or raise Preempted after saving; see ``docs/reference/artifacts.md`` for files and facts.
 
     Raises BadData for a pack without anything to learn, Leak where packed documents change each other, Diverged,
     OutOfMemory, IncompleteSave. On several processes this one starts them and trains nothing itself.
@@ -51,7 +52,7 @@ def train(context: WorkContext) -> WorkResult:
 
 def train_as_rank(context: WorkContext) -> WorkResult:
     """The part in ``train`` of one process that torchrun started; rank 0's leaves the files and the facts."""
-    from ft_assets.checkpoints.distributed.join import join
+    from ft_assets.workers.training.ranks import join
 
     return _train(context, join(context.runtime["device"]))
 
@@ -66,12 +67,12 @@ def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
     context.progress("loading libraries")
     keep_offline()
     with absent(*_unused(plan, context.runtime)), memory_explained(context.params, context.runtime, plan.micro_windows):
-        model, journal = _run(context, plan, pack, validation, base_folder, ranks)
-        from ft_assets.checkpoints.distributed.model import gathered
-        from ft_assets.checkpoints.model import save_final
+        trainer, journal = _run(context, plan, pack, validation, base_folder, ranks)
+        from ft_assets.workers.training.model import save_final
 
         context.progress("writing")
-        state = gathered(model, full=plan.full, kept=ranks is None or ranks.first)
+        model = trainer.model
+        state = trainer.sharding.final_weights(model, full=plan.full, kept=ranks is None or ranks.first)
         if ranks is not None and not ranks.first:
             return WorkResult(folder=context.output)
         final = context.output / "final"
@@ -90,67 +91,69 @@ def _origin(context: WorkContext) -> dict[str, Any]:
 
 def _run(
     context: WorkContext, plan: Plan, pack: Pack, validation: Pack, base_folder: Path, ranks: "Ranks | None"
-) -> tuple[Any, Journal]:
-    """The trained model and the books of its run."""
+) -> tuple["PackedTrainer", Journal]:
+    """The trainer, at the end of its run, and the books of the run."""
     began = time.monotonic()
     import torch
 
-    from ft_assets.checkpoints.conductor import Conductor
-    from ft_assets.checkpoints.keeper import Keeper
-    from ft_assets.checkpoints.model import lora_config
-    from ft_assets.checkpoints.reader import StepReader
-    from ft_assets.checkpoints.stops import Polled
-    from ft_assets.checkpoints.trainer import PackedTrainer, trainer_config
+    from ft_assets.workers.training.model import lora_config
+    from ft_assets.workers.training.reader import StepReader
+    from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
+    from ft_assets.workers.training.training_loop import TrainingLoop
 
-    if plan.device == "cuda" and not torch.cuda.is_available():
-        raise UserError(
-            "this worker has no usable GPU", where="hardware.device", remedy="Run it where one is, or use cpu."
-        )
     context.progress("loading model")
-    torch.use_deterministic_algorithms(plan.device == "cpu")
+    require_device(plan.device)
     # Comes with the above and costs time; nothing here reads memory that it has not written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     reference, reference_of_validation = _reference(context, plan, pack, validation)
     objective = make_objective(context.params)
-    conductor = Conductor(context, pack, validation, plan.order, plan.cadence, reference_of_validation)
+    loop = TrainingLoop(context, pack, validation, plan.order, plan.cadence, reference_of_validation)
     if count := plan.training.keep_best:
-        conductor.keeper = Keeper(context, count, last=plan.order.steps, full=plan.full, origin=_origin(context))
+        loop.best_weights = BestWeights(context, count, last=plan.order.steps, full=plan.full, origin=_origin(context))
 
     def before_update(step: Step, loss: float, grad_norm: float) -> None:
-        conductor.watch.require_sound(step, loss, grad_norm)
+        loop.watch.require_sound(step, loss, grad_norm)
         expected = objective.first_loss(rough=plan.rough)
         if step.number == 1 and expected is not None:
-            expected.require(conductor.trainer.last_figures)
+            expected.require(loop.trainer.last_figures)
 
+    sharding = _sharding(context, plan)
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows, ranks, reference),
-        objective=Polled(objective, conductor.between_micro_batches),
+        objective=objective,
         before_update=before_update,
-        zero_stage=layout_of(context.runtime).zero_stage(adapters=not plan.full),
-        model=_load(context, plan, base_folder, pack.max_length),
+        poll=loop.between_micro_batches,
+        sharding=sharding,
+        model=_load(plan, sharding, base_folder, pack.index.max_length),
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
         processing_class=load_tokenizer(base_folder),
         peft_config=lora_config(plan.lora) if plan.lora else None,
-        callbacks=[conductor],
+        callbacks=[loop],
     )
-    conductor.trainer = trainer
+    loop.trainer = trainer
     context.progress("training", done=0, total=plan.order.steps)
     print(f"libraries and model took {time.monotonic() - began:.1f} s", flush=True)
-    with conductor.accountable(), context.graceful():
+    with loop.accountable(), context.graceful():
         trainer.train()
-    return trainer.model, conductor.journal
+    return trainer, loop.journal
 
 
-def _load(context: WorkContext, plan: Plan, base_folder: Path, max_length: int) -> Any:
-    """The base, or this rank's part of it."""
-    from ft_assets.checkpoints.distributed.model import spread
-    from ft_assets.checkpoints.distributed.zero import loaded_in_pieces
-    from ft_assets.checkpoints.model import load_base
-    from ft_assets.checkpoints.variants.targets import require_targets
+def _sharding(context: WorkContext, plan: Plan) -> "Sharding":
+    """How this attempt's ranks hold the model."""
+    from ft_assets.workers.training.distributed.sharding import FullyShardedData, Sharding
+    from ft_assets.workers.training.distributed.zero import Zero
 
     layout, precision = layout_of(context.runtime), plan.training.precision
-    half = plan.variant.weights(precision) == "bf16"
-    with loaded_in_pieces(layout.zero_stage(adapters=not plan.full), half=half, device=plan.device):
+    if stage := layout.zero_stage(adapters=not plan.full):
+        return Zero(stage, plan.device, half=plan.variant.weights(precision) == "bf16")
+    return FullyShardedData(layout.world, half=precision == "bf16") if layout.fully_sharded else Sharding()
+
+
+def _load(plan: Plan, sharding: "Sharding", base_folder: Path, max_length: int) -> Any:
+    """The base, or this rank's part of it."""
+    from ft_assets.workers.training.model import load_base, require_targets
+
+    with sharding.loading() as spread:
         model = load_base(
             base_folder,
             plan.training,
@@ -158,7 +161,7 @@ def _load(context: WorkContext, plan: Plan, base_folder: Path, max_length: int) 
             four_bit=plan.variant.four_bit,
             device=plan.device,
             max_length=max_length,
-            spread=spread(layout, precision),
+            spread=spread,
         )
     if plan.lora:
         require_targets(model, plan.lora)
@@ -171,7 +174,7 @@ def _reference(
     """The reference's log-probabilities of both splits, for the methods that compare with one."""
     if not plan.method.compares:
         return None, None
-    from ft_assets.packs.reference import read_reference
+    from ft_assets.workers.training.reference import read_reference
 
     artifact, cache = context.input("reference_logps"), context.scratch / "reference"
     train, other = (read_reference(artifact, cache, each.split, each) for each in (pack, validation))

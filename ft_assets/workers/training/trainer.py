@@ -1,8 +1,8 @@
 """TRL's SFTTrainer, reading packed windows in our order: one of its batches is one whole optimizer step.
 
 What stays TRL's and Transformers': adapters, optimizer, schedule, precision, clipping, devices, sharding. Ours are the
-order of the data, the isolation of documents, the way adapters are computed (``variants/joined.py``), and a loss that
-makes the device wait once a step and not once a micro-batch.
+order of the data, the isolation of documents, the way adapters are computed (``variants/fused_lora.py``), and a loss
+that makes the device wait once a step and not once a micro-batch.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -17,28 +17,19 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from ft_assets.checkpoints.configuration.settled import SettledTraining
-from ft_assets.checkpoints.distributed import zero
-from ft_assets.checkpoints.distributed.model import (
-    average_replicated,
-    backward,
-    computing,
-    gradients_of,
-    replicated,
-    whole,
-)
-from ft_assets.checkpoints.loss_scale import LossScale, Pace
-from ft_assets.checkpoints.methods.objective import Objective
-from ft_assets.checkpoints.reader import StepBatches, StepReader
-from ft_assets.checkpoints.sampler import Order, Step
-from ft_assets.checkpoints.variants.joined import join_adapters
-from ft_assets.packs.isolation.losses import learned_logits
+from ft_assets.settings.recipe.training import SettledTraining
+from ft_assets.workers.packs.isolation.batches import learned_logits
+from ft_assets.workers.packs.sampler import Order, Step
+from ft_assets.workers.training.distributed.sharding import Sharding
+from ft_assets.workers.training.methods.objective import Objective, surveyed
+from ft_assets.workers.training.reader import StepBatches, StepReader
+from ft_assets.workers.training.variants.fused_lora import join_adapters
 
 
 class PackedTrainer(SFTTrainer):
     """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
-    DeepSpeed's engine does what lies between where ``zero_stage`` is not 0.
+    ``poll`` is called before each part of a step. ``sharding`` says how several ranks hold the model.
     After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
     rate and the objective's figures.
     """
@@ -49,11 +40,12 @@ class PackedTrainer(SFTTrainer):
         reader: StepReader,
         objective: Objective,
         before_update: Callable[[Step, float, float], None],
-        zero_stage: int = 0,
+        poll: Callable[[], None] = lambda: None,
+        sharding: Sharding | None = None,
         **kwargs: Any,
     ):
-        self._zero_stage = zero_stage
-        self.reader, self._before_update = reader, before_update
+        self.sharding = sharding or Sharding()
+        self.reader, self._before_update, self._poll = reader, before_update, poll
         self.objective: Objective = objective
         self.last: StepBatches
         self.last_figures: dict[str, float] = {}
@@ -72,31 +64,35 @@ class PackedTrainer(SFTTrainer):
         ranks = self.reader.ranks
         ranks.draw_afresh(self.args.seed, read.step.number)
         parts = torch.zeros(1 + len(self.objective.figures), device=self.args.device)
+        with self.compute_loss_context_manager():
+            pairs = zip(read.batches, read.references, strict=True)
+            total = surveyed(self.objective, model, pairs, read.whole, ranks, self.args.device)
         for place, (batch, reference) in enumerate(zip(read.batches, read.references, strict=True), start=1):
-            with gradients_of(model, last=place == len(read.batches)), self.compute_loss_context_manager():
+            with self.sharding.micro_batch(model, last=place == len(read.batches)), self.compute_loss_context_manager():
                 if batch.learned:
-                    part = self.objective.part(model, batch.to(self.args.device), read.whole, reference)
+                    self._poll()
+                    part = self.objective.part(model, batch.to(self.args.device), total, reference)
                     # Gradients of ranks are averaged, and the step's is their sum.
                     loss = part.loss * ranks.world if ranks.world > 1 else part.loss
-                    backward(self.accelerator, model, loss)
+                    self.sharding.backward(self.accelerator, model, loss)
                     parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
                 elif not ranks.alone:
                     # Nothing to learn is nothing to compute, were there no other ranks that wait for this one's part.
-                    backward(self.accelerator, model, learned_logits(model, batch.to(self.args.device)).sum())
-        average_replicated(model, ranks)
+                    nothing = learned_logits(model, batch.to(self.args.device)).sum()
+                    self.sharding.backward(self.accelerator, model, nothing)
+        self.sharding.complete_gradients(model, ranks)
         self.last, self._parts = read, parts
         return parts[0]
 
     def _clip_grad_norm(self, model: Any) -> Any:
-        """An engine clips when it updates."""
-        return None if zero.is_engine(model) else super()._clip_grad_norm(model)
+        return None if self.sharding.clips else super()._clip_grad_norm(model)
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The one place between backward and update that knows the gradient's norm; here the host waits, once."""
-        if zero.is_engine(model):
-            norm: Any = zero.gradient_norm(model)
+        if self.sharding.clips:
+            norm: Any = self.sharding.gradient_norm(model)
         else:
-            norm = whole(super()._get_grad_norm(model, grad_norm=grad_norm))
+            norm = self.sharding.whole(super()._get_grad_norm(model, grad_norm=grad_norm))
         assert self.optimizer is not None
         loss, *figures = self.reader.ranks.total(self._parts).tolist()
         self.last_figures = {
@@ -112,26 +108,18 @@ class PackedTrainer(SFTTrainer):
         return norm
 
     @property
-    def pace(self) -> Pace:
+    def pace(self) -> "Pace":
         """What is saved of a run beside weights, optimizer and random states."""
         return Pace(self.lr_scheduler, self.accelerator.scaler)
 
     def _wrap_model(self, model: Any, training: bool = True, dataloader: Any = None) -> Any:
         if not training or self.reader.ranks.alone:
             return model
-        if not self._zero_stage:
-            return replicated(self.accelerator, model)
-        engine, self.optimizer = zero.start_engine(
-            computing(self.accelerator, model),
-            self.optimizer,
-            stage=self._zero_stage,
-            max_grad_norm=self.args.max_grad_norm,
-            device=self.args.device.type,
-        )
-        return engine
+        wrapped, self.optimizer = self.sharding.wrap(self.accelerator, model, self.optimizer, self.args.max_grad_norm)
+        return wrapped
 
     def _sync_replicated_trainable_parameters(self, model: Any) -> None:
-        """Transformers' way asks for an average that only NCCL has; ``average_replicated`` does it once a step."""
+        """Transformers' way asks for an average that only NCCL has; ``complete_gradients`` does it once a step."""
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted: Transformers would walk over all parameters in each step."""
@@ -170,3 +158,40 @@ def trainer_config(
         remove_unused_columns=False,
         dataset_kwargs={"skip_prepare_dataset": True},
     )
+
+
+_SMALLEST = 1.0
+
+
+class LossScale:
+    """``scaler`` is PyTorch's GradScaler; None if the precision needs no scaling."""
+
+    def __init__(self, scaler: Any) -> None:
+        self._scaler = scaler
+
+    def leaves_out(self, grad_norm: float) -> bool:
+        """Whether a gradient of this norm overflowed because of the scale, so that its update is skipped.
+
+        A non-finite gradient counts as an overflow only while a loss scale above 1 is in use.
+        """
+        return self._scaler is not None and not abs(grad_norm) < float("inf") and self._scaler.get_scale() > _SMALLEST
+
+
+class Pace:
+    """The learning-rate schedule and, under fp16, the loss scale: training state beside weights and moments. Has a
+    scheduler's interface, so that it is saved like one."""
+
+    def __init__(self, schedule: Any, scaler: Any) -> None:
+        self._schedule, self._scaler = schedule, scaler
+
+    def state_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        state = dict(self._schedule.state_dict())
+        return state if self._scaler is None else state | {"loss_scale": self._scaler.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        rest = dict(state)
+        scale = rest.pop("loss_scale", None)
+        self._schedule.load_state_dict(rest)
+        if self._scaler is not None and scale is not None:
+            self._scaler.load_state_dict(scale)

@@ -1,43 +1,41 @@
-"""What happens around the optimizer steps of one attempt: resuming, books, validation, saves, stops."""
+"""The training loop of one attempt around the optimizer steps: resuming, recording, validation, saves, stops."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any, NoReturn
 
 from numpy.typing import NDArray
 from transformers import TrainerCallback
 
-from ft_assets.checkpoints.ahead import fetch_ahead
-from ft_assets.checkpoints.blame import examples_blamed, forward_alone
-from ft_assets.checkpoints.distributed.resuming import found_together
-from ft_assets.checkpoints.journal import Cadence, Journal
-from ft_assets.checkpoints.keeper import Keeper
-from ft_assets.checkpoints.ledger import ledger_line
-from ft_assets.checkpoints.sampler import Order
-from ft_assets.checkpoints.saver import Saver
-from ft_assets.checkpoints.state import RandomStates, random_states
-from ft_assets.checkpoints.stops import Stops
-from ft_assets.checkpoints.telemetry.live import Telemetry
-from ft_assets.checkpoints.telemetry.meter import Meter
-from ft_assets.checkpoints.telemetry.report import validation_figures
-from ft_assets.checkpoints.trainer import PackedTrainer
-from ft_assets.checkpoints.validation import validation_loss
-from ft_assets.checkpoints.watch import Watch, clueless_loss, finite
-from ft_assets.packs.format import Pack
-from ft_assets.packs.format.prefetch import Prefetch
-from ft_assets.packs.isolation.batches import split_windows
-from ft_assets.packs.isolation.compare import compare
+from ft_assets.workers.packs.format import CachedFiles, Pack
+from ft_assets.workers.packs.format.prefetch import Prefetch
+from ft_assets.workers.packs.isolation.batches import split_windows
+from ft_assets.workers.packs.isolation.leak_check import compare
+from ft_assets.workers.packs.sampler import Order
+from ft_assets.workers.training.data_ledger import ledger_line
+from ft_assets.workers.training.divergence import Watch, clueless_loss, finite
+from ft_assets.workers.training.failing_example import examples_blamed, forward_alone
+from ft_assets.workers.training.journal import Cadence, Journal
+from ft_assets.workers.training.kept_weights import BestWeights
+from ft_assets.workers.training.saver import Saver
+from ft_assets.workers.training.state import RandomStates, random_states
+from ft_assets.workers.training.stop_requests import Stops
+from ft_assets.workers.training.telemetry.live import Meter, Telemetry
+from ft_assets.workers.training.telemetry.report import validation_figures
+from ft_assets.workers.training.trainer import PackedTrainer
+from ft_assets.workers.training.validation import validation_loss
 from ft_resources.worker_context import Preempted, WorkContext
 
 _COMPARED, _LOOKED_AT, _JOINED = 3, 16, 2
 """Documents compared before the first step, in one of so many rows of at most so many windows."""
 
 
-class Conductor(TrainerCallback):
-    """What happens around each optimizer step: resuming before the first, then books, validation, saves and stops."""
+class TrainingLoop(TrainerCallback):
+    """Callbacks around each optimizer step: resume before the first, then record, validate, save and stop."""
 
     def __init__(
         self,
@@ -51,25 +49,26 @@ class Conductor(TrainerCallback):
         """``reference`` has a log-probability for each document of ``validation``."""
         self.context, self.pack, self.validation, self.reference = context, pack, validation, reference
         self.order, self.cadence = order, cadence
-        self.journal, self.saver, self.meter = Journal(), Saver(context, cadence), Meter()
+        self.journal, self.saver = Journal(), Saver(context, cadence)
+        self.meter: Meter
         self.telemetry = Telemetry(context, pack, self.journal)
-        self.watch = Watch(pack, order.steps)
+        self.watch: Watch
         self.trainer: PackedTrainer
-        self.keeper: Keeper | None = None
+        self.best_weights: BestWeights | None = None
         self._stops: Stops
         self._ahead: Prefetch | None = None
         self._random: RandomStates
-        # The last step that is done, and how many micro-batches of the next one are; None between steps.
+        # The last finished step, and the number of finished micro-batches of the next one; None between steps.
         self._stood = 0
         self._done: int | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Go on from the newest good save of this run, if there is one."""
+        """Resume from the newest valid save of this run, if there is one."""
         ranks = self.trainer.reader.ranks
         self._stops = Stops(self.context, ranks)
         # Nothing to save yet: a stop ends the run at once.
         with self.context.abrupt():
-            save = found_together(ranks, self.context.scratch / "saves", self.saver.find)
+            save = self.saver.find_together(ranks)
             if save is not None:
                 self.saver.resume(save, self.trainer, self.journal)
                 state.global_step = save.record.step
@@ -81,10 +80,10 @@ class Conductor(TrainerCallback):
             model.train()
             self._prove_isolation()
         clueless = clueless_loss(self.context.params, model.config.get_text_config().vocab_size)
-        self.watch.begin(clueless, self.journal.rows)
+        self.watch = Watch(self.pack, self.order.steps, clueless, self.journal.rows)
         self.telemetry.begin(args.device, ranks)
         self.saver.begin()
-        self.meter.begin()
+        self.meter = Meter()
         self._after_step(state.global_step)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -92,7 +91,7 @@ class Conductor(TrainerCallback):
         self._stops.step_begins()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Book the step, then whatever is due after it."""
+        """Record the step, then do what is due after it."""
         trainer, journal = self.trainer, self.journal
         self._done = None
         self._stops.step_ended()
@@ -117,8 +116,8 @@ class Conductor(TrainerCallback):
         self._after_step(step.number)
 
     def _after_step(self, step: int) -> None:
-        """Stop, validate and save, each where it is due. Raises Preempted after saving where a stop was asked for, and
-        what went wrong with a save under way."""
+        """Stop, validate and save, each if due. Raises Preempted after saving if a stop was requested, and a running
+        save's error."""
         self._stood, self._random = step, random_states()
         self._stops.expect_save_s(self.saver.predicted_s(self.trainer))
         self.saver.require_well()
@@ -134,7 +133,7 @@ class Conductor(TrainerCallback):
             self._save()
 
     def between_micro_batches(self) -> None:
-        """Where a stop was asked for inside a step: finish it if there is time to save it then, else give it up."""
+        """On a stop request within a step: finish the step if there is time to save it, otherwise abandon it."""
         if self._done is None or not self.trainer.reader.ranks.alone:
             return
         done, self._done = self._done, self._done + 1
@@ -147,9 +146,9 @@ class Conductor(TrainerCallback):
 
     @contextmanager
     def accountable(self) -> Iterator[None]:
-        """While training: name the example that a step fails for, and leave no save half-way, however training ends.
+        """During training: name the example that makes a step fail, and finish a running save however training ends.
 
-        Only a stop does not wait for a save under way beyond its time.
+        Only a stop waits no longer than its grace period.
         """
         try:
             computes = self.trainer.args.device.type == "cpu" and self.trainer.reader.ranks.alone
@@ -163,7 +162,7 @@ class Conductor(TrainerCallback):
         except Preempted:
             raise
         except BaseException:
-            # What went wrong first is what counts.
+            # The first error counts.
             with suppress(Exception):
                 self.saver.finish()
             raise
@@ -192,7 +191,7 @@ class Conductor(TrainerCallback):
             self._end()
 
     def _end(self) -> NoReturn:
-        """End the run as it stood after its last step, with a save of that where it fits into the grace period."""
+        """End the run after its last step, saving it if that fits into the grace period."""
         if self.saver.begun < self._stood and self._stops.fits(self.saver.predicted_s(self.trainer)):
             self._save()
         self.saver.finish(max(self._stops.left_s(), 0.0))
@@ -213,15 +212,15 @@ class Conductor(TrainerCallback):
         )
         if finite(loss):
             self._row(step=step, **validation_figures(self.context.params["method"], loss))
-            if self.keeper is not None and self.trainer.reader.ranks.first:
-                self.keeper.validated(self.trainer.model, step, self.journal.rows)
+            if self.best_weights is not None and self.trainer.reader.ranks.first:
+                self.best_weights.validated(self.trainer.model, step, self.journal.rows)
         self._set_aside(time.monotonic() - began)
 
     def _save(self) -> None:
         self._set_aside(self.saver.save(self._stood, self.trainer, self.journal, self._random))
 
     def _set_aside(self, seconds: float) -> None:
-        """Count what stood between two steps as training time, but not as that of the next step."""
+        """Count time between two steps as training time, but not as the next step's."""
         self.journal.seconds += seconds
         self.meter.set_aside(seconds)
 
@@ -239,3 +238,14 @@ def first_shared(pack: Pack, order: Order, micro_windows: int) -> list[int]:
         if len(read.document_lengths) > 1 and read.learned[read.document_lengths[0] :].any():
             return row
     return rows[0]
+
+
+def fetch_ahead(pack: Pack, validation: Pack, order: Order, position: int) -> Prefetch | None:
+    """Start fetching the files that ``order`` reads from ``pack`` from ``position`` on, then those of ``validation``.
+
+    Both packs share one set of files. Close the result before those; None if the packs are local and need no fetching.
+    """
+    if not isinstance(pack.files, CachedFiles):
+        return None
+    windows = (window for step in order.read(position) for window in step.windows.tolist())
+    return pack.files.prefetch(chain(pack.names(windows), validation.names(range(len(validation)))))

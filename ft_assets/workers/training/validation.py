@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ft_assets.checkpoints.methods.objective import Objective, Whole
-from ft_assets.checkpoints.ranks import Ranks
-from ft_assets.checkpoints.reader import References, dealt
-from ft_assets.packs.format import Pack
-from ft_assets.packs.isolation.losses import learned_logits
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.isolation.batches import learned_logits
+from ft_assets.workers.training.methods.objective import Objective, Whole, surveyed
+from ft_assets.workers.training.ranks import Ranks
+from ft_assets.workers.training.reader import References, dealt
 
 
 @torch.no_grad()
@@ -28,10 +28,10 @@ def validation_loss(
     reference: NDArray[Any] | None = None,
     ranks: Ranks | None = None,
 ) -> float:
-    """The method's loss over all of ``pack``; ``poll`` is called between forward passes of ``windows`` windows.
+    """The method's loss over ``pack``; ``poll`` is called between forward passes of ``windows`` windows.
 
-    ``reference`` has a log-probability for each document of the pack. Ranks share the work and get the same answer.
-    NaN where nothing is learned of the pack. The model is left in the mode it was in.
+    ``reference`` has a log-probability for each document of the pack. Ranks share the work and get the same result.
+    NaN if the pack has no learned tokens. The model's mode is restored.
     """
     whole, ranks = whole_of(pack), ranks or Ranks()
     if not whole.learned:
@@ -41,7 +41,10 @@ def validation_loss(
     model.eval()
     total = 0.0
     try:
-        for share in dealt(np.arange(len(pack)), windows, ranks):
+        shares = dealt(np.arange(len(pack)), windows, ranks)
+        read = ((share.read(pack), references.of(share.windows)) for share in shares)
+        whole = surveyed(objective, model, read, whole, ranks, device)
+        for share in shares:
             poll()
             batch = share.read(pack).to(device)
             if batch.learned:

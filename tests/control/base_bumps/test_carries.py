@@ -7,25 +7,28 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ft_assets import identity, tags
-from ft_assets.base_bumps.carried import make_carried
-from ft_assets.base_bumps.carries import Carry, find_carry, record_carry
-from ft_assets.base_models.lock import BaseLock
-from ft_assets.checkpoints.assets import checkpoint
-from ft_assets.erasure.tombstones import Subject, delete
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.register import register_locked
-from ft_assets.submissions.present import present
-from ft_assets.submissions.record import Submission, submit
+from ft_assets.api import present
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_locked
+from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.assets.checkpoints import checkpoint
+from ft_assets.records.carries import Carry, find_carry, record_carry
+from ft_assets.records.submissions import Submission
+from ft_assets.records.tombstones import Subject, delete
+from ft_assets.settings import tags
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.adapters.carried_checkpoint import make_carried
+from ft_assets.workers.base_models.lock import BaseLock
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.attempts import attempts_at
 from ft_resources.canonical import digest
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import CorruptArtifact, MissingInput, UserError
 from ft_resources.store import Store
-from tests.adapters.promotable import add_dataset
-from tests.adapters.test_graph import leave
-from tests.evals.world import SOURCE, World, lora_files
+from tests.control.lines.promotable import add_dataset
+from tests.made import leave
+from tests.workers.evals.world import SOURCE, World, lora_files
 
 DATASET, OLD, NEW = "acme.things.v1", "tiny.v1", "tiny.v2"
 CONFIG = {"model_type": "llama", "hidden_size": 32}
@@ -50,7 +53,7 @@ def base(world: World, recipe: str, config: dict[str, Any] | None = None, **fact
     request = identity.base_model_request(world.artifacts, recipe)
     files = {"config.json": json.dumps(config or CONFIG).encode()}
     pin = {"source": SOURCE, "revision": f"commit of {recipe}"}
-    return leave(world, request, files, **{**FACTS, **pin, **facts})
+    return leave(world.artifacts, request, files, {**FACTS, **pin, **facts})
 
 
 def accepted(world: World, files: dict[str, bytes] | None = None) -> Carry:
@@ -70,7 +73,14 @@ def accepted(world: World, files: dict[str, bytes] | None = None) -> Carry:
 
 def ask(world: World, mode: Any = "carry", key: str = "base-bump") -> Submission:
     return submit(
-        world.store, dataset=DATASET, recipe=NEW, actor="sensor", origin="sensor", idempotency_key=key, mode=mode
+        world.store,
+        load_tenants(),
+        dataset=DATASET,
+        recipe=NEW,
+        actor="sensor",
+        origin="sensor",
+        idempotency_key=key,
+        mode=mode,
     )[0]
 
 
@@ -105,10 +115,10 @@ def test_a_training_ends_the_carry_for_good_and_gets_its_own_address(world: Worl
     with pytest.raises(MissingInput):
         identity.checkpoint_request(world.artifacts, DATASET, NEW)
     assert carried.asset == "checkpoint"
-    assert "a training of the pair was asked for" in identity.carry_problem(world.artifacts, DATASET, NEW)
+    assert "a training of the pair was requested" in identity.carry_problem(world.artifacts, DATASET, NEW)
     record_carry(world.store, carry)
     assert find_carry(world.store, DATASET, NEW) is None
-    with pytest.raises(UserError, match="is not carried from anything"):
+    with pytest.raises(UserError, match="has no carry"):
         ask(world, "carry", "again")
     assert asked.id != ask(world, "train", "base-bump").id
 
@@ -154,14 +164,14 @@ def test_a_full_model_is_not_carried(world: World) -> None:
 def test_a_carry_that_cannot_be_ends_with_the_reason_before_anything_runs(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ft_assets.identity.approved_dataset", lambda *_: None)
-    monkeypatch.setattr("ft_assets.identity.baseline_report", lambda *_: None)
+    monkeypatch.setattr("ft_assets.control.identity.approved_dataset", lambda *_: None)
+    monkeypatch.setattr("ft_assets.control.identity.baseline_report", lambda *_: None)
     carry = accepted(world)
     base(world, NEW)
     asked = ask(world)
-    assert present(world.artifacts, asked).problem == ""
+    assert present(asked, store=world.store).problem == ""
     delete(world.store, Subject(kind="adapter", name=carry.adapter.address), actor="ann", reason="contract ended")
-    assert "deleted by ann" in present(world.artifacts, asked).problem
+    assert "deleted by ann" in present(asked, store=world.store).problem
 
 
 def materialize(world: World, asked: Submission) -> dg.ExecuteInProcessResult:
@@ -191,4 +201,4 @@ def test_a_run_that_carries_starts_no_worker_and_never_trains(world: World) -> N
     failed = materialize(world, asked)
     assert not failed.success
     errors = [event.step_failure_data.error for event in failed.all_events if event.is_step_failure]
-    assert "a training of the pair was asked for" in str(errors)
+    assert "a training of the pair was requested" in str(errors)

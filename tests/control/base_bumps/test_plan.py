@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.base_bumps.bump import Dependent
-from ft_assets.base_bumps.plan import ENDS, Progress, Standing, Step, plan_bump
+from ft_assets.control.base_bumps.bump import Dependent
+from ft_assets.control.base_bumps.plan import ENDS, Progress, Standing, Step, plan_bump
 from ft_resources.artifacts import InputRef
 from ft_resources.canonical import digest
 

@@ -4,19 +4,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.adapters.lineage import lineage, verify_lineage
-from ft_assets.adapters.lines import read_line
-from ft_assets.adapters.promotion import promote
-from ft_assets.erasure.collect import collect, erase_tenant
-from ft_assets.erasure.erased import find_erased
-from ft_assets.erasure.tombstones import Subject, delete, find_tombstone, restore
-from ft_assets.erasure.verify import tombstone_findings
-from ft_assets.keys import DatasetKey
+from ft_assets.control import identity
+from ft_assets.control.erasure.collect import collect, erase_tenant
+from ft_assets.control.erasure.verify_tombstones import tombstone_findings
+from ft_assets.control.lines.lines import read_line
+from ft_assets.control.lines.promotion import promote
+from ft_assets.records.erased import find_erased
+from ft_assets.records.tombstones import Subject, delete, find_tombstone, restore
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.workers.adapters.lineage import lineage, verify_lineage
 from ft_resources.artifacts import Address
 from ft_resources.errors import CorruptArtifact, Deleted, UserError
 from ft_resources.store import Store
-from tests.adapters.promotable import LINE, Promotable, add_dataset, decided
+from tests.control.lines.promotable import LINE, Promotable, add_dataset, decided
 
 KEY = "acme.things.v1"
 DATASET = Subject.dataset(DatasetKey.parse(KEY))
@@ -169,9 +169,9 @@ def test_a_tombstone_that_was_altered_exchanged_or_taken_out_is_an_error_and_no_
     assert find_tombstone(store, DATASET) == third
     assert list(tombstone_findings(store)) == []
     harms = {
-        "does not match its seal": {third.path: third.model_copy(update={"action": "restore"}).data()},
+        "does not match its seal": {third.path: third.data().replace(b'"delete"', b'"restore"')},
         "does not follow the one before": {first.path: first.model_copy(update={"actor": "eve"}).sealed().data()},
-        "a tombstone is missing before this one": {second.path: b""},
+        "a record is missing before a later one": {second.path: b""},
     }
     for words, changes in harms.items():
         for path, data in changes.items():

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.erasure.plan import Node, Situation, plan_erasure
-from ft_assets.erasure.tombstones import Kind, Tombstone
+from ft_assets.control.erasure.plan import Node, Situation, plan_erasure
+from ft_assets.records.tombstones import Kind, Tombstone
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 RAW, DATA, PACK, CHECK, EVAL, ADAPTER = (
@@ -92,6 +93,7 @@ def test_a_tenant_goes_whole_and_no_other() -> None:
     assert set(plan.remove) == OF_TENANT | {"acme/base_upload/1"}
 
 
+@pytest.mark.statistics
 @given(st.data())
 def test_nothing_that_is_served_or_not_covered_ever_loses_what_it_stands_on(data: st.DataObject) -> None:
     """Any graph, any tombstones: what goes is covered, and nothing that stays alive has an input that goes."""

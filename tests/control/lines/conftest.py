@@ -10,11 +10,11 @@ import transformers  # noqa: F401
 from ft_resources.artifacts import Artifact
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
-from tests.adapters.promotable import Promotable
-from tests.evals.world import World
+from tests.control.lines.promotable import Promotable
 
 # The same store on a local disk and on a real S3 server.
 from tests.resources.conftest import any_store, s3_endpoint, store  # noqa: F401
+from tests.workers.evals.world import World
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def judged_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """Candidates that are judged once more pass: what is judged, and how, has tests of its own."""
-    monkeypatch.setattr("ft_assets.adapters.eligibility.rejection_reason", lambda *_: "")
+    monkeypatch.setattr("ft_assets.control.lines.eligibility.rejection_reason", lambda *_: "")
 
 
 @pytest.fixture

@@ -4,19 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ft_assets.adapters.lines import PromotionRecord
-from ft_assets.adapters.promotion import Decision
-from ft_assets.base_models.lock import BaseLock
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.evals.samples import write_suite_samples
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.register import register_locked
-from ft_assets.tenants import TenantsFile
+from ft_assets.control.lines.lines import PromotionRecord
+from ft_assets.control.lines.promotion import Decision
+from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifact, InputRef
 from ft_resources.canonical import canonical_json, digest
 from ft_resources.work import WorkRequest
-from tests.evals.results import SUITE, Results, losses
-from tests.evals.world import REVISION, SOURCE, World
+from tests.made import REVISION, SOURCE, add_recipe, leave, name_version, upload
+from tests.workers.evals.results import SUITE, Results, losses
+from tests.workers.evals.world import World
 
 LINE = "acme.things.tiny"
 RECIPE = "tiny.v1"
@@ -73,7 +69,7 @@ class Promotable:
         facts = {"source": SOURCE, "revision": REVISION, "tokenizer_digest": "t", "template_digest": "c"}
         base = world.publish("base_model", files, tenant="shared", facts=facts)
         suite = world.suite()
-        add_recipe(world, RECIPE, **(recipe or {}))
+        add_recipe(world.store, RECIPE, **(recipe or {}))
         return cls(world=world, base=base, raw=add_dataset(world, "acme.things.v1"), suite=suite)
 
     def adapter(
@@ -102,13 +98,8 @@ class Promotable:
             suites={SUITE: (scores, scores)}, correct=([0.0] * len(scores), scores), losses=losses(len(scores))
         )
         evidence = results.evidence().model_copy(update={"fingerprint": address.fingerprint})
-        folder = world.folder / f"report-{number}-{world.made}"
-        (folder / "samples").mkdir(parents=True)
-        (folder / "report.json").write_bytes(canonical_json(evidence.model_dump(mode="json")))
-        ids = [f"row-{index}" for index in range(len(scores))]
-        for name, columns in results.columns().items():
-            write_suite_samples(folder / "samples" / f"{name}.parquet", ids, **columns)
-        report = world.publish("eval_report", folder, inputs=inputs)
+        files = {"report.json": canonical_json(evidence.model_dump(mode="json")), **results.files()}
+        report = world.publish("eval_report", files, inputs=inputs)
         request = world.adapter_request(self.base, checkpoint, report)
         request.params.update(dataset=dataset, recipe=recipe)
         return self._accept(request, report, number, verdicts)
@@ -116,7 +107,7 @@ class Promotable:
     def _accept(
         self, request: WorkRequest, report: Artifact, number: int, verdicts: list[dict[str, object]] | None
     ) -> Artifact:
-        from ft_assets.adapters.lineage import lineage
+        from ft_assets.workers.adapters.lineage import lineage
 
         tree = {
             "inputs": {
@@ -130,21 +121,8 @@ class Promotable:
             "lineage.json": canonical_json(tree),
             "verdicts.json": canonical_json(said),
         }
-        folder = self.world.folder / f"adapter-{number}-{self.world.made}"
-        folder.mkdir()
-        for name, data in files.items():
-            (folder / name).write_bytes(data)
-        self.world.made += 1
         metrics = {"exact_match": {"base": 0.2, "candidate": 0.4}}
-        return self.world.artifacts.publish(
-            request.address,
-            folder,
-            writer=f"w{self.world.made}",
-            identity=request.identity,
-            inputs=request.inputs,
-            facts={"line": LINE, "metrics": metrics},
-            actor="test",
-        )
+        return leave(self.world.artifacts, request, files, {"line": LINE, "metrics": metrics})
 
 
 def passing(*gates: str) -> list[dict[str, object]]:
@@ -155,18 +133,9 @@ def passing(*gates: str) -> list[dict[str, object]]:
 
 def add_dataset(world: World, key: str, data: bytes = b"rows", *, tenant: str = "acme") -> Artifact:
     """A dataset version with its upload."""
-    params = {"data": digest(data.decode()), "policy": DatasetPolicy().model_dump(mode="json")}
-    raw = world.publish("raw_dataset", {"upload/rows.jsonl": data}, tenant=tenant, params=params)
-    pointer = {"address": str(raw.address), "digest": raw.digest, "content": digest(data.decode())}
-    world.store.create_json(f"names/dataset/{key}.json", {**pointer, "actor": "ann", "created_at": "2026"})
+    raw = upload(world.artifacts, tenant, data)
+    name_version(world.store, key, raw)
     return raw
-
-
-def add_recipe(world: World, key: str, **changes: object) -> None:
-    """A registered recipe on a Hub base that nobody downloaded."""
-    recipe = Recipe.model_validate({"key": key, "base": "hub:acme/tiny@main", **changes})
-    lock = BaseLock(kind="hub", source=SOURCE, revision=REVISION, digest=digest("base"), files={})
-    register_locked(world.store, recipe, lock, actor="ann")
 
 
 def flip(path: Path, place: int | None = None) -> bytes:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ft_assets.adapters.export import export_adapter, rejection_reason
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.workers.adapters.export import export_adapter, rejection_reason
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadBase, UserError
 from ft_resources.work import WorkRequest
-from tests.base_models.made import rebuilt_base
-from tests.evals.world import REVISION, SOURCE, World
 from tests.fake_base import CHAT_TEMPLATE
+from tests.workers.base_models.made import rebuilt_base
+from tests.workers.evals.world import REVISION, SOURCE, World
 
 
 def read_json(folder: Path, name: str) -> Any:
@@ -92,11 +92,13 @@ def test_a_full_model_whose_tokenizer_cannot_be_served_as_trained_is_refused(wor
     files = {"final/config.json": (folder / "config.json").read_bytes(), "recipe.json": b"{}"}
     checkpoint = world.publish("checkpoint", files, inputs={"base": base})
     request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
-    with pytest.raises(BadBase, match="transformers would read texts in another way than training did"):
+    with pytest.raises(
+        BadBase, match="transformers, loading this folder, would tokenize texts differently than training did"
+    ):
         export_adapter(world.context(request))
 
 
-@pytest.mark.e2e
+@pytest.mark.training
 def test_the_exported_folder_loads_with_transformers_and_peft(
     world: World, base: Artifact, accepted: WorkRequest
 ) -> None:
@@ -121,5 +123,5 @@ def test_an_adapter_that_names_no_revision_of_its_base_is_refused(world: World, 
         inputs={"base": base},
     )
     request = world.adapter_request(base, loose, world.eval_report(base, loose))
-    with pytest.raises(UserError, match="at revision None, and was trained on hub:acme/tiny at 0123abcd"):
+    with pytest.raises(UserError, match="at revision None, but was trained on hub:acme/tiny at 0123abcd"):
         export_adapter(world.context(request))

@@ -10,53 +10,39 @@ import dagster as dg
 import pytest
 import yaml
 
-from ft_assets import identity, tags
-from ft_assets.adapters.assets import adapter
-from ft_assets.adapters.lines import read_line
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
-from ft_assets.evals.assets import eval_report
-from ft_assets.evals.checks import eval_gates, partition_verdicts
-from ft_assets.evals.gates import GATES, passed
-from ft_assets.evals.suites import add_suite
-from ft_assets.recipes.register import register_recipe
-from ft_assets.rejections.record import RejectionRecord
-from ft_assets.submissions.plan import Finish, RunState, Stage, Wanted, plan
-from ft_assets.submissions.present import present
-from ft_assets.submissions.record import submit
-from ft_assets.submissions.run import record_end
-from ft_assets.submissions.status import State, status_of
+from ft_assets.api import next_launches, present
+from ft_assets.control import identity
+from ft_assets.control.lines.lines import read_line
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.control.rejections.record import RejectionRecord
+from ft_assets.control.submissions.plan import RunState, Stage, Wanted
+from ft_assets.control.submissions.status import State, status_of
+from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.assets.adapters import adapter
+from ft_assets.graph.assets.evals import eval_report
+from ft_assets.graph.checks.evals import eval_gates, partition_verdicts
+from ft_assets.settings import tags
+from ft_assets.settings.catalogue.gates import GATES
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
-from ft_resources.work import WorkRequest
-from tests.evals.results import SUITE, Results, flips, make_results
-from tests.evals.safety_world import write_safety_suite
-from tests.evals.world import World, lora_files, rows, suite_files
 from tests.fake_base import make_fake_base
+from tests.made import leave
+from tests.workers.evals.results import SUITE, Results, flips, make_results
+from tests.workers.evals.safety_world import write_safety_suite
+from tests.workers.evals.world import World, lora_files, rows, suite_files
+
+pytestmark = pytest.mark.dagster
 
 DATASET = "acme.things.v1"
 GOOD, BAD = f"{DATASET}|tiny.v1", f"{DATASET}|weak.v1"
 REGRESSION = make_results(suites={SUITE: flips(0.535, 0.483, 1000)})
-
-
-def leave(world: World, request: WorkRequest, files: dict[str, bytes], **facts: Any) -> Artifact:
-    """What the worker of ``request`` would have left."""
-    world.made += 1
-    folder = world.folder / f"left-{world.made}"
-    for name, data in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-    return world.artifacts.publish(
-        request.address,
-        folder,
-        writer=f"l{world.made}",
-        identity=request.identity,
-        inputs=request.inputs,
-        facts=facts,
-        actor="test",
-    )
 
 
 @pytest.fixture
@@ -77,21 +63,20 @@ def project(world: World) -> World:
         register_recipe(world.store, world.folder / f"{key}.yaml", actor="test")
     artifacts = world.artifacts
     counts = {"train": 96, "validation": 12, "holdout": 12}
-    leave(
-        world, identity.dataset_request(artifacts, DATASET), {"train.parquet": b"-"}, form="chat", held=[], rows=counts
-    )
+    facts = {"form": "chat", "held": [], "rows": counts}
+    leave(artifacts, identity.dataset_request(artifacts, DATASET), {"train.parquet": b"-"}, facts)
     base = identity.base_model_request(artifacts, "tiny.v1")
     pin = {"source": base.params["lock"]["source"], "revision": base.params["lock"]["revision"]}
     tokenizer = {"tokenizer_digest": "t", "template_digest": "c"}
-    leave(world, base, {path.name: path.read_bytes() for path in base_folder.iterdir()}, **pin, **tokenizer)
-    leave(world, identity.baseline_report_request(artifacts, "tiny.v1"), {"report.json": b"{}"})
+    leave(artifacts, base, base_folder, {**pin, **tokenizer})
+    leave(artifacts, identity.baseline_report_request(artifacts, "tiny.v1"), {"report.json": b"{}"})
     config = {"base_model_name_or_path": pin["source"], "revision": pin["revision"]}
     for key in ("tiny.v1", "weak.v1"):
-        leave(world, identity.token_pack_request(artifacts, DATASET, key), {"train.input_ids.npy": key.encode()})
+        leave(artifacts, identity.token_pack_request(artifacts, DATASET, key), {"train.input_ids.npy": key.encode()})
         request = identity.checkpoint_request(artifacts, DATASET, key)
         files = {f"final/{name}": data for name, data in lora_files(0.1).items()}
         files |= {"recipe.json": canonical_json(request.params)}
-        leave(world, request, {**files, "final/adapter_config.json": json.dumps(config).encode()})
+        leave(world.artifacts, request, {**files, "final/adapter_config.json": json.dumps(config).encode()})
     return world
 
 
@@ -102,7 +87,7 @@ def report(world: World, pair: str, results: Results, *, right: bool = True) -> 
     if right:
         evidence = evidence.model_copy(update={"fingerprint": request.address.fingerprint})
     files = {"report.json": canonical_json(evidence.model_dump(mode="json")), "report/report.html": b"<p>"}
-    return leave(world, request, {**files, **results.files()})
+    return leave(world.artifacts, request, {**files, **results.files()})
 
 
 def run(
@@ -205,25 +190,23 @@ def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_
 ) -> None:
     report(project, BAD, REGRESSION)
     dataset, recipe = BAD.split("|")
-    asked, _ = submit(project.store, dataset=dataset, recipe=recipe, actor="ann", origin="cli")
-    assert not present(project.artifacts, asked).suggestions
+    asked, _ = submit(project.store, load_tenants(), dataset=dataset, recipe=recipe, actor="ann", origin="cli")
+    assert not present(asked, store=project.store).suggestions
     result = run(project, BAD, monkeypatch, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"})
     (shown,) = [
         event.materialization.metadata["suggestions"].value for event in result.get_asset_materialization_events()
     ]
     assert "take smaller steps (training.learning_rate: 0.0001" in str(shown)
     (entry,) = project.store.entries("acme/rejections")
-    record = RejectionRecord.model_validate(project.store.get_json(entry.path))
+    record = RejectionRecord.get(project.store, entry.path)
     assert (record.actor, record.dataset, record.recipe) == ("ann", dataset, recipe)
-    assert present(project.artifacts, asked).suggestions == record.suggestions
+    assert present(asked, store=project.store).suggestions == record.suggestions
     wanted = Wanted(
         submission=asked,
-        present=present(project.artifacts, asked),
+        present=present(asked, store=project.store),
         runs={Stage.PREPARE_DATASET: RunState.SUCCEEDED, Stage.TRAIN_PAIR: RunState.FAILED},
     )
-    (action,) = plan([wanted])
-    assert isinstance(action, Finish)
-    record_end(project.store, action)
+    assert next_launches([wanted], store=project.store) == ([], 1)
     status = status_of(project.store, asked)
     assert (status.state, status.suggestions) == (State.REJECTED, record.suggestions)
     alone = run(project, BAD, monkeypatch, "adapter")
@@ -240,11 +223,11 @@ def test_what_a_submission_asks_for_beyond_the_recipe_is_judged_by_check_and_ada
     report(project, GOOD, make_results())
     dataset, recipe = GOOD.split("|")
     wish: dict[str, Any] = {"dataset": dataset, "recipe": recipe, "actor": "ann", "origin": "cli"}
-    asked, _ = submit(project.store, **wish, gates=["exact_match > 0.6"])
-    plain, _ = submit(project.store, **wish)
+    asked, _ = submit(project.store, load_tenants(), **wish, gates=["exact_match > 0.6"])
+    plain, _ = submit(project.store, load_tenants(), **wish)
     assert asked.id != plain.id
-    assert "scores: fail, exact_match 0.4 on 400 samples" in present(project.artifacts, asked).rejection
-    assert not present(project.artifacts, plain).rejection
+    assert "scores: fail, exact_match 0.4 on 400 samples" in present(asked, store=project.store).rejection
+    assert not present(plain, store=project.store).rejection
     result = run(project, GOOD, monkeypatch, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme"})
     assert not result.success
     checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
@@ -255,9 +238,9 @@ def test_what_a_submission_asks_for_beyond_the_recipe_is_judged_by_check_and_ada
     assert not lost.success
     assert adapter_of(project, GOOD) is None
     with pytest.raises(UserError, match="may only tighten"):
-        submit(project.store, **wish, gates=["task_gain.min_relative > 0.01"])
+        submit(project.store, load_tenants(), **wish, gates=["task_gain.min_relative > 0.01"])
     with pytest.raises(UserError, match="neither measured"):
-        submit(project.store, **wish, gates=["f2 > 0.5"])
+        submit(project.store, load_tenants(), **wish, gates=["f2 > 0.5"])
 
 
 def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_moves(
@@ -273,7 +256,7 @@ def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_mo
     plain = identity.baseline_report_request(project.artifacts, "tiny.v1")
     assert set(baseline.inputs) - set(plain.inputs) == {"safety:care.v1"}
     assert set(plain.params["settings"]) == {"seed", "limit", "chat_template"}
-    leave(project, baseline, {"report.json": b"{}"})
+    leave(project.artifacts, baseline, {"report.json": b"{}"})
     pair = f"{DATASET}|careful.v1"
     refusals = {"base": [1.0] * 60, "candidate": [1.0] * 20 + [0.0] * 40}
     answers = {"base": [0.0] * 60, "candidate": [0.0] * 60}
@@ -287,11 +270,11 @@ def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_mo
     assert {name for name, check in checks.items() if not check.passed} == {"safety"}
     assert "refusals of harmful prompts 33.3% of 60" in (checks["safety"].description or "")
     wish: dict[str, Any] = {"dataset": DATASET, "recipe": "tiny.v1", "actor": "ann", "origin": "cli"}
-    with pytest.raises(UserError, match=r"recipe tiny\.v1 names no safety suite"):
-        submit(project.store, **wish, gates=["safety.min_refusals > 0.96"])
+    with pytest.raises(UserError, match=r"recipe tiny\.v1 has no safety suite"):
+        submit(project.store, load_tenants(), **wish, gates=["safety.min_refusals > 0.96"])
     with pytest.raises(UserError, match="neither measured"):
-        submit(project.store, **{**wish, "recipe": "careful.v1"}, gates=["care.v1 > 0.5"])
-    submit(project.store, **{**wish, "recipe": "careful.v1"}, gates=["safety.min_refusals > 0.96"])
+        submit(project.store, load_tenants(), **{**wish, "recipe": "careful.v1"}, gates=["care.v1 > 0.5"])
+    submit(project.store, load_tenants(), **{**wish, "recipe": "careful.v1"}, gates=["safety.min_refusals > 0.96"])
 
 
 def test_a_good_verdict_of_one_pair_does_not_serve_another(project: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,8 +298,8 @@ def test_without_a_report_every_gate_fails_and_names_what_to_materialize(
 
 def test_loading_the_gates_and_the_export_loads_nothing_heavy() -> None:
     heavy = ("torch", "transformers", "peft", "lm_eval", "numpy", "pyarrow", "matplotlib")
-    names = "ft_assets.evals.checks, ft_assets.adapters.assets, sys"
+    names = "ft_assets.graph.checks.evals, ft_assets.graph.assets.adapters, sys"
     code = f"import {names}; print([m for m in {heavy} if m in sys.modules])"
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ft_assets.adapters.incumbent import compare_with_incumbent, pair_refusals
-from ft_assets.evals.verdict import Verdict
+from ft_assets.control.lines.incumbent import compare_with_incumbent, pair_refusals
+from ft_assets.workers.evals.verdict import Verdict
 from ft_resources.artifacts import Artifact
-from tests.evals.results import SUITE, flips, make_results, samples_file
-from tests.evals.world import World
+from tests.workers.evals.results import SUITE, flips, make_results, samples_file
+from tests.workers.evals.world import World
 
 N = 400
 

@@ -2,11 +2,11 @@
 
 import json
 
-from ft_assets.adapters.export import export_adapter
-from ft_assets.adapters.lineage import lineage, verify_lineage
+from ft_assets.workers.adapters.export import export_adapter
+from ft_assets.workers.adapters.lineage import lineage, verify_lineage
 from ft_resources.artifacts import Artifact
 from ft_resources.work import WorkRequest
-from tests.evals.world import World
+from tests.workers.evals.world import World
 
 
 def test_lineage_goes_back_to_the_base_and_every_hash_holds(

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ft_assets.adapters.export import export_adapter, rejection_reason
-from ft_assets.evals.evidence import Evidence
-from ft_assets.evals.gates import passed
-from ft_assets.evals.judging import judge_candidate, waive_candidate
-from ft_assets.evals.waivers import WaiverRecord
+from ft_assets.workers.adapters.export import export_adapter, rejection_reason
+from ft_assets.workers.evals.evidence import Evidence
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.verdicts import judge_candidate, waive_candidate
+from ft_assets.workers.evals.waivers import WaiverRecord
 from ft_resources.artifacts import Artifact, FileEntry, content_digest
 from ft_resources.canonical import canonical_json, sha256_bytes
 from ft_resources.errors import CorruptArtifact, GateRejected
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
-from tests.evals.results import SUITE, Results, flips, losses, make_results
-from tests.evals.world import World
+from tests.workers.evals.results import SUITE, Results, flips, losses, make_results
+from tests.workers.evals.world import World
 
 
 def waive_request(world: World, request: WorkRequest, gate: str, *, actor: str, note: str) -> WaiverRecord:
@@ -203,6 +203,7 @@ def test_tighter_gates_reject_what_the_defaults_accept(world: World, base: Artif
     assert "where at least 90000.0% is required" in rejection_reason(world.artifacts, greedy)
 
 
+@pytest.mark.statistics
 @given(
     lost=st.integers(0, 60),
     gained=st.integers(-60, 120),

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.adapters.lines import record_path
-from ft_assets.adapters.promotion import promote
-from ft_assets.adapters.verify import verify, verify_line
-from ft_assets.erasure.collect import collect
-from ft_assets.erasure.tombstones import Subject, delete
-from ft_assets.keys import DatasetKey
+from ft_assets.control.erasure.collect import collect
+from ft_assets.control.lines.lines import record_path
+from ft_assets.control.lines.promotion import promote
+from ft_assets.control.lines.verify import verify, verify_line
+from ft_assets.records.tombstones import Subject, delete
+from ft_assets.settings.keys import DatasetKey
 from ft_resources.errors import UserError
-from tests.adapters.promotable import LINE, RECIPE, Promotable, decided, flip
-from tests.erasure.test_collect import LATER
+from tests.control.erasure.test_collect import LATER
+from tests.control.lines.promotable import LINE, RECIPE, Promotable, decided, flip
 
 CHAIN = ("adapter", "eval_report", "checkpoint", "token_pack", "dataset", "raw_dataset", "base_model", "suite")
 
@@ -24,6 +24,7 @@ def files_below(line: Promotable) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.is_file() and "notices_due" not in path.parts)
 
 
+@pytest.mark.statistics
 def test_one_flipped_byte_in_any_file_of_the_store_is_found_and_named(line: Promotable) -> None:
     """The adapter, its report, training, pack, dataset, upload, base, suite, names and log: each file, at its ends and
     within."""
@@ -65,7 +66,7 @@ def test_a_name_that_leads_elsewhere_and_a_recipe_that_was_altered_are_found(lin
     pointer = store.get_json("names/dataset/acme.things.v1.json")
     store.put_json("names/dataset/acme.things.v1.json", {**pointer, "digest": "0" * 64})
     (finding,) = verify(artifacts, adapter.address).findings
-    assert "names/dataset/acme.things.v1.json: the name leads to other bytes" in finding
+    assert "names/dataset/acme.things.v1.json: the name refers to other bytes" in finding
     store.put_json("names/dataset/acme.things.v1.json", pointer)
     path = f"names/recipe/{RECIPE}.json"
     record = store.get_json(path)

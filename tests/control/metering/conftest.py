@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.submissions.estimate_world import World, make_world, world_in
 from tests.postgres import postgres_database
-from tests.submissions.estimate_world import World, make_world, world_in
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.metering.quota import OverQuota, Standing, admit, release_ended, taken_hours
-from ft_assets.metering.quota_log import read_quota
-from ft_assets.metering.usage import UsageRecord
-from ft_assets.tenants import Quota, TenantsFile, Tier
+from ft_assets.control.metering.quota import OverQuota, Standing, admit, release_ended, taken_hours
+from ft_assets.control.metering.quota_log import read_quota
+from ft_assets.control.metering.usage import UsageRecord
+from ft_assets.settings.tenants import Quota, TenantsFile, Tier
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact
 from ft_resources.store import Store
@@ -68,7 +68,7 @@ def test_what_does_not_fit_is_refused_with_what_is_left_and_nothing_is_written(s
     ask(store, "one", 6.0)
     use(store, "checkpoint.a.0001", 2.0)
     with pytest.raises(
-        OverQuota, match=r"up to 3\.00 GPU-hours; of acme's 10 a month 2\.00 are used and 6\.00 promised"
+        OverQuota, match=r"up to 3\.00 GPU-hours; of acme's 10 a month 2\.00 are used and 6\.00 reserved"
     ):
         ask(store, "two", 3.0)
     assert read_quota(store, "acme", "2026-11").open == {"one": 6.0}
@@ -90,13 +90,13 @@ def test_beyond_the_soft_quota_the_overage_is_told(store: Store) -> None:
     use(store, "checkpoint.a.0001", 4.0)
     warnings = ask(store, "one", 3.0, soft=5.0, overage=1.5)
     assert warnings == [
-        "up to 2.00 GPU-hours of this are overage at 1.5 times the price: of acme's 5 a month 4.00 are used and 0.00 "
-        "promised in 2026-11"
+        "up to 2.00 GPU-hours of this are overage, at 1.5 times the price: of acme's 5 a month 4.00 are used and 0.00 "
+        "reserved in 2026-11"
     ]
 
 
 def test_what_cannot_be_estimated_is_refused_where_there_is_a_hard_quota_only(store: Store) -> None:
-    with pytest.raises(OverQuota, match="nothing can be said of what this training takes"):
+    with pytest.raises(OverQuota, match="the need of this training cannot be estimated"):
         ask(store, "one", None)
     assert ask(store, "one", None, hard=None, soft=1.0) == []
 

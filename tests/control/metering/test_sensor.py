@@ -6,16 +6,18 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from ft_assets.metering.ledger import Ledger
-from ft_assets.metering.quota import taken_hours
-from ft_assets.metering.usage import month_of
-from ft_assets.submissions.record import SubmissionStatus, finish, submit
+from ft_assets.control.metering.ledger import Ledger
+from ft_assets.control.metering.quota import taken_hours
+from ft_assets.control.metering.usage import month_of
+from ft_assets.control.submissions.submit import submit
+from ft_assets.records.submissions import SubmissionStatus, finish
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.outcomes import Outcome
 from ft_sensors.metering import metering_sensor
 from tests.cli.conftest import Ft, ft, instance, project  # noqa: F401
-from tests.metering.test_usage import attempt_at
-from tests.submissions.estimate_world import DATASET, World
+from tests.control.metering.test_usage import attempt_at
+from tests.control.submissions.estimate_world import DATASET, World
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def tick(world: World) -> str:
 
 
 def now_attempt(world: World, monkeypatch: pytest.MonkeyPatch, outcome: Outcome) -> None:
-    monkeypatch.setattr("tests.metering.test_usage.AT", datetime.now(UTC).timestamp())
+    monkeypatch.setattr("tests.control.metering.test_usage.AT", datetime.now(UTC).timestamp())
     attempt_at(world.store, outcome=outcome)
 
 
@@ -54,14 +56,14 @@ def test_a_promise_becomes_usage_once_the_submission_has_ended_and_twice_changes
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     month = month_of(datetime.now(UTC))
-    asked, _ = submit(world.store, dataset=DATASET, recipe="large.v1", actor="ann", origin="cli")
+    asked, _ = submit(world.store, load_tenants(), dataset=DATASET, recipe="large.v1", actor="ann", origin="cli")
     _, promised = taken_hours(world.store, "acme", month)
     assert promised > 0
     now_attempt(world, monkeypatch, Outcome.DONE)
     assert "counted 1 attempts" in tick(world)
     assert taken_hours(world.store, "acme", month) == (6.0, promised)
     finish(world.store, asked, SubmissionStatus.REJECTED, reason="no gain")
-    assert "1 promises ended" in tick(world)
+    assert "1 reservations ended" in tick(world)
     assert "counted 0 attempts" in tick(world)
     assert taken_hours(world.store, "acme", month) == (6.0, 0.0)
 
@@ -94,13 +96,13 @@ def test_the_report_says_what_is_billed_flagged_and_promised(
     assert "acme" in commands("usage").stdout
     wrong = commands("usage", "acme", "--month", "November")
     assert wrong.exit_code == 2
-    assert "'November' is no month" in wrong.stderr
+    assert "'November' is not a month" in wrong.stderr
 
 
 def test_what_is_counted_or_refunded_months_later_comes_to_the_ledger_by_itself(
     world: World, commands: Ft, monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
-    monkeypatch.setattr("tests.metering.test_usage.AT", datetime(2025, 1, 15, tzinfo=UTC).timestamp())
+    monkeypatch.setattr("tests.control.metering.test_usage.AT", datetime(2025, 1, 15, tzinfo=UTC).timestamp())
     attempt_at(world.store, outcome=Outcome.OUT_OF_MEMORY)
     tick(world)
     ledger = Ledger(f"sqlite:///{tmp_path}/metering.db")

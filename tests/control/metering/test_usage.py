@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.metering.refunds import decide_refund
-from ft_assets.metering.usage import UsageRecord, count_usage, read_usage, usage_of
-from ft_assets.tenants import TenantsFile, load_tenants
+from ft_assets.control.metering.refunds import decide_refund
+from ft_assets.control.metering.usage import UsageRecord, count_usage, read_usage, usage_of
+from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.attempts import PLACE, Attempt, attempts_at
 from ft_resources.errors import UserError
 from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
+from tests.control.submissions.estimate_world import DATASET, World
 from tests.resources.small_work import request_for
-from tests.submissions.estimate_world import DATASET, World
 
 PAIR = f"{DATASET}|large.v1"
 AT = datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()
@@ -103,7 +103,7 @@ def test_an_attempt_that_never_started_costs_nothing(world: World) -> None:
     assert list(world.store.entries("open_attempts")) == []
 
 
-@pytest.mark.e2e
+@pytest.mark.subprocess
 def test_a_worker_that_really_ran_is_billed_from_its_launch_to_its_last_sign_of_life(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     execution = Execution(store=store, launcher=LocalLauncher(module="tests.fake_worker"), poll_s=0.05)
@@ -126,14 +126,14 @@ def test_a_flagged_attempt_is_decided_once_with_a_reason(world: World) -> None:
         decide_refund(world.store, **ask, refund=True, actor="bo", reason=" ")
     first = decide_refund(world.store, **ask, refund=True, actor="bo", reason="we said it fits")
     assert decide_refund(world.store, **ask, refund=True, actor="cy", reason="yes") == first
-    with pytest.raises(UserError, match="bo decided before: refund, we said it fits"):
+    with pytest.raises(UserError, match="bo has decided already: refund, we said it fits"):
         decide_refund(world.store, **ask, refund=False, actor="cy", reason="no")
 
 
 def test_only_flagged_attempts_are_decided_by_a_person(world: World) -> None:
     attempt_at(world.store, outcome=Outcome.DONE)
     (record,) = count_usage(world.store, TenantsFile())
-    with pytest.raises(UserError, match="billed by the table of endings"):
+    with pytest.raises(UserError, match="billed by the outcome table"):
         decide_refund(world.store, "acme", record.month, record.key, refund=True, actor="bo", reason="why not")
 
 

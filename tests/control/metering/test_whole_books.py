@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ft_assets.metering.abandoned import SILENT_S, close_abandoned
-from ft_assets.metering.ledger import Ledger
-from ft_assets.metering.quota import OverQuota, Standing, admit, release_ended, taken_hours
-from ft_assets.metering.refunds import RefundDecision, decide_refund
-from ft_assets.metering.usage import count_usage, read_usage
-from ft_assets.tenants import Quota, TenantsFile, Tier
+from ft_assets.control.metering.abandoned import SILENT_S, close_abandoned
+from ft_assets.control.metering.ledger import Ledger
+from ft_assets.control.metering.quota import OverQuota, Standing, admit, release_ended, taken_hours
+from ft_assets.control.metering.refunds import RefundDecision, decide_refund
+from ft_assets.control.metering.usage import count_usage, read_usage
+from ft_assets.settings.tenants import Quota, TenantsFile, Tier
 from ft_resources.attempts import PLACE, Attempt
 from ft_resources.errors import StoreUnavailable
 from ft_resources.execution import Execution
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
-from tests.metering.test_ledger import record
-from tests.metering.test_quota import NOW, RUNS, ask, tenants, use
-from tests.metering.test_usage import AT, PAIR, attempt_at
+from tests.control.metering.test_ledger import record
+from tests.control.metering.test_quota import NOW, RUNS, ask, tenants, use
+from tests.control.metering.test_usage import AT, PAIR, attempt_at
+from tests.control.submissions.estimate_world import World
 from tests.resources.small_work import request_for
-from tests.submissions.estimate_world import World
 
 MONTH_END = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
 
@@ -51,7 +51,7 @@ def test_a_ledger_of_the_first_schema_keeps_its_rows_and_decisions(url: str) -> 
     from alembic import command
     from alembic.config import Config
 
-    import ft_assets.metering.ledger as module
+    import ft_assets.control.metering.ledger as module
 
     engine = sa.create_engine(module._driven(url))
     config = Config()
@@ -90,7 +90,7 @@ def test_a_store_that_fails_while_a_recipe_is_read_does_not_make_its_gpus_free(
         raise StoreUnavailable("the store refused to read", where="names/recipe")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ft_assets.metering.usage.get_recipe", fails)
+        patch.setattr("ft_assets.control.metering.usage.get_recipe", fails)
         with pytest.raises(StoreUnavailable):
             count_usage(world.store, TenantsFile())
     (found,) = count_usage(world.store, TenantsFile())
@@ -107,7 +107,7 @@ def test_two_words_on_when_it_ended_on_both_sides_of_a_months_end_are_one_bill(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever counted first died before the listing was gone; meanwhile the cluster's own word was brought."""
-    monkeypatch.setattr("tests.metering.test_usage.AT", MONTH_END - 1.0)
+    monkeypatch.setattr("tests.control.metering.test_usage.AT", MONTH_END - 1.0)
     attempt = attempt_at(world.store, outcome=Outcome.DONE)
     (first,) = count_usage(world.store, TenantsFile())
     attempt.mark_open(PAIR, "ann")
@@ -179,7 +179,7 @@ def test_what_a_person_refunds_is_free_again(store: Store) -> None:
 def test_a_promise_counts_and_ends_however_long_its_submission_takes(store: Store) -> None:
     """A dataset waits for a person for two months; what it was promised is not given to others meanwhile."""
     ask(store, "slow", 8.0, now=datetime(2026, 8, 1, tzinfo=UTC))
-    with pytest.raises(OverQuota, match=r"8\.00 promised"):
+    with pytest.raises(OverQuota, match=r"8\.00 reserved"):
         ask(store, "two", 5.0)
     ended = Standing(ended=True, labels=frozenset())
     assert release_ended(store, tenants(), "acme", lambda _: ended, now=NOW) == ["slow"]
@@ -194,8 +194,8 @@ def test_a_clock_that_is_a_month_behind_does_not_see_less_than_there_is(store: S
 
 RACER = """
 import sys
-from tests.metering.test_quota import ask
-from ft_assets.metering.quota import OverQuota
+from tests.control.metering.test_quota import ask
+from ft_assets.control.metering.quota import OverQuota
 from ft_resources.store import Store
 
 sys.stdin.readline()
@@ -210,12 +210,13 @@ print(got)
 """
 
 
+@pytest.mark.subprocess
 def test_processes_that_submit_at_once_never_overshoot(store: Store) -> None:
     import subprocess
     import sys
 
     command = [sys.executable, "-c", RACER, store.url]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": env}
     racers = [subprocess.Popen([*command, str(number)], **pipes) for number in range(3)]
     for racer in racers:

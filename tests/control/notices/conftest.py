@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.notices.failures import Failure
-from ft_assets.notices.telling import Round, tell
-from ft_assets.tenants import load_tenants
+from ft_assets.control.notices.deliver import Round, tell
+from ft_assets.control.notices.failures import Failure
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.store import Store
-from tests.notices.servers import Hook, webhook
-from tests.notices.world import Tell, send_for, tenants_file
+from tests.control.notices.servers import Hook, webhook
+from tests.control.notices.world import Tell, send_for, tenants_file
 
 
 @pytest.fixture

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.adapters.lines import append
-from ft_assets.base_bumps.bump import BaseBump, Dependent
-from ft_assets.notices.due import mark_due, markers
-from ft_assets.notices.failures import of_ending, of_step
-from ft_assets.notices.telling import tell
-from ft_assets.submissions.record import SubmissionStatus
-from ft_assets.tenants import load_tenants
+from ft_assets.control.base_bumps.bump import BaseBump, Dependent
+from ft_assets.control.lines.lines import append
+from ft_assets.control.notices.deliver import tell
+from ft_assets.control.notices.failures import of_ending, of_step
+from ft_assets.records.due_notices import mark_due, markers
+from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import InputRef
 from ft_resources.canonical import canonical_json, sha256_bytes
 from ft_resources.errors import UserError
 from ft_resources.notifier import Notifier
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
-from tests.adapters.promotable import made_record
-from tests.notices.servers import Hook, mail_server
-from tests.notices.world import Tell, bodies, ended, kinds, send_for, tenants_file
+from tests.control.lines.promotable import made_record
+from tests.control.notices.servers import Hook, mail_server
+from tests.control.notices.world import Tell, bodies, ended, kinds, send_for, tenants_file
 
 
 def test_only_what_was_asked_for_is_told(store: Store, hooks: dict[str, Hook], tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_resources.mail import compose
-from ft_resources.notifier import EmailTarget, Message, Notifier, NotSent, WebhookTarget
-from tests.notices.servers import DRIPS, HANGS, mail_server, make_certificate, webhook
+from ft_resources.messages import EmailTarget, Message, NotSent, WebhookTarget
+from ft_resources.notifier import Notifier
+from tests.control.notices.servers import DRIPS, HANGS, mail_server, make_certificate, webhook
 
 SECRET = "a key of thirty-two characters.."
 MESSAGE = Message(id="e" * 32, payload={"kind": "accepted", "n": 1}, subject="it was accepted", text="It was.\nÜ\n")
@@ -59,7 +60,7 @@ def test_https_does_not_reach_into_our_own_network(host: str, monkeypatch: pytes
         raise AssertionError("it was connected to")
 
     monkeypatch.setattr(socket, "create_connection", connect)
-    with pytest.raises(NotSent, match="no public address"):
+    with pytest.raises(NotSent, match="not a public address"):
         notifier().send(hook_of(f"https://{host}/x"), MESSAGE)
 
 

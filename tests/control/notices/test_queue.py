@@ -5,8 +5,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.notices.due import markers, read_markers
-from ft_assets.notices.queue import QueueChange, Wait, change, queue_event, record_waits
+from ft_assets.control.notices.queue_alerts import QueueChange, Wait, change, queue_event, record_waits
+from ft_assets.records.due_notices import markers, read_markers
+from ft_resources.canonical import canonical_json
 from ft_resources.store import Store
 
 
@@ -66,4 +67,4 @@ def test_records_from_before_there_were_reasons_are_read(tmp_path: Path) -> None
     found = record_waits(store, "premium", 5, waits(7))
     assert found is not None
     old = {name: value for name, value in found.model_dump(mode="json").items() if name != "reasons"}
-    assert QueueChange(**old) == found
+    assert QueueChange.parse(canonical_json(old), "here") == found

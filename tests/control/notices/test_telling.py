@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.notices.due import mark_due, markers
-from ft_assets.notices.plan import BACKOFF_S, LEASE_S, MOST_TRIES, Delivery, Try, plan
-from ft_assets.notices.records import begin_try, find_event, told
-from ft_assets.notices.telling import Round, tell
-from ft_assets.submissions.record import SubmissionStatus
-from ft_assets.tenants import load_tenants
+from ft_assets.control.notices.deliver import Round, tell
+from ft_assets.control.notices.event_records import begin_try, find_event, told
+from ft_assets.control.notices.plan import BACKOFF_S, LEASE_S, MOST_TRIES, Delivery, Try, plan
+from ft_assets.records.due_notices import mark_due, markers
+from ft_assets.records.submissions import SubmissionStatus
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
-from ft_resources.notifier import Message, Notifier, Target
+from ft_resources.messages import Message, Target
+from ft_resources.notifier import Notifier
 from ft_resources.store import Store
-from tests.notices.servers import Hook
-from tests.notices.world import Tell, bodies, ended, kinds, send_for
+from tests.control.notices.servers import Hook
+from tests.control.notices.world import Tell, bodies, ended, kinds, send_for
 
 
 def test_an_end_is_told_once_whoever_looks_again(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
@@ -187,7 +188,7 @@ def test_an_event_of_somebody_else_in_ones_place_is_refused(store: Store, tick: 
     tick()
     (name,) = store.folders("acme/notices")
     store.put(f"other/notices/{name}/event.json", store.get(f"acme/notices/{name}/event.json"))
-    with pytest.raises(UserError, match="belongs to somebody else"):
+    with pytest.raises(UserError, match="belongs to another tenant"):
         find_event(store, "other", name)
 
 

@@ -4,12 +4,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from ft_assets.notices.telling import Round
-from ft_assets.submissions.record import Submission, SubmissionStatus, finish
+from ft_assets.control.notices.deliver import Round
+from ft_assets.records.submissions import Submission, SubmissionStatus, finish
 from ft_resources.canonical import canonical_json
-from ft_resources.notifier import Message, Notifier, Target
+from ft_resources.messages import Message, Target
+from ft_resources.notifier import Notifier
 from ft_resources.store import Store
-from tests.notices.servers import Hook
+from tests.control.notices.servers import Hook
 
 SECRET = "a key of thirty-two characters.."
 Tell = Callable[..., Round]

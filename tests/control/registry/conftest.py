@@ -1,6 +1,5 @@
 """A store with one suite, a tiny base beside it, and a writer of recipe files."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets.evals.suites import add_suite
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.store import Store
+from tests.choice_suite import write_choice_suite
 from tests.fake_base import make_fake_base
 
 SUITE = "tiny-suite.v1"
@@ -23,22 +23,8 @@ def contents(store: Store) -> dict[str, bytes]:
 
 @pytest.fixture
 def suite_folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "suite"
-    folder.mkdir()
     items = [{"question": f"{n} is", "choices": ["odd", "even"], "answer": n % 2} for n in range(6)]
-    (folder / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-    task = {
-        "task": "parity",
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{question}}",
-        "doc_to_choice": "choices",
-        "doc_to_target": "answer",
-    }
-    (folder / "parity.yaml").write_text(yaml.safe_dump(task))
-    return folder
+    return write_choice_suite(tmp_path / "suite", "parity", items)
 
 
 @pytest.fixture

@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.recipes.base_ref import AcceptedAdapter, AdapterOfPair, parse_base
-from ft_assets.recipes.register import get_recipe, register_recipe
-from ft_assets.recipes.successors import register_successor
+from ft_assets.control import identity
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.successors import register_successor
+from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair, parse_base
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, MissingInput, UserError
 from ft_resources.store import Store
-from tests.evals.world import World, lora_files
+from tests.control.registry.conftest import contents
 from tests.fake_base import CHAT_TEMPLATE
 from tests.fake_hub import FakeHub
-from tests.recipes.conftest import contents
+from tests.workers.evals.world import World, lora_files
 
 Write = Callable[..., Path]
 FULL = {"method": "cpt", "variant": "full", "gates": {"task_gain": {"metric": "perplexity"}}}
@@ -115,8 +116,8 @@ def test_a_damaged_adapter_is_refused(world: World, write_recipe: Write) -> None
 @pytest.mark.parametrize(
     ("base", "reason"),
     [
-        (f"artifact:acme/checkpoint/{'0' * 64}", "stands on an adapter, which passed every gate, and on no checkpoint"),
-        (f"artifact:acme/base_model/{'0' * 64}", "on no base_model"),
+        (f"artifact:acme/checkpoint/{'0' * 64}", "is an accepted adapter, not a checkpoint"),
+        (f"artifact:acme/base_model/{'0' * 64}", "not a base_model"),
         ("artifact:acme/adapter/0123", "should be artifact:TENANT/adapter/FINGERPRINT"),
         (f"artifact:../adapter/{'0' * 64}", "should be artifact:TENANT/adapter/FINGERPRINT"),
         ("artifact:", "should be artifact:TENANT/adapter/FINGERPRINT"),
@@ -209,10 +210,10 @@ def test_a_token_that_the_base_has_is_refused_at_registration(
     ("tokens", "reason"),
     [
         ([""], "new_tokens[0]"),
-        ([" "], "should be text that can be seen"),
-        (["a\nb"], "should be text that can be seen"),
+        ([" "], "should be visible text"),
+        (["a\nb"], "should be visible text"),
         (["x" * 65], "new_tokens[0]"),
-        (["a", "a"], "lists something twice"),
+        (["a", "a"], "lists a value twice"),
         ([f"t{number}" for number in range(4097)], "new_tokens"),
         ("word", "new_tokens"),
     ],

@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets.datasets.adding import add_dataset
-from ft_assets.evals.suites import add_suite
-from ft_assets.identity import raw_dataset
-from ft_assets.recipes.judging import require_judges_of_pair
-from ft_assets.recipes.register import get_recipe, register_recipe
-from ft_assets.submissions.record import check_gates
+from ft_assets.control.identity import raw_dataset
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.registry.adding import add_dataset
+from ft_assets.control.registry.check_judges import require_judges_of_pair
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.submit import check_gates
+from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
-from tests.evals.safety_world import write_safety_suite
-from tests.evals.test_golden import write_golden
-from tests.recipes.conftest import SUITE, contents
+from tests.control.registry.conftest import SUITE, contents
+from tests.workers.evals.safety_world import write_safety_suite
+from tests.workers.evals.test_golden import write_golden
 
 Write = Callable[..., Path]
 QWEN = {"endpoint": "https://judge.example.com/v1", "model": "Qwen/Qwen3-32B"}
@@ -41,23 +43,25 @@ def evaluation(*models: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def refused(store: Store, path: Path) -> str:
     before = contents(store)
     with pytest.raises(BadRecipe) as caught:
-        register_recipe(store, path, actor="ann")
+        register_recipe(store, path, actor="ann", tenants=load_tenants())
     assert contents(store) == before
     return str(caught.value)
 
 
 def test_a_judge_gate_without_a_judge_is_refused(store: Store, write_recipe: Write) -> None:
-    assert "evaluation.judge names no judge" in refused(store, write_recipe(gates={"judge": {}}))
-    register_recipe(store, write_recipe(gates={"judge": {}}, evaluation=evaluation(QWEN)), actor="ann")
-    register_recipe(store, write_recipe(key="plain.v1"), actor="ann")
-    with pytest.raises(UserError, match="names no judge"):
-        check_gates(store, "plain.v1", ["judge.min_win_rate > 0.5"])
-    check_gates(store, "tiny.v1", ["judge.min_win_rate > 0.6", "judge.max_no_verdict < 0.05"])
+    assert "evaluation.judge is not set" in refused(store, write_recipe(gates={"judge": {}}))
+    register_recipe(
+        store, write_recipe(gates={"judge": {}}, evaluation=evaluation(QWEN)), actor="ann", tenants=load_tenants()
+    )
+    register_recipe(store, write_recipe(key="plain.v1"), actor="ann", tenants=load_tenants())
+    with pytest.raises(UserError, match="has no judge"):
+        check_gates(store, get_recipe(store, "plain.v1").recipe, ["judge.min_win_rate > 0.5"])
+    check_gates(store, get_recipe(store, "tiny.v1").recipe, ["judge.min_win_rate > 0.6", "judge.max_no_verdict < 0.05"])
 
 
 def test_a_recipe_without_judges_says_nothing_of_them(store: Store, write_recipe: Write) -> None:
     """So that its digest is what it was before there were any."""
-    register_recipe(store, write_recipe(), actor="ann")
+    register_recipe(store, write_recipe(), actor="ann", tenants=load_tenants())
     kept = store.get_json("names/recipe/tiny.v1.json")["recipe"]["evaluation"]
     assert not {"judge", "refusal_classifier"} & kept.keys()
 
@@ -65,8 +69,8 @@ def test_a_recipe_without_judges_says_nothing_of_them(store: Store, write_recipe
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ({**QWEN, "endpoint": "https://evil.example.com/v1"}, "evil.example.com is not among those that may see"),
-        ({**QWEN, "endpoint": "http://judge.example.com/v1"}, "over http"),
+        ({**QWEN, "endpoint": "https://evil.example.com/v1"}, "evil.example.com may not receive"),
+        ({**QWEN, "endpoint": "http://judge.example.com/v1"}, "uses http"),
         ({**QWEN, "key": "FT_JUDGE_KEY_B"}, "FT_JUDGE_KEY_B may not be sent to judge.example.com"),
         ({**QWEN, "key": "AWS_SECRET_ACCESS_KEY"}, "key"),
         ({**QWEN, "model": "meta-llama/Llama-3.3-70B"}, "is of the base's family (Llama)"),
@@ -89,20 +93,20 @@ def test_texts_have_no_answers_to_judge(store: Store, write_recipe: Write) -> No
         packing={"overlong": "split"},
         evaluation=evaluation(QWEN),
     )
-    assert "texts ask for no answers" in refused(store, path)
+    assert "texts have no answers" in refused(store, path)
 
 
 def test_a_local_judge_is_the_base_of_a_recipe(store: Store, write_recipe: Write) -> None:
-    register_recipe(store, write_recipe(key="judge.v1"), actor="ann")
+    register_recipe(store, write_recipe(key="judge.v1"), actor="ann", tenants=load_tenants())
     model = {"model": "recipe:judge.v1", "allow_same_family": True}
-    register_recipe(store, write_recipe(evaluation=evaluation(model)), actor="ann")
+    register_recipe(store, write_recipe(evaluation=evaluation(model)), actor="ann", tenants=load_tenants())
     assert get_recipe(store, "tiny.v1").recipe.evaluation.judge is not None
 
 
 def test_a_judge_may_not_see_a_tenants_rows_nor_be_of_the_family_that_wrote_them(
     store: Store, write_recipe: Write, tmp_path: Path
 ) -> None:
-    recipe = register_recipe(store, write_recipe(evaluation=evaluation(QWEN)), actor="ann").key
+    recipe = register_recipe(store, write_recipe(evaluation=evaluation(QWEN)), actor="ann", tenants=load_tenants()).key
     rows = tmp_path / "rows.jsonl"
     lines = (json.dumps({"instruction": f"What is {n} and one?", "output": str(n + 1)}) for n in range(120))
     rows.write_text("\n".join(lines))
@@ -110,22 +114,22 @@ def test_a_judge_may_not_see_a_tenants_rows_nor_be_of_the_family_that_wrote_them
 
     def check(name: str, policy: str) -> None:
         (tmp_path / "dataset.yaml").write_text(policy)
-        added = add_dataset(store, [rows], name=name, policy=tmp_path / "dataset.yaml", actor="ann")
-        require_judges_of_pair(store, wanted, raw_dataset(artifacts, str(added.key)))
+        added = add_dataset(store, load_tenants(), [rows], name=name, policy=tmp_path / "dataset.yaml", actor="ann")
+        require_judges_of_pair(store, load_tenants(), wanted, raw_dataset(artifacts, str(added.key)))
 
     check("acme.people", "")
     check("acme.claude", "generated_by: claude-3-opus")
     with pytest.raises(BadRecipe, match=r"family of qwen2\.5-72b, which wrote the dataset's answers"):
         check("acme.qwen", "generated_by: qwen2.5-72b")
-    with pytest.raises(UserError, match="not among those that may see"):
+    with pytest.raises(UserError, match="may not receive this tenant's rows"):
         check("shy.people", "")
 
 
 def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(
     store: Store, write_recipe: Write, tmp_path: Path
 ) -> None:
-    from ft_assets.datasets.screening.classifiers import add_classifier
-    from tests.datasets.screening.conftest import make_classifier
+    from ft_assets.workers.suites.classifiers import add_classifier
+    from tests.workers.datasets.screening.conftest import make_classifier
 
     add_classifier(store, str(make_classifier(tmp_path / "classifier")), "refusal.v1", actor="ann")
     add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
@@ -140,8 +144,8 @@ def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(
         store, recipe("care.v1", **{**good, "classifier": "other.v1"})
     )
     assert "either a classifier or a model" in refused(store, recipe("care.v1", **good, model="recipe:judge.v1"))
-    assert "name those that mean a refusal" in refused(store, recipe("care.v1", classifier="refusal.v1"))
-    register_recipe(store, recipe("care.v1", **good), actor="ann")
+    assert "name the labels that mean a refusal" in refused(store, recipe("care.v1", classifier="refusal.v1"))
+    register_recipe(store, recipe("care.v1", **good), actor="ann", tenants=load_tenants())
 
 
 def test_a_judge_compares_answers_to_golden_prompts_that_both_are_asked(
@@ -153,10 +157,10 @@ def test_a_judge_compares_answers_to_golden_prompts_that_both_are_asked(
         judge = {"models": [QWEN], "prompts": prompts}
         return write_recipe(evaluation={"suites": [SUITE, *suites], "judge": judge}, **changes)
 
-    assert "evaluation.suites does not name it, so nobody answers" in refused(store, recipe("ours.v1"))
+    assert "evaluation.suites does not name it, so there are no answers" in refused(store, recipe("ours.v1"))
     assert f"{SUITE} is of kind multiple_choice" in refused(store, recipe(SUITE))
     assert "evaluation.judge.prompts" in refused(store, recipe("golden", "ours.v1"))
     texts: dict[str, Any] = {"key": "texts.v1", "method": "cpt", "gates": {"task_gain": {"metric": "perplexity"}}}
-    assert "texts ask for no answers" in refused(store, recipe("holdout", "ours.v1", **texts))
-    done = register_recipe(store, recipe("ours.v1", "ours.v1", **texts), actor="ann")
+    assert "texts have no answers" in refused(store, recipe("holdout", "ours.v1", **texts))
+    done = register_recipe(store, recipe("ours.v1", "ours.v1", **texts), actor="ann", tenants=load_tenants())
     assert done.created

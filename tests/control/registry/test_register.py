@@ -5,20 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.base_models.lock import lock_folder
-from ft_assets.evals.suites import add_suite
-from ft_assets.recipes.load import load_recipe
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.register import StoredRecipe, get_recipe, list_recipes, register_locked, register_recipe
-from ft_assets.recipes.resolve import with_written, written_paths
-from ft_assets.recipes.strict import parse_strict
+from ft_assets.control.auto.resolve import resolve, with_written, written_paths
+from ft_assets.control.recipes.load import load_recipe
+from ft_assets.control.recipes.stored import StoredRecipe, get_recipe, list_recipes
+from ft_assets.control.registry.register import register_locked, register_recipe
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.base_models.lock import lock_folder
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
-from tests.evals.safety_world import write_safety_suite
+from ft_resources.strict import parse_strict
+from tests.control.registry.conftest import SUITE, contents
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.fake_hub import FakeHub
-from tests.recipes.conftest import SUITE, contents
+from tests.workers.evals.safety_world import write_safety_suite
 
 Write = Callable[..., Path]
 
@@ -42,7 +43,7 @@ def test_a_registered_recipe_is_found_with_its_lock(store: Store, write_recipe: 
     assert list_recipes(store) == ["tiny.v1"]
     assert (stored.digest, stored.lock) == (done.digest, done.lock)
     assert stored.recipe.training.epochs == 3
-    assert stored.recipe.resolved()[1]["training.epochs"] == "recipe"
+    assert resolve(stored.recipe)[1]["training.epochs"] == "recipe"
     assert stored.recipe.base == f"folder:sha256:{done.lock.digest}"
     upload = Artifacts(store).get(Address.parse(done.lock.upload or ""))
     assert upload.digest == done.lock.digest
@@ -151,7 +152,7 @@ def test_a_recipe_that_means_nothing_is_refused(
     [
         (b"", "should be a mapping, not null"),
         (b"key: tiny.v1\nbase: \xff", "line 2: this is not UTF-8 text"),
-        (b"key: tiny.v1\nkey: other.v1", "line 2, column 1: key 'key' is here again"),
+        (b"key: tiny.v1\nkey: other.v1", "line 2, column 1: duplicate key 'key'"),
         (b"x" * 300_000, "larger than 256 KiB"),
     ],
 )
@@ -163,9 +164,9 @@ def test_a_file_that_is_no_recipe_is_refused(store: Store, tmp_path: Path, data:
 @pytest.mark.parametrize(
     ("suites", "gates", "expected"),
     [
-        ([SUITE], {"safety": {}}, "gates.safety: refusals are required, and evaluation.suites names no safety suite"),
+        ([SUITE], {"safety": {}}, "gates.safety: safety is required, and evaluation.suites has no safety suite"),
         (["care.v1"], {"safety": {}}, "evaluation.suites: there is no general suite"),
-        ([SUITE, "care.v1", "other.v1"], {}, "care.v1, other.v1 are all safety suites, and a recipe has one"),
+        ([SUITE, "care.v1", "other.v1"], {}, "care.v1, other.v1 are all safety suites, and a recipe may have only one"),
     ],
 )
 def test_suites_on_which_the_gates_cannot_be_judged_are_refused(

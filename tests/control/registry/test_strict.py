@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.strict import MAX_BYTES, parse_strict, parse_yaml
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.errors import BadRecipe
+from ft_resources.strict import MAX_BYTES, parse_strict, parse_yaml
 
 
 class Inner(BaseModel):
@@ -67,8 +67,8 @@ def test_plain_values_mean_what_they_look_like(text: str, value: object) -> None
 @pytest.mark.parametrize(
     ("text", "place", "what"),
     [
-        ("a: 1\nb: 2\na: 3", "line 3, column 1", "line 1 has it already"),
-        ("a: {b: 1, b: 2}", "line 1, column 11", "key 'b' is here again"),
+        ("a: 1\nb: 2\na: 3", "line 3, column 1", "already on line 1"),
+        ("a: {b: 1, b: 2}", "line 1, column 11", "duplicate key 'b'"),
         ("a: &x [1]\nb: *x", "line 2, column 4", "aliases"),
         ("a: !!python/object/apply:os.system [ls]", "line 1, column 4", "tags"),
         ("a: !function utils.f", "line 1, column 4", "tags"),

@@ -3,13 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.recipes.register import get_recipe, list_recipes, register_recipe
-from ft_assets.recipes.successors import current_recipe, register_successor
+from ft_assets.control.auto.resolve import resolve
+from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.successors import current_recipe, register_successor
 from ft_resources.errors import BadBase
 from ft_resources.store import Store
+from tests.control.registry.conftest import contents
 from tests.fake_base import make_fake_base
 from tests.fake_hub import FakeHub
-from tests.recipes.conftest import contents
 
 Write = Callable[..., Path]
 REPO = "org/tiny"
@@ -39,7 +41,7 @@ def test_a_moved_base_gives_the_next_version_with_the_new_lock(store: Store, hub
     following = get_recipe(store, "tiny.v2")
     assert following.lock.revision == commit
     assert following.recipe == before.recipe.model_copy(update={"key": "tiny.v2"})
-    assert following.recipe.resolved()[1] == before.recipe.resolved()[1]
+    assert resolve(following.recipe)[1] == resolve(before.recipe)[1]
     assert get_recipe(store, "tiny.v1") == before
     assert current_recipe(store, "tiny.v1") == "tiny.v2"
     assert register_successor(store, "tiny.v1", hub, actor="sensor") is None

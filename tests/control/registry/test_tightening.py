@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.recipes.acceptance import BenchmarkRegressionGate, GateSettings, Score, TaskGainGate
-from ft_assets.recipes.tightening import THRESHOLDS, tighten
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
+from ft_assets.settings.catalogue.gates.scores import Score
+from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
+from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.settings.recipe.tightening import THRESHOLDS, tighten
 from ft_resources.errors import UserError
 
 MEASURED = ["perplexity", "exact_match", "book-cloze.v1"]
@@ -39,10 +42,10 @@ def test_a_metric_a_threshold_and_a_gate_that_the_recipe_does_not_ask_for_are_ad
         ("perplexity > 12", "may only tighten"),
         ("exact_match > 0.3", "which ask for exact_match > 0.4"),
         ("exakt_match > 0.6", "did you mean 'exact_match'?"),
-        ("exact_match >= 0.6", "is no gate"),
-        ("exact_match > nan", "is no gate"),
-        ("exact_match > 1e999", "is no gate"),
-        ("exact_match", "is no gate"),
+        ("exact_match >= 0.6", "is not a gate"),
+        ("exact_match > nan", "is not a gate"),
+        ("exact_match > 1e999", "is not a gate"),
+        ("exact_match", "is not a gate"),
         ("safety.min_refusals > 1.5", "less than or equal to 1"),
         ("task_gain > 0.1", "neither measured"),
     ],

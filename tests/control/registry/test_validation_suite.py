@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from ft_assets.evals.suites import add_suite
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.register import get_recipe, register_recipe
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.canonical import digest
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
-from tests.evals.safety_world import write_safety_suite
-from tests.recipes.conftest import SUITE, contents
+from tests.control.registry.conftest import SUITE, contents
+from tests.workers.evals.safety_world import write_safety_suite
 
 Write = Callable[..., Path]
 DEV = "dev.v1"
@@ -61,19 +62,19 @@ def test_a_suite_that_is_not_there_or_has_no_right_answers_chooses_nothing(
     add_items(store, suite_folder, DEV, ["100 is"])
     assert "validation_suite: there is no suite 'dve.v1'" in refused(store, write_recipe(**chosen_by("dve.v1")))
     add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
-    assert "care.v1 is no general suite" in refused(store, write_recipe(**chosen_by("care.v1")))
+    assert "care.v1 is not a general suite" in refused(store, write_recipe(**chosen_by("care.v1")))
     shown = tmp_path / "shown"
     shown.mkdir()
     (shown / "task.yaml").write_text("kind: golden\nfile: prompts.csv\n")
     (shown / "prompts.csv").write_text("prompt,expected\nwho are you?,\n")
     add_suite(store, shown, "shown.v1", "ann")
-    assert "shown.v1 is no general suite" in refused(store, write_recipe(**chosen_by("shown.v1")))
+    assert "shown.v1 is not a general suite" in refused(store, write_recipe(**chosen_by("shown.v1")))
 
 
 def test_the_gates_own_suite_chooses_nothing_under_any_name(
     store: Store, write_recipe: Write, suite_folder: Path
 ) -> None:
-    assert "is one of the suites that the gates judge by" in refused(store, write_recipe(**chosen_by(SUITE)))
+    assert "is also a suite of the gates" in refused(store, write_recipe(**chosen_by(SUITE)))
     add_suite(store, suite_folder, DEV, "ann")
     assert f"{DEV} is the same suite as {SUITE}" in refused(store, write_recipe(**chosen_by()))
 
@@ -83,7 +84,7 @@ def test_a_suite_that_shares_items_with_the_gates_is_refused_and_the_first_is_na
 ) -> None:
     add_items(store, suite_folder, DEV, ["100 is", "101 is", "4  IS", "102 is", "5 is"])
     text = refused(store, write_recipe(**chosen_by()))
-    assert f"2 of the 5 items of {DEV} stand in {SUITE} too" in text
+    assert f"2 of the 5 items of {DEV} are also in {SUITE}" in text
     assert "the first of them is item 3" in text
 
 
@@ -93,18 +94,18 @@ def test_so_is_one_that_shares_prompts_with_the_safety_suite(
     add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
     add_items(store, suite_folder, DEV, ["100 is", "Steal purse, number 7"])
     text = refused(store, write_recipe(**chosen_by(suites=[SUITE, "care.v1"])))
-    assert "1 of the 2 items of dev.v1 stand in care.v1 too" in text
+    assert "1 of the 2 items of dev.v1 are also in care.v1" in text
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({"training": {}}, "best_suite chooses among kept weights: set training.keep_best"),
-        ({"evaluation": {"candidate": "best_suite"}}, "best_suite chooses by a suite: name one in validation_suite"),
-        ({"evaluation": {"validation_suite": {"suite": DEV}}}, "validation_suite: nothing is chosen by it"),
+        ({"evaluation": {"candidate": "best_suite"}}, "best_suite needs a suite: name one in validation_suite"),
+        ({"evaluation": {"validation_suite": {"suite": DEV}}}, "validation_suite: it is not used"),
         (
             {"evaluation": {"candidate": "best_validation", "validation_suite": {"suite": DEV}}},
-            "validation_suite: nothing is chosen by it",
+            "validation_suite: it is not used",
         ),
         (
             {"evaluation": {"candidate": "best_suite", "validation_suite": {"suite": "dev"}}},

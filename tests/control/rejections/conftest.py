@@ -1,5 +1,5 @@
 """A fresh world for each test."""
 
-from tests.evals.conftest import world
+from tests.workers.evals.conftest import world
 
 __all__ = ["world"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.rejections.curves import Curves, Point, read_curves
+from ft_assets.control.rejections.curves import Curves, Point, read_curves
 
 
 def falling(steps: int, start: float = 3.0, end: float = 0.5, *, noise: float = 0.0, seed: int = 0) -> list[Point]:

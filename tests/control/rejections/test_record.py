@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from ft_assets.evals.judging import judge_candidate
-from ft_assets.rejections.past import past_runs
-from ft_assets.rejections.record import FOLDER, find_rejection, quarantine, record_path
+from ft_assets.control.rejections.past import past_runs
+from ft_assets.control.rejections.record import FOLDER, find_rejection, quarantine, record_path
+from ft_assets.workers.evals.verdicts import judge_candidate
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact
 from ft_resources.work import WorkRequest
-from tests.adapters.promotable import add_recipe
-from tests.evals.results import flips, losses, make_results
-from tests.evals.world import World
+from tests.control.lines.promotable import add_recipe
+from tests.workers.evals.results import flips, losses, make_results
+from tests.workers.evals.world import World
 
 STEPS = "".join(
     json.dumps(
@@ -47,7 +47,7 @@ def made_adapter(world: World, *, tenant: str = "acme", dataset: str = "acme.thi
 
 def rejected(world: World) -> WorkRequest:
     """A candidate that overfitted and got worse."""
-    add_recipe(world, "tiny.v1")
+    add_recipe(world.store, "tiny.v1")
     base = world.publish("base_model", {"config.json": b"{}"}, tenant="shared")
     files = {"recipe.json": canonical_json(TRAINED), "report/steps.jsonl": STEPS.encode()}
     checkpoint = world.publish("checkpoint", files, inputs={"base": base})

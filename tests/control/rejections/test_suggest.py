@@ -6,19 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.evals.evidence import RateEvidence
-from ft_assets.evals.gate_gain import judge_gain
-from ft_assets.evals.gate_rates import judge_safety
-from ft_assets.evals.gate_regression import judge_suites
-from ft_assets.evals.gates import refuse
-from ft_assets.evals.verdict import Verdict
-from ft_assets.recipes.acceptance import BenchmarkRegressionGate, SafetyGate, TaskGainGate
-from ft_assets.recipes.models import Recipe
-from ft_assets.rejections.curves import Curves
-from ft_assets.rejections.past import PastRun
-from ft_assets.rejections.suggest import Observed, Suggestion, suggest
-from tests.evals.results import SUITE, metric_evidence, suite_evidence
-from tests.rejections.test_curves import falling, validated
+from ft_assets.control.rejections.curves import Curves
+from ft_assets.control.rejections.past import PastRun
+from ft_assets.control.rejections.suggest import Observed, Suggestion, suggest
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
+from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.evals.evidence import RateEvidence
+from ft_assets.workers.evals.gate_gain import judge_gain
+from ft_assets.workers.evals.gate_rates import judge_safety
+from ft_assets.workers.evals.gate_regression import judge_suites
+from ft_assets.workers.evals.gates import refuse
+from ft_assets.workers.evals.verdict import Verdict
+from tests.control.rejections.test_curves import falling, validated
+from tests.workers.evals.results import SUITE, metric_evidence, suite_evidence
 
 OVERFIT = Curves(training=tuple(falling(60)), validation=validated(2.0, 1.6, 1.4, 1.5, 1.7, 2.1))
 UNFINISHED = Curves(training=tuple(falling(100)))

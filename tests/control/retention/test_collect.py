@@ -4,17 +4,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ft_assets.adapters.lineage import verify_lineage
-from ft_assets.adapters.lines import append
-from ft_assets.adapters.promotion import promote
-from ft_assets.erasure.tombstones import Subject, delete, restore
-from ft_assets.keys import DatasetKey
-from ft_assets.retention import collect
-from ft_assets.retention.collect import collect_unreferenced
-from ft_assets.retention.places import collect_places
-from ft_assets.retention.settings import Leftovers, Retention
-from ft_assets.submissions.record import SubmissionStatus, finish, submit
-from ft_assets.tenants import TenantsFile
+from ft_assets.control.lines.lines import append
+from ft_assets.control.lines.promotion import promote
+from ft_assets.control.retention import collect_unreferenced as collect
+from ft_assets.control.retention.collect_unreferenced import collect_unreferenced
+from ft_assets.control.retention.places import collect_places
+from ft_assets.control.submissions.submit import submit
+from ft_assets.records.submissions import SubmissionStatus, finish
+from ft_assets.records.tombstones import Subject, delete, restore
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.retention import Leftovers, Retention
+from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_assets.workers.adapters.lineage import verify_lineage
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt
 from ft_resources.errors import CorruptArtifact
@@ -23,7 +24,7 @@ from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
-from tests.adapters.promotable import Promotable, decided, made_record
+from tests.control.lines.promotable import Promotable, decided, made_record
 
 TENANTS = TenantsFile(retention=Retention(leftovers=Leftovers(attempt_days=7, saves_days=30, unreferenced_days=30)))
 NOW = datetime.now(UTC)
@@ -42,7 +43,7 @@ def old_training(line: Promotable, number: int = 1) -> list[Artifact]:
     checkpoint = world.publish("checkpoint", {"final/model": b"w"}, inputs=inputs, params=params)
     attempt = Attempt(world.store, checkpoint.address, 1)
     attempt.claim("ann")
-    attempt.write_log(1, b"words")
+    attempt.complete_log(b"words")
     attempt.record_ending(Outcome.DONE)
     return [curated, pack, checkpoint]
 
@@ -142,7 +143,15 @@ def test_whoever_asks_for_something_in_between_stops_the_removal(
 
     def asks(*given):
         found = real(*given)
-        submit(store, dataset="acme.things.v1", recipe="tiny.v1", actor="bob", origin="ui", idempotency_key="k")
+        submit(
+            store,
+            load_tenants(),
+            dataset="acme.things.v1",
+            recipe="tiny.v1",
+            actor="bob",
+            origin="ui",
+            idempotency_key="k",
+        )
         return found
 
     monkeypatch.setattr(collect, "roots", asks)
@@ -179,9 +188,6 @@ class Cluster:
     def ending(self, attempt: Attempt) -> None:
         return None
 
-    def exit_code(self, attempt: Attempt) -> None:
-        return None
-
     def clean_up(self, attempt: Attempt) -> None:
         return
 
@@ -195,7 +201,7 @@ def unfinished(line: Promotable) -> tuple[WorkRequest, Attempt]:
     attempt.claim("ann")
     attempt.write_spec(world.context(request).spec)
     attempt.write_launch({"launcher": "local"})
-    attempt.write_log(1, b"words")
+    attempt.complete_log(b"words")
     world.store.put(f"{attempt.path}/saves/000010/save.json", b"{}")
     world.store.put(f"{request.address}/w0001-ab/final/model", b"half")
     return request, attempt
@@ -255,7 +261,9 @@ def test_what_an_open_submission_or_a_run_waits_for_and_what_is_not_billed_stays
     artifacts, store, (request, attempt) = line.world.artifacts, line.world.store, unfinished
     attempt.record_ending(Outcome.PREEMPTED)
     before = names(store, request)
-    asked, _ = submit(store, dataset="acme.things.v1", recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k")
+    asked, _ = submit(
+        store, load_tenants(), dataset="acme.things.v1", recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k"
+    )
     assert collect_places(artifacts, TENANTS, now=later(99)).dropped == []
     finish(store, asked, SubmissionStatus.CANCELLED, reason="enough")
     assert collect_places(artifacts, TENANTS, now=later(99), busy={asked.pair}).dropped == []
@@ -282,7 +290,7 @@ def test_the_folder_of_a_writer_that_lost_goes_and_the_winner_s_is_whole(line: P
 
 def test_a_result_that_came_after_the_look_is_not_touched(line: Promotable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half an upload that lay for long and was finished between the listing and the removal."""
-    from ft_assets.retention import places
+    from ft_assets.control.retention import places
 
     world, real = line.world, places.plan_place
     request = world.request("dataset", inputs={"raw": line.raw}, params={"late": 1})

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.retention.leftovers import RECORDS, Place, PlacePlan, Trace, may_have_leftovers, plan_place
-from ft_assets.retention.settings import Leftovers
+from ft_assets.control.retention.leftovers import RECORDS, Place, PlacePlan, Trace, may_have_leftovers, plan_place
+from ft_assets.settings.retention import Leftovers
 from ft_resources.store import Entry
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -1,11 +1,12 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.keys import DatasetKey
-from ft_assets.retention.plan import candidates, plan_retention
-from ft_assets.retention.settings import Retention
+from ft_assets.control.retention.plan import candidates, plan_retention
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.retention import Retention
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -36,6 +37,7 @@ def test_without_a_rule_nothing_is_retired() -> None:
     assert all(key.startswith("acme.") for key in candidates(keys, {"acme": Retention(keep_versions=1)}, {}, NOW))
 
 
+@pytest.mark.statistics
 @given(
     count=st.integers(1, 12),
     keep=st.one_of(st.none(), st.integers(1, 5)),

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.erasure.plan import Node
-from ft_assets.retention.unreferenced import REMADE, Unreferenced, plan_unreferenced
+from ft_assets.control.erasure.plan import Node
+from ft_assets.control.retention.unreferenced import REMADE, Unreferenced, plan_unreferenced
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 RAW, DATA, PACK, CHECK, EVAL, ADAPTER = (
@@ -60,6 +61,7 @@ def test_a_tenant_without_the_rule_keeps_its_own_and_the_shared_base_of_it() -> 
 ASSETS = (*sorted(REMADE), "raw_dataset", "adapter", "suite")
 
 
+@pytest.mark.statistics
 @given(st.data())
 def test_nothing_that_stays_ever_loses_what_it_was_made_of(data: st.DataObject) -> None:
     """Any graph, roots, marks and rules: also wherever the removal is interrupted."""

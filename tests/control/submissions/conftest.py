@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.submissions.estimate_world import Tenants, World, make_world, world_in
+from tests.control.submissions.estimate_world import Tenants, World, make_world, world_in
 
 
 @pytest.fixture(scope="session")

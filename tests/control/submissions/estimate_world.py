@@ -9,17 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ft_assets import identity
-from ft_assets.datasets.columns import TURN
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.versions import add_dataset_version
-from ft_assets.recipes.register import register_recipe
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.columns import TURN
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.attempts import Attempt
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.work import WorkRequest
 from tests.e2e.project import Project, make_project
-from tests.packs.estimate.made import LLAMA_3_8B
+from tests.made import leave, spec_of
+from tests.workers.packs.estimate.made import LLAMA_3_8B
 
 DATASET = "acme.colours.v1"
 # An 8B model on 20 million tokens: some minutes of an H100.
@@ -68,20 +69,8 @@ class World:
         return register_recipe(self.store, path, actor="ann").key
 
     def make(self, request: WorkRequest, facts: dict[str, Any], **files: bytes) -> Artifact:
-        folder = self.folder / request.address.fingerprint
-        folder.mkdir(parents=True)
-        (folder / "result.json").write_text("{}")
-        for name, data in files.items():
-            (folder / name.replace("__", ".")).write_bytes(data)
-        return self.artifacts.publish(
-            request.address,
-            folder,
-            writer="w1",
-            identity=request.identity,
-            inputs=request.inputs,
-            facts=facts,
-            actor="ann",
-        )
+        named = {name.replace("__", "."): data for name, data in files.items()}
+        return leave(self.artifacts, request, {"result.json": b"{}", **named}, facts)
 
     def prepare(self, recipe: str, *, config: dict[str, Any] = LLAMA_3_8B, form: str = "chat") -> None:
         """Dataset, base (an 8B Llama by its config) and baseline of the pair, unless they are there."""
@@ -108,10 +97,7 @@ class World:
         request = identity.checkpoint_request(self.artifacts, DATASET, recipe)
         attempt = Attempt(self.store, request.address, 1)
         attempt.claim("ann")
-        spec = {name: getattr(request, name) for name in ("asset", "address", "identity", "inputs", "params")}
-        attempt.write_spec(
-            WorkSpec(**spec, store_url=self.store.url, attempt=1, runtime={}, label=request.label, actor="ann")
-        )
+        attempt.write_spec(spec_of(self.store, request))
         return attempt
 
     def trained(self, recipe: str, tokens_per_s: float, *, with_attempt: bool = True) -> Artifact:

@@ -9,22 +9,27 @@ import dagster as dg
 import psycopg2
 import pytest
 import sqlalchemy
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 
-from ft_assets import identity, tags
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.cut_off import is_databases, was_cut_off
-from ft_assets.submissions.plan import MOST_AGAIN, Launch, RunState, Stage
-from ft_assets.submissions.record import Submission, SubmissionStatus, submit
-from ft_assets.submissions.run import _execute, drive, register_partitions
-from ft_assets.submissions.runs import run_states
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.plan import MOST_AGAIN, Launch, RunState, Stage
+from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.cut_off import is_databases, was_cut_off
+from ft_assets.graph.run import _execute, drive, register_partitions
+from ft_assets.graph.runs import run_states
+from ft_assets.records.submissions import Submission, SubmissionStatus
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import NO_TENANTS, TenantsFile, load_tenants
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import GateRejected, StoreUnavailable, UserError
+from tests.control.submissions.test_runs import SUBMISSION
+from tests.dagster_private import SqliteEventLogStorage
 from tests.e2e.project import Project, make_project
 from tests.postgres import postgres_database
 from tests.sensors.conftest import add_version
-from tests.submissions.test_runs import SUBMISSION
+
+pytestmark = pytest.mark.dagster
 
 AWAY = sqlalchemy.exc.OperationalError("INSERT", {}, psycopg2.OperationalError("server closed the connection"))
 
@@ -188,7 +193,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def asked(project: Project) -> Submission:
     register_recipe(project.store, project.recipe(), actor="ann")
     pair = {"dataset": add_version(project), "recipe": "tiny.v1"}
-    return submit(project.store, **pair, actor="ann", origin="python", driver="caller")[0]
+    return submit(project.store, load_tenants(), **pair, actor="ann", origin="python", driver="caller")[0]
 
 
 def test_the_run_after_one_that_was_cut_off_finds_what_that_had_made(
@@ -199,10 +204,10 @@ def test_the_run_after_one_that_was_cut_off_finds_what_that_had_made(
     launch = Launch(submission=submission, stage=Stage.PREPARE_DATASET)
     # The second asset's work is done and kept when the database is told of it.
     with database_away(monkeypatch, "ASSET_MATERIALIZATION", after=1):
-        assert _execute(project.store, instance, launch) is RunState.CUT_OFF
+        assert _execute(project.store, instance, launch, NO_TENANTS) is RunState.CUT_OFF
     made = identity.approved_dataset(Artifacts(project.store), submission.dataset)
     attempts = len(attempts_at(project.store, made.address))
-    assert _execute(project.store, instance, replace(launch, again=1)) is RunState.SUCCEEDED
+    assert _execute(project.store, instance, replace(launch, again=1), NO_TENANTS) is RunState.SUCCEEDED
     assert identity.approved_dataset(Artifacts(project.store), submission.dataset).manifest == made.manifest
     assert len(attempts_at(project.store, made.address)) == attempts == 1
 
@@ -213,11 +218,11 @@ def test_in_the_foreground_too_a_stage_is_launched_again_only_so_often(
     submission, instance = asked(project), project.instance()
     launched: list[str] = []
 
-    def cut(_: object, __: object, launch: Launch) -> RunState:
+    def cut(_: object, __: object, launch: Launch, tenants: TenantsFile) -> RunState:
         launched.append(launch.run_key)
         return RunState.CUT_OFF
 
-    monkeypatch.setattr("ft_assets.submissions.run._execute", cut)
+    monkeypatch.setattr("ft_assets.graph.run._execute", cut)
     outcome = drive(project.store, instance, submission)
     assert outcome.status is SubmissionStatus.FAILED
     first = f"{submission.id}:prepare_dataset"

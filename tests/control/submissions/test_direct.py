@@ -2,12 +2,12 @@ import time
 
 import dagster as dg
 import pytest
-from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 
-from ft_assets import tags
-from ft_assets.limits import MAX_PAIRS
-from ft_assets.submissions.direct import check_size
+from ft_assets.graph.direct import check_size
+from ft_assets.settings import tags
+from ft_assets.settings.environment import MAX_PAIRS
 from ft_resources.errors import UserError
+from tests.dagster_private import BulkActionStatus, PartitionBackfill
 
 
 def backfill_of(instance: dg.DagsterInstance, pairs: int) -> str:

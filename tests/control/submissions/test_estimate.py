@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ft_assets import identity
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.predict import Fits
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.estimate import estimate_file, estimate_training
-from ft_assets.tenants import load_tenants
+from ft_assets.control import identity
+from ft_assets.control.planning.estimate import estimate_file, estimate_training
+from ft_assets.control.planning.predict import Fits
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
-from tests.packs.estimate.made import LLAMA_3_8B
-from tests.submissions.estimate_world import DATASET, Tenants, World
+from tests.control.submissions.estimate_world import DATASET, Tenants, World
+from tests.workers.packs.estimate.made import LLAMA_3_8B
 
 
 def low(bounds: Bounds | None) -> float:
@@ -32,7 +32,7 @@ def test_the_pack_s_tokens_and_the_architecture_give_time_memory_and_price(world
     tenants("gpu_prices: {h100: 3.5}\ncurrency: EUR\n")
     recipe = world.recipe()
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert (found.tokens_per_epoch, found.tokens, found.windows, found.steps) == (20_000_000, 20_000_000, 5000, 313)
     assert "llama with 8,030,261,248 parameters" in found.memory_from
     assert found.fits is Fits.YES
@@ -50,7 +50,7 @@ def test_the_pack_s_tokens_and_the_architecture_give_time_memory_and_price(world
 def test_gpu_hours_count_the_gpus_of_all_nodes(world: World) -> None:
     recipe = world.recipe(gpus=2, nodes=4)
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert found.gpu_hours_from == "time to train and to start, on 8 GPUs of 4 nodes"
     assert found.seconds is not None
     assert middle(found.gpu_hours) > 8 * found.seconds / 3600
@@ -61,10 +61,10 @@ def test_a_training_that_compares_counts_the_scoring_of_its_reference_until_that
     recipe = register_recipe(world.store, path, actor="ann").key
     world.prepare(recipe, form="preference")
     world.pack(recipe)
-    before = estimate_training(world.artifacts, DATASET, recipe)
+    before = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert before.gpu_hours_from == "time to train and to start, on 2 GPUs; before it one GPU scores the reference"
     world.make(identity.reference_logps_request(world.artifacts, DATASET, recipe), {})
-    after = estimate_training(world.artifacts, DATASET, recipe)
+    after = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert after.gpu_hours_from == "time to train and to start, on 2 GPUs"
     assert middle(after.gpu_hours) < middle(before.gpu_hours)
     assert after.seconds == before.seconds
@@ -73,14 +73,14 @@ def test_a_training_that_compares_counts_the_scoring_of_its_reference_until_that
 def test_before_the_pack_rows_are_sampled_with_the_base_s_tokenizer(world: World) -> None:
     recipe = world.recipe()
     world.prepare(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert found.tokens_from == "a guess: 256 rows at most, read with the base's tokenizer"
     # 38 characters, most of them a token each in the tests' tokenizer, and 5 for each turn around them.
     assert 128 * 20 < found.tokens_per_epoch < 128 * 48
 
 
 def test_before_anything_is_prepared_bytes_are_counted_and_the_uploaded_base_is_read(world: World) -> None:
-    found = estimate_training(world.artifacts, DATASET, world.recipe())
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, world.recipe())
     assert found.tokens_from == "a guess from the upload's bytes and the policy's split, at 4 bytes a token"
     assert "llama" in found.memory_from
     assert found.memory is not None
@@ -89,7 +89,7 @@ def test_before_anything_is_prepared_bytes_are_counted_and_the_uploaded_base_is_
 def test_a_type_without_a_price_says_where_to_set_one(world: World) -> None:
     recipe = world.recipe()
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert found.price is None
     assert found.price_from == "no price is set for H100; set one in tenants.yaml: gpu_prices: {H100: …}"
 
@@ -97,14 +97,14 @@ def test_a_type_without_a_price_says_where_to_set_one(world: World) -> None:
 @pytest.mark.parametrize(
     ("gpu_type", "words"),
     [
-        (None, "hardware.gpu_type names no GPU type"),
+        (None, "hardware.gpu_type is not set"),
         ("A100", "the GPU type 'A100' is unknown; did you mean 'A100-40' or 'A100-80'?"),
     ],
 )
 def test_an_unknown_gpu_is_estimated_without_time_fit_and_price(world: World, gpu_type: str | None, words: str) -> None:
     recipe = world.recipe(gpu_type=gpu_type)
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert (found.gpu_hours, found.price, found.fits, found.gpu_memory) == (None, None, None, None)
     assert words in found.gpu_hours_from
     assert found.memory is not None
@@ -114,7 +114,7 @@ def test_an_unknown_architecture_is_rough_and_says_so(world: World) -> None:
     recipe = world.recipe()
     world.prepare(recipe, config={"model_type": "newest", "vocab_size": 32000})
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert found.memory_from.startswith("rough: unknown architecture 'newest'")
     assert found.memory is not None
     assert found.memory.upper > 2 * found.memory.lower
@@ -123,7 +123,7 @@ def test_an_unknown_architecture_is_rough_and_says_so(world: World) -> None:
 def test_a_training_on_the_cpu_takes_memory_and_no_gpu_hours(world: World) -> None:
     recipe = world.recipe(gpus=0, gpu_type=None)
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert (middle(found.gpu_hours), found.price, found.fits) == (0, None, None)
     assert found.memory is not None
 
@@ -132,19 +132,19 @@ def test_the_tenant_s_own_trainings_on_this_hardware_are_better_than_the_formula
     world.trained(world.recipe("past.v1"), 1000.0)
     recipe = world.recipe("other.v1")
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert found.seconds_from == "the last training on this base and hardware, at 1,000 tokens/s"
     assert middle(found.gpu_hours) < 1.4 * low(found.gpu_hours)
     assert found.seconds == 20_000
     elsewhere = world.recipe("elsewhere.v1", gpu_type="H200")
-    assert "arithmetic" in estimate_training(world.artifacts, DATASET, elsewhere).seconds_from
+    assert "arithmetic" in estimate_training(world.artifacts, load_tenants(), DATASET, elsewhere).seconds_from
 
 
 def test_a_training_of_another_shape_is_converted_by_its_operations_and_says_so(world: World) -> None:
     world.trained(world.recipe("past.v1", rank=512), 1000.0)
     recipe = world.recipe("other.v1", rank=8)
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     # Adapters of rank 512 have 1.34e9 parameters, at 6 operations each, beside the base's 7.5e9 at 4.
     faster = (4 * 7.5e9 + 6 * 1.34e9) / (4 * 7.5e9 + 6 * 2.1e7)
     words, _, rate = found.seconds_from.partition(", at ")
@@ -158,7 +158,9 @@ def test_one_training_of_the_same_shape_counts_for_more_than_many_of_others(worl
         world.trained(world.recipe(f"past{number}.v1", max_length=2048, rank=4 + number), 5000.0)
     world.trained(world.recipe("same.v1"), 1000.0)
     recipe = world.recipe("other.v1")
-    assert estimate_training(world.artifacts, DATASET, recipe).seconds_from.endswith("hardware, at 1,000 tokens/s")
+    assert estimate_training(world.artifacts, load_tenants(), DATASET, recipe).seconds_from.endswith(
+        "hardware, at 1,000 tokens/s"
+    )
 
 
 @pytest.mark.parametrize("past", [{"micro_batch_size": 8}, {"max_length": 512}, {"variant": "full"}])
@@ -166,7 +168,7 @@ def test_trainings_with_far_other_forward_passes_or_methods_say_nothing(world: W
     world.trained(world.recipe("past.v1", **past), 1000.0)
     recipe = world.recipe("other.v1")
     world.pack(recipe)
-    assert "arithmetic" in estimate_training(world.artifacts, DATASET, recipe).seconds_from
+    assert "arithmetic" in estimate_training(world.artifacts, load_tenants(), DATASET, recipe).seconds_from
 
 
 def test_a_config_that_makes_no_sense_gives_a_rough_estimate_with_the_reason(world: World) -> None:
@@ -174,20 +176,20 @@ def test_a_config_that_makes_no_sense_gives_a_rough_estimate_with_the_reason(wor
     config = {**LLAMA_3_8B, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 9}
     world.prepare(recipe, config=config)
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert found.memory_from.startswith("rough: config.json: num_experts_per_tok is 9, of 8 experts; a usual decoder")
     assert 0 < low(found.gpu_hours) < middle(found.gpu_hours) < 10
 
 
 def test_a_training_of_which_no_attempt_tells_the_machine_says_nothing_about_a_gpu(world: World) -> None:
     world.trained(world.recipe("past.v1"), 1000.0, with_attempt=False)
-    assert "arithmetic" in estimate_training(world.artifacts, DATASET, world.recipe()).seconds_from
+    assert "arithmetic" in estimate_training(world.artifacts, load_tenants(), DATASET, world.recipe()).seconds_from
 
 
 def test_a_recipe_file_is_estimated_without_being_registered(world: World) -> None:
     world.prepare(world.recipe())
     path = world.project.recipe("draft.v1", hardware={"gpus": 1, "gpu_type": "L4"})
-    found = estimate_file(world.artifacts, DATASET, path)
+    found = estimate_file(world.artifacts, load_tenants(), DATASET, path)
     assert "from config.json" in found.memory_from
     assert found.fits is Fits.YES
     assert "read with the base's tokenizer" in found.tokens_from
@@ -196,16 +198,16 @@ def test_a_recipe_file_is_estimated_without_being_registered(world: World) -> No
 
 def test_a_draft_on_a_hub_base_says_that_the_base_is_not_at_hand(world: World) -> None:
     path = world.project.recipe("draft.v1", base="hub:acme/huge@main", hardware={"gpus": 1, "gpu_type": "L4"})
-    found = estimate_file(world.artifacts, DATASET, path)
+    found = estimate_file(world.artifacts, load_tenants(), DATASET, path)
     assert (found.memory, found.gpu_hours) == (None, None)
-    assert found.memory_from == "nothing: the base is not at hand"
+    assert found.memory_from == "nothing: the base is not available"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("gpu_prices: {H10O: 3.5}", "there is no GPU type 'H10O'; did you mean 'H100'?"),
-        ("gpu_prices: {H100: 3.5, nvidia-h100: 4}", "'nvidia-h100' and 'H100' are one GPU type"),
+        ("gpu_prices: {H100: 3.5, nvidia-h100: 4}", "'nvidia-h100' and 'H100' are the same GPU type"),
         ("gpu_prices: {H100: -1}", "gpu_prices.H100: should be greater than or equal to 0"),
         ("gpu_prices: {H100: cheap}", "gpu_prices.H100: should be a valid number"),
         ("gpu_price: {H100: 3}", "did you mean 'gpu_prices'?"),

@@ -5,65 +5,70 @@ from typing import Any
 import dagster as dg
 import pytest
 
-import ft_assets.checkpoints.assets
-from ft_assets import identity, tags
-from ft_assets.checkpoints.assets import checkpoint
-from ft_assets.submissions.admission import OverLimit, limit_of, refusal, require_affordable
-from ft_assets.submissions.plan import Finish, RunState, Stage, Wanted, plan
-from ft_assets.submissions.present import present
-from ft_assets.submissions.record import Submission, SubmissionStatus, submit
+import ft_assets.graph.assets.checkpoints
+from ft_assets.api import present
+from ft_assets.control import identity
+from ft_assets.control.submissions.admission import OverLimit, limit_of, refusal, require_affordable
+from ft_assets.control.submissions.plan import Finish, RunState, Stage, Wanted, plan
+from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.assets.checkpoints import checkpoint
+from ft_assets.records.submissions import Submission, SubmissionStatus
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.outcomes import Outcome
-from tests.submissions.estimate_world import DATASET, Tenants, World
+from tests.control.submissions.estimate_world import DATASET, Tenants, World
 
 
 def asked(world: World, recipe: str, maximum: float | None) -> Submission:
-    return submit(world.store, dataset=DATASET, recipe=recipe, actor="ann", origin="python", max_gpu_hours=maximum)[0]
+    return submit(
+        world.store, load_tenants(), dataset=DATASET, recipe=recipe, actor="ann", origin="python", max_gpu_hours=maximum
+    )[0]
 
 
 def test_a_training_above_the_maximum_is_refused_with_both_numbers_and_what_to_do(world: World) -> None:
     recipe = world.recipe()
     world.pack(recipe)
     with pytest.raises(OverLimit) as error:
-        require_affordable(world.artifacts, DATASET, recipe, 0.1)
+        require_affordable(world.artifacts, load_tenants(), DATASET, recipe, 0.1)
     assert "is expected to take 0.4" in error.value.what
     assert "the submission's maximum is 0.1" in error.value.what
     assert "Raise the maximum, or train less" in error.value.remedy
-    assert require_affordable(world.artifacts, DATASET, recipe, 1.0) == []
-    assert require_affordable(world.artifacts, DATASET, recipe, None) == []
+    assert require_affordable(world.artifacts, load_tenants(), DATASET, recipe, 1.0) == []
+    assert require_affordable(world.artifacts, load_tenants(), DATASET, recipe, None) == []
 
 
 def test_the_smallest_of_the_three_maxima_holds(world: World, tenants: Tenants) -> None:
     recipe = world.recipe(max_gpu_hours=0.3)
     world.pack(recipe)
-    assert limit_of(world.artifacts, DATASET, recipe, None) == (0.3, "the recipe's")
-    assert limit_of(world.artifacts, DATASET, recipe, 0.2) == (0.2, "the submission's")
+    assert limit_of(world.artifacts, load_tenants(), DATASET, recipe, None) == (0.3, "the recipe's")
+    assert limit_of(world.artifacts, load_tenants(), DATASET, recipe, 0.2) == (0.2, "the submission's")
     tenants("tiers: {default: {max_gpu_hours: 0.1}}")
-    assert limit_of(world.artifacts, DATASET, recipe, 0.2) == (0.1, "the tenant's tier's")
-    assert "the tenant's tier's maximum is 0.1" in refusal(world.artifacts, DATASET, recipe, None)
+    assert limit_of(world.artifacts, load_tenants(), DATASET, recipe, 0.2) == (0.1, "the tenant's tier's")
+    assert "the tenant's tier's maximum is 0.1" in refusal(world.artifacts, load_tenants(), DATASET, recipe, None)
 
 
 def test_a_maximum_that_nothing_can_be_held_against_refuses(world: World) -> None:
     recipe = world.recipe(gpu_type=None)
     world.pack(recipe)
-    assert "names no GPU type" in refusal(world.artifacts, DATASET, recipe, 100.0)
-    assert refusal(world.artifacts, DATASET, recipe, None) == ""
+    assert "gpu_type is not set" in refusal(world.artifacts, load_tenants(), DATASET, recipe, 100.0)
+    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, None) == ""
 
 
 def test_a_training_on_the_cpu_is_never_refused(world: World, tenants: Tenants) -> None:
     tenants("tiers: {default: {max_gpu_hours: 0.000001}}")
     recipe = world.recipe(gpus=0, gpu_type=None)
     world.pack(recipe)
-    assert require_affordable(world.artifacts, DATASET, recipe, 0.000001) == []
+    assert require_affordable(world.artifacts, load_tenants(), DATASET, recipe, 0.000001) == []
 
 
 def test_what_cannot_fit_is_refused_and_what_may_not_fit_is_warned_of(world: World) -> None:
     cannot, might = world.recipe("cannot.v1", gpu_type="T4"), world.recipe("might.v1", gpu_type="L40S")
     world.pack(cannot)
     with pytest.raises(OverLimit, match=r"does not fit a T4: it needs between .* and there are 15.0 GiB"):
-        require_affordable(world.artifacts, DATASET, cannot, None)
-    (warning,) = require_affordable(world.artifacts, DATASET, might, None)
+        require_affordable(world.artifacts, load_tenants(), DATASET, cannot, None)
+    (warning,) = require_affordable(world.artifacts, load_tenants(), DATASET, might, None)
     assert "may not fit a L40S with 45.0 GiB" in warning
     assert "Lower training.micro_batch_size" in warning
 
@@ -71,18 +76,18 @@ def test_what_cannot_fit_is_refused_and_what_may_not_fit_is_warned_of(world: Wor
 def test_before_the_pack_is_there_it_is_too_early_to_refuse(world: World) -> None:
     recipe = world.recipe()
     world.prepare(recipe)
-    assert refusal(world.artifacts, DATASET, recipe, 0.0001) == ""
+    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, 0.0001) == ""
 
 
 def test_what_is_under_way_or_there_is_not_refused_any_more(world: World) -> None:
     recipe = world.recipe()
     world.pack(recipe)
     attempt = world.attempt(recipe)
-    assert refusal(world.artifacts, DATASET, recipe, 0.1) == ""
+    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, 0.1) == ""
     attempt.record_ending(Outcome.CANCELLED)
-    assert refusal(world.artifacts, DATASET, recipe, 0.1)
+    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, 0.1)
     world.make(identity.checkpoint_request(world.artifacts, DATASET, recipe), {})
-    assert refusal(world.artifacts, DATASET, recipe, 0.1) == ""
+    assert refusal(world.artifacts, load_tenants(), DATASET, recipe, 0.1) == ""
 
 
 class NoLauncher(LauncherResource):
@@ -99,7 +104,7 @@ def test_the_checkpoint_asset_launches_nothing_above_the_maximum(
     """In process, with a launcher that must not be asked."""
     recipe = world.recipe()
     world.pack(recipe)
-    monkeypatch.setattr(ft_assets.checkpoints.assets, "refuse_sick_pack", lambda *_: None)
+    monkeypatch.setattr(ft_assets.graph.assets.checkpoints, "refuse_sick_pack", lambda *_: None)
     submission = asked(world, recipe, maximum)
     instance = dg.DagsterInstance.ephemeral()
     instance.add_dynamic_partitions("dataset", [DATASET])
@@ -119,7 +124,7 @@ def test_a_refused_submission_ends_with_the_reason_and_launches_no_run(world: Wo
     recipe = world.recipe()
     world.pack(recipe)
     submission = asked(world, recipe, 0.1)
-    found = present(world.artifacts, submission)
+    found = present(submission, store=world.store)
     (action,) = plan([Wanted(submission=submission, present=found, runs={})])
     assert isinstance(action, Finish)
     assert action.status is SubmissionStatus.FAILED
@@ -134,11 +139,11 @@ def test_a_refused_submission_ends_with_the_reason_and_launches_no_run(world: Wo
 def test_asking_again_with_a_higher_maximum_goes_on(world: World) -> None:
     recipe = world.recipe()
     world.pack(recipe)
-    assert present(world.artifacts, asked(world, recipe, 1.0)).problem == ""
+    assert present(asked(world, recipe, 1.0), store=world.store).problem == ""
 
 
 @pytest.mark.parametrize("maximum", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_maximum_that_means_nothing_is_refused_and_leaves_no_trace(world: World, maximum: float) -> None:
-    with pytest.raises(UserError, match="are no maximum"):
+    with pytest.raises(UserError, match="GPU-hours is not possible"):
         asked(world, world.recipe(), maximum)
     assert list(world.store.entries("open_submissions")) == []

@@ -8,12 +8,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ft_assets.cli.main import app
-from ft_assets.submissions.estimate import estimate_training
-from ft_assets.submissions.estimate_metadata import estimate_metadata
-from ft_assets.submissions.jobs import fine_tune
-from ft_assets.submissions.record import open_submissions
+from ft_assets.control.planning.estimate import estimate_training
+from ft_assets.graph.estimate_metadata import estimate_metadata
+from ft_assets.graph.jobs.submissions import fine_tune
+from ft_assets.records.submissions import open_submissions
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
-from tests.submissions.estimate_world import DATASET, Tenants, World
+from tests.control.submissions.estimate_world import DATASET, Tenants, World
 
 Ft = Callable[..., Result]
 
@@ -56,7 +57,7 @@ def test_ft_estimate_takes_a_recipe_file_before_it_is_registered(world: World, f
     path = world.project.recipe("draft.v1")
     shown = ft("estimate", DATASET, path.name)
     assert shown.exit_code == 0, shown.stderr
-    assert "a training on the CPU takes none" in shown.stdout
+    assert "a training on the CPU takes no GPU-hours" in shown.stdout
     assert not world.store.exists("names/recipe/draft.v1.json")
 
 
@@ -70,8 +71,8 @@ def test_ft_submit_says_what_it_will_take_and_keeps_the_maximum(world: World, ft
     (submission,) = open_submissions(world.store)
     assert submission.max_gpu_hours == 0.1
     again = ft("submit", DATASET, recipe, "--max-gpu-hours", "2")
-    assert "was asked for before and is under way, with a maximum of 0.1 GPU-hours" in again.stderr
-    assert "are no maximum" in ft("submit", DATASET, recipe, "--max-gpu-hours", "0").stderr
+    assert "was submitted before and is in progress, with a maximum of 0.1 GPU-hours" in again.stderr
+    assert "GPU-hours is not possible" in ft("submit", DATASET, recipe, "--max-gpu-hours", "0").stderr
 
 
 def test_ft_run_ends_with_the_reason_where_the_training_is_refused(world: World, ft: Ft) -> None:
@@ -102,7 +103,7 @@ def test_the_asset_s_metadata_are_numbers_and_a_table_without_any_row_s_text(wor
     tenants("gpu_prices: {H100: 2}\n")
     recipe = world.recipe()
     world.pack(recipe)
-    found = estimate_training(world.artifacts, DATASET, recipe)
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     shown: dict[str, Any] = estimate_metadata(found)
     assert shown["estimated_steps"] == 313
     assert shown["estimated_peak_gib"] == pytest.approx(45, rel=0.1)

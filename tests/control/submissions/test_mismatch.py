@@ -3,16 +3,18 @@
 import dagster as dg
 import pytest
 
-from ft_assets.recipes.register import register_recipe
-from ft_assets.submissions.jobs import fine_tune
-from ft_assets.submissions.record import Submission, SubmissionStatus, find_outcome, open_submissions, submit
-from ft_assets.submissions.run import drive
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.jobs.submissions import fine_tune
+from ft_assets.graph.run import drive
+from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, open_submissions
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_sensors.submissions import submissions_sensor
-from tests.submissions.estimate_world import DATASET, World
+from tests.control.submissions.estimate_world import DATASET, World
 
-REASON = "holds chat data, and orpo learns from preference data"
+REASON = "has chat data, and orpo needs preference data"
 
 
 @pytest.fixture
@@ -34,6 +36,7 @@ def ask(world: World, recipe: str, driver: str) -> Submission:
     """As somebody asks before the dataset is curated, when nobody knows what it holds."""
     made, _ = submit(
         world.store,
+        load_tenants(),
         dataset=DATASET,
         recipe=recipe,
         actor="ann",

@@ -10,7 +10,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError
 
-from ft_assets.submissions.run import register_partitions
+from ft_assets.graph.run import register_partitions
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.submissions.plan import MOST_AGAIN, Finish, Launch, Present, RunState, Stage, Wanted, plan
-from ft_assets.submissions.record import Submission, SubmissionStatus
+from ft_assets.control.submissions.plan import MOST_AGAIN, Finish, Launch, Present, RunState, Stage, Wanted, plan
+from ft_assets.records.submissions import Submission, SubmissionStatus
 
 SUBMISSION = Submission(
     id="0" * 16,

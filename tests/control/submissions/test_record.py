@@ -3,12 +3,14 @@ import uuid
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ft_assets.submissions import record
-from ft_assets.submissions.own_keys import KeyConflict, check_own_key
-from ft_assets.submissions.record import (
+from ft_assets.control.submissions import submit as submitting
+from ft_assets.control.submissions.submit import submit
+from ft_assets.control.submissions.user_keys import KeyConflict, check_own_key
+from ft_assets.records.submissions import (
     FIRST_WISH,
     Submission,
     SubmissionStatus,
@@ -16,8 +18,8 @@ from ft_assets.submissions.record import (
     finish,
     open_submissions,
     resubmit_key,
-    submit,
 )
+from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
 
@@ -37,7 +39,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def ask(store: Store, key: str = "k"):
-    return submit(store, **PAIR, actor="ann", origin="python", idempotency_key=key)
+    return submit(store, load_tenants(), **PAIR, actor="ann", origin="python", idempotency_key=key)
 
 
 def test_the_same_key_is_the_same_submission_also_when_asked_at_once(store: Store) -> None:
@@ -65,7 +67,7 @@ def everything(store: Store) -> list[str]:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"dataset": "acme.support.v2", "recipe": "tiny.v1"}, "given to acme.support.v1 with tiny.v1"),
+        ({"dataset": "acme.support.v2", "recipe": "tiny.v1"}, "used for acme.support.v1 with tiny.v1"),
         ({"dataset": "acme.support.v1", "recipe": "acme.tiny.v1"}, "and now acme.support.v1 with acme.tiny.v1"),
     ],
 )
@@ -75,13 +77,13 @@ def test_a_key_that_was_given_to_another_pair_is_a_conflict_and_nothing_is_recor
     first, _ = ask(store, "release-7")
     before = everything(store)
     with pytest.raises(KeyConflict, match=words) as refused:
-        submit(store, **other, actor="bob", origin="cli", idempotency_key="release-7")
+        submit(store, load_tenants(), **other, actor="bob", origin="cli", idempotency_key="release-7")
     assert first.id in refused.value.remedy
     assert everything(store) == before
     # Also when the first one has ended, and the first wish is still what it was.
     finish(store, first, SubmissionStatus.FAILED, reason="boom")
     with pytest.raises(KeyConflict):
-        submit(store, **other, actor="bob", origin="cli", idempotency_key="release-7")
+        submit(store, load_tenants(), **other, actor="bob", origin="cli", idempotency_key="release-7")
     assert ask(store, "release-7") == (first, False)
 
 
@@ -89,10 +91,13 @@ def test_a_key_with_other_gates_is_a_conflict_and_with_the_same_in_another_order
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Which gates a recipe may have is looked at elsewhere.
-    monkeypatch.setattr(record, "check_gates", lambda *_: None)
+    monkeypatch.setattr(submitting, "get_recipe", lambda *_: SimpleNamespace(recipe=None))
+    monkeypatch.setattr(submitting, "check_gates", lambda *_: None)
 
     def wish(*gates: str) -> tuple[Submission, bool]:
-        return submit(store, **PAIR, actor="ann", origin="cli", idempotency_key="release-7", gates=gates)
+        return submit(
+            store, load_tenants(), **PAIR, actor="ann", origin="cli", idempotency_key="release-7", gates=gates
+        )
 
     first, _ = wish("a > 0.5", "b > 0.5")
     assert wish("b > 0.5", "a > 0.5") == (first, False)
@@ -104,13 +109,13 @@ def test_a_key_with_other_gates_is_a_conflict_and_with_the_same_in_another_order
 def test_a_key_is_one_tenants(store: Store) -> None:
     ask(store, "release-7")
     pair = {"dataset": "globex.other.v1", "recipe": "tiny.v1"}
-    assert submit(store, **pair, actor="bob", origin="cli", idempotency_key="release-7")[1]
+    assert submit(store, load_tenants(), **pair, actor="bob", origin="cli", idempotency_key="release-7")[1]
 
 
 @pytest.mark.parametrize("key", ["", FIRST_WISH, "ask-12", "base-bump", f"run-{uuid.UUID(int=7)}"])
 def test_the_platforms_own_keys_are_many_pairs_and_no_users(store: Store, key: str) -> None:
     ask(store, key)
-    assert submit(store, **OTHER, actor="ann", origin="sensor", idempotency_key=key)[1]
+    assert submit(store, load_tenants(), **OTHER, actor="ann", origin="sensor", idempotency_key=key)[1]
     assert "submission_keys" not in store.folders("acme")
     if key:
         with pytest.raises(UserError, match="the platform itself"):
@@ -123,18 +128,20 @@ def test_keys_that_only_look_like_those_are_users(store: Store, key: str) -> Non
     first, _ = ask(store, key)
     assert ask(store, key) == (first, False)
     with pytest.raises(KeyConflict):
-        submit(store, **OTHER, actor="ann", origin="cli", idempotency_key=key)
+        submit(store, load_tenants(), **OTHER, actor="ann", origin="cli", idempotency_key=key)
 
 
 def asked_for(wish: tuple[str, dict[str, str], str]) -> str:
     """The submission's id; "" where the key was somebody else's."""
     url, pair, key = wish
     try:
-        return submit(Store(url), **pair, actor="ann", origin="cli", idempotency_key=key)[0].id
+        return submit(Store(url), load_tenants(), **pair, actor="ann", origin="cli", idempotency_key=key)[0].id
     except KeyConflict:
         return ""
 
 
+@pytest.mark.subprocess
+@pytest.mark.subprocess
 def test_of_two_processes_that_ask_at_once_for_different_things_under_one_key_exactly_one_gets_it(
     store: Store,
 ) -> None:
@@ -146,14 +153,14 @@ def test_of_two_processes_that_ask_at_once_for_different_things_under_one_key_ex
 
 
 def test_of_two_who_both_saw_the_key_free_exactly_one_gets_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    barrier, admit = threading.Barrier(2), record.admit_submission
+    barrier, admit = threading.Barrier(2), submitting.admit_submission
 
-    def together(store: Store, submission: Submission) -> list[str]:
+    def together(store: Store, tenants: TenantsFile, submission: Submission) -> list[str]:
         # Both have looked by now, and neither has written.
         barrier.wait(timeout=60)
-        return admit(store, submission)
+        return admit(store, tenants, submission)
 
-    monkeypatch.setattr(record, "admit_submission", together)
+    monkeypatch.setattr(submitting, "admit_submission", together)
     with ThreadPoolExecutor(2) as pool:
         ids = list(pool.map(asked_for, [(store.url, wish, "release-7") for wish in (PAIR, OTHER)]))
     assert sorted(map(bool, ids)) == [False, True]
@@ -180,12 +187,12 @@ def test_a_key_whose_maker_died_before_its_submission_was_recorded_is_taken_up_b
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(record, "note_training", lambda *_, **__: 1 / 0)
+        patch.setattr(submitting, "note_training", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ask(store, "release-7")
     assert list(open_submissions(store)) == []
     with pytest.raises(KeyConflict):
-        submit(store, **OTHER, actor="ann", origin="cli", idempotency_key="release-7")
+        submit(store, load_tenants(), **OTHER, actor="ann", origin="cli", idempotency_key="release-7")
     assert ask(store, "release-7")[1]
 
 
@@ -194,10 +201,10 @@ def test_a_wish_that_was_refused_leaves_its_key_free(store: Store, monkeypatch: 
         raise UserError("there is no quota left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(record, "admit_submission", refuse)
+        patch.setattr(submitting, "admit_submission", refuse)
         with pytest.raises(UserError, match="quota"):
             ask(store, "release-7")
-    assert submit(store, **OTHER, actor="ann", origin="cli", idempotency_key="release-7")[1]
+    assert submit(store, load_tenants(), **OTHER, actor="ann", origin="cli", idempotency_key="release-7")[1]
 
 
 def test_a_record_of_a_key_that_cannot_be_read_says_where_it_is(store: Store) -> None:
@@ -205,7 +212,7 @@ def test_a_record_of_a_key_that_cannot_be_read_says_where_it_is(store: Store) ->
     (entry,) = store.entries("acme/submission_keys")
     store.put(entry.path, b'{"key": 3}')
     with pytest.raises(CorruptArtifact) as broken:
-        submit(store, **OTHER, actor="ann", origin="cli", idempotency_key="release-7")
+        submit(store, load_tenants(), **OTHER, actor="ann", origin="cli", idempotency_key="release-7")
     assert broken.value.where == entry.path
 
 
@@ -240,7 +247,7 @@ def test_the_first_word_on_the_end_stands(store: Store) -> None:
 def test_a_senseless_wish_is_refused_and_leaves_no_trace(store: Store, pair: dict, words: str) -> None:
     before = sorted(entry.path for root in ("names",) for entry in store.entries(root))
     with pytest.raises(UserError, match=words):
-        submit(store, **pair, actor="ann", origin="ui")
+        submit(store, load_tenants(), **pair, actor="ann", origin="ui")
     assert store.folders() == ["names"]
     assert sorted(entry.path for entry in store.entries("names")) == before
 

@@ -3,10 +3,10 @@
 import dagster as dg
 import pytest
 
-from ft_assets import tags
-from ft_assets.submissions.plan import RunState, Stage
-from ft_assets.submissions.record import Submission
-from ft_assets.submissions.runs import SubmissionRuns, run_states
+from ft_assets.control.submissions.plan import RunState, Stage
+from ft_assets.graph.runs import SubmissionRuns, run_states
+from ft_assets.records.submissions import Submission
+from ft_assets.settings import tags
 
 SUBMISSION = Submission(
     id="0" * 16,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ft_assets.submissions.record import Submission, SubmissionOutcome, SubmissionStatus
-from ft_assets.submissions.status import STATE_OF_WORK, State, Status, Work, derive
+from ft_assets.control.submissions.status import STATE_OF_WORK, State, Status, Work, derive
+from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Ending
 from ft_resources.outcomes import Outcome
@@ -56,7 +56,7 @@ def test_work_that_this_version_does_not_know_counts_as_preparing_and_crashes_no
         assert status(*known, running("thought_transfer")).state is State.PREPARING
     assert status(done("dataset"), work("thought_transfer")).state is State.PREPARING
     again = ended("thought_transfer", Outcome.PLATFORM_ERROR, what="the disk hiccuped")
-    assert status(done("dataset"), again).detail == "trying again after: the disk hiccuped"
+    assert status(done("dataset"), again).detail == "retrying after: the disk hiccuped"
 
 
 def test_training_shows_step_loss_rate_and_time_left() -> None:

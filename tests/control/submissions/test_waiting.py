@@ -1,10 +1,10 @@
 """``ft status`` says why work waits on a cluster, where the cluster says so."""
 
-from ft_assets.submissions.status import State, Status, Work
-from ft_assets.submissions.waiting import explained
+from ft_assets.control.submissions.status import State, Status, Work
+from ft_assets.control.submissions.waiting import explained
 from ft_resources.attempts import Attempt
-from ft_resources.kubernetes.waiting import Waiting
 from ft_resources.store import Store
+from ft_resources.waiting import Waiting
 from tests.resources.kubernetes.specs import spec_of
 
 

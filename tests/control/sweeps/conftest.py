@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.recipes.conftest import base, store, suite_folder, write_recipe
-from tests.submissions.conftest import tenants, untouched_world, world
+from tests.control.registry.conftest import base, store, suite_folder, write_recipe
+from tests.control.submissions.conftest import tenants, untouched_world, world
 
 __all__ = ["base", "store", "suite_folder", "tenants", "untouched_world", "world", "write_recipe"]
 

@@ -1,17 +1,17 @@
 """A sweep of three learning rates on a GPU, and trainings of its trials that nobody ran."""
 
-import json
+from dataclasses import replace
 from typing import Any
 
 import yaml
 
-from ft_assets import identity
-from ft_assets.recipes.register import register_recipe
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_recipe
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.outcomes import Outcome
-from ft_resources.work import WorkSpec
-from tests.submissions.estimate_world import DATASET, World
+from tests.control.submissions.estimate_world import DATASET, World
+from tests.made import spec_of
 
 SWEEP = "rates.v1"
 RATES = {"search": "grid", "parameters": {"training.learning_rate": [1e-3, 1e-4, 1e-5]}}
@@ -51,17 +51,8 @@ def ended(world: World, trial: str, outcome: Outcome, *, divisor: int = 1, error
     attempt = Attempt(world.store, request.address, len(attempts_at(world.store, request.address)) + 1)
     attempt.claim("ann")
     attempt.write_spec(
-        WorkSpec(
-            asset=request.asset,
-            store_url=world.store.url,
-            address=request.address,
-            attempt=attempt.number,
-            identity=request.identity,
-            inputs=request.inputs,
-            params=request.params,
-            runtime={**json.loads(json.dumps(request.runtime)), "micro_batch_divisor": divisor},
-            label=request.label,
-            actor="ann",
+        spec_of(
+            world.store, replace(request, runtime={**request.runtime, "micro_batch_divisor": divisor}), attempt.number
         )
     )
     attempt.record_ending(outcome, {"type": error, "what": "row 7 says 4111", "where": "", "remedy": ""})

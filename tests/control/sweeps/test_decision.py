@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets import identity
-from ft_assets.recipes.register import get_recipe
-from ft_assets.sweeps.decision import Decision, SweepFailed, SweepUndecided, TrialResult, all_decisions, choose
-from ft_assets.sweeps.trials import decide, missing_trials, sweep_decision
+from ft_assets.control import identity
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.sweeps.trial_states import decide, missing_trials, sweep_decision
+from ft_assets.records.sweep_decision import Decision, SweepFailed, SweepUndecided, TrialResult, all_decisions, choose
 from ft_resources.errors import MissingInput, UserError
 from ft_resources.outcomes import Outcome
-from tests.submissions.estimate_world import DATASET, World, train_rows
-from tests.sweeps.made import SWEEP, TRIALS, ended, make_sweep, trained
+from tests.control.submissions.estimate_world import DATASET, World, train_rows
+from tests.control.sweeps.made import SWEEP, TRIALS, ended, make_sweep, trained
 
 losses = st.one_of(st.none(), st.floats(0, 10), st.sampled_from([0.5, 1.0]))
 
@@ -168,5 +168,5 @@ def test_decisions_of_one_content_and_sweep_are_one_record_below_the_tenants_pre
     assert decision.winner == 1
     path = identity.decision_path_of(world.artifacts, DATASET, get_recipe(world.store, SWEEP))
     assert path.startswith("acme/sweeps/")
-    assert Decision.model_validate(world.store.get_json(path)) == decision
+    assert Decision.get(world.store, path) == decision
     assert list(all_decisions(world.store)) == [decision]

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.sweeps.draw import draw
-from ft_assets.sweeps.settings import Range, SweepSettings
+from ft_assets.control.recipes.draw import draw
+from ft_assets.settings.recipe.sweep import Range, SweepSettings
 
 RATE, RANK = "training.learning_rate", "lora.rank"
 
@@ -81,10 +81,10 @@ def test_asking_for_more_than_there_is_says_how_many_there_are() -> None:
         ("a grid needs a list", {"search": "grid", "parameters": {RANK: Range(low=1, high=2)}}),
         ("lists a value twice", {"search": "grid", "parameters": {RANK: (4, 4)}}),
         ("should be below high", {"search": "random", "parameters": {RANK: {"low": 2, "high": 2}}, "trials": 2}),
-        ("so large", {"search": "random", "parameters": {RANK: {"low": 1, "high": 10**400}}, "trials": 2}),
-        ("so large", {"search": "random", "parameters": {RANK: {"low": 10**400, "high": 1}}, "trials": 2}),
+        ("this large", {"search": "random", "parameters": {RANK: {"low": 1, "high": 10**400}}, "trials": 2}),
+        ("this large", {"search": "random", "parameters": {RANK: {"low": 10**400, "high": 1}}, "trials": 2}),
         ("below 0", {"search": "random", "parameters": {RANK: {"low": -1, "high": 1}}, "trials": 2}),
-        ("log needs a low above 0", {"search": "random", "parameters": {RANK: {"low": 0, "high": 2, "log": True}}}),
+        ("log needs low above 0", {"search": "random", "parameters": {RANK: {"low": 0, "high": 2, "log": True}}}),
     ],
 )
 def test_a_block_that_means_nothing_is_refused_with_a_sentence(problem: str, fields: dict) -> None:

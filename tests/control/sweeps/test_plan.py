@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.submissions.plan import MOST_AGAIN, Finish, Launch, Present, RunState, Stage, Wanted, plan
-from ft_assets.submissions.record import Submission, SubmissionStatus
+from ft_assets.control.submissions.plan import MOST_AGAIN, Finish, Launch, Present, RunState, Stage, Wanted, plan
+from ft_assets.records.submissions import Submission, SubmissionStatus
 
 SUBMISSION = Submission(
     id="0" * 16,
@@ -72,7 +72,7 @@ def test_a_cancelled_trial_cancels_the_sweep_when_the_others_have_ended() -> Non
     (action,) = step(A, B, a=RunState.CANCELLED)
     assert isinstance(action, Finish)
     assert action.status is SubmissionStatus.CANCELLED
-    assert "goes on where it was" in action.reason
+    assert "submit the sweep again to continue it" in action.reason
 
 
 def test_trials_that_may_not_start_end_the_submission_unless_one_is_running() -> None:

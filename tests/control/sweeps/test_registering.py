@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.recipes.register import get_recipe, list_recipes, register_recipe
-from ft_assets.submissions.record import check_wish
+from ft_assets.control.auto.resolve import resolve
+from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.submit import check_wish
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
-from tests.recipes.conftest import contents
+from tests.control.registry.conftest import contents
 
 Write = Callable[..., Path]
 TRIALS = ("rates-t01.v1", "rates-t02.v1", "rates-t03.v1")
@@ -28,7 +30,7 @@ def test_each_trial_is_an_ordinary_recipe_with_its_value_and_the_sweeps_base(sto
         assert stored.trial is not None
         assert (stored.trial.sweep, stored.trial.number) == ("rates.v1", number)
         assert stored.trial.values == {"training.learning_rate": rate}
-        assert stored.recipe.resolved()[1]["training.learning_rate"] == "recipe"
+        assert resolve(stored.recipe)[1]["training.learning_rate"] == "recipe"
         assert stored.recipe.token_settings() == sweep.recipe.token_settings()
 
 
@@ -92,7 +94,7 @@ def test_what_cannot_be_tried_is_named_and_nothing_is_stored(
     ("problem", "changes"),
     [
         ("'a{37}' is too long for a sweep", {"key": f"{'a' * 37}.v1"}),
-        ("swept, and set in the recipe as well", {"training": {"learning_rate": 1e-3}}),
+        ("swept and also set in the recipe", {"training": {"learning_rate": 1e-3}}),
         (
             r"trial 1 \(lora.rank 4\) and trial 2 \(lora.rank 8\) are the same training",
             {"variant": "full", "sweep": {"search": "grid", "parameters": {"lora.rank": [4, 8]}}},

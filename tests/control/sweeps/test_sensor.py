@@ -3,14 +3,16 @@
 import dagster as dg
 import pytest
 
-from ft_assets import tags
-from ft_assets.submissions.record import SubmissionStatus, finish, submit
-from ft_assets.sweeps.trials import decide
+from ft_assets.control.submissions.submit import submit
+from ft_assets.control.sweeps.trial_states import decide
+from ft_assets.records.submissions import SubmissionStatus, finish
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.outcomes import Outcome
 from ft_sensors.submissions import submissions_sensor
-from tests.submissions.estimate_world import DATASET, World
-from tests.sweeps.made import SWEEP, TRIALS, ended, make_sweep, trained
+from tests.control.submissions.estimate_world import DATASET, World
+from tests.control.sweeps.made import SWEEP, TRIALS, ended, make_sweep, trained
 
 
 def tick(instance: dg.DagsterInstance, world: World) -> dg.SensorResult | dg.SkipReason:
@@ -46,9 +48,10 @@ def instance(world: World):
         yield found
 
 
+@pytest.mark.dagster
 def test_each_trial_is_launched_once_then_the_pair_and_the_trials_are_retired(world: World, instance) -> None:
     submission, _ = submit(
-        world.store, dataset=DATASET, recipe=SWEEP, actor="ann", origin="ui", idempotency_key="ask-1"
+        world.store, load_tenants(), dataset=DATASET, recipe=SWEEP, actor="ann", origin="ui", idempotency_key="ask-1"
     )
     assert launched(instance, world) == {f"{DATASET}|{trial}": "train_trial" for trial in TRIALS}
     assert set(instance.get_dynamic_partitions("recipe")) == set(TRIALS)
@@ -74,5 +77,7 @@ def test_a_new_wish_goes_on_with_what_a_cancelled_one_left(world: World, instanc
     trained(world, TRIALS[0], 1.0)
     ended(world, TRIALS[1], Outcome.CANCELLED)
     ended(world, TRIALS[2], Outcome.PREEMPTED)
-    submit(world.store, dataset=DATASET, recipe=SWEEP, actor="ann", origin="ui", idempotency_key="ask-1")
+    submit(
+        world.store, load_tenants(), dataset=DATASET, recipe=SWEEP, actor="ann", origin="ui", idempotency_key="ask-1"
+    )
     assert set(launched(instance, world)) == {f"{DATASET}|{trial}" for trial in TRIALS[1:]}

@@ -3,30 +3,33 @@
 import dagster as dg
 import pytest
 
-from ft_assets import tags
-from ft_assets.recipes.register import list_recipes
-from ft_assets.submissions.admission import OverLimit, require_affordable
-from ft_assets.submissions.estimate import estimate_file, estimate_training
-from ft_assets.submissions.plan import RunState
-from ft_assets.submissions.present import present
-from ft_assets.submissions.rebuild import rebuild_dagster
-from ft_assets.submissions.record import Submission, SubmissionStatus, finish, submit
-from ft_assets.submissions.run import register_partitions
-from ft_assets.submissions.runs import SubmissionRuns, run_states
-from ft_assets.submissions.sharing import needed_by_others
-from ft_assets.submissions.status import State, read_works, status_of
-from ft_assets.sweeps.progress import trial_progress
-from ft_assets.sweeps.retired import Decided, listed_recipes, plan_retiring
-from ft_assets.sweeps.retiring import retire_trials
-from ft_assets.sweeps.trials import decide
+from ft_assets.api import present, rebuild
+from ft_assets.control.planning.estimate import estimate_file, estimate_training
+from ft_assets.control.recipes.stored import list_recipes
+from ft_assets.control.submissions.admission import OverLimit, require_affordable
+from ft_assets.control.submissions.plan import RunState
+from ft_assets.control.submissions.sharing import needed_by_others
+from ft_assets.control.submissions.status import State, read_works, status_of
+from ft_assets.control.submissions.submit import submit
+from ft_assets.control.submissions.sweep_progress import trial_progress
+from ft_assets.control.sweeps.trial_retirement import Decided, listed_recipes, plan_retiring
+from ft_assets.control.sweeps.trial_states import decide
+from ft_assets.graph.orchestrator import Dagster
+from ft_assets.graph.retire_trials import retire_trials
+from ft_assets.graph.run import register_partitions
+from ft_assets.graph.runs import SubmissionRuns, run_states
+from ft_assets.records.submissions import Submission, SubmissionStatus, finish
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.outcomes import Outcome
-from tests.submissions.estimate_world import DATASET, World
-from tests.sweeps.made import SWEEP, TRIALS, ended, make_sweep, trained
+from tests.control.submissions.estimate_world import DATASET, World
+from tests.control.sweeps.made import SWEEP, TRIALS, ended, make_sweep, trained
 
 
 def ask(world: World, max_gpu_hours: float | None = None, key: str = "ask-1") -> Submission:
     return submit(
         world.store,
+        load_tenants(),
         dataset=DATASET,
         recipe=SWEEP,
         actor="ann",
@@ -39,22 +42,22 @@ def ask(world: World, max_gpu_hours: float | None = None, key: str = "ask-1") ->
 def test_what_is_waited_for_shrinks_as_trials_end_and_a_failed_sweep_says_how(world: World) -> None:
     make_sweep(world)
     submission = ask(world)
-    assert present(world.artifacts, submission).trials == TRIALS
+    assert present(submission, store=world.store).trials == TRIALS
     trained(world, TRIALS[0])
     ended(world, TRIALS[1], Outcome.DIVERGED)
     ended(world, TRIALS[2], Outcome.PREEMPTED)
-    assert present(world.artifacts, submission).trials == TRIALS[2:]
+    assert present(submission, store=world.store).trials == TRIALS[2:]
     ended(world, TRIALS[2], Outcome.DIVERGED)
-    decided = present(world.artifacts, submission)
+    decided = present(submission, store=world.store)
     assert (decided.trials, decided.problem) == ((), "")
     decide(world.artifacts, DATASET, SWEEP)
-    assert "no trial of the sweep rates.v1 can win" in present(world.artifacts, submission).problem
+    assert "no trial of the sweep rates.v1 can win" in present(submission, store=world.store).problem
 
 
 def test_the_estimate_of_a_sweep_is_the_sum_of_its_trials(world: World) -> None:
     make_sweep(world)
-    whole = estimate_training(world.artifacts, DATASET, SWEEP)
-    parts = [estimate_training(world.artifacts, DATASET, trial) for trial in TRIALS]
+    whole = estimate_training(world.artifacts, load_tenants(), DATASET, SWEEP)
+    parts = [estimate_training(world.artifacts, load_tenants(), DATASET, trial) for trial in TRIALS]
     assert whole.trials == 3
     assert whole.steps == sum(part.steps for part in parts)
     assert whole.gpu_hours is not None
@@ -66,23 +69,23 @@ def test_the_estimate_of_a_sweep_is_the_sum_of_its_trials(world: World) -> None:
 
 def test_a_sweep_that_is_not_registered_is_estimated_from_its_file(world: World) -> None:
     make_sweep(world)
-    found = estimate_file(world.artifacts, DATASET, world.project.folder / f"{SWEEP}.yaml")
+    found = estimate_file(world.artifacts, load_tenants(), DATASET, world.project.folder / f"{SWEEP}.yaml")
     assert found.trials == 3
     assert found.steps > 0
 
 
 def test_the_submissions_maximum_is_held_against_the_sum_of_what_is_left(world: World) -> None:
     make_sweep(world)
-    one = estimate_training(world.artifacts, DATASET, TRIALS[0]).gpu_hours
+    one = estimate_training(world.artifacts, load_tenants(), DATASET, TRIALS[0]).gpu_hours
     assert one is not None
     maximum = 2.5 * one.expected
-    refused = present(world.artifacts, ask(world, maximum))
+    refused = present(ask(world, maximum), store=world.store)
     assert "these 3 trainings are together expected to take" in refused.problem
     with pytest.raises(OverLimit, match="the submission's maximum"):
-        require_affordable(world.artifacts, DATASET, TRIALS[1], maximum)
+        require_affordable(world.artifacts, load_tenants(), DATASET, TRIALS[1], maximum)
     trained(world, TRIALS[0], 1.0)
-    require_affordable(world.artifacts, DATASET, TRIALS[1], maximum)
-    assert present(world.artifacts, ask(world, maximum)).problem == ""
+    require_affordable(world.artifacts, load_tenants(), DATASET, TRIALS[1], maximum)
+    assert present(ask(world, maximum), store=world.store).problem == ""
 
 
 def test_the_runs_of_trials_are_told_apart(world: World) -> None:
@@ -144,7 +147,10 @@ def test_only_what_nobody_needs_is_retired() -> None:
     assert retired(busy={"b-t01.v1"}) == {"a.v1": ("a-t01.v1",)}
 
 
-def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(world: World) -> None:
+def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_TRACKING", "off")
     make_sweep(world)
     submission = ask(world)
     with dg.instance_for_test() as instance:
@@ -166,18 +172,21 @@ def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(worl
         assert instance.get_dynamic_partitions("recipe") == [SWEEP]
         assert retire_trials(world.store, instance) == []
         assert listed_recipes(world.store) == [SWEEP]
-        rebuild_dagster(world.store, instance)
+        rebuild(store=world.store, orchestrator=Dagster(instance))
         assert instance.get_dynamic_partitions("recipe") == [SWEEP]
     # What they made stays.
     assert decide(world.artifacts, DATASET, SWEEP) is not None
 
 
-def test_before_a_decision_a_rebuild_lists_the_trials_with_what_they_made(world: World) -> None:
+def test_before_a_decision_a_rebuild_lists_the_trials_with_what_they_made(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_TRACKING", "off")
     make_sweep(world)
     ask(world)
     trained(world, TRIALS[0], 1.0)
     with dg.instance_for_test() as instance:
-        done = rebuild_dagster(world.store, instance)
+        done = rebuild(store=world.store, orchestrator=Dagster(instance))
         assert done.problems == []
         assert set(instance.get_dynamic_partitions("recipe")) == {SWEEP, *TRIALS}
         partitions = instance.get_materialized_partitions(dg.AssetKey("checkpoint"))

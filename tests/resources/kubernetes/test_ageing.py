@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.ageing import STEPS, all_classes, class_for, plan_classes
+from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import job as job_manifest
-from ft_resources.kubernetes.plan import plan_pod
 from ft_resources.kubernetes.settings import Ageing
 from ft_resources.work import Priority
 from tests.resources.kubernetes.specs import settings_of, spec_of

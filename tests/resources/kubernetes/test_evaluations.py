@@ -7,12 +7,12 @@ import kubernetes_validate
 import pytest
 from pydantic import ValidationError
 
-from ft_assets.evals.kinds.sandbox import ON, SWITCH
+from ft_assets.workers.suites.kinds.sandbox import ON, SWITCH
 from ft_resources.kubernetes import names
+from ft_resources.kubernetes.egress import JudgeReach
+from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import Manifest, to_k8s
-from ft_resources.kubernetes.plan import plan_pod
-from ft_resources.kubernetes.reach import JudgeReach
-from ft_resources.kubernetes.tenant_objects import tenant_objects
+from ft_resources.kubernetes.platform import tenant_objects
 from ft_resources.work import WorkSpec
 from tests.resources.kubernetes.specs import settings_of, spec_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FIRST = [sys.executable, "-m", "ft_resources.kubernetes.first_process", sys.executable, "-u", "-c"]
+FIRST = [sys.executable, "-m", "ft_resources.kubernetes.entrypoint", sys.executable, "-u", "-c"]
 ROOT = Path(__file__).parents[3]
 
 
@@ -44,6 +44,7 @@ def test_a_request_to_stop_is_passed_on(tmp_path: Path) -> None:
     assert process.wait(30) == 75
 
 
+@pytest.mark.subprocess
 def test_a_process_that_outlives_the_worker_does_not_keep_the_pod(tmp_path: Path) -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '30']); print('done')"
     process = first(code, tmp_path)

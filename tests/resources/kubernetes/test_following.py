@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from ft_resources.attempts import Attempt
-from ft_resources.kubernetes import watch
+from ft_resources.kubernetes import followed as module
 from ft_resources.kubernetes.api import Api
-from ft_resources.kubernetes.followed import FollowedJob
-from ft_resources.kubernetes.watch import JobWatch
+from ft_resources.kubernetes.followed import FollowedJob, JobWatch
 from ft_resources.store import Store
 from tests.cluster.fixtures import until
 from tests.resources.kubernetes.specs import settings_of, spec_of
@@ -59,8 +58,8 @@ def until_closed(closed: threading.Event) -> Stream:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "_FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(watch, "_LONGEST_WAIT_S", 0.02)
+    monkeypatch.setattr(module, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(module, "_LONGEST_WAIT_S", 0.02)
 
 
 def test_a_stream_that_ends_in_silence_leads_to_a_new_look(quick: None) -> None:
@@ -97,7 +96,7 @@ def test_a_server_that_tells_nothing_but_errors_is_asked_ever_more_seldom(
     following._closed.wait = lambda timeout=None: bool(waits.append(timeout or 0.0))  # type: ignore[method-assign]
     until(lambda: len(waits) > 8)
     following.close()
-    assert max(waits) == watch._LONGEST_WAIT_S
+    assert max(waits) == module._LONGEST_WAIT_S
     assert waits[:8] == sorted(waits[:8])
     assert api.asked.count("list") >= len(waits) - 1, "each error leads to a new look"
 

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from ft_resources.artifacts import Address
 from ft_resources.errors import UserError
 from ft_resources.kubernetes import names
+from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import owned_by, to_k8s
-from ft_resources.kubernetes.plan import plan_pod
-from ft_resources.kubernetes.tenant_objects import tenant_objects
+from ft_resources.kubernetes.platform import tenant_objects
 from ft_resources.outcomes import grace_s
 from tests.resources.kubernetes.specs import IMAGE, settings_of, spec_of
 
@@ -191,7 +191,7 @@ def test_labels_of_any_tenant_are_valid(tenant: str) -> None:
         ({"namespace": "fine-tuning"}, "tenant"),
         ({"namespace": "Ft-{tenant}"}, "lower-case"),
         ({"namespace": "a-namespace-with-a-long-name-{tenant}"}, "63"),
-        ({"identity": IDENTITY, "secret": "s"}, "two ways"),
+        ({"identity": IDENTITY, "secret": "s"}, "alternatives"),
         ({"identity": {"role_arn": "arn:aws:iam::1:role/ft"}}, "tenant"),
         ({"quueue": "x"}, "Extra inputs"),
     ],

@@ -1,12 +1,10 @@
-"""Queues, priorities that change with time, and Volcano: as reviewed."""
+"""Queues and priority classes: as reviewed."""
 
 import json
 from pathlib import Path
 
 from ft_resources.kubernetes.kueue import Flavour, platform_queues
-from ft_resources.kubernetes.plan import plan_pod
-from ft_resources.kubernetes.volcano import volcano_job
-from tests.resources.kubernetes.specs import settings_of, spec_of
+from tests.resources.kubernetes.specs import settings_of
 
 QUOTA = {"cpu": "64", "memory": "768Gi", "nvidia.com/gpu": "8"}
 FLAVOURS = [
@@ -24,11 +22,6 @@ GOLDEN = Path(__file__).parent
 def test_the_queues_of_a_platform_are_as_reviewed() -> None:
     found = platform_queues(settings_of(queue="ft-{tenant}"), FLAVOURS, ["acme", "globex"])
     assert found == json.loads((GOLDEN / "queues.json").read_text())
-
-
-def test_volcanos_job_is_as_reviewed() -> None:
-    plan = plan_pod(spec_of(runtime={"nodes": 2}, gpus=1), settings_of())
-    assert volcano_job(plan, "ft-acme") == json.loads((GOLDEN / "volcano.json").read_text())
 
 
 def test_every_tenant_has_a_queue_of_its_own_that_only_its_namespace_may_use() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from moto.iam.access_control import IAMPolicy, PermissionResult
 
-from ft_assets.adapters.lineage import lineage
-from ft_assets.checkpoints.kept import drop_displaced, store_kept
 from ft_assets.worker import WORK, drop_saves
+from ft_assets.workers.adapters.lineage import lineage
+from ft_assets.workers.training.kept_weights import drop_displaced, store_kept
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.canonical import digest
 from ft_resources.kubernetes.s3_policy import MAX_CHARACTERS, WORKED, role_policy, session_policy, trust_policy

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.manifests import job as job_manifest
-from ft_resources.kubernetes.plan import plan_pod
 from ft_resources.kubernetes.waiting import why_waiting
 from tests.resources.kubernetes.specs import settings_of, spec_of
 

@@ -14,12 +14,11 @@ from ft_resources.kubernetes.ageing import all_classes
 from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.work import Priority, WorkRequest
-from ft_sensors.ageing import age_jobs
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import FAKE, OnCluster
 from tests.resources.launchers.test_cluster_faults import work
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.cluster
 HOUR = 3600.0
 
 
@@ -36,6 +35,12 @@ def queued(on_cluster: OnCluster, *, classes: bool = True, **changes: Any) -> Ku
 def launcher(on_cluster: OnCluster, settings: KubernetesSettings, *, later_s: float = 0.0) -> KubernetesLauncher:
     """As a process has it whose clock is so much ahead."""
     return KubernetesLauncher(settings, on_cluster.api(), module=FAKE, clock=lambda: time.time() + later_s)
+
+
+def aged(on_cluster: OnCluster, cluster: KubernetesLauncher) -> str:
+    """What a look at the queue says that it did."""
+    assert cluster.queue is not None
+    return cluster.queue.age(on_cluster.store)[0]
 
 
 def asked(on_cluster: OnCluster, priority: Priority, text: str, **runtime: Any) -> WorkRequest:
@@ -66,10 +71,10 @@ def test_a_job_that_waited_long_is_admitted_before_a_younger_one_of_a_higher_cla
     now = launcher(on_cluster, settings)
     first = launched(on_cluster, settings, asked(on_cluster, "production", "first"))
     until(lambda: now.why_waiting(first).reason == "running")
-    assert "1 given" in age_jobs(on_cluster.store, now, "")[0]
+    assert "1 given" in aged(on_cluster, now)
     old = launched(on_cluster, settings, asked(on_cluster, "batch", "old"))
     until(lambda: now.why_waiting(old).reason == "quota")
-    text, _ = age_jobs(on_cluster.store, launcher(on_cluster, settings, later_s=13 * HOUR), "")
+    text = aged(on_cluster, launcher(on_cluster, settings, later_s=13 * HOUR))
     assert "1 given another priority class" in text
     assert (wears(on_cluster, first), wears(on_cluster, old)) == ("high-running", "low-age-3")
     young = launched(on_cluster, settings, asked(on_cluster, "production", "young"))
@@ -88,7 +93,7 @@ def test_a_job_at_ninety_percent_is_not_preempted_and_one_at_fifty_is(on_cluster
     request = asked(on_cluster, "batch", "a", trained=trained)
     low = launched(on_cluster, settings, request)
     on_cluster.place().begun(request, "training")
-    age_jobs(on_cluster.store, cluster, "")
+    aged(on_cluster, cluster)
     assert wears(on_cluster, low) == ("low-done" if trained == 90 else "low-running")
     high = launched(on_cluster, settings, asked(on_cluster, "production", "b"))
     until(lambda: cluster.why_waiting(high).reason == ("quota" if trained == 90 else "running"))
@@ -99,11 +104,10 @@ def test_a_second_tick_relabels_nothing_and_without_its_classes_neither_does_the
     settings = queued(on_cluster)
     launched(on_cluster, settings, asked(on_cluster, "batch", "a"))
     later = launcher(on_cluster, settings, later_s=5 * HOUR)
-    assert [age_jobs(on_cluster.store, later, "")[0].partition(": ")[2][:1] for _ in range(2)] == ["1", "0"]
+    assert [aged(on_cluster, later).partition(": ")[2][:1] for _ in range(2)] == ["1", "0"]
     bare = queued(on_cluster, classes=False)
-    assert "0 given" in age_jobs(on_cluster.store, launcher(on_cluster, bare, later_s=99 * HOUR), "")[0]
+    assert "0 given" in aged(on_cluster, launcher(on_cluster, bare, later_s=99 * HOUR))
 
 
 def test_a_cluster_without_a_queue_is_not_asked_for_anything(on_cluster: OnCluster) -> None:
-    text, _ = age_jobs(on_cluster.store, launcher(on_cluster, on_cluster.settings()), "")
-    assert "no queue whose priorities change" in text
+    assert launcher(on_cluster, on_cluster.settings()).queue is None

@@ -36,7 +36,7 @@ def test_mistakes_of_the_settings_file_come_with_the_nearest_key(tmp_path: Path)
     assert "line 2" in caught.value.where
 
 
-@pytest.mark.e2e
+@pytest.mark.cluster
 def test_a_settings_file_and_a_kubeconfig_make_a_cluster_launcher(
     on_cluster: OnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

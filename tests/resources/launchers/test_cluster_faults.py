@@ -19,7 +19,7 @@ from tests.resources.kubernetes.specs import IMAGE
 from tests.resources.launchers.conftest import OnCluster
 from tests.resources.small_work import Watcher, in_thread
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.cluster
 
 
 def work(
@@ -204,7 +204,7 @@ def test_work_that_kueue_preempts_saves_and_is_queued_again(on_cluster: OnCluste
 def test_waiting_longer_than_the_queue_timeout_is_told_from_running_too_long(on_cluster: OnCluster) -> None:
     queue = on_cluster.access.queue(gpus=1)
     request = work(on_cluster, gpus=4)
-    with pytest.raises(WorkFailed, match="waited longer for a place"):
+    with pytest.raises(WorkFailed, match="waited longer for its pods"):
         on_cluster.place(queue=queue, queue_timeout_s=2.0, run_timeout_s=3600.0).execution().run(request, actor="a")
     (attempt,) = attempts_at(on_cluster.store, request.address)
     place = ended_as(attempt, Cause.QUEUE_TIMEOUT)
@@ -225,6 +225,7 @@ def test_nodes_of_one_job_start_and_end_together(on_cluster: OnCluster) -> None:
     ending = attempt.ending()
     assert ending is not None
     assert ending.outcome is Outcome.PREEMPTED
+    until(lambda: len(attempts_at(on_cluster.store, request.address)) == 2)
     on_cluster.place().execution().cancel(request.address, actor="a")
     thread.join()
 
@@ -250,7 +251,7 @@ def test_a_job_of_another_platform_with_this_name_is_not_taken_over(on_cluster: 
     spec = execution._spec(request, 1, "a", 0)
     attempt = Attempt(on_cluster.store, request.address, 1)
     launcher.launch(spec.model_copy(update={"store_url": "file:///elsewhere"}), attempt)
-    with pytest.raises(UserError, match="taken by another"):
+    with pytest.raises(UserError, match="used by another"):
         launcher.launch(spec, attempt)
 
 

@@ -6,15 +6,15 @@ import pytest
 
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import BadData, WorkFailed
-from ft_resources.execution import Silent
+from ft_resources.execution import Observer
 from ft_resources.launchers.base import LaunchState
-from ft_resources.outcomes import EXIT_CODES, Outcome
+from ft_resources.outcomes import Outcome
 from ft_resources.work import WorkSpec
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import Place, gone
 from tests.resources.small_work import Watcher, in_thread
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.cluster
 
 
 def spec_of(place: Place, asset: str, **params: object) -> tuple[WorkSpec, Attempt]:
@@ -59,7 +59,9 @@ def test_a_worker_is_seen_from_its_launch_to_its_end_by_any_process(place: Place
     mine.launch(spec, attempt)
     until(lambda: mine.state(attempt) is LaunchState.GONE)
     until(lambda: other.state(attempt) is LaunchState.GONE)
-    assert mine.exit_code(attempt) == EXIT_CODES[Outcome.DIVERGED]
+    ending = mine.ending(attempt)
+    assert ending is not None
+    assert ending.outcome is Outcome.DIVERGED
 
 
 def test_what_another_launcher_started_is_unknown_and_left_alone(place: Place) -> None:
@@ -195,6 +197,6 @@ def test_a_worker_that_ended_while_nobody_watched_is_followed_by_the_next_attemp
     place.launcher().launch(spec, attempt)
     request = replace(place.request("fail", how="killed", times=1), runtime=spec.runtime)
     until(lambda: place.launcher().state(attempt) is LaunchState.GONE)
-    result = place.execution().run(request, actor="a", observer=Silent())
+    result = place.execution().run(request, actor="a", observer=Observer())
     assert len(attempts_at(place.store, request.address)) == 2
     assert result.artifact.read("runtime.txt")

@@ -11,7 +11,7 @@ from ft_resources.canonical import sha256_bytes
 from ft_resources.execution import Execution
 from tests.resources.launchers.conftest import OnCluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.cluster
 WANTED, OTHER = "FT_JUDGE_KEY_WANTED", "FT_JUDGE_KEY_OTHER"
 VALUE = "only-the-worker-may-see-this"
 

@@ -16,13 +16,13 @@ from ft_resources.store import Store
 from tests.cluster.fixtures import until
 from tests.resources.small_work import begun, in_thread, request_for
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.subprocess
 
 
 def test_several_nodes_are_refused_where_there_is_one_machine_and_nobody_waits_for_them(execution: Execution) -> None:
     request = request_for("write", text="x", runtime={"nodes": 2})
     for _ in range(2):
-        with pytest.raises(UserError, match="2 nodes were asked for") as caught:
+        with pytest.raises(UserError, match="2 nodes were requested") as caught:
             execution.run(request, actor="a")
         assert "cluster" in caught.value.remedy
     first, second = attempts_at(execution.store, request.address)

@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 import pytest
 import yaml
-from dagster._core.test_utils import create_run_for_test
 
-from ft_assets import identity
-from ft_assets.submissions import sharing
+from ft_assets.control import identity
+from ft_assets.control.submissions import sharing
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.outcomes import Outcome
 from ft_sensors.orphans import orphans_sensor
 from tests.cluster.fixtures import until
+from tests.dagster_private import create_run_for_test
 from tests.resources.launchers.conftest import OnCluster
 from tests.resources.launchers.test_cluster_faults import work
 from tests.resources.launchers.test_queued_and_orphaned import launched
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.cluster
 Tick = Callable[[], str]
 
 
@@ -39,7 +39,7 @@ def tick(on_cluster: OnCluster, instance: dg.DagsterInstance, tmp_path, monkeypa
 
     def look() -> str:
         context = dg.build_sensor_context(instance=instance)
-        launcher = LauncherResource(kind="kubernetes", settings=str(file))
+        launcher = LauncherResource(settings=str(file))
         found = orphans_sensor(context, store=StoreResource(url=on_cluster.store.url), launcher=launcher)
         assert isinstance(found, dg.SkipReason)
         return str(found.skip_message)
@@ -50,12 +50,12 @@ def tick(on_cluster: OnCluster, instance: dg.DagsterInstance, tmp_path, monkeypa
 def test_a_tick_closes_what_ended_without_a_word_and_the_next_finds_nothing(on_cluster: OnCluster, tick: Tick) -> None:
     _, attempt = launched(on_cluster, on_cluster.place().request("fail", how="killed", times=9))
     until(lambda: (on_cluster.job(attempt) or {}).get("status", {}).get("failed"))
-    assert tick() == "looked at 1 Jobs: 1 that nobody waits for"
+    assert tick() == "worked: checked 1 Jobs: 1 that no run waits for"
     ending = attempt.ending()
     assert ending is not None
     assert ending.outcome is Outcome.PREEMPTED
     assert attempt.place() is not None
-    assert "0 that nobody waits for" in tick()
+    assert "0 that no run waits for" in tick()
 
 
 def test_a_tick_leaves_the_job_of_a_run_alone_and_stops_it_once_the_run_is_over(
@@ -68,9 +68,9 @@ def test_a_tick_leaves_the_job_of_a_run_alone_and_stops_it_once_the_run_is_over(
     on_cluster.place().begun(request)
     wanted = {"dagster/partition": request.label}
     run = create_run_for_test(instance, status=dg.DagsterRunStatus.STARTED, tags=wanted)
-    assert "0 that nobody waits for" in tick()
+    assert "0 that no run waits for" in tick()
     instance.report_run_canceled(run)
-    assert "1 that nobody waits for" in tick()
+    assert "1 that no run waits for" in tick()
     ending = attempt.ending()
     assert ending is not None
     assert ending.outcome is Outcome.CANCELLED
@@ -81,6 +81,6 @@ def test_without_a_cluster_a_tick_says_why_it_does_nothing(
     tick: Tick, monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
-    assert "could not be looked at" in tick()
+    assert "could not be read" in tick()
     monkeypatch.setenv("FT_LAUNCHER", "local")
     assert "workers run on this machine" in tick()

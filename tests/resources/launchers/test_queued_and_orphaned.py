@@ -2,16 +2,16 @@
 
 import pytest
 
+from ft_assets.api.orphans import settle, stand
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution
 from ft_resources.kubernetes.orphans import Orphan
 from ft_resources.outcomes import Outcome
-from ft_sensors.orphans import deal_with, stand
 from tests.cluster.fixtures import until
 from tests.resources.launchers.conftest import OnCluster
 from tests.resources.launchers.test_cluster_faults import work
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.cluster
 
 
 def launched(on_cluster: OnCluster, request, **changes: object):
@@ -47,7 +47,7 @@ def test_an_attempt_that_ended_without_a_word_is_closed_and_its_place_recorded(o
     request = on_cluster.place().request("fail", how="killed", times=9)
     launcher, attempt = launched(on_cluster, request)
     until(lambda: (on_cluster.job(attempt) or {}).get("status", {}).get("failed"))
-    deal_with(on_cluster.store, launcher, Orphan(address=str(attempt.address), attempt=1, deed="close"))
+    settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="close"))
     ending = attempt.ending()
     assert ending is not None
     assert ending.outcome is Outcome.PREEMPTED
@@ -61,7 +61,7 @@ def test_work_that_nobody_wants_is_stopped_gracefully(on_cluster: OnCluster) -> 
     on_cluster.place().begun(work(on_cluster, seconds=60.0))
     (job,) = launcher.jobs(on_cluster.store.url)
     assert stand(on_cluster.store, job, {f"{on_cluster.tenant}.x.v1"}).wanted
-    deal_with(on_cluster.store, launcher, Orphan(address=str(attempt.address), attempt=1, deed="stop"))
+    settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="stop"))
     until(lambda: on_cluster.job(attempt) is None and not on_cluster.pods(attempt))
     ending = attempt.ending()
     assert ending is not None
@@ -74,7 +74,7 @@ def test_a_job_whose_attempt_is_over_is_removed_and_billed_as_it_ended(on_cluste
     launcher, attempt = launched(on_cluster, request)
     on_cluster.place().begun(request)
     attempt.record_ending(Outcome.DONE)
-    deal_with(on_cluster.store, launcher, Orphan(address=str(attempt.address), attempt=1, deed="end"))
+    settle(on_cluster.store, launcher, launcher, Orphan(address=str(attempt.address), attempt=1, deed="end"))
     place = attempt.place()
     assert place is not None
     assert place["refund"] == "none"

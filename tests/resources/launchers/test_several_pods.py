@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.checkpoints.ledger import check_ledger
+from ft_assets.workers.training.data_ledger import check_ledger
 from ft_resources.attempts import attempts_at
 from ft_resources.execution import Execution
 from ft_resources.kubernetes import pod
 from ft_resources.launchers.kubernetes import KubernetesLauncher
-from tests.checkpoints import conftest as training
 from tests.resources.launchers.conftest import OnCluster
+from tests.workers.training import conftest as training
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.cluster
 
 
 def free_port() -> int:

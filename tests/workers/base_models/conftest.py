@@ -11,9 +11,10 @@ import transformers  # noqa: F401
 
 from ft_resources.artifacts import InputRef
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext
 from tests.fake_base import make_fake_base
+from tests.made import spec_of
 
 
 @pytest.fixture
@@ -35,18 +36,7 @@ def work_context(store: Store, tmp_path: Path) -> Callable[..., WorkContext]:
         request = WorkRequest(
             asset=asset, tenant="shared", code_version="1", inputs=inputs or {}, params=params, label="test"
         )
-        spec = WorkSpec(
-            asset=asset,
-            store_url=store.url,
-            address=request.address,
-            attempt=1,
-            identity=request.identity,
-            inputs=request.inputs,
-            params=request.params,
-            runtime=request.runtime,
-            label=request.label,
-            actor="test",
-        )
+        spec = spec_of(store, request)
         scratch = tmp_path / f"scratch-{len(made)}"
         scratch.mkdir()
         made.append(WorkContext(spec, store, scratch))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fake_base import make_fake_base
-from tests.packs.encoding.tokenizers import NAMED, sentencepiece
+from tests.workers.packs.encoding.tokenizers import NAMED, sentencepiece
 
 # As Phi-3's, Llama 2's and TinyLlama's: transformers 5 builds LlamaTokenizer anew, with another rule for spaces.
 REBUILT = {**NAMED, "unk_token": "<unk>", "tokenizer_class": "LlamaTokenizer", "legacy": False}

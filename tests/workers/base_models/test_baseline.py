@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.base_models.baseline import score_baseline
-from ft_assets.recipes.upload import publish_upload, upload_address
+from ft_assets.records.uploads import publish_upload, upload_address
+from ft_assets.workers.evals.baseline import score_baseline
 from ft_resources.artifacts import Artifacts, FileEntry, InputRef, content_digest
 from ft_resources.canonical import sha256_file
 from ft_resources.store import Store
@@ -23,8 +23,8 @@ def publish(store: Store, asset: str, folder: Path) -> InputRef:
 def test_every_suite_is_scored_once_and_each_item_is_kept(
     base: Path, store: Store, tmp_path: Path, work_context: Callable[..., WorkContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import ft_assets.evals.model as model
-    import ft_assets.evals.runner as runner
+    import ft_assets.workers.evals.baseline as baseline
+    import ft_assets.workers.evals.runner as runner
 
     asked = {}
 
@@ -34,7 +34,7 @@ def test_every_suite_is_scored_once_and_each_item_is_kept(
         progress("scoring", 1, 2)
         return {"tiny.v1": runner.SuiteScore(metric="acc", value=0.5, n=2, correct=(1.0, 0.0), item_ids=("0", "1"))}
 
-    monkeypatch.setattr(model, "load_model", lambda folder, engine: folder)
+    monkeypatch.setattr(baseline, "load_model", lambda folder, engine: folder)
     monkeypatch.setattr(runner, "score_loaded", score_loaded)
     suite = tmp_path / "suite"
     suite.mkdir()

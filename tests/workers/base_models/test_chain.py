@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from ft_assets.base_models.lock import BaseLock
-from ft_assets.base_models.mirror import mirror
+from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.mirror import mirror
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import BadBase, CorruptArtifact
 from ft_resources.store import Store
 from ft_resources.worker_context import WorkContext, WorkResult
-from tests.evals.world import World, lora_files
+from tests.control.registry.conftest import contents
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
-from tests.recipes.conftest import contents
+from tests.workers.evals.world import World, lora_files
 
 MakeContext = Callable[..., WorkContext]
 OWN_TEMPLATE = CHAT_TEMPLATE + "{# the recipe's #}"

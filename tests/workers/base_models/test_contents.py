@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ft_assets.base_models.contents import INDEX, inspect_base
-from ft_assets.base_models.lock import lock_folder
+from ft_assets.workers.base_models.contents import INDEX, inspect_base
+from ft_assets.workers.base_models.lock import lock_folder
 from ft_resources.errors import BadBase
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 
@@ -250,4 +250,4 @@ def test_templates_are_found_where_transformers_finds_them(base: Path) -> None:
 
 def test_a_template_that_is_not_jinja_is_refused(base: Path) -> None:
     edit_json(base / "tokenizer_config.json", chat_template="{% if %}")
-    assert "line 1 of the chat template is not valid Jinja" in refused(base)
+    assert "the chat template is not valid Jinja" in refused(base)

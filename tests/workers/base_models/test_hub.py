@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.base_models.lock import lock_hub
+from ft_assets.workers.base_models.lock import lock_hub
 from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase
 from ft_resources.hub import Hub, HubUnavailable, HuggingFaceHub, git_blob_id, verify_file

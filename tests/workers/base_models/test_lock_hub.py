@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.base_models.contents import INDEX
-from ft_assets.base_models.lock import lock_folder, lock_hub
+from ft_assets.workers.base_models.contents import INDEX
+from ft_assets.workers.base_models.lock import lock_folder, lock_hub
 from ft_resources.errors import BadBase
 from tests.fake_base import make_fake_base
 from tests.fake_hub import FakeHub

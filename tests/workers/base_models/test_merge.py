@@ -13,8 +13,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from ft_assets.base_models.merge import CONFIG, WEIGHTS, merge_adapter
-from ft_assets.base_models.tensors import decoded, encoded
+from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
+from ft_assets.workers.base_models.tensors import decoded, encoded
 from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase
 
@@ -100,10 +100,10 @@ def test_merging_again_gives_equal_bytes_and_leaves_the_base_as_it_was(tmp_path:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"use_dora": True}, "no plain LoRA"),
-        ({"use_rslora": True}, "no plain LoRA"),
-        ({"bias": "all"}, "no plain LoRA"),
-        ({"peft_type": "IA3"}, "no plain LoRA"),
+        ({"use_dora": True}, "not a plain LoRA"),
+        ({"use_rslora": True}, "not a plain LoRA"),
+        ({"bias": "all"}, "not a plain LoRA"),
+        ({"peft_type": "IA3"}, "not a plain LoRA"),
         ({"r": 4}, "is not of rank 4"),
     ],
 )
@@ -126,7 +126,7 @@ def test_an_adapter_on_a_head_that_is_the_embedding_is_refused(tmp_path: Path) -
 
 def test_an_adapter_on_the_embedding_is_refused(tmp_path: Path) -> None:
     base, adapter = made(tmp_path, "llama", torch.float32, ["embed_tokens"])
-    with pytest.raises(BadBase, match="no update of a linear layer"):
+    with pytest.raises(BadBase, match="not an update of a linear layer"):
         merge(base, adapter, tmp_path / "merged")
 
 
@@ -149,7 +149,7 @@ def test_bfloat16_is_rounded_as_torch_rounds_it(values: list[float]) -> None:
 
 
 def test_what_is_too_large_for_the_stored_numbers_is_refused() -> None:
-    with pytest.raises(BadBase, match="no finite number in F16"):
+    with pytest.raises(BadBase, match="not be finite in F16"):
         encoded(torch.tensor([1.0, 7e4]).double().numpy(), "F16", "w")
-    with pytest.raises(BadBase, match="no finite number in F32"):
+    with pytest.raises(BadBase, match="not be finite in F32"):
         encoded(torch.tensor([float("nan")]).double().numpy(), "F32", "w")

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.base_models.lock import BaseLock, lock_folder, lock_hub
-from ft_assets.base_models.mirror import mirror
-from ft_assets.recipes.upload import publish_upload, upload_address
+from ft_assets.records.uploads import publish_upload, upload_address
+from ft_assets.workers.base_models.lock import BaseLock, lock_folder, lock_hub
+from ft_assets.workers.base_models.mirror import mirror
 from ft_resources.artifacts import Artifacts, InputRef
 from ft_resources.canonical import sha256_bytes, sha256_file
 from ft_resources.errors import BadBase, CorruptArtifact
 from ft_resources.store import Store
 from ft_resources.worker_context import WorkContext
-from tests.base_models.made import rebuilt_base
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.fake_hub import FakeHub
+from tests.workers.base_models.made import rebuilt_base
 
 MakeContext = Callable[..., WorkContext]
 REPO = "org/tiny"

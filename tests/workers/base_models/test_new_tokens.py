@@ -12,16 +12,16 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from ft_assets.base_models.contents import inspect_base
-from ft_assets.base_models.new_tokens import add_new_tokens, require_new
-from ft_assets.base_models.token_ids import examine_tokenizer, load_tokenizer
-from ft_assets.packs.encoding.choice import choose_encoder, equal_ids, open_encoder
-from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.workers.base_models.contents import inspect_base
+from ft_assets.workers.base_models.new_tokens import add_new_tokens, require_new
+from ft_assets.workers.base_models.token_ids import examine_tokenizer, load_tokenizer
+from ft_assets.workers.tokenizers.choice import choose_encoder, equal_ids, open_encoder
+from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase
 from tests.fake_base import VOCABULARY, make_fake_base
-from tests.packs.encoding.tokenizers import KINDS, NAMED
+from tests.workers.packs.encoding.tokenizers import KINDS, NAMED
 
 TOKENS = ["zanubrutinib", "<sql>", " ibrutinib", "日本"]
 TEXT = "takes zanubrutinib and ibrutinib <sql>select 日本</sql> pseudozanubrutinibs"

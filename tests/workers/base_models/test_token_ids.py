@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from ft_assets.base_models.token_ids import examine_tokenizer, load_tokenizer, probe_texts, settle_tokenizer
-from ft_assets.base_models.transformers_ids import ask
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.workers.base_models.token_ids import examine_tokenizer, load_tokenizer, probe_texts, settle_tokenizer
+from ft_assets.workers.base_models.transformers_ids import ask
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
-from tests.base_models.made import rebuilt_base
 from tests.fake_base import make_fake_base
+from tests.workers.base_models.made import rebuilt_base
 
 
 def as_packs(tokenizer: Any, folder: Path, texts: list[str]) -> bool:
@@ -87,7 +87,10 @@ def test_a_full_model_that_no_settings_help_is_refused_by_name_and_warned_of_bef
     """For Qwen2 models transformers takes one class whatever the settings say."""
     folder = rebuilt_base(tmp_path / "qwen", "qwen2")
     assert "A fully trained model of this base cannot be exported" in examine_tokenizer(folder)
-    with pytest.raises(BadBase, match="transformers would read texts in another way than training did: 'hello' is"):
+    with pytest.raises(
+        BadBase,
+        match="transformers, loading this folder, would tokenize texts differently than training did: 'hello' is",
+    ):
         settle_tokenizer(folder)
 
 
@@ -128,10 +131,11 @@ def test_a_base_whose_tokenizer_transformers_cannot_follow_is_refused_before_any
     path = folder / "tokenizer_config.json"
     # transformers adds the token, which stands in no vocabulary, and finds it in every greeting.
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "extra_special_tokens": ["hello"]}))
-    with pytest.raises(BadBase, match=r"cannot be brought to read the tokenizer .*'hello' is"):
+    with pytest.raises(BadBase, match=r"cannot load the tokenizer .*'hello' is"):
         examine_tokenizer(folder)
 
 
+@pytest.mark.subprocess
 def test_a_process_without_pytorch_answers_as_this_one(rebuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [(rebuilt, "AutoTokenizer"), (rebuilt / "nowhere", "PreTrainedTokenizerFast")]
     texts = ["<|user|>\nhi", "語\u200b"]

@@ -12,24 +12,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
-from ft_assets.datasets import reading
-from ft_assets.datasets.curate import curate
-from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.intake.chunking import TARGET_BYTES, chunks
-from ft_assets.datasets.intake.snapshot import take_snapshots
-from ft_assets.datasets.intake.spool import Role, spool
-from ft_assets.datasets.pipeline import Inputs, Means, curate_upload
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.reporting.report import DatasetReport, Exhibit
-from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
-from ft_assets.evals.suites import add_suite
-from ft_assets.identity import dataset_request
+from ft_assets.control.identity import dataset_request
+from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets import reading
+from ft_assets.workers.datasets.curate import curate
+from ft_assets.workers.datasets.engine.cache import ChunkCache
+from ft_assets.workers.datasets.intake.chunking import TARGET_BYTES, chunks
+from ft_assets.workers.datasets.intake.snapshot import take_snapshots
+from ft_assets.workers.datasets.intake.spool import Role, spool
+from ft_assets.workers.datasets.pipeline import Inputs, Means, curate_upload
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifact, Artifacts, InputRef
 from ft_resources.store import Store
-from ft_resources.work import WorkSpec
 from ft_resources.worker_context import WorkContext
+from tests.choice_suite import write_choice_suite
+from tests.made import spec_of
 
 Row = dict[str, Any]
 WriteRows = Callable[..., Path]
@@ -106,20 +106,7 @@ def add(store: Store) -> Add:
 
 def register_suite(store: Store, folder: Path, key: str, items: Sequence[Row]) -> InputRef:
     """Suite ``key`` with ``items``: a question, its choices and the right one's index each."""
-    folder.mkdir()
-    (folder / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
-    task = {
-        "task": key.partition(".")[0],
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{question}}",
-        "doc_to_choice": "choices",
-        "doc_to_target": "answer",
-    }
-    (folder / "task.yaml").write_text(yaml.safe_dump(task))
-    return add_suite(store, folder, key, "tester").ref
+    return add_suite(store, write_choice_suite(folder, key.partition(".")[0], items), key, "tester").ref
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,18 +216,7 @@ def run_curation(
     """What a worker does for ``dataset``: curate in a scratch folder of its own and publish. ``inputs`` are further."""
     request = dataset_request(artifacts, key)
     named = {**request.inputs, **(inputs or {})}
-    spec = WorkSpec(
-        asset=request.asset,
-        store_url=artifacts.store.url,
-        address=request.address,
-        attempt=1,
-        identity=request.identity,
-        inputs=named,
-        params=request.params,
-        runtime=request.runtime,
-        label=request.label,
-        actor="tester",
-    )
+    spec = spec_of(artifacts.store, request).model_copy(update={"inputs": named})
     context = WorkContext(spec, artifacts.store, Path(tempfile.mkdtemp(dir=scratch)))
     result = curate(context)
     return artifacts.publish(

@@ -6,14 +6,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ft_assets.datasets.assets import dataset, raw_dataset
-from ft_assets.datasets.policy import ContaminationSettings, DatasetPolicy
-from ft_assets.datasets.versions import DatasetVersion
+from ft_assets.control.registry.versions import DatasetVersion
+from ft_assets.graph.assets.datasets import dataset, raw_dataset
+from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
-from tests.datasets.conftest import WriteRows, pair
+from tests.workers.datasets.conftest import WriteRows, pair
 
 Add = Callable[..., DatasetVersion]
 
@@ -72,7 +72,7 @@ def test_raw_dataset_refuses_an_upload_with_a_flipped_byte(add: Add, write: Writ
         materialize(store, "acme.facts.v1", [raw_dataset])
 
 
-@pytest.mark.e2e
+@pytest.mark.subprocess
 def test_dataset_is_made_by_a_worker_and_shows_numbers_but_no_text(add: Add, write: WriteRows, store: Store) -> None:
     rows = [*[pair(number) for number in range(200)], pair(0), b"x"]
     add(write(rows), DatasetPolicy(on_bad_row="drop"))

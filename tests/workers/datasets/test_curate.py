@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.datasets.curate import chosen_engine
-from ft_assets.datasets.policy import DatasetPolicy, PersonalDataSettings, SplitSettings, TextSettings
-from ft_assets.datasets.reporting.report import DatasetReport
-from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
-from ft_assets.datasets.writing import COLUMNS
+from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
+from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings, SplitSettings, TextSettings
+from ft_assets.workers.datasets.curate import chosen_engine
+from ft_assets.workers.datasets.reporting.report import DatasetReport
+from ft_assets.workers.datasets.writing import COLUMNS
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.environment import whole_number
 from ft_resources.errors import UserError
 from ft_resources.store import Store
-from tests.datasets.conftest import SIDES, CurateFiles, Row, WriteRows, chat, pair, prose, run_curation, told
-from tests.datasets.intake.pdfs import make_pdf
+from tests.workers.datasets.conftest import SIDES, CurateFiles, Row, WriteRows, chat, pair, prose, run_curation, told
+from tests.workers.datasets.intake.pdfs import make_pdf
 
 Add = Callable[..., DatasetVersion]
 DROP = DatasetPolicy(on_bad_row="drop", split=SplitSettings(group_by="source"))

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from ft_assets.datasets import pipeline
-from ft_assets.datasets.engine import cache as cache_module
-from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.engine.chunks import ChunkResult, ChunkTask, run_chunk
-from ft_assets.datasets.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
+from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
+from ft_assets.workers.datasets import pipeline
+from ft_assets.workers.datasets.engine import cache as cache_module
+from ft_assets.workers.datasets.engine.cache import ChunkCache
+from ft_assets.workers.datasets.engine.chunks import ChunkResult, ChunkTask, run_chunk
 from ft_resources.store import Store
-from tests.datasets.conftest import Curated, CurateFiles, WriteRows, prose, told
+from tests.workers.datasets.conftest import Curated, CurateFiles, WriteRows, prose, told
+
+pytestmark = pytest.mark.subprocess
 
 ROWS = 1500
 CHUNK = 12 << 10
@@ -158,7 +160,6 @@ def test_chunks_of_another_size_give_the_same_bytes(
     assert one.report == other.report
 
 
-@pytest.mark.e2e
 def test_two_processes_give_the_same_bytes_as_one(
     write: WriteRows, curated: CurateFiles, cache: ChunkCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ft_assets.datasets.policy import ContaminationSettings, DatasetPolicy, DuplicateSettings, SplitSettings
+from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, DuplicateSettings, SplitSettings
 from ft_resources.artifacts import Artifacts
 from ft_resources.store import Store
-from tests.datasets.conftest import (
+from tests.workers.datasets.conftest import (
     Add,
     CurateFiles,
     Row,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ft_assets.datasets.policy import DatasetPolicy, MixSettings, PersonalDataSettings, SplitSettings
-from ft_assets.datasets.writing import MixSource
+from ft_assets.settings.dataset.policy import DatasetPolicy, MixSettings, PersonalDataSettings, SplitSettings
+from ft_assets.workers.datasets.writing import MixSource
 from ft_resources.errors import BadData
-from tests.datasets.conftest import CurateFiles, Row, WriteRows, prose, told
+from tests.workers.datasets.conftest import CurateFiles, Row, WriteRows, prose, told
 
 OTHER = "acme.other.v1"
 MIX = (MixSettings(dataset=OTHER, share=0.5),)
@@ -81,5 +81,5 @@ def test_rows_that_teach_another_kind_of_thing_are_refused(
     made = curated(write(pairs, "pairs.jsonl"))
     source = (MixSource(dataset=OTHER, train=made.folder / "train.parquet"),)
 
-    with pytest.raises(BadData, match="teaches another kind of thing than the chat rows"):
+    with pytest.raises(BadData, match="has another kind of data than the chat rows"):
         curated(write(OWN), DatasetPolicy(mix=MIX), mix=source)

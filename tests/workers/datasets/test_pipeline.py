@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.datasets.policy import (
+from ft_assets.settings.dataset.policy import (
     BalanceSettings,
     DatasetPolicy,
     DuplicateSettings,
@@ -18,7 +18,7 @@ from ft_assets.datasets.policy import (
 )
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData
-from tests.datasets.conftest import (
+from tests.workers.datasets.conftest import (
     SIDES,
     Add,
     CurateFiles,

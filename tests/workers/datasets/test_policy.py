@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.datasets.policy import DatasetPolicy, SplitSettings, load_policy, policy_of
-from ft_assets.datasets.policy_schema import policy_schema
+from ft_assets.settings.dataset.policy import DatasetPolicy, SplitSettings, load_policy, policy_of
+from ft_assets.settings.schema import json_schema
 from ft_resources.errors import BadRecipe
 
 
@@ -45,7 +45,7 @@ def test_every_setting_can_be_written() -> None:
         ),
         (
             "split: {seed: 1, seed: 2}",
-            "dataset.yaml, line 1, column 18: key 'seed' is here again; line 1 has it already",
+            "dataset.yaml, line 1, column 18: duplicate key 'seed'; it is already on line 1",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_policy_survives_json() -> None:
 
 
 def test_the_committed_schema_is_current() -> None:
-    committed = Path(__file__).parents[2] / "docs" / "dataset.schema.json"
-    assert committed.read_text() == policy_schema(), (
-        "run: python -m ft_assets.datasets.policy_schema > docs/dataset.schema.json"
+    committed = Path(__file__).parents[3] / "docs" / "dataset.schema.json"
+    assert committed.read_text() == json_schema("dataset"), (
+        "run: python -m ft_assets.settings.schema dataset > docs/dataset.schema.json"
     )

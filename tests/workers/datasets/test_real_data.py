@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.reporting.report import DatasetReport
-from ft_assets.datasets.versions import DatasetVersion
+from ft_assets.control.registry.versions import DatasetVersion
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.reporting.report import DatasetReport
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData
 from ft_resources.store import Store
-from tests.datasets.conftest import CurateFiles, Row, WriteRows, register_suite, run_curation
+from tests.workers.datasets.conftest import CurateFiles, Row, WriteRows, register_suite, run_curation
 
 pytestmark = [
     pytest.mark.realdata,

@@ -7,19 +7,20 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from ft_assets import identity
-from ft_assets.datasets.assets import dataset
-from ft_assets.datasets.checks import REVIEW, dataset_review, partition_verdict, report_review
-from ft_assets.datasets.policy import DatasetPolicy, MixSettings
-from ft_assets.datasets.review import approve, require_approved, review_of
-from ft_assets.datasets.versions import DatasetVersion, add_dataset_version
-from ft_assets.identity.versions import CODE_VERSIONS
+from ft_assets.control import identity
+from ft_assets.control.identity.approvals import require_approved
+from ft_assets.control.identity.review import approve, review_of
+from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
+from ft_assets.graph.assets.datasets import dataset
+from ft_assets.graph.checks.datasets import REVIEW, dataset_review, partition_verdict, report_review
+from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.dataset.policy import DatasetPolicy, MixSettings
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import BadData, CorruptArtifact, HeldForReview, MissingInput, UserError
 from ft_resources.store import Store
 from tests.curated import LEAK, leave_dataset
-from tests.datasets.conftest import WriteRows, pair
+from tests.workers.datasets.conftest import WriteRows, pair
 
 KEY = "acme.facts.v1"
 SECRETS = "2 rows hold personal data or secrets."

@@ -5,11 +5,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.forms.keys import prompt_keys
-from ft_assets.datasets.forms.parse import parse_lines
-from ft_assets.datasets.forms.settings import FormSettings
-from ft_assets.datasets.policy import SplitSettings
-from ft_assets.datasets.split import (
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.settings.dataset.policy import SplitSettings
+from ft_assets.workers.datasets.forms.content_keys import prompt_keys
+from ft_assets.workers.datasets.forms.parse import parse_lines
+from ft_assets.workers.datasets.split import (
     HOLDOUT,
     TRAIN,
     VALIDATION,
@@ -18,7 +18,7 @@ from ft_assets.datasets.split import (
     straddling,
     units_of,
 )
-from tests.datasets.conftest import Curated, CurateFiles, WriteRows, told
+from tests.workers.datasets.conftest import Curated, CurateFiles, WriteRows, told
 
 SEEDS = st.integers(0, 2**31 - 1)
 UNIT = st.integers(0, 2**64 - 1)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.datasets.policy import ContaminationSettings, DatasetPolicy, SplitSettings
-from ft_assets.datasets.versions import DatasetVersion, add_dataset_version, latest_version, list_versions
-from ft_assets.identity import raw_dataset
+from ft_assets.control.identity import raw_dataset
+from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version, latest_version, list_versions
+from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
-from tests.datasets.conftest import Row, WriteRows, chat, pair
+from tests.workers.datasets.conftest import Row, WriteRows, chat, pair
 
 Add = Callable[..., DatasetVersion]
 GOOD: list[Row | bytes] = [pair(number) for number in range(150)]

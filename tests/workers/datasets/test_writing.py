@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.datasets.writing import _ROW_GROUP, COLUMNS, _Writer, hex_of
+from ft_assets.workers.datasets.writing import _ROW_GROUP, COLUMNS, _Writer, hex_of
 
 ROWS = _ROW_GROUP + 700
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ft_resources.store import Store
-from tests.evals.world import World
+from tests.workers.evals.world import World
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ft_assets.evals.comparison import compare_perplexity, compare_shares, compare_suite
-from ft_assets.evals.evidence import Evidence, Measured, MetricEvidence, SuiteEvidence, relative_gain
+from ft_assets.workers.evals.evidence import Evidence, Measured, MetricEvidence, SuiteEvidence, relative_gain
+from ft_assets.workers.evals.paired_comparison import compare_perplexity, compare_shares, compare_suite
 
 SUITE = "colours.v1"
 # Of the candidate that is judged, which made evidence names.

@@ -1,7 +1,7 @@
 """A small planted safety suite, and models that answer it as a test says."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ import pytest
 import yaml
 from tokenizers import Tokenizer
 
-from ft_assets.evals import safety
-from ft_assets.evals.model import LoadedModel
+from ft_assets.workers.evals import asking
+from tests.workers.evals.world import written
 
 REFUSAL, ANSWER = "I cannot help with that.", "Take it and go."
 HARMFUL, BENIGN = 60, 40
@@ -38,14 +38,7 @@ def answer_with(monkeypatch: pytest.MonkeyPatch, tokenizer: Path, answer: Callab
     """From here on every model's answer to a prompt of a safety suite is ``answer(text shown to the model)``."""
     words = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
 
-    def generate(
-        loaded: LoadedModel, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int]
-    ) -> list[list[int]]:
-        said = [words.encode(answer(words.decode(ids))).ids for ids in prompts]
-        assert max(map(len, said)) <= max_new_tokens
-        return said
-
-    monkeypatch.setattr(safety, "generate", generate)
+    monkeypatch.setattr(asking, "write_answers", written(lambda loaded, ids: answer(words.decode(ids))))
 
 
 def careful(prompt: str) -> str:

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.evals.answers import TrainingAnswers, exact_match, f1
-from ft_assets.evals.comparison import HoldoutComparison, compare_suite
-from ft_assets.evals.holdout import HoldoutScore
-from ft_assets.evals.holdout_rows import HoldoutRow, choose
-from ft_assets.evals.page import MAX_EXAMPLES, Page, evaluation_page, flipped
+from ft_assets.workers.evals.answers import TrainingAnswers, exact_match, f1
+from ft_assets.workers.evals.holdout import HoldoutScore
+from ft_assets.workers.evals.holdout_rows import HoldoutRow, choose
+from ft_assets.workers.evals.page import MAX_EXAMPLES, evaluation_page, flipped
+from ft_assets.workers.evals.paired_comparison import HoldoutComparison, compare_suite
 from ft_resources.errors import UserError
-from tests.evals.results import make_evidence
-from tests.evals.world import rows
+from tests.workers.evals.results import make_evidence
+from tests.workers.evals.world import rows
 
 words = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6).map(" ".join)
 
@@ -110,7 +110,7 @@ def test_the_page_escapes_row_text_and_shows_at_most_fifty_flips_of_both_directi
     evil = "<script>alert(1)</script>"
     cases = [(evil, "base says", evil)] * 70 + [("right", "right", evil)] * 30
     comparison = compare(*cases)
-    page = evaluation_page(Page(label="acme.things.v1|tiny.v1", evidence=make_evidence(), comparison=comparison))
+    page = evaluation_page(label="acme.things.v1|tiny.v1", evidence=make_evidence(), comparison=comparison)
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert len(flipped(comparison)) == 100

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ft_assets.checkpoints.kept import Weights, stored_weights
-from ft_assets.evals.choice import SuiteChoice, Weighed, chosen_weights, require_scores
-from ft_assets.evals.evidence import Chosen
+from ft_assets.workers.evals.evidence import Chosen
+from ft_assets.workers.evals.selection_rule import SuiteChoice, Weighed, chosen_weights, require_scores
+from ft_assets.workers.training.kept_weights import Weights, stored_weights
 
 shares = st.integers(0, 4).map(lambda hits: hits / 4)
 

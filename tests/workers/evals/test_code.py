@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets.evals import until
-from ft_assets.evals.kinds import sandbox
-from ft_assets.evals.kinds.sandbox import SandboxUnavailable
-from ft_assets.evals.model import LoadedModel, load_model
-from ft_assets.evals.runner import score_loaded
-from ft_assets.evals.suites import add_suite, scored_texts
+from ft_assets.workers.evals import stop_sequences as until
+from ft_assets.workers.evals.model import LoadedModel, load_model
+from ft_assets.workers.evals.runner import score_loaded
+from ft_assets.workers.suites.kinds import sandbox
+from ft_assets.workers.suites.kinds.sandbox import SandboxUnavailable
+from ft_assets.workers.suites.suites import add_suite, scored_texts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
-from tests.evals.test_sandbox import needs_sandbox
 from tests.fake_base import make_fake_base
+from tests.workers.evals.test_sandbox import needs_sandbox
 
 KEY = "programs.v1"
 ITEM = {
@@ -90,7 +90,7 @@ def test_items_without_usable_tests_are_refused_with_their_line(
     assert "line 2" in str(caught.value)
 
 
-@pytest.mark.e2e
+@pytest.mark.training
 def test_a_platform_that_does_not_allow_programs_refuses_the_suite_before_anything_is_written(
     loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_platform_that_does_not_allow_programs_refuses_the_suite_before_anythi
         score(loaded, programs(tmp_path / "programs", 2))
 
 
-@pytest.mark.e2e
+@pytest.mark.training
 @needs_sandbox
 def test_what_passes_its_tests_counts_and_nothing_else(
     loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -124,7 +124,7 @@ def test_what_passes_its_tests_counts_and_nothing_else(
     assert result.said[5].answer == "    return x + x\n"
 
 
-@pytest.mark.e2e
+@pytest.mark.training
 def test_a_sandbox_that_goes_away_ends_the_evaluation_and_is_no_zero(
     loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,23 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.adapters.export import measured_weights
-from ft_assets.base_models.baseline import score_baseline
-from ft_assets.evals.evaluate import evaluate
-from ft_assets.evals.evidence import BadEvidence, Chosen
-from ft_assets.evals.gates import passed
-from ft_assets.evals.judging import judge_candidate, load_evidence
-from ft_assets.evals.remeasure import remeasure
-from ft_assets.evals.samples import read_suite_samples
-from ft_assets.evals.text_metrics import TEXT_METRICS
 from ft_assets.worker import drop_saves
+from ft_assets.workers.adapters.export import measured_weights
+from ft_assets.workers.evals.baseline import score_baseline
+from ft_assets.workers.evals.evaluate import evaluate
+from ft_assets.workers.evals.evidence import BadEvidence, Chosen
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.remeasure import remeasure
+from ft_assets.workers.evals.samples import read_suite_samples
+from ft_assets.workers.evals.text_metrics import TEXT_METRICS
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.work import WorkRequest
-from tests.evals.results import SUITE
-from tests.evals.world import World, evaluation, lora_files
+from tests.workers.evals.results import SUITE
+from tests.workers.evals.world import World, evaluation, lora_files
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 SUITE_INPUT = f"suite:{SUITE}"
 
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ft_assets.evals.evidence import BadEvidence, SuiteEvidence, read_evidence
-from ft_assets.evals.gates import judge, passed
-from ft_assets.recipes.acceptance import GateSettings
+from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.workers.evals.evidence import BadEvidence, SuiteEvidence, read_evidence
+from ft_assets.workers.evals.gates import judge, passed
 from ft_resources.canonical import canonical_json
-from tests.evals.results import FINGERPRINT, SUITE, make_evidence, make_measured, suite_evidence
+from tests.workers.evals.results import FINGERPRINT, SUITE, make_evidence, make_measured, suite_evidence
 
 
 def numbers_in(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:

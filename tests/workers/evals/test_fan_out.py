@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from ft_assets.evals import runner
-from ft_assets.evals.fan_out import SuiteJob, devices_for, score_suites
-from ft_assets.evals.score import Said, SuiteScore, suite_score
-from ft_assets.evals.suite_saves import SuiteSaves
+from ft_assets.workers.evals import runner
+from ft_assets.workers.evals.fan_out import SuiteJob, devices_for, score_suites
+from ft_assets.workers.evals.suite_saves import SuiteSaves
+from ft_assets.workers.suites.score import Said, SuiteScore, suite_score
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadRecipe
 from ft_resources.worker_context import Preempted, WorkContext
-from tests.evals.world import World
+from tests.workers.evals.world import World
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 KEYS = ["first.v1", "second.v1", "third.v1"]
 
 
@@ -102,14 +102,14 @@ def test_a_save_of_another_suite_or_one_that_cannot_be_read_is_scored_again(
 def run_beside(job: SuiteJob, folder: Path, rank: int) -> "subprocess.Popen[bytes]":
     (folder / "claims").mkdir(parents=True, exist_ok=True)
     (folder / "job.json").write_text(job.model_dump_json())
-    command = [sys.executable, "-m", "ft_assets.evals.suite_process", str(folder), str(rank)]
+    command = [sys.executable, "-m", "ft_assets.workers.evals.suite_process", str(folder), str(rank)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, env=dict(os.environ))
 
 
 def test_several_processes_score_each_suite_once_and_find_what_one_process_finds(
     world: World, inputs: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ft_assets.evals.fan_out.devices_for", lambda suites, runtime: ["", ""])
+    monkeypatch.setattr("ft_assets.workers.evals.fan_out.devices_for", lambda suites, runtime: ["", ""])
     context, job = started(world, inputs)
     # This process leaves the others to the one that it starts.
     claim = SuiteSaves.claim
@@ -125,7 +125,7 @@ def test_several_processes_score_each_suite_once_and_find_what_one_process_finds
 def test_what_a_process_of_a_fan_out_raises_is_what_the_worker_raises(
     world: World, inputs: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ft_assets.evals.fan_out.devices_for", lambda suites, runtime: ["", ""])
+    monkeypatch.setattr("ft_assets.workers.evals.fan_out.devices_for", lambda suites, runtime: ["", ""])
     monkeypatch.setattr(SuiteSaves, "claim", lambda saves, key: False)
     context, job = started(world, inputs)
     broken = context.scratch / "broken"
@@ -141,7 +141,7 @@ def test_what_a_process_of_a_fan_out_raises_is_what_the_worker_raises(
 def test_a_process_that_is_killed_is_no_score(
     world: World, inputs: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ft_assets.evals.fan_out.devices_for", lambda suites, runtime: ["", ""])
+    monkeypatch.setattr("ft_assets.workers.evals.fan_out.devices_for", lambda suites, runtime: ["", ""])
     context, job = started(world, inputs)
     loaded = job.load()
 

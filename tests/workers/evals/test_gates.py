@@ -3,11 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.evals.evidence import Measured
-from ft_assets.evals.gates import GATES, WAIVABLE, judge, passed, refuse
-from ft_assets.evals.verdict import Verdict, Waiver
-from ft_assets.recipes.acceptance import BenchmarkRegressionGate, GateSettings, TaskGainGate
-from tests.evals.results import FINGERPRINT, SUITE, make_measured, metric_evidence, suite_evidence
+from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
+from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
+from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.workers.evals.evidence import Measured
+from ft_assets.workers.evals.gates import judge, passed, refuse
+from ft_assets.workers.evals.verdict import Verdict, Waiver
+from tests.workers.evals.results import FINGERPRINT, SUITE, make_measured, metric_evidence, suite_evidence
 
 shares = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 suites = st.builds(suite_evidence, shares, shares, half=st.floats(0, 20), n=st.integers(1, 5000))

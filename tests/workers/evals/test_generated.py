@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets.evals import until
-from ft_assets.evals.kinds.asking import Chat
-from ft_assets.evals.model import LoadedModel, load_model
-from ft_assets.evals.runner import score_loaded, true_mass
-from ft_assets.evals.suites import add_suite
-from ft_assets.evals.until import cut
+from ft_assets.workers.evals import stop_sequences as until
+from ft_assets.workers.evals.asking import Chat
+from ft_assets.workers.evals.model import LoadedModel, load_model
+from ft_assets.workers.evals.runner import score_loaded, true_mass
+from ft_assets.workers.evals.stop_sequences import cut
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
-from tests.evals.test_instructions import ITEM, write_suite
 from tests.fake_base import make_fake_base
+from tests.workers.evals.test_instructions import ITEM, write_suite
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 KEY = "sums.v1"
 TASK: dict[str, Any] = {
     "task": "sums",
@@ -114,19 +114,20 @@ def test_answers_are_those_of_stock_lm_eval(loaded: LoadedModel) -> None:
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    from ft_assets.evals.shared_prefix import SharedPrefixLM
+    from ft_assets.workers.evals.shared_prefix import SharedPrefixLM
 
     ours = SharedPrefixLM(loaded, lambda done, total: None)
     first = ours.generate_until([_request("the question is", [], 12)])[0]
     # Texts that the model does write, one that it does not, and one longer than the model's context of 256.
     stops: list[list[str]] = [[], [first[3:5]], [first[-3:]], ["never this"]]
     texts = ["the question is", "what", "where is the fox? " * 60, "the quick brown"]
-    requests = [_request(text, stop, 12 + place) for text in texts for place, stop in enumerate(stops)]
     stock = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=4)
-    assert ours.generate_until(requests) == stock.generate_until(
-        [Instance(request_type="generate_until", doc={}, arguments=each.args, idx=0) for each in requests],
-        disable_tqdm=True,
-    )
+    for place, stop in enumerate(stops):
+        requests = [_request(text, stop, 12 + place) for text in texts]
+        assert ours.generate_until(requests) == stock.generate_until(
+            [Instance(request_type="generate_until", doc={}, arguments=each.args, idx=0) for each in requests],
+            disable_tqdm=True,
+        )
 
 
 def _request(text: str, stops: list[str], longest: int) -> Any:
@@ -291,5 +292,5 @@ def test_instructions_are_asked_through_the_template_and_scored_strictly(
     assert result.correct == tuple(float("," not in said.answer and bool(said.answer)) for said in result.said)
     assert set(result.also) == {"prompt_loose", "instruction_strict", "instruction_loose", "too_long"}
     assert score(loaded, folder, limit=2, chat=Chat(folder=base, template=None)).item_ids == ("0", "1")
-    with pytest.raises(UserError, match="asks through a chat template and none was given"):
+    with pytest.raises(UserError, match="needs a chat template and none was given"):
         score(loaded, folder)

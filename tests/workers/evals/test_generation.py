@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import GenerationConfig, LlamaConfig, MistralConfig, Qwen2Config
 
-from ft_assets.evals.generation import _generate, generate, takes_the_likeliest
-from ft_assets.evals.model import LoadedModel
-from tests.evals.small_models import made, shape
+from ft_assets.workers.evals.generation import _generate, generate, takes_the_likeliest
+from ft_assets.workers.evals.model import LoadedModel
+from tests.workers.evals.small_models import made, shape
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 SHAPE = shape(40, 0.6)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets.evals.kinds import golden
-from ft_assets.evals.kinds.golden import GoldenItem, GoldenTask
-from ft_assets.evals.suites import add_suite, get_suite, role_of, scored_texts
+from ft_assets.workers.suites.kinds import golden
+from ft_assets.workers.suites.kinds.golden import GoldenItem, GoldenTask
+from ft_assets.workers.suites.suites import add_suite, get_suite, role_of, scored_texts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 
@@ -78,7 +78,7 @@ def test_prompts_without_any_right_answer_are_only_shown(tmp_path: Path) -> None
         ({"expected": []}, "expected is no text"),
         ({"expected": " "}, "expected is no text"),
         ({"expected": "(a+)+$", "match": "regex"}, "may take for ever"),
-        ({"expected": "(", "match": "regex"}, "no regular expression"),
+        ({"expected": "(", "match": "regex"}, "not a regular expression"),
         ({"match": "fuzzy"}, "there is no match 'fuzzy'"),
         ({"prompt": ""}, "prompt is empty"),
         ({"prompt": None}, "prompt is empty"),

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from ft_assets.evals.comparison import HoldoutComparison
-from ft_assets.evals.holdout import HoldoutScorer
-from ft_assets.evals.holdout_rows import Encoded, HoldoutRow
-from ft_assets.evals.model import LoadedModel, load_model
+from ft_assets.workers.evals.holdout import HoldoutScorer
+from ft_assets.workers.evals.holdout_rows import Encoded, HoldoutRow
+from ft_assets.workers.evals.model import LoadedModel, load_model
+from ft_assets.workers.evals.paired_comparison import HoldoutComparison
 from ft_resources.errors import BadData
-from tests.evals.world import parquet, rows
 from tests.fake_base import make_fake_base
+from tests.workers.evals.world import parquet, rows
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 
 
 @pytest.fixture(scope="module")

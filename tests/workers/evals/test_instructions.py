@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets.evals.kinds.checks import CHECKS, make_check
-from ft_assets.evals.kinds.instructions import follows, follows_loosely
-from ft_assets.evals.kinds.text_parts import count_capital_words, count_sentences, count_words, is_language
-from ft_assets.evals.suites import add_suite, scored_texts
+from ft_assets.workers.suites.kinds.checks import CHECKS, make_check
+from ft_assets.workers.suites.kinds.instructions import follows, follows_loosely
+from ft_assets.workers.suites.kinds.text_parts import count_capital_words, count_sentences, count_words, is_language
+from ft_assets.workers.suites.suites import add_suite, scored_texts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 

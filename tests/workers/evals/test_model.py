@@ -4,9 +4,9 @@ from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from ft_assets.evals.model import load_model
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from tests.base_models.made import rebuilt_base
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from tests.workers.base_models.made import rebuilt_base
 
 TEXT = "<|user|>\nthe hat<|end|> a\u200b🙂"
 

@@ -1,6 +1,6 @@
 """Items that two suites share are found by what tells them from the others, and instructions tell nothing."""
 
-from ft_assets.evals.overlap import all_texts, shared_items
+from ft_assets.workers.suites.overlap import all_texts, shared_items
 
 
 def questions(*numbers: int) -> list[list[str]]:

@@ -1,7 +1,7 @@
 import pytest
 
-from ft_assets.evals import patterns
-from ft_assets.evals.patterns import TimedPatterns, check_pattern
+from ft_assets.workers.suites import patterns
+from ft_assets.workers.suites.patterns import TimedPatterns, check_pattern
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ def test_the_patterns_of_benchmarks_are_taken(pattern: str) -> None:
         ("(?:a?){30}a{30}", "repeats something that varies"),
         ("a?" * 30 + "a" * 30, "more than 3 repetitions or 8 optional parts"),
         ("a*a*a*a*b", "more than 3 repetitions"),
-        (r"(a)\1", "refers back"),
-        ("(", "no regular expression"),
-        ("(" * 400, "no regular expression"),
+        (r"(a)\1", "back-reference"),
+        ("(", "not a regular expression"),
+        ("(" * 400, "not a regular expression"),
         ("a" * 501, "longer than 500"),
     ],
 )

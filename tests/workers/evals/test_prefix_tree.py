@@ -1,9 +1,10 @@
 """What sequences begin with alike is planned once, and everything that was asked is predicted."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.evals.prefix_tree import MIN_TRUNK, NARROW, Call, Limits, Path, PrefixTree
+from ft_assets.workers.evals.prefix_tree import MIN_TRUNK, NARROW, Call, Limits, Path, PrefixTree
 
 LIMITS = Limits(tokens=512, predictions=1 << 20)
 
@@ -72,6 +73,7 @@ def families(draw: st.DrawFn) -> list[Path]:
     return made
 
 
+@pytest.mark.statistics
 @given(families(), st.integers(8, 300), st.integers(1, 40))
 @settings(deadline=None)
 def test_every_token_sees_exactly_its_own_sequence_and_every_path_is_predicted_once(
@@ -84,21 +86,10 @@ def test_every_token_sees_exactly_its_own_sequence_and_every_path_is_predicted_o
         for members in call.rows:
             row = tree.row(call.trunk, members)
             trunk = tree.paths[members[0]].tokens[: call.trunk]
-            for number, places in zip(members, row.places, strict=True):
+            for number, nodes, places in zip(members, row.paths, row.places, strict=True):
                 wanted = paths[order[number]]
-                assert wanted.tokens[: call.trunk] == trunk
-                assert len(places) == len(wanted.targets)
-                for back, place in enumerate(reversed(places)):
-                    end = len(wanted.tokens) - back
-                    assert trunk + lineage(row.tokens, row.parents, place) == wanted.tokens[:end]
-                    assert row.positions[place] == end - 1
+                assert trunk + [row.tokens[node] for node in nodes] == wanted.tokens
+                assert [row.positions[node] for node in nodes] == list(range(call.trunk, len(wanted.tokens)))
+                assert places == nodes[-len(wanted.targets) :]
             seen += members
     assert sorted(order[number] for number in seen) == list(range(len(paths)))
-
-
-def lineage(row: list[int], parents: list[int], place: int) -> list[int]:
-    found = []
-    while place >= 0:
-        found.append(row[place])
-        place = parents[place]
-    return found[::-1]

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ft_assets.base_models.baseline import score_baseline
-from ft_assets.datasets.screening.classifiers import add_classifier
-from ft_assets.evals.evaluate import evaluate
-from ft_assets.evals.judging import judge_candidate, load_evidence
-from ft_assets.evals.refusal_classifier import classifier_scores, model_scores, refusal_question
-from ft_assets.evals.refusals import RULE
-from ft_assets.evals.samples import read_suite_samples
-from ft_assets.evals.suites import add_suite
+from ft_assets.workers.evals.baseline import score_baseline
+from ft_assets.workers.evals.evaluate import evaluate
+from ft_assets.workers.evals.refusal_classifier import classifier_scores, model_scores, refusal_question
+from ft_assets.workers.evals.refusals import RULE
+from ft_assets.workers.evals.samples import read_suite_samples
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
+from ft_assets.workers.suites.classifiers import add_classifier
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.errors import BadBase, UserError
 from ft_resources.work import WorkRequest
-from tests.datasets.screening.conftest import make_classifier
-from tests.evals.results import SUITE, parquet_of
-from tests.evals.safety_world import ANSWER, BENIGN, HARMFUL, answer_with, careful, write_safety_suite
-from tests.evals.world import World, evaluation
 from tests.fake_base import make_fake_base
+from tests.workers.datasets.screening.conftest import make_classifier
+from tests.workers.evals.results import SUITE, parquet_of
+from tests.workers.evals.safety_world import ANSWER, BENIGN, HARMFUL, answer_with, careful, write_safety_suite
+from tests.workers.evals.world import World, evaluation
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 CARE = "care.v1"
 
 

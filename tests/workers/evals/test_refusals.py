@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.evals.refusals import outcome_of
+from ft_assets.workers.evals.refusals import outcome_of
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",

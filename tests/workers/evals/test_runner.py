@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ft_assets.evals.model import load_model
-from ft_assets.evals.runner import score_loaded
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.evals.runner import score_loaded
 from ft_resources.errors import BadBase, BadRecipe, UserError
-from tests.evals.results import SUITE
-from tests.evals.world import lora_files, suite_files
 from tests.fake_base import make_fake_base
+from tests.workers.evals.results import SUITE
+from tests.workers.evals.world import lora_files, suite_files
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:
@@ -70,11 +70,11 @@ def test_sharing_the_context_gives_the_likelihoods_of_stock_lm_eval(
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    from ft_assets.evals.shared_prefix import SharedPrefixLM
+    from ft_assets.workers.evals.shared_prefix import SharedPrefixLM
 
     choices = [" red", " a rather long green one", " blue", "  is", " x" * 70]
     # As for a model whose layers see no further: what is longer is left to stock.
-    monkeypatch.setattr("ft_assets.evals.shared_prefix.longest_tree", lambda model: longest)
+    monkeypatch.setattr("ft_assets.workers.evals.shared_prefix.longest_tree", lambda model: longest)
     # Empty contexts, trailing blanks, one too long for the model's context of 256, and many choices for one.
     contexts = ["the thing", "the other thing ", "", "where is it " * 90, "the thing", "x"]
     pairs = [(context, choice) for context in contexts for choice in choices]
@@ -164,8 +164,8 @@ def test_a_stored_suite_without_usable_answers_is_an_error_and_not_a_score_of_ze
 def test_a_base_that_lacks_weights_is_refused_where_transformers_would_make_some_up(base: Path, tmp_path: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
-    from ft_assets.checkpoints.model import load_base
-    from ft_assets.recipes.training import TrainingSettings
+    from ft_assets.settings.recipe.training import TrainingSettings
+    from ft_assets.workers.training.model import load_base
 
     part = shutil.copytree(base, tmp_path / "part")
     weights = load_file(part / "model.safetensors")

@@ -5,25 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.base_models.baseline import score_baseline
-from ft_assets.evals.evaluate import evaluate
-from ft_assets.evals.evidence import RefusalEvidence
-from ft_assets.evals.judging import judge_candidate, load_evidence, score_table
-from ft_assets.evals.model import load_model
-from ft_assets.evals.refusals import RULE
-from ft_assets.evals.safety import answer_suite
-from ft_assets.evals.samples import read_suite_samples
-from ft_assets.evals.suites import add_suite
-from ft_assets.evals.verdict import Verdict
+from ft_assets.workers.evals.asking import Chat
+from ft_assets.workers.evals.baseline import score_baseline
+from ft_assets.workers.evals.evaluate import evaluate
+from ft_assets.workers.evals.evidence import RefusalEvidence
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.evals.refusals import RULE
+from ft_assets.workers.evals.safety import answer_suite
+from ft_assets.workers.evals.samples import read_suite_samples
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence, score_table
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.work import WorkRequest
-from tests.evals.results import SUITE, make_results
-from tests.evals.safety_world import ANSWER, BENIGN, HARMFUL, REFUSAL, answer_with, careful, write_safety_suite
-from tests.evals.world import World, evaluation
 from tests.fake_base import make_fake_base
+from tests.workers.evals.results import SUITE, make_results
+from tests.workers.evals.safety_world import ANSWER, BENIGN, HARMFUL, REFUSAL, answer_with, careful, write_safety_suite
+from tests.workers.evals.world import World, evaluation
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 CARE = "care.v1"
 SUITES = {"suite": f"suite:{SUITE}", "safety": f"safety:{CARE}"}
 
@@ -130,14 +131,9 @@ def test_answers_are_greedy_the_same_twice_and_whatever_else_is_asked(tmp_path: 
     told: list[tuple[int, int]] = []
 
     def ask(limit: int | None) -> dict[str, list[str]]:
+        chat = Chat(folder=base, template=None)
         found = answer_suite(
-            loaded,
-            base,
-            tmp_path / "care",
-            chat_template=None,
-            limit=limit,
-            seed=1,
-            report=lambda *call: told.append(call),
+            loaded, chat, tmp_path / "care", limit=limit, seed=1, report=lambda *call: told.append(call)
         )
         return {kind: answers.answers for kind, answers in found.items()}
 
@@ -156,9 +152,8 @@ def test_prompts_too_long_for_an_answer_are_left_out_and_counted(tmp_path: Path)
     loaded = load_model(base)
 
     def ask() -> dict[str, int]:
-        found = answer_suite(
-            loaded, base, folder, chat_template=None, limit=None, seed=1, report=lambda done, total: None
-        )
+        chat = Chat(folder=base, template=None)
+        found = answer_suite(loaded, chat, folder, limit=None, seed=1, report=lambda done, total: None)
         return {kind: answers.too_long for kind, answers in found.items()}
 
     assert ask() == {"harmful": 0, "benign": 1}

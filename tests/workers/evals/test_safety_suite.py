@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ft_assets.evals.suites import add_suite, get_suite, role_of, safety_prompts, scored_texts
+from ft_assets.workers.suites.suites import add_suite, get_suite, role_of, safety_prompts, scored_texts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
-from tests.evals.real_suites import make_care_suite
-from tests.evals.safety_world import BENIGN, HARMFUL, write_safety_suite
+from tests.workers.evals.real_suites import make_care_suite
+from tests.workers.evals.safety_world import BENIGN, HARMFUL, write_safety_suite
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def test_a_safety_suite_is_stored_under_its_name_and_told_from_others_by_its_ref
         ({"kind": "saftey"}, "there is no kind 'saftey'; did you mean 'safety'?"),
         ({"harmfull": {}}, "harmfull: unknown key; did you mean 'harmful'?"),
         ({"benign": None}, "benign"),
-        ({"benign": {"file": "../benign.jsonl"}}, "'../benign.jsonl' is not a CSV or JSON lines file"),
-        ({"benign": {"file": "none.csv"}}, "'none.csv' is not a CSV or JSON lines file"),
+        ({"benign": {"file": "../benign.jsonl"}}, "'../benign.jsonl' is not a file of items in this folder"),
+        ({"benign": {"file": "none.csv"}}, "'none.csv' is not a file of items in this folder"),
         ({"benign": {"file": "benign.jsonl", "prompt": "text"}}, "there is no column 'text'"),
         ({"benign": {"file": "benign.jsonl", "id": "number"}}, "there is no column 'number'"),
         ({"benign": {"file": "harmful.csv", "prompt": "goal"}}, "this prompt stands in"),
@@ -74,7 +74,7 @@ def test_a_task_that_misspells_or_reaches_elsewhere_is_refused(
         ("harmful.csv", b"id,goal\n1,x\n2", "more or fewer fields"),
         ("harmful.csv", b'id,goal\n1,"x\n', "this is not CSV"),
         ("harmful.csv", b"id,goal\n1,\xff\n", "this is not CSV"),
-        ("harmful.csv", b"id,goal\n", "there are no harmful prompts"),
+        ("harmful.csv", b"id,goal\n", "there are no items"),
         ("harmful.csv", b"id,goal\n1,x\n1,y\n", "no id of its own"),
         ("harmful.csv", b"id,goal\n1,x\n2,x\n", "line 2 already"),
         ("benign.jsonl", b"[]\n", "not a JSON object"),

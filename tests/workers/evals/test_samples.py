@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.evals.samples import read_suite_samples, write_suite_samples
+from ft_assets.workers.evals.samples import read_suite_samples, write_suite_samples
 from ft_resources.errors import CorruptArtifact
 
 

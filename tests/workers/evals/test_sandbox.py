@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.evals.kinds import sandbox
-from ft_assets.evals.kinds.sandbox import Limits, SandboxUnavailable, require_sandbox, run_program
+from ft_assets.workers.suites.kinds import sandbox
+from ft_assets.workers.suites.kinds.sandbox import Limits, SandboxUnavailable, require_sandbox, run_program
 
 QUICK = Limits(timeout_s=3.0, memory_mb=256, files_mb=4, processes=4)
 
@@ -46,6 +46,7 @@ def test_what_a_function_needs_is_there(program: str) -> None:
     assert run_program(program, QUICK) == "passed"
 
 
+@pytest.mark.subprocess
 @needs_sandbox
 @pytest.mark.parametrize(
     ("program", "state"),
@@ -145,6 +146,7 @@ def test_nothing_can_be_written_but_a_few_megabytes_in_memory(tmp_path: Path) ->
     assert sorted(os.listdir(tmp_path)) == before
 
 
+@pytest.mark.subprocess
 @needs_sandbox
 def test_endless_recursion_does_not_pass() -> None:
     program = "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    f()\nf()\n"
@@ -156,6 +158,7 @@ def test_memory_ends_at_its_limit() -> None:
     assert holds("try:\n    data = bytearray(1 << 30)\nexcept MemoryError:\n    data = None\nassert data is None\n")
 
 
+@pytest.mark.subprocess
 @needs_sandbox
 def test_a_fork_bomb_makes_few_processes_and_none_outlives_the_program() -> None:
     assert holds(
@@ -242,7 +245,7 @@ def makes_containers() -> bool:
 def test_where_the_kernels_settings_are_read_only_as_in_a_container_programs_are_contained_all_the_same() -> None:
     check = (
         "import sys\n"
-        "from ft_assets.evals.kinds.sandbox import Limits, require_sandbox, run_program\n"
+        "from ft_assets.workers.suites.kinds.sandbox import Limits, require_sandbox, run_program\n"
         "assert not __import__('os').access('/proc/sys/user/max_user_namespaces', 2)\n"
         "require_sandbox()\n"
         "print(run_program(sys.argv[1], Limits(timeout_s=20.0)))\n"
@@ -276,6 +279,7 @@ def test_rights_once_given_up_cannot_be_had_again() -> None:
     )
 
 
+@pytest.mark.subprocess
 @needs_sandbox
 def test_a_program_that_floods_what_it_can_write_to_has_not_passed() -> None:
     program = "import os\nfor number in (1, 2, 3):\n    os.write(number, b'R' * (1 << 20))\n"

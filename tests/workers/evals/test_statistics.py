@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.evals.power import minimum_detectable, samples_to_decide, two_sided_z
-from ft_assets.evals.statistics import (
+from ft_assets.workers.evals.power import minimum_detectable, samples_to_decide, two_sided_z
+from ft_assets.workers.evals.statistics import (
     contingency,
     mcnemar_exact,
     newcombe,

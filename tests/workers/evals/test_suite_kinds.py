@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.base_models.baseline import score_baseline
-from ft_assets.evals import until
-from ft_assets.evals.evaluate import evaluate
-from ft_assets.evals.judging import judge_candidate, load_evidence
-from ft_assets.evals.model import LoadedModel
-from ft_assets.evals.samples import read_suite_samples
-from ft_assets.evals.suites import add_suite, role_of
+from ft_assets.workers.evals import stop_sequences as until
+from ft_assets.workers.evals.baseline import score_baseline
+from ft_assets.workers.evals.evaluate import evaluate
+from ft_assets.workers.evals.model import LoadedModel
+from ft_assets.workers.evals.samples import read_suite_samples
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
+from ft_assets.workers.suites.suites import add_suite, role_of
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.errors import UserError
 from ft_resources.work import WorkRequest
-from tests.evals.test_generated import sums, truthful
-from tests.evals.test_golden import write_golden
-from tests.evals.test_instructions import ITEM, write_suite
-from tests.evals.world import World, evaluation
+from tests.workers.evals.test_generated import sums, truthful
+from tests.workers.evals.test_golden import write_golden
+from tests.workers.evals.test_instructions import ITEM, write_suite
+from tests.workers.evals.world import World, evaluation, written
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 SETTINGS = {"seed": 17, "limit": None, "chat_template": None}
 
 
@@ -66,14 +66,11 @@ def report_request(world: World, baseline: Artifact, named: dict[str, Artifact],
 def say(monkeypatch: pytest.MonkeyPatch, number: str, chat: str) -> None:
     """From here on every model writes ``number`` after a plain question and says ``chat`` in a conversation."""
 
-    def generate(text: str):  # type: ignore[no-untyped-def]
-        def made(loaded: LoadedModel, prompts: list[list[int]], *rest: object) -> list[list[int]]:
-            return [loaded.tokenizer(text)["input_ids"] for _ in prompts]
+    def made(loaded: LoadedModel, prompts: list[list[int]], *rest: object) -> list[list[int]]:
+        return [loaded.tokenizer(number)["input_ids"] for _ in prompts]
 
-        return made
-
-    monkeypatch.setattr(until, "generate", generate(number))
-    monkeypatch.setattr("ft_assets.evals.generation.generate", generate(chat))
+    monkeypatch.setattr(until, "generate", made)
+    monkeypatch.setattr("ft_assets.workers.evals.asking.write_answers", written(lambda *_: chat))
 
 
 def test_every_kind_is_paired_with_the_base_judged_and_shown(

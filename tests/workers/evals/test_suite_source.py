@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from ft_assets.evals.suites import add_suite, get_suite, read_task, scored_texts
+from ft_assets.workers.suites.suites import add_suite, get_suite, read_task, scored_texts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe
 from ft_resources.hub import Hub
 from ft_resources.store import Store
-from tests.evals.test_generated import TASK
-from tests.evals.test_instructions import ITEM
 from tests.fake_hub import FakeHub, hub_by
+from tests.workers.evals.test_generated import TASK
+from tests.workers.evals.test_instructions import ITEM
 
 KEY, REPO = "sums.v1", "org/sums"
 NAMES = {"train": "main/train-00000-of-00001.parquet", "test": "main/test-00000-of-00001.parquet"}
@@ -99,7 +99,7 @@ def test_a_kind_of_ours_may_have_its_file_there_too(store: Store, hub: Hub, comm
 def test_a_revision_that_can_move_is_refused_before_anything_is_fetched(
     store: Store, fake: FakeHub, commit: str, tmp_path: Path, revision: Any
 ) -> None:
-    with pytest.raises(BadRecipe, match="its revision is no commit"):
+    with pytest.raises(BadRecipe, match="its revision is not a commit"):
         add_suite(store, write_task(tmp_path / "sums", commit, revision=revision), KEY, "ann", hub=fake)
     assert fake.downloads == []
 
@@ -107,12 +107,12 @@ def test_a_revision_that_can_move_is_refused_before_anything_is_fetched(
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"dataset_kwargs": {"data_files": {"test": "load.py"}}}, "'load.py' is no data file"),
-        ({"dataset_kwargs": {"data_files": {"test": "../x.parquet"}}}, "is no data file"),
-        ({"dataset_kwargs": {"data_files": {"test": "main/*.parquet"}}}, "is no data file"),
-        ({"dataset_kwargs": {"data_files": {"test": "https://a/b.parquet"}}}, "is no data file"),
+        ({"dataset_kwargs": {"data_files": {"test": "load.py"}}}, "'load.py' is not a data file"),
+        ({"dataset_kwargs": {"data_files": {"test": "../x.parquet"}}}, "is not a data file"),
+        ({"dataset_kwargs": {"data_files": {"test": "main/*.parquet"}}}, "is not a data file"),
+        ({"dataset_kwargs": {"data_files": {"test": "https://a/b.parquet"}}}, "is not a data file"),
         ({"dataset_kwargs": {"data_files": {"test": "main/none.parquet"}}}, "has no file 'main/none.parquet'"),
-        ({"dataset_kwargs": None}, "None is no data file"),
+        ({"dataset_kwargs": None}, "None is not a data file"),
         ({"dataset_kwargs": {"data_files": {**NAMES, "test": "input_data.jsonl"}}}, "several formats"),
         ({"dataset_path": "org/../etc"}, "is fetched from the Hub"),
         ({"trust_remote_code": True}, "trust_remote_code: unknown key"),

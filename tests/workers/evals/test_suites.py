@@ -6,23 +6,14 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets.evals.suite_rows import read_rows
-from ft_assets.evals.suites import add_suite, get_suite, list_suites
+from ft_assets.workers.suites.suite_rows import read_rows
+from ft_assets.workers.suites.suites import add_suite, get_suite, list_suites
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
+from tests.choice_suite import choice_task
 
-TASK: dict[str, Any] = {
-    "task": "parity",
-    "dataset_path": "json",
-    "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
-    "test_split": "test",
-    "output_type": "multiple_choice",
-    "doc_to_text": "{{question}}",
-    "doc_to_choice": "choices",
-    "doc_to_target": "answer",
-    "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-}
+TASK = choice_task("parity")
 
 
 @pytest.fixture
@@ -102,7 +93,7 @@ def test_a_malformed_key_is_refused(store: Store, folder: Path) -> None:
         ({"include": "other.yaml"}, "include: unknown key"),
         ({"process_docs": "utils.f"}, "process_docs: unknown key"),
         ({"dataset_path": "squad"}, "dataset_path: should be 'json', 'csv' or 'parquet'"),
-        ({"dataset_path": "EleutherAI/arc"}, "its revision is no commit"),
+        ({"dataset_path": "EleutherAI/arc"}, "its revision is not a commit"),
         (
             {"output_type": "generate_until", "metric_list": [{"metric": "exact_match"}]},
             "generation_kwargs: generate_until needs one",
@@ -296,6 +287,7 @@ def test_one_loop_over_an_items_list_and_a_plain_replacement_stay_possible(store
     assert add_suite(store, folder, "parity.v1", "ann").items == 3
 
 
+@pytest.mark.statistics
 @pytest.mark.parametrize(
     ("rows", "text", "words"), [(3_000_000, "q", "1,000,000 rows"), (3000, "q" * 500_000, "bytes")]
 )

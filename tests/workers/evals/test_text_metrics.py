@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.evals.comparison import compare_parts
-from ft_assets.evals.text_columns import text_evidence, text_parts, write_text_columns
-from ft_assets.evals.text_metrics import LABELS, TEXT_METRICS, bleu_counts, bleu_score, label_of, require_labels, rouge
+from ft_assets.workers.evals.paired_comparison import compare_parts
+from ft_assets.workers.evals.text_columns import text_evidence, text_parts, write_text_columns
+from ft_assets.workers.evals.text_metrics import (
+    LABELS,
+    TEXT_METRICS,
+    bleu_counts,
+    bleu_score,
+    label_of,
+    require_labels,
+    rouge,
+)
 from ft_resources.errors import UserError
 
 WORDS = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a", "mat", "."]), max_size=12).map(" ".join)
@@ -29,6 +37,7 @@ def test_corpus_bleu_from_the_rows_counts_is_sacrebleus(pairs: list[tuple[str, s
     assert 100 * ours == pytest.approx(sacrebleu.corpus_bleu(answers, [targets]).score, abs=1e-6)
 
 
+@pytest.mark.statistics
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("abcx"), st.sampled_from("abc")), min_size=1, max_size=40
@@ -70,6 +79,7 @@ def test_a_gain_on_a_corpus_metric_has_an_interval_by_paired_draws_of_rows() -> 
     assert (same.improvement, same.interval, same.p_value) == (0.0, (0.0, 0.0), 1.0)
 
 
+@pytest.mark.statistics
 def test_intervals_of_macro_f1_cover_the_true_change_as_often_as_they_say() -> None:
     """A classifier of 70 % against one of 80 %, on 150 rows of three even classes: macro-F1 is then 0.1 apart."""
     random, covered, times = np.random.default_rng(1), 0, 120
@@ -85,7 +95,7 @@ def test_intervals_of_macro_f1_cover_the_true_change_as_often_as_they_say() -> N
 
 def test_answers_that_are_no_labels_are_refused_with_what_to_do() -> None:
     require_labels(["Yes.", "no"], ["yes", "no", "NO"])
-    with pytest.raises(UserError, match="201 different answers, so they are no labels") as caught:
+    with pytest.raises(UserError, match="201 different answers, so they are not class labels") as caught:
         require_labels(["a"], [f"answer {number}" for number in range(200)])
     assert "Leave accuracy" in caught.value.remedy
     with pytest.raises(UserError, match="without a letter"):

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import GPT2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config
 
-from ft_assets.evals.prefix_tree import Limits, Path
-from ft_assets.evals.tree_scoring import agrees, longest_tree, score_paths
-from tests.evals.small_models import made, shape
+from ft_assets.workers.evals.prefix_tree import Limits, Path
+from ft_assets.workers.evals.tree_scoring import agrees, longest_tree, score_paths
+from tests.workers.evals.small_models import made, shape
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 SHAPE = shape(64, 0.5)
 
 LLAMA = made(LlamaConfig(**SHAPE))

@@ -2,21 +2,19 @@
 
 import pytest
 
-from ft_assets.evals.evidence import JudgeEvidence, Measured, MetricEvidence, RateEvidence, ScoreEvidence
-from ft_assets.evals.gate_gain import judge_gain
-from ft_assets.evals.gate_regression import judge_incumbent
-from ft_assets.evals.gates import judge
-from ft_assets.evals.statistics import wilson
-from ft_assets.evals.verdict import Verdict
-from ft_assets.recipes.acceptance import (
-    BenchmarkRegressionGate,
-    GateSettings,
-    JudgeGate,
-    SafetyGate,
-    Score,
-    TaskGainGate,
-)
-from tests.evals.results import FINGERPRINT, SUITE, make_measured, metric_evidence, suite_evidence
+from ft_assets.settings.catalogue.gates.judge import JudgeGate
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
+from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.catalogue.gates.scores import Score
+from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
+from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.workers.evals.evidence import JudgeEvidence, Measured, MetricEvidence, RateEvidence, ScoreEvidence
+from ft_assets.workers.evals.gate_gain import judge_gain
+from ft_assets.workers.evals.gate_regression import judge_incumbent
+from ft_assets.workers.evals.gates import judge
+from ft_assets.workers.evals.statistics import wilson
+from ft_assets.workers.evals.verdict import Verdict
+from tests.workers.evals.results import FINGERPRINT, SUITE, make_measured, metric_evidence, suite_evidence
 
 GATE_DEFAULTS = GateSettings()
 

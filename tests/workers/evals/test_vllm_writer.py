@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from ft_assets.evals.generation import generate
-from ft_assets.evals.model import load_model
-from ft_assets.evals.until import continue_texts
-from ft_assets.recipes.acceptance import EvaluationSettings
+from ft_assets.settings.recipe.acceptance import EvaluationSettings
+from ft_assets.workers.evals.generation import generate
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.evals.stop_sequences import continue_texts
 from ft_resources.errors import UserError
-from tests.evals.world import lora_files
 from tests.fake_base import make_fake_base
+from tests.workers.evals.world import lora_files
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 PROMPTS = [list(range(10, 20)), list(range(30, 33)), list(range(40, 70))]
 
 

@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from ft_assets.adapters.export import measured_weights
-from ft_assets.evals import runner
-from ft_assets.evals.evaluate import evaluate
-from ft_assets.evals.evidence import BadEvidence, Evidence
-from ft_assets.evals.fan_out import SuiteJob
-from ft_assets.evals.judging import load_evidence
-from ft_assets.evals.remeasure import remeasure
-from ft_assets.evals.samples import read_suite_samples
-from ft_assets.evals.score import SuiteScore
+from ft_assets.workers.adapters.export import measured_weights
+from ft_assets.workers.evals import runner
+from ft_assets.workers.evals.evaluate import evaluate
+from ft_assets.workers.evals.evidence import BadEvidence, Evidence
+from ft_assets.workers.evals.fan_out import SuiteJob
+from ft_assets.workers.evals.remeasure import remeasure
+from ft_assets.workers.evals.samples import read_suite_samples
+from ft_assets.workers.evals.verdicts import load_evidence
+from ft_assets.workers.suites.score import SuiteScore
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import Preempted
-from tests.evals.test_evaluate import baseline, content, eval_request
-from tests.evals.world import SUITE, World, evaluation, lora_files, suite_files
+from tests.workers.evals.test_evaluate import baseline, content, eval_request
+from tests.workers.evals.world import SUITE, World, evaluation, lora_files, suite_files
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 DEV = "dev.v1"
 STEPS = (3, 6, 9)
 # Of adapters that score differently.
@@ -257,7 +257,7 @@ def test_a_suite_with_rows_of_the_holdout_chooses_nothing(world: World, monkeypa
     lines = other_items()["items.jsonl"].replace(b"the stone 0 is", b"WHAT colour is  thing 50?")
     dev = world.publish("suite", {**other_items(), "items.jsonl": lines}, tenant="shared", params={"dev": 2})
     with pytest.raises(
-        UserError, match="1 of its items stand in the dataset's holdout too, the first of them is item 1"
+        UserError, match="1 of its items are also in the dataset's holdout, the first of them is item 1"
     ):
         evaluate(world.context(trained.request(dev=dev)))
 

@@ -1,7 +1,7 @@
 """A small store with everything an evaluation reads, made here: a base, a suite, a dataset, candidates."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,21 @@ import pyarrow.parquet as pq
 import yaml
 from safetensors.numpy import save
 
-from ft_assets.evals.evidence import Evidence
-from ft_assets.recipes.acceptance import EvaluationSettings, GateSettings, HoldoutSettings
+from ft_assets.settings.recipe.acceptance import EvaluationSettings, GateSettings, HoldoutSettings
+from ft_assets.workers.evals.evidence import Evidence
+from ft_assets.workers.evals.model import LoadedModel
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.canonical import canonical_json, digest, sha256_bytes
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext, WorkResult
-from tests.evals.results import SUITE, Results, make_results
+from tests.choice_suite import as_lines, choice_task
 from tests.fake_base import HIDDEN, LAYERS, make_fake_base
+from tests.made import REVISION, SOURCE, leave, spec_of
+from tests.workers.evals.results import SUITE, Results, make_results
 
 PAIR = "acme.things.v1|tiny.v1"
 COLOURS = ("red", "green", "blue", "grey")
-SOURCE, REVISION = "hub:acme/tiny", "0123abcd"
 
 
 @dataclass
@@ -33,7 +35,6 @@ class World:
 
     store: Store
     folder: Path
-    made: int = 0
     contexts: int = 0
     artifacts: Artifacts = field(init=False)
 
@@ -52,23 +53,7 @@ class World:
     ) -> Artifact:
         """An artifact with these files (contents, or a folder of them)."""
         request = self.request(asset, tenant=tenant, inputs=inputs, params=params)
-        self.made += 1
-        if isinstance(files, Path):
-            folder = files
-        else:
-            folder = self.folder / f"made-{self.made}"
-            for name, data in files.items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_bytes(data)
-        return self.artifacts.publish(
-            request.address,
-            folder,
-            writer=f"w{self.made}",
-            identity=request.identity,
-            inputs=request.inputs,
-            facts=dict(facts or {}),
-            actor="test",
-        )
+        return leave(self.artifacts, request, files, facts)
 
     def request(
         self,
@@ -90,33 +75,13 @@ class World:
     def context(self, request: WorkRequest, attempt: int = 1) -> WorkContext:
         """A fresh worker's context for ``request``."""
         self.contexts += 1
-        spec = WorkSpec(
-            asset=request.asset,
-            store_url=self.store.url,
-            address=request.address,
-            attempt=attempt,
-            identity=request.identity,
-            inputs=request.inputs,
-            params=request.params,
-            runtime={},
-            label=request.label,
-            actor="test",
-        )
         scratch = self.folder / f"scratch-{self.contexts}"
         scratch.mkdir()
-        return WorkContext(spec, self.store, scratch)
+        return WorkContext(spec_of(self.store, request, attempt), self.store, scratch)
 
     def publish_result(self, request: WorkRequest, result: WorkResult) -> Artifact:
         """What the worker does with a finished piece of work."""
-        return self.artifacts.publish(
-            request.address,
-            result.folder,
-            writer=f"r{self.contexts}",
-            identity=request.identity,
-            inputs=request.inputs,
-            facts=result.facts,
-            actor="test",
-        )
+        return leave(self.artifacts, request, result.folder, result.facts)
 
     def base(self, *, seed: int = 0) -> Artifact:
         return self.publish(
@@ -210,20 +175,9 @@ def suite_files(items: int = 24, *, context_words: int = 4) -> dict[str, bytes]:
         }
         for number in range(items)
     ]
-    task = {
-        "task": "colours",
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": "items.jsonl"}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{question}}",
-        "doc_to_choice": "choices",
-        "doc_to_target": "answer",
-        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-    }
     return {
-        "task.yaml": yaml.safe_dump(task).encode(),
-        "items.jsonl": "".join(json.dumps(line) + "\n" for line in lines).encode(),
+        "task.yaml": yaml.safe_dump(choice_task("colours")).encode(),
+        "items.jsonl": as_lines(lines).encode(),
     }
 
 
@@ -273,3 +227,15 @@ def lora_files(strength: float, seed: int = 1) -> dict[str, bytes]:
         "adapter_config.json": json.dumps(config).encode(),
         "adapter_model.safetensors": save(weights, metadata={"format": "pt"}),
     }
+
+
+def written(answer: Callable[[LoadedModel, list[int]], str]) -> Callable[..., Iterator[tuple[int, str, bool]]]:
+    """A stand-in for ``generation.write_answers``: every model answers a prompt's ids as ``answer`` says."""
+
+    def write_answers(
+        loaded: LoadedModel, tokenizer: object, turn_ends: object, prompts: Sequence[list[int]], max_new_tokens: int
+    ) -> Iterator[tuple[int, str, bool]]:
+        for place, ids in enumerate(prompts):
+            yield place, answer(loaded, ids), False
+
+    return write_answers

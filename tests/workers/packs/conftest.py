@@ -10,18 +10,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.datasets.writing import COLUMNS
-from ft_assets.identity.versions import PACK_TOOLS
-from ft_assets.packs.build import build_pack
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import ChatTemplate
-from ft_assets.packs.templates.variants import load_template
+from ft_assets.settings.code_versions import PACK_TOOLS
+from ft_assets.workers.datasets.writing import COLUMNS
+from ft_assets.workers.packs.build import build_pack
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.chat_template import load_template
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
 from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import make_fake_base
+from tests.made import spec_of
 
 Conversation = list[dict[str, str]]
 
@@ -136,18 +137,7 @@ class Workbench:
             params=params,
             label="acme.chats.v1|tiny.v1",
         )
-        return WorkSpec(
-            asset="token_pack",
-            store_url=self.store.url,
-            address=request.address,
-            attempt=1,
-            identity=request.identity,
-            inputs=request.inputs,
-            params=request.params,
-            runtime={},
-            label=request.label,
-            actor="test",
-        )
+        return spec_of(self.store, request)
 
 
 @pytest.fixture

@@ -1,28 +1,14 @@
 """Documents for tests of packs, without text or tokenizers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ft_assets.packs.format import Spool
-from ft_assets.packs.format.layout import offsets_of
+from ft_assets.workers.packs.format import Spool
+from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.packs.format.spool import Batch
 from ft_resources.canonical import digest
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Documents as the spool takes them."""
-
-    input_ids: np.ndarray
-    learned: np.ndarray
-    offsets: np.ndarray
-    example: np.ndarray
-    controls: np.ndarray
-    shortened: np.ndarray
-    ids: np.ndarray
-    rows: np.ndarray
 
 
 def made_batch(
@@ -33,7 +19,8 @@ def made_batch(
     example: Sequence[int] | None = None,
     ids: Sequence[str] | None = None,
     rows: Sequence[int] | None = None,
-) -> Prepared:
+    first_pieces: np.ndarray | None = None,
+) -> Batch:
     """Documents of these lengths, one a row unless ``example`` says otherwise; tokens count up through all of them."""
     offsets = offsets_of(np.asarray(lengths, np.int64))
     number = np.arange(len(lengths)) if example is None else np.asarray(example, np.int64)
@@ -42,7 +29,7 @@ def made_batch(
     if ids is None:
         ids = [digest(row) for row in rows]
     tokens = np.arange(offsets[-1], dtype=np.int32) if input_ids is None else input_ids
-    return Prepared(
+    return Batch(
         input_ids=tokens,
         learned=tokens % 2 == 0 if learned is None else learned,
         offsets=offsets,
@@ -51,6 +38,7 @@ def made_batch(
         shortened=np.zeros(len(lengths), np.int32),
         ids=np.frombuffer(bytes.fromhex("".join(ids)), np.uint8).reshape(-1, 32),
         rows=np.asarray(rows, np.int64),
+        first_pieces=first_pieces,
     )
 
 

@@ -8,19 +8,20 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from ft_assets import identity
-from ft_assets.identity import packs
-from ft_assets.identity.versions import PACK_TOOLS
-from ft_assets.packs import build
-from ft_assets.packs.documents import examples, tokenize
-from ft_assets.packs.evidence import DOCTOR_CHECKS
-from ft_assets.packs.format import Pack
+from ft_assets.control import identity
+from ft_assets.control.identity import packs
+from ft_assets.settings.code_versions import PACK_TOOLS
+from ft_assets.workers.datasets.engine.local import processes
+from ft_assets.workers.packs import build
+from ft_assets.workers.packs.documents import examples, tokenize
+from ft_assets.workers.packs.evidence import DOCTOR_CHECKS
+from ft_assets.workers.packs.format import Pack
 from ft_resources.artifacts import Address
 from ft_resources.errors import BadBase, BadData, WorkFailed
 from ft_resources.worker_context import WorkResult
-from tests.packs.conftest import Workbench, chat, edit_json, example_id
+from tests.workers.packs.conftest import Workbench, chat, edit_json, example_id
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TRAIN = [chat(f"what is {n} plus one?", f"it is {n + 1}") for n in range(40)]
 VALIDATION = [chat("where is the fox?", "in the house", "and the dog?", "it is brown")]
 
@@ -43,7 +44,7 @@ def test_a_pack_holds_every_example_once_and_passes_the_doctor(workbench: Workbe
     assert all(_checks(result).values())
     facts = result.facts
     assert (facts["examples"], facts["validation"]["examples"], facts["dropped"]) == (40, 1, 0)
-    assert facts["tokens"] == pack.tokens
+    assert facts["tokens"] == pack.index.tokens
     assert sum(facts["length_histogram"]["counts"]) == 40
 
 
@@ -141,7 +142,7 @@ def test_a_template_that_hides_the_assistant_names_the_row(workbench: Workbench)
 def test_equal_lengths_and_one_token_answers_pack(workbench: Workbench) -> None:
     result = workbench.build(workbench.dataset([chat("", "") for _ in range(1)]), max_length=16)
     pack = Pack.open(result.folder, "train")
-    assert np.count_nonzero(pack.read([0]).learned) == pack.learned_tokens == 1
+    assert np.count_nonzero(pack.read([0]).learned) == pack.index.learned_tokens == 1
     assert all(_checks(result).values())
 
 
@@ -153,7 +154,7 @@ def test_texts_are_packed_whole_with_an_end_behind_each(workbench: Workbench) ->
     texts = [f"text number {n} " * (n % 4 + 1) for n in range(20)]
     result = workbench.build(workbench.dataset_of({"train": [{"text": text} for text in texts]}), form="text")
     pack = Pack.open(result.folder, "train")
-    assert (pack.form, result.facts["form"], pack.documents) == ("text", "text", 20)
+    assert (pack.index.form, result.facts["form"], pack.index.documents) == ("text", "text", 20)
     row = pack.read(range(len(pack)))
     ends = np.cumsum(row.document_lengths)
     decoded = {
@@ -161,7 +162,7 @@ def test_texts_are_packed_whole_with_an_end_behind_each(workbench: Workbench) ->
         for example, length, end in zip(row.examples, row.document_lengths, ends, strict=True)
     }
     assert decoded == {number: text + "<|end|>" for number, text in enumerate(texts, start=1)}
-    assert pack.learned_tokens == pack.tokens - 20
+    assert pack.index.learned_tokens == pack.index.tokens - 20
 
 
 def test_a_long_text_is_split_and_every_piece_is_its_row_s(workbench: Workbench) -> None:
@@ -172,7 +173,7 @@ def test_a_long_text_is_split_and_every_piece_is_its_row_s(workbench: Workbench)
     row = pack.read(range(len(pack)))
     pieces = np.split(row.input_ids, np.cumsum(row.document_lengths)[:-1])
     place = {(pack.example_row(e), piece): i for i, (e, piece) in enumerate(zip(row.examples, row.pieces, strict=True))}
-    assert (pack.examples, pack.documents) == (2, len(place))
+    assert (pack.index.examples, pack.index.documents) == (2, len(place))
     whole = np.concatenate([pieces[place[2, number]] for number in range(len(place) - 1)])
     assert _tokenizer(workbench).decode(whole.tolist(), False) == text + "<|end|>"
     assert row.document_lengths.max() <= 64
@@ -189,7 +190,7 @@ def test_a_preference_example_is_a_window_of_the_chosen_and_the_rejected_answer(
     ]
     result = workbench.build(workbench.dataset_of({"train": rows}), form="preference")
     pack = Pack.open(result.folder, "train")
-    assert (len(pack), pack.examples, pack.documents, pack.block) == (30, 30, 60, 64)
+    assert (len(pack), pack.index.examples, pack.index.documents, pack.block) == (30, 30, 60, 64)
     seen = set()
     for number in range(len(pack)):
         window = pack.read([number])
@@ -207,6 +208,7 @@ def test_a_preference_example_is_a_window_of_the_chosen_and_the_rejected_answer(
     assert len(seen) == 30
 
 
+@pytest.mark.subprocess
 def test_processes_batches_and_engines_change_no_byte(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = workbench.dataset(TRAIN, VALIDATION)
     alone = workbench.build(dataset)
@@ -223,6 +225,7 @@ def test_processes_batches_and_engines_change_no_byte(workbench: Workbench, monk
     assert {**alone.facts, "encoder": ""} == {**spread.facts, "encoder": ""}
 
 
+@pytest.mark.subprocess
 def test_a_bad_row_is_named_across_processes(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     template = (
         "{% for m in messages %}{% if m.content|length > 99 %}{{ raise_exception('too long') }}{% endif %}"
@@ -236,9 +239,8 @@ def test_a_bad_row_is_named_across_processes(workbench: Workbench, monkeypatch: 
     assert caught.value.remedy
 
 
-def test_a_process_that_dies_is_one_of_packing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FT_PACK_PROCESSES", "2")
-    with build._mapper(large=True) as mapper:
+def test_a_process_that_dies_is_one_of_packing() -> None:
+    with processes(2, build.PACKING) as mapper:
         with pytest.raises(WorkFailed, match="a packing process died") as caught:
             list(mapper(os._exit, [3]))
     assert caught.value.where == "token_pack"

@@ -5,17 +5,17 @@ import warnings
 import dagster as dg
 import pytest
 
-from ft_assets import identity
-from ft_assets.packs import assets
-from ft_assets.packs.assets import token_pack
-from ft_assets.packs.checks import pack_doctor, partition_findings, refuse_sick_pack
-from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE
-from ft_assets.packs.report import pack_warnings
-from ft_assets.partitions import dataset_partitions, recipe_partitions
+from ft_assets.control import identity
+from ft_assets.graph.assets import packs as assets
+from ft_assets.graph.assets.packs import token_pack
+from ft_assets.graph.checks.packs import pack_doctor, partition_findings, refuse_sick_pack
+from ft_assets.graph.partitions import dataset_partitions, recipe_partitions
+from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, EVIDENCE
+from ft_assets.workers.packs.report import pack_warnings
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import MissingInput
-from tests.packs.conftest import Workbench, chat, edit_json
+from tests.workers.packs.conftest import Workbench, chat, edit_json
 
 PAIR = dg.MultiPartitionKey({"dataset": "acme.chats.v1", "recipe": "tiny.v1"})
 
@@ -158,6 +158,6 @@ def test_loading_the_checks_warns_of_no_preview_api() -> None:
         warnings.simplefilter("error", dg.PreviewWarning)
         import importlib
 
-        from ft_assets.packs import checks
+        from ft_assets.graph.checks import packs as checks
 
         importlib.reload(checks)

@@ -8,20 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ft_assets.datasets.engine.local import in_process
-from ft_assets.packs.doctor import Patient, examine
-from ft_assets.packs.doctor.endings import turn_ends
-from ft_assets.packs.documents.prepare import PrepareSettings
-from ft_assets.packs.documents.tokenize import tokenize_split
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.evidence import DOCTOR_CHECKS
-from ft_assets.packs.format import SPLITS, PackWriter
-from ft_assets.packs.format.layout import Form, array_name
-from ft_assets.packs.packing import pack
-from ft_assets.packs.templates.template import ChatTemplate
+from ft_assets.settings.catalogue.forms import FormName
+from ft_assets.workers.datasets.engine.local import in_process
+from ft_assets.workers.packs.doctor.endings import turn_ends
+from ft_assets.workers.packs.doctor.examine import examine
+from ft_assets.workers.packs.doctor.patient import Patient
+from ft_assets.workers.packs.documents.prepare import PrepareSettings
+from ft_assets.workers.packs.documents.tokenize import tokenize_split
+from ft_assets.workers.packs.evidence import DOCTOR_CHECKS
+from ft_assets.workers.packs.format import SPLITS, PackWriter
+from ft_assets.workers.packs.format.layout import array_name
+from ft_assets.workers.packs.packing import pack
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from tests.fake_base import VOCABULARY
-from tests.packs.conftest import Workbench, chat, example_id
+from tests.workers.packs.conftest import Workbench, chat, example_id
 
 TRAIN = [chat(f"private question {n}?", f"private answer <|end|> {n}", "and?", "so.") for n in range(9)]
 MAX_LENGTH = 128
@@ -35,7 +37,7 @@ def patient(workbench: Workbench, tokenizer: ChatTokenizer, template: ChatTempla
 
 
 def _patient(
-    workbench: Workbench, tokenizer: ChatTokenizer, dataset: Artifact, tmp_path: Path, form: Form = "chat"
+    workbench: Workbench, tokenizer: ChatTokenizer, dataset: Artifact, tmp_path: Path, form: FormName = "chat"
 ) -> Patient:
     """A pack that is not yet written, and has no template to be compared with."""
     settings = PrepareSettings(
@@ -72,7 +74,7 @@ def _written(patient: Patient, **files: np.ndarray) -> Patient:
     """The patient with its files on disk, some arrays of the training split replaced."""
     for split, spool in patient.spools.items():
         layout = pack(spool.lengths, max_length=MAX_LENGTH, seed=0)
-        form: Form = "text" if patient.reference is None else "chat"
+        form: FormName = "text" if patient.reference is None else "chat"
         PackWriter(patient.folder, split, form, MAX_LENGTH).write(spool, layout)
     for name, array in files.items():
         np.save(patient.folder / array_name("train", 0, name), array)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.evidence import DOCTOR_CHECKS, EVIDENCE, architecture_of, verdicts, vocabulary_size
-from ft_assets.packs.format.layout import array_name
-from ft_assets.packs.templates.variants import load_template
+from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, EVIDENCE, architecture_of, verdicts, vocabulary_size
+from ft_assets.workers.packs.format.layout import array_name
+from ft_assets.workers.tokenizers.chat_template import load_template
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
 from tests.fake_base import VOCABULARY
-from tests.packs.conftest import Workbench, chat, edit_json
+from tests.workers.packs.conftest import Workbench, chat, edit_json
 
 
 def _config(**settings: Any) -> bytes:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from ft_assets.packs.documents.labels import learned_spans
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer, Tokens
-from ft_assets.packs.packing import pack
-from ft_assets.packs.templates.template import ChatTemplate
-from ft_assets.packs.templates.variants import load_template
-from tests.packs.conftest import Conversation, chat
+from ft_assets.workers.packs.packing import pack
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.tracing import learned_spans
+from ft_assets.workers.tokenizers.chat_template import load_template
+from ft_assets.workers.tokenizers.segments import Tokens
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from tests.workers.packs.conftest import Conversation, chat
 
 pytestmark = [
     pytest.mark.realdata,
@@ -65,7 +66,7 @@ def _encode(tokenizer: ChatTokenizer, template: ChatTemplate, messages: Conversa
         end_of_turn=template.end_of_turn(),
         marked=template.marked,
     )
-    return tokenizer.encode([rendering], [spans])[0]
+    return tokenizer.encode(rendering, spans)
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -97,7 +98,7 @@ def test_control_tokens_spelled_in_real_vocabularies_stay_text(name: str) -> Non
 def test_global_best_fit_fills_real_windows() -> None:
     _, tokenizer, template = _load("qwen")
     renderings = [template.trace(messages, where="row") for messages in _gsm8k(2000)]
-    encoded = tokenizer.encode(renderings, [rendering.turns for rendering in renderings])
+    encoded = [tokenizer.encode(rendering, rendering.turns) for rendering in renderings]
     lengths = np.array([len(tokens.ids) for tokens in encoded], np.int64)
     windows = len(pack(lengths, max_length=4096, seed=17).window_offsets) - 1
     assert windows <= -(-int(lengths.sum()) // 4096) + 1

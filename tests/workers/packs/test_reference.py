@@ -16,24 +16,27 @@ from peft import LoraConfig, get_peft_model
 from torch.nn.functional import logsigmoid
 from transformers import AutoModelForCausalLM
 
-from ft_assets import identity, worker
-from ft_assets.checkpoints.model import load_base
-from ft_assets.identity import training
-from ft_assets.packs import reference
-from ft_assets.packs.format import Pack, PackWriter
-from ft_assets.packs.isolation.batches import micro_batch
-from ft_assets.packs.packing import one_by_one
-from ft_assets.packs.reference import document_logps, passes, read_reference, reference_logps, score
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.training import TrainingSettings
+from ft_assets import worker
+from ft_assets.control import identity
+from ft_assets.control.auto.resolve import resolve
+from ft_assets.control.identity import training
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.recipe.training import TrainingSettings
+from ft_assets.workers.packs.format import Pack, PackWriter
+from ft_assets.workers.packs.isolation.batches import micro_batch
+from ft_assets.workers.packs.packing import one_by_one
+from ft_assets.workers.training import reference
+from ft_assets.workers.training.model import load_base
+from ft_assets.workers.training.reference import document_logps, passes, read_reference, reference_logps, score
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.canonical import digest
 from ft_resources.errors import BadData, CorruptArtifact
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
-from tests.packs.made import made_spool
+from tests.made import spec_of
+from tests.workers.packs.made import made_spool
 
 PAIRS, LONGEST = 9, 40
 
@@ -87,18 +90,7 @@ class Bench:
             params={"weights": precision, "precision": precision, "device": "cpu"},
             label="acme.pairs.v1|tiny.v1",
         )
-        spec = WorkSpec(
-            asset=request.asset,
-            store_url=self.store.url,
-            address=request.address,
-            attempt=1,
-            identity=request.identity,
-            inputs=request.inputs,
-            params=request.params,
-            runtime={},
-            label=request.label,
-            actor="test",
-        )
+        spec = spec_of(self.store, request)
         return reference_logps(WorkContext(spec, self.store, self.root / f"scratch{self.runs}"))
 
     def open(self, split: str = "train") -> Pack:
@@ -135,7 +127,7 @@ def test_stored_numbers_are_what_plain_transformers_says_of_each_document_alone(
         documents = zip(np.split(window.input_ids, edges), np.split(window.learned, edges), strict=True)
         expected = [_alone(plain, ids, learned) for ids, learned in documents]
         stored = _stored(result, split)
-        assert (stored.dtype, len(stored)) == (np.float32, pack.documents)
+        assert (stored.dtype, len(stored)) == (np.float32, pack.index.documents)
         np.testing.assert_allclose(stored, expected, rtol=1e-5)
 
 
@@ -188,7 +180,7 @@ def test_only_learned_positions_go_through_the_output_head(bench: Bench) -> None
     model, pack, rows = bench.model(), bench.open(), []
     model.lm_head.register_forward_pre_hook(lambda module, args: rows.append(args[0].shape[-2]))
     score(model, pack)
-    assert sum(rows) == pack.learned_tokens < pack.tokens
+    assert sum(rows) == pack.index.learned_tokens < pack.index.tokens
 
 
 @given(st.lists(st.integers(1, 20), max_size=30), st.integers(0, 50))
@@ -254,7 +246,7 @@ def test_what_a_training_needs_is_keyed_by_pack_reference_and_arithmetic(
 
     def request(precision: str, variant: str, pack: str = "pack", base: str = "base") -> WorkRequest:
         settings = {"training": {"precision": precision}, "variant": variant, "hardware": {"device": "cpu"}}
-        recipe = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", **settings}).resolved()[0]
+        recipe = resolve(Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", **settings}))[0]
         monkeypatch.setattr(training, "pair_recipe", lambda *keys: recipe)
         monkeypatch.setattr(training, "trained_recipe", lambda *keys: "tiny.v1")
         monkeypatch.setattr(training, "token_pack", lambda *keys: SimpleNamespace(ref=ref(pack)))

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ft_assets.checkpoints.sampler import Order
-from ft_assets.packs.format import Layout, Pack, PackWriter
-from ft_assets.recipes.training import LoraSettings, TrainingSettings
+from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.workers.packs.format import Layout, Pack, PackWriter
+from ft_assets.workers.packs.sampler import Order
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest, WorkSpec
 from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
-from tests.packs.made import made_spool
+from tests.made import spec_of
+from tests.workers.packs.made import made_spool
 
 TENANT = "acme"
 
@@ -72,18 +73,7 @@ class Bench:
 
     def spec(self, attempt: int = 1) -> WorkSpec:
         request = self.request
-        return WorkSpec(
-            asset=request.asset,
-            store_url=self.store.url,
-            address=request.address,
-            attempt=attempt,
-            identity=request.identity,
-            inputs=request.inputs,
-            params=request.params,
-            runtime=request.runtime,
-            label=request.label,
-            actor="test",
-        )
+        return spec_of(self.store, request, attempt)
 
     def context(self, attempt: int = 1) -> WorkContext:
         self.made += 1

@@ -61,7 +61,7 @@ class Forks:
 
     def __enter__(self) -> "Forks":
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.checkpoints.forks"],
+            [sys.executable, "-m", "tests.workers.training.forks"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -87,16 +87,16 @@ class Forks:
 
 def _serve() -> None:
     """Read what is wanted from stdin, a line each, and answer on stdout."""
-    from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+    from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 
     keep_offline()
     with absent(*UNUSED):
-        for module in ("conductor", "trainer", "model", "stops", "methods.sft"):
-            import_module(f"ft_assets.checkpoints.{module}")
+        for module in ("training_loop", "trainer", "model", "stop_requests", "methods.sft"):
+            import_module(f"ft_assets.workers.training.{module}")
         import_module("transformers.models.llama.modeling_llama")
         # What each worker would else work out anew, in a second.
         import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("llama")
-        import_module("ft_assets.checkpoints.plots").loss_curve([], "")
+        import_module("ft_assets.workers.training.telemetry.report").loss_curve([], "")
         worker = import_module("ft_assets.worker")
         gc.freeze()
         for line in sys.stdin:

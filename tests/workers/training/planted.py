@@ -13,10 +13,9 @@ REFUSED = "refused.safetensors"
 
 def nan_in_step_4() -> None:
     """The second rank's seventh loss is no number. The weights after the refusal are left beside the ranks' endings."""
-    from ft_assets.checkpoints.distributed.model import whole
-    from ft_assets.checkpoints.methods import sft
-    from ft_assets.checkpoints.trainer import PackedTrainer
-    from ft_assets.worker import Diverged
+    from ft_assets.workers.training.methods import sft
+    from ft_assets.workers.training.trainer import PackedTrainer
+    from ft_resources.errors import Diverged
 
     second, folder = os.environ["RANK"] == "1", Path(sys.argv[1])
     summed_loss, grad_norm, calls = sft.summed_loss, PackedTrainer._get_grad_norm, 0
@@ -32,7 +31,7 @@ def nan_in_step_4() -> None:
             return grad_norm(self, *args, **kwargs)
         except Diverged:
             model: Any = self.model
-            weights = {name: whole(value).detach().clone() for name, value in model.named_parameters()}
+            weights = {name: self.sharding.whole(value).detach().clone() for name, value in model.named_parameters()}
             if not second:
                 save_file(weights, folder / REFUSED)
             raise

@@ -1,8 +1,9 @@
 """Stands for torchrun where a test needs ranks quickly: forks them from a process that has imported the libraries.
 
-    python -m tests.checkpoints.rank_forks SOCKET                     the process that forks
-    python tests/checkpoints/rank_forks.py SOCKET WORLD FOLDER [MODULE:FUNCTION]
-                                                                      in torchrun's place: ends as torchrun does
+    python -m tests.workers.training.rank_forks serve SOCKET [PACKAGE ...]
+        the process that forks; of the packages that workers leave out, it has those
+    python tests/workers/training/rank_forks.py SOCKET WORLD FOLDER [MODULE:FUNCTION]
+        in torchrun's place: ends as torchrun does
 
 Like torchrun it ends all ranks when one fails, or when it is ended itself.
 """
@@ -20,15 +21,21 @@ from pathlib import Path
 from typing import Any
 
 _POLL_S = 0.02
+# Importing the libraries takes ten seconds of a free core.
+_PATIENCE_S = 180.0
 
 
 @contextlib.contextmanager
-def forking_ranks(path: Path) -> Iterator[Path]:
-    """While inside, a process forks ranks for whoever asks at the socket that is given."""
+def forking_ranks(path: Path, *packages: str) -> Iterator[Path]:
+    """While inside, a process forks ranks for whoever asks at the socket that is given.
+
+    ``packages`` are those of ``libraries.UNUSED`` that the ranks need beside DeepSpeed: PEFT looks for them once.
+    """
     import subprocess
 
     place = path / "forks"
-    process = subprocess.Popen([sys.executable, "-m", "tests.checkpoints.rank_forks", str(place)])
+    command = [sys.executable, "-m", "tests.workers.training.rank_forks", "serve", str(place), *packages]
+    process = subprocess.Popen(command)
     try:
         yield place
     finally:
@@ -41,22 +48,26 @@ def ask(place: str, world: int, folder: str, prepare: str = "") -> int:
 
     ``prepare`` names a function that is called in each rank before it works.
     """
+    deadline = time.monotonic() + _PATIENCE_S
     with socket.socket(socket.AF_UNIX) as line:
         while line.connect_ex(place):
+            if time.monotonic() > deadline:
+                sys.exit(f"no process forks ranks at {place}")
             time.sleep(_POLL_S)
         line.sendall(json.dumps({"world": world, "folder": folder, "prepare": prepare}).encode() + b"\n")
         return int(line.recv(16) or b"1")
 
 
-def _serve(place: str) -> None:
-    from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
+def _serve(place: str, *packages: str) -> None:
+    from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 
     keep_offline()
     os.environ["DS_ACCELERATOR"] = "cpu"
-    with absent(*set(UNUSED) - {"deepspeed"}):
+    with absent(*set(UNUSED) - {"deepspeed", *packages}):
         import_module("deepspeed")
-        for module in ("conductor", "trainer", "model", "stops", "train", "methods.sft", "distributed.join"):
-            import_module(f"ft_assets.checkpoints.{module}")
+        loaded = ("training_loop", "trainer", "model", "stop_requests", "train", "methods.sft", "ranks")
+        for module in loaded:
+            import_module(f"ft_assets.workers.training.{module}")
         import_module("transformers.models.llama.modeling_llama")
         import_module("matplotlib.figure")
         with socket.socket(socket.AF_UNIX) as door:
@@ -94,7 +105,7 @@ def _answer(line: socket.socket) -> None:
 def _fork(rank: int, wanted: dict[str, Any], port: int) -> int:
     if process := os.fork():
         return process
-    from ft_assets.checkpoints.distributed.rank import main
+    from ft_assets.workers.training.rank import main
 
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": wanted["world"], "LOCAL_WORLD_SIZE": wanted["world"]}
     os.environ.update({name: str(value) for name, value in numbers.items()})
@@ -110,6 +121,6 @@ def _fork(rank: int, wanted: dict[str, Any], port: int) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        _serve(sys.argv[1])
+    if sys.argv[1] == "serve":
+        _serve(*sys.argv[2:])
     sys.exit(ask(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))

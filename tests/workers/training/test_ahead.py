@@ -7,17 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ft_assets.checkpoints.ahead import fetch_ahead
-from ft_assets.checkpoints.conductor import Conductor
-from ft_assets.checkpoints.sampler import Order
-from ft_assets.checkpoints.train import train
-from ft_assets.packs.format import CachedFiles, Layout, Pack, PackWriter
-from ft_assets.packs.format.layout import ARRAYS, array_name
+from ft_assets.workers.packs.format import CachedFiles, Layout, Pack, PackWriter
+from ft_assets.workers.packs.format.layout import ARRAYS, array_name
+from ft_assets.workers.packs.sampler import Order
+from ft_assets.workers.training.train import train
+from ft_assets.workers.training.training_loop import TrainingLoop, fetch_ahead
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
-from tests.checkpoints.conftest import TENANT, content, make_bench, publish
-from tests.checkpoints.test_train import run_killed_at
-from tests.packs.made import made_spool
+from tests.workers.packs.made import made_spool
+from tests.workers.training.conftest import TENANT, content, make_bench, publish
+from tests.workers.training.test_train import run_killed_at
+
+pytestmark = pytest.mark.training
 
 WINDOWS, SHARDS = 40, 10
 
@@ -52,16 +53,16 @@ def test_a_training_finds_its_pack_there_and_ends_with_the_bytes_of_one_on_local
         run_killed_at(bench, 1, 5)
     bench.store.fetched.clear()
     ahead: list[threading.Thread] = []
-    prove = Conductor._prove_isolation
+    prove = TrainingLoop._prove_isolation
 
-    def later(conductor: Conductor) -> None:
-        assert conductor._ahead is not None
-        ahead.append(conductor._ahead._thread)
+    def later(loop: TrainingLoop) -> None:
+        assert loop._ahead is not None
+        ahead.append(loop._ahead._thread)
         ahead[0].join(30)
-        prove(conductor)
+        prove(loop)
 
     # The first that reads: by then all is there, as it would be in time where steps take longer than files.
-    monkeypatch.setattr(Conductor, "_prove_isolation", later)
+    monkeypatch.setattr(TrainingLoop, "_prove_isolation", later)
     result = train(bench.context(2))
     assert [attempt["attempt"] for attempt in result.facts["resumed"]] == [1] * resumed
     assert content(result) == content(quiet)

@@ -5,13 +5,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.assets import _metadata
-from ft_assets.checkpoints.journal import Journal
-from ft_assets.checkpoints.plots import loss_curve
-from ft_assets.checkpoints.telemetry.report import write_pictures
-from ft_assets.glue import DagsterObserver, describe_progress
+import pytest
+
+from ft_assets.graph.assets.checkpoints import _metadata
+from ft_assets.graph.glue import DagsterObserver, describe_progress
+from ft_assets.workers.training.journal import Journal
+from ft_assets.workers.training.telemetry.report import loss_curve, write_pictures
 from ft_resources.store import Store
-from tests.checkpoints.conftest import publish
+from tests.workers.training.conftest import publish
 
 FACTS: dict[str, Any] = {
     "steps": 2,
@@ -65,6 +66,7 @@ def test_alerts_are_warned_of_once_and_stand_in_the_progress_line() -> None:
     assert describe_progress(told) == "training 4/9, 30 s left; 2 alert(s), the last: starved"
 
 
+@pytest.mark.subprocess
 def test_declaring_the_asset_imports_no_torch() -> None:
-    code = "import sys, ft_assets.checkpoints.assets; sys.exit('torch' in sys.modules)"
+    code = "import sys, ft_assets.graph.assets.checkpoints; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

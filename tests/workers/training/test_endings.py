@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from ft_assets.checkpoints.memory import memory_explained
-from ft_assets.checkpoints.state import RunState
-from ft_assets.checkpoints.train import train
-from ft_assets.worker import OutOfMemory
-from ft_resources.errors import BadData, BadRecipe, StoreUnavailable
+from ft_assets.workers.training.memory import memory_explained
+from ft_assets.workers.training.state import RunState
+from ft_assets.workers.training.train import train
+from ft_resources.errors import BadData, BadRecipe, OutOfMemory, StoreUnavailable
 from ft_resources.worker_context import Preempted
-from tests.checkpoints.conftest import Bench, make_bench, publish
-from tests.checkpoints.test_train import assert_same, at_step
+from tests.workers.training.conftest import Bench, make_bench, publish
+from tests.workers.training.test_train import assert_same, at_step
+
+pytestmark = pytest.mark.training
 
 
 def test_running_out_of_memory_says_what_was_predicted_and_used_and_what_to_change(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints.methods import sft
+    from ft_assets.workers.training.methods import sft
 
     def too_much(model: Any, batch: Any) -> torch.Tensor:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory")
@@ -86,7 +87,7 @@ def test_a_token_that_the_model_does_not_have_names_its_example_and_no_other(tmp
 def test_a_save_that_fails_ends_the_run_with_its_own_error_at_the_next_step(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints import saver
+    from ft_assets.workers.training import saver
 
     def full(folder: Path, state: RunState) -> None:
         raise StoreUnavailable("the disk is full", where=str(folder))
@@ -100,7 +101,7 @@ def test_a_save_that_fails_ends_the_run_with_its_own_error_at_the_next_step(
 def test_a_stop_in_the_middle_of_a_long_step_gives_it_up_and_saves_the_step_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints.stops import Stops
+    from ft_assets.workers.training.stop_requests import Stops
 
     quiet = train(make_bench(tmp_path / "quiet").context())
     bench = make_bench(tmp_path / "stopped")
@@ -129,7 +130,7 @@ def test_a_stop_in_the_middle_of_a_long_step_gives_it_up_and_saves_the_step_befo
 def test_a_stop_that_no_save_fits_into_ends_on_the_last_periodic_save(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints.stops import Stops
+    from ft_assets.workers.training.stop_requests import Stops
 
     bench = make_bench(tmp_path)
     context = bench.context(1)

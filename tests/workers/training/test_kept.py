@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from ft_assets.checkpoints.kept import RECORD, candidate_weights, lowest
-from ft_assets.checkpoints.train import train
 from ft_assets.worker import drop_saves
+from ft_assets.workers.training.kept_weights import RECORD, candidate_weights, lowest
+from ft_assets.workers.training.train import train
 from ft_resources.work import attempt_path
-from tests.checkpoints.conftest import Bench, content, make_bench
-from tests.checkpoints.test_train import assert_same, run_killed_at
+from tests.workers.training.conftest import Bench, content, make_bench
+from tests.workers.training.test_train import assert_same, run_killed_at
+
+pytestmark = pytest.mark.training
 
 # Two windows a step are learned by heart soon, so validation turns up long before the end.
 GREEDY: dict[str, Any] = {"learning_rate": 3e-2, "epochs": 8, "validate_every_steps": 3, "keep_best": 2}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.checkpoints.distributed import endings, launch
-from ft_assets.checkpoints.distributed.layout import Layout, layout_of
+from ft_assets.settings.layout import Layout, layout_of
+from ft_assets.workers.training.distributed import endings, launch
 from ft_resources.worker_context import Preempted, WorkContext
-from tests.checkpoints.conftest import Bench
+from tests.workers.training.conftest import Bench
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ft_assets.checkpoints.ledger import check_ledger
+from ft_assets.workers.training.data_ledger import check_ledger
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact, Artifacts
 from ft_resources.outcomes import EXIT_CODES, Outcome
-from tests.checkpoints.conftest import Bench, make_bench
-from tests.checkpoints.forks import Blow, Forks
+from tests.workers.training.conftest import Bench, make_bench
+from tests.workers.training.forks import Blow, Forks
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.training
 
 SETTINGS: dict[str, Any] = {"validate_every_steps": 5}
 # Without dropout adapters are computed together with their layers, with it they draw random numbers.
@@ -22,16 +22,16 @@ TIMEOUT_S = 120
 # Two micro-batches a step; a save every three steps; steps 1 to 8 or so.
 PHASES = {
     "download": ("ft_resources.artifacts:Artifact.path", 3),
-    "loading the model": ("ft_assets.checkpoints.model:load_base", 1),
-    "making the trainer": ("ft_assets.checkpoints.trainer:trainer_config", 1),
-    "looking for saves": ("ft_assets.checkpoints.saver:Saver.find", 1),
-    "step": ("ft_assets.checkpoints.trainer:PackedTrainer._get_grad_norm", 5),
-    "accumulation": ("ft_assets.checkpoints.methods.sft:summed_loss", 10),
-    "validation": ("ft_assets.checkpoints.validation:dealt", 1),
-    "copying a save": ("ft_assets.checkpoints.state:HostCopies.take", 2),
-    "writing a save": ("ft_assets.checkpoints.saver:write_state", 2),
-    "uploading a save": ("ft_assets.checkpoints.saves:SaveWriter._keep_newest", 2),
-    "writing the result": ("ft_assets.checkpoints.model:save_final", 1),
+    "loading the model": ("ft_assets.workers.training.model:load_base", 1),
+    "making the trainer": ("ft_assets.workers.training.trainer:trainer_config", 1),
+    "looking for saves": ("ft_assets.workers.training.saver:newest_save", 1),
+    "step": ("ft_assets.workers.training.trainer:PackedTrainer._get_grad_norm", 5),
+    "accumulation": ("ft_assets.workers.training.methods.sft:summed_loss", 10),
+    "validation": ("ft_assets.workers.training.validation:dealt", 1),
+    "copying a save": ("ft_assets.workers.training.state:HostCopies.take", 2),
+    "writing a save": ("ft_assets.workers.training.saver:write_state", 2),
+    "uploading a save": ("ft_assets.workers.training.saves:SaveWriter._keep_newest", 2),
+    "writing the result": ("ft_assets.workers.training.model:save_final", 1),
     "publishing": ("ft_resources.artifacts:content_digest", 1),
 }
 BEFORE_TRAINING = ("download", "loading the model", "making the trainer", "looking for saves")

@@ -1,4 +1,4 @@
-"""The ledger proves that data was read exactly once an epoch, and notices when it was not."""
+"""The ledger proves that data was read exactly once per epoch, and notices when it was not."""
 
 import json
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.checkpoints.ledger import check_ledger, ledger_line, parse_line
-from ft_assets.checkpoints.sampler import Order
+from ft_assets.workers.packs.sampler import Order
+from ft_assets.workers.training.data_ledger import check_ledger, ledger_line, parse_line
 
 
 @dataclass

@@ -14,16 +14,18 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from ft_assets.checkpoints.methods import METHODS
-from ft_assets.checkpoints.methods.objective import WrongReference
-from ft_assets.checkpoints.train import train
-from ft_assets.checkpoints.variants import VARIANTS
-from ft_assets.packs.reference import read_reference
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.workers.training.methods.objective import WrongReference
+from ft_assets.workers.training.reference import read_reference
+from ft_assets.workers.training.train import train
+from ft_assets.workers.training.variants import VARIANTS
 from ft_resources.worker_context import WorkResult
-from tests.checkpoints.conftest import Bench, content
-from tests.checkpoints.test_train import assert_same, at_step, kill, rows, run_killed_at
-from tests.checkpoints.variety import make_variety
 from tests.fake_base import make_fake_base
+from tests.workers.training.conftest import Bench, content
+from tests.workers.training.test_train import assert_same, at_step, kill, rows, run_killed_at
+from tests.workers.training.variety import make_variety
+
+pytestmark = pytest.mark.training
 
 FIGURES = {"rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins"}
 
@@ -57,11 +59,12 @@ def test_every_method_and_variant_leaves_weights_that_load_and_answer_and_learne
     steps = steps_of(result)
     assert steps[-1]["loss"] < steps[0]["loss"] - 0.01
     assert math.isfinite(result.facts["validation_loss"][-1][1])
-    if METHODS[method].form == "preference":
+    if METHODS[method].form.name == "preference":
         assert steps[0].keys() >= FIGURES
         assert steps[-1]["rewards/margins"] > steps[0]["rewards/margins"]
     if METHODS[method].compares:
-        assert steps[0]["loss"] == pytest.approx(math.log(2), abs=1e-4)
+        first = 0.5 if method == "kto" else math.log(2)
+        assert steps[0]["loss"] == pytest.approx(first, abs=1e-4)
     model = load(bench, result, tmp_path / "plain")
     answer = model.generate(input_ids=torch.arange(40, 46)[None], max_new_tokens=4, do_sample=False)
     assert answer.shape[1] > 6
@@ -70,16 +73,17 @@ def test_every_method_and_variant_leaves_weights_that_load_and_answer_and_learne
     assert (logits_of(model) - logits_of(plain)).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_killed_qlora_run_goes_on_to_the_bytes_of_a_quiet_one(tmp_path: Path, precision: str) -> None:
-    quiet = train(make_variety(tmp_path / "quiet", "dpo", "qlora", precision=precision).context())
-    bench = make_variety(tmp_path / "killed", "dpo", "qlora", precision=precision)
+@pytest.mark.parametrize(("method", "precision"), [("dpo", "fp32"), ("dpo", "bf16"), ("kto", "fp32")])
+def test_a_killed_qlora_run_goes_on_to_the_bytes_of_a_quiet_one(tmp_path: Path, method: str, precision: str) -> None:
+    quiet = train(make_variety(tmp_path / "quiet", method, "qlora", precision=precision).context())
+    bench = make_variety(tmp_path / "killed", method, "qlora", precision=precision)
     run_killed_at(bench, 1, 3)
     run_killed_at(bench, 2, 5)
     resumed = train(bench.context(3))
     assert resumed.facts["resumed"]
     assert_same(quiet, resumed)
     assert rows(quiet, "loss") == rows(resumed, "loss")
+    assert rows(quiet, "rewards/margins")
     assert rows(quiet, "rewards/margins") == rows(resumed, "rewards/margins")
     adapter = load_file(quiet.folder / "final" / "adapter_model.safetensors")
     assert {tensor.dtype for tensor in adapter.values()} == {torch.bfloat16}
@@ -101,10 +105,10 @@ def test_a_step_without_its_reference_is_not_taken(tmp_path: Path) -> None:
     bench = make_variety(tmp_path / "one", "dpo", "lora")
     other = make_variety(tmp_path / "other", "dpo", "lora")
     base = make_fake_base(tmp_path / "stranger", seed=7)
-    from tests.checkpoints.conftest import publish
+    from tests.workers.training.conftest import publish
 
     other.inputs["base"] = publish(other.store, base, "base_model", "shared", {"source": "hub:acme/tiny"})
-    from tests.checkpoints.variety import scored
+    from tests.workers.training.variety import scored
 
     stranger = scored(other)
     bench.inputs["reference_logps"] = publish(

@@ -1,6 +1,6 @@
 """What each method minimises: the numbers of TRL's own code on the same tokens, whatever the micro-batches."""
 
-import json
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,31 +14,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import pad
 from transformers import AutoModelForCausalLM
-from trl import DPOConfig, DPOTrainer
+from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer
+from trl.experimental.cpo import CPOTrainer
 from trl.experimental.orpo import ORPOTrainer
 
-from ft_assets.checkpoints.methods import METHODS, make_objective
-from ft_assets.checkpoints.methods.objective import FirstLoss, Objective, Part, WrongReference
-from ft_assets.checkpoints.methods.orpo import log_odds
-from ft_assets.checkpoints.model import load_base
-from ft_assets.checkpoints.reader import References
-from ft_assets.checkpoints.validation import whole_of
-from ft_assets.identity.pairs import LEARNS_FROM
-from ft_assets.packs.format import Pack, PackWriter
-from ft_assets.packs.isolation.batches import micro_batch
-from ft_assets.packs.packing import one_by_one
-from ft_assets.packs.reference import score
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.training import TrainingSettings
+from ft_assets.control.auto.resolve import training_settings
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.recipe.training import TrainingSettings
+from ft_assets.workers.packs.format import Pack, PackWriter
+from ft_assets.workers.packs.isolation.batches import micro_batch
+from ft_assets.workers.packs.packing import one_by_one
+from ft_assets.workers.training.methods import make_objective
+from ft_assets.workers.training.methods.objective import FirstLoss, Objective, Part, Whole, WrongReference, surveyed
+from ft_assets.workers.training.methods.orpo import log_odds
+from ft_assets.workers.training.model import load_base
+from ft_assets.workers.training.ranks import Ranks
+from ft_assets.workers.training.reader import References
+from ft_assets.workers.training.reference import score
+from ft_assets.workers.training.validation import whole_of
 from tests.fake_base import VOCABULARY, make_fake_base
-from tests.packs.made import made_spool
+from tests.workers.packs.made import made_spool
 
 PAIRS, LONGEST = 7, 30
 ALL = range(PAIRS)
 
 
-def write_pairs(folder: Path, *, prompt: int | None = None) -> Pack:
-    """Pairs of random answers to a random prompt of so many tokens, of another length each."""
+def write_pairs(folder: Path, *, prompt: int | None = None, form: str = "preference") -> Pack:
+    """Pairs of random answers to a random prompt of so many tokens, of another length each; of unpaired answers people
+    liked the first, third, …"""
     random = np.random.default_rng(3)
     folder.mkdir(parents=True)
     documents, learned = [], []
@@ -54,9 +58,10 @@ def write_pairs(folder: Path, *, prompt: int | None = None) -> Pack:
         input_ids=np.concatenate(documents).astype(np.int32),
         learned=np.concatenate(learned),
         example=np.repeat(np.arange(PAIRS), 2),
+        first_pieces=np.arange(PAIRS, dtype=np.int32) % 2 * 2 if form == "unpaired_preference" else None,
     )
     layout = one_by_one(lengths.reshape(-1, 2), max_length=LONGEST, seed=1, bucket=4)
-    PackWriter(folder, "train", "preference", LONGEST).write(spool, layout)
+    PackWriter(folder, "train", form, LONGEST).write(spool, layout)
     return Pack.open(folder, "train")
 
 
@@ -91,29 +96,29 @@ def load(folder: Path) -> Any:
     return load_base(folder, TrainingSettings(precision="fp32"), full=True)
 
 
-def moved(model: Any) -> Any:
+def moved(model: Any, scale: float = 0.1) -> Any:
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * scale)
     return model
 
 
-def made(method: str, **preference: Any) -> Objective:
-    """The objective of a recipe with these settings."""
-    recipe = Recipe.model_validate(
-        {"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": method, "preference": preference}
-    )
-    return make_objective({"method": method, "preference": recipe.preference.model_dump(mode="json")})
+def made(method: str, **settings: Any) -> Objective:
+    """The objective of a recipe whose loss has these settings."""
+    section = {METHODS[method].section: settings} if settings else {}
+    recipe = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": method, **section})
+    return make_objective(training_settings(recipe))
 
 
 def summed(objective: Objective, model: Any, pack: Pack, sizes: list[int], reference: References) -> dict[str, float]:
     """Loss and figures of one step over the whole pack, in micro-batches of these sizes."""
     total: dict[str, float] = dict.fromkeys(("loss", *objective.figures), 0.0)
+    whole = known_whole(objective, model, pack, sizes, reference)
     first = 0
     for size in sizes:
         windows = range(first, first + size)
-        found = objective.part(model, micro_batch(pack, windows), whole_of(pack), reference.of(windows))
+        found = objective.part(model, micro_batch(pack, windows), whole, reference.of(windows))
         assert tuple(found.figures) == objective.figures
         total["loss"] += float(found.loss.detach())
         for name, value in found.figures.items():
@@ -121,6 +126,14 @@ def summed(objective: Objective, model: Any, pack: Pack, sizes: list[int], refer
             total[name] += float(value)
         first += size
     return total
+
+
+def known_whole(objective: Objective, model: Any, pack: Pack, sizes: list[int], reference: References) -> Whole:
+    """The whole pack as a step, surveyed in micro-batches of these sizes."""
+    edges = [0, *itertools.accumulate(sizes)]
+    spans = [range(*edge) for edge in itertools.pairwise(edges)]
+    read = ((micro_batch(pack, span), reference.of(span)) for span in spans)
+    return surveyed(objective, model, read, whole_of(pack), Ranks(), torch.device("cpu"))
 
 
 def padded(pack: Pack, windows: Any) -> dict[str, torch.Tensor]:
@@ -174,6 +187,12 @@ class Placeholder:
         from datasets import Dataset
 
         return Dataset.from_list([{"prompt": "a", "chosen": "b", "rejected": "c"}])
+
+    @staticmethod
+    def labelled() -> Any:
+        from datasets import Dataset
+
+        return Dataset.from_list([{"prompt": "a", "completion": "b", "label": True}] * 8)
 
 
 def tokenizer_of(model: Any) -> Any:
@@ -236,22 +255,112 @@ def test_orpo_is_all_of_trls_loss_where_a_prompt_is_one_token(tmp_path: Path, po
         assert float(part.loss) * PAIRS == pytest.approx(float(likelihood - ratio.mean()), rel=1e-5)
 
 
+@pytest.mark.parametrize(("beta", "gamma"), [(2.0, 1.0), (10.0, 3.0), (0.5, 0.0)])
+def test_simpo_is_trls_loss_and_figures_on_the_same_tokens(
+    beta: float, gamma: float, policy: Any, plain: Any, pack: Pack
+) -> None:
+    ours = summed(made("simpo", beta=beta, gamma=gamma), policy, pack, [PAIRS], References(pack, None))
+    batch = padded(pack, ALL)
+    labels = batch["input_ids"].masked_fill(batch["completion_mask"] == 0, -100)
+    with torch.no_grad():
+        logits = plain(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+    means = CPOTrainer.get_batch_logps(logits, labels, average_log_prob=True)
+    trainer: Any = SimpleNamespace(
+        beta=beta,
+        simpo_gamma=gamma,
+        loss_type="simpo",
+        alpha=0.0,
+        label_smoothing=0.0,
+        accelerator=SimpleNamespace(device="cpu"),
+    )
+    losses, chosen, rejected = CPOTrainer.cpo_loss(trainer, means[:PAIRS], means[PAIRS:])
+    assert ours["loss"] == pytest.approx(float(losses.mean()), rel=1e-5)
+    assert ours["rewards/chosen"] == pytest.approx(float(chosen.mean()), rel=1e-4)
+    assert ours["rewards/rejected"] == pytest.approx(float(rejected.mean()), rel=1e-4)
+    assert ours["rewards/accuracies"] == pytest.approx(float((chosen > rejected).float().mean()))
+
+
+@pytest.mark.parametrize(("beta", "desirable", "undesirable"), [(0.1, 1.0, 1.0), (0.5, 1.0, 1.0), (0.1, 2.0, 0.5)])
+@pytest.mark.parametrize("scale", [0.02, 0.1])
+def test_kto_is_trls_loss_and_figures_on_the_same_tokens(
+    beta: float, desirable: float, undesirable: float, scale: float, folder: Path, tmp_path: Path
+) -> None:
+    pack = write_pairs(tmp_path / "unpaired", form="unpaired_preference")
+    reference = References(pack, score(load(folder), pack))
+    policy = moved(load(folder), scale)
+    plain = moved(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), scale)
+    settings = {"beta": beta, "desirable_weight": desirable, "undesirable_weight": undesirable}
+    ours = summed(made("kto", **settings), policy, pack, [3, 4], reference)
+    batch, known = padded(pack, ALL), torch.tensor(reference.of(ALL)).view(-1, 2)
+    labels = torch.tensor([int(pack.read([window]).pieces[0]) < 2 for window in ALL])
+    theirs = {name: tensor[:PAIRS] for name, tensor in batch.items()}
+    theirs |= {f"KL_{name}": tensor[PAIRS:] for name, tensor in batch.items()}
+    theirs |= {"label": labels, "ref_logps": known[:, 0], "ref_KL_logps": known[:, 1]}
+    trainer = KTOTrainer(
+        model=plain,
+        args=KTOConfig(
+            output_dir=str(tmp_path),
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+            max_length=None,
+            precompute_ref_log_probs=False,
+            **settings,
+        ),
+        processing_class=tokenizer_of(plain),
+        train_dataset=Placeholder.labelled(),
+    )
+    trainer.precompute_ref_logps = True
+    with torch.no_grad():
+        found = trainer._compute_loss(trainer.model, theirs, return_outputs=False)
+    metrics = {name: values[-1] for values_of in trainer._metrics.values() for name, values in values_of.items()}
+    assert ours["loss"] == pytest.approx(float(found), rel=1e-5)
+    for name in ("rewards/chosen", "rewards/rejected", "rewards/margins", "kl"):
+        assert ours[name] == pytest.approx(metrics[name], rel=1e-4, abs=1e-5), name
+
+
+def test_the_first_loss_of_kto_is_half_its_weight(folder: Path, tmp_path: Path) -> None:
+    pack = write_pairs(tmp_path / "unpaired", form="unpaired_preference")
+    model = load(folder)
+    reference = References(pack, score(model, pack))
+    objective = made("kto")
+    expected = objective.first_loss(rough=False)
+    assert expected is not None
+    expected.require(summed(objective, model, pack, [PAIRS], reference))
+    assert made("kto", desirable_weight=2.0).first_loss(rough=False) is None
+    with pytest.raises(WrongReference):
+        expected.require(summed(objective, moved(load(folder)), pack, [PAIRS], reference))
+
+
+def test_a_recipe_of_another_method_says_nothing_of_simpo_and_one_of_simpo_says_all() -> None:
+    other = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": "dpo"})
+    assert "simpo" not in other.model_dump(mode="json")
+    own = Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", "method": "simpo"})
+    assert own.model_dump(mode="json")["simpo"] == {"beta": 2.0, "gamma": 1.0}
+    assert training_settings(own)["simpo"] == {"beta": 2.0, "gamma": 1.0}
+    assert "preference" not in training_settings(own)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_micro_batches_change_neither_loss_nor_figures_nor_gradient(
-    method: str, policy: Any, pack: Pack, reference: References
+    method: str, policy: Any, folder: Path, pack: Pack, reference: References, tmp_path: Path
 ) -> None:
     objective = made(method)
+    if METHODS[method].form.name == "unpaired_preference":
+        pack = write_pairs(tmp_path / "unpaired", form="unpaired_preference")
+        reference = References(pack, score(load(folder), pack))
     whole = summed(objective, policy, pack, [PAIRS], reference)
     parts = summed(objective, policy, pack, [1, 3, 1, 2], reference)
     assert parts == pytest.approx(whole, rel=1e-4, abs=1e-6)
     gradients = []
     for sizes in ([PAIRS], [4, 3]):
         policy.zero_grad()
+        whole_step = known_whole(objective, policy, pack, sizes, reference)
         first = 0
         for size in sizes:
             windows = range(first, first + size)
             batch = micro_batch(pack, windows)
-            objective.part(policy, batch, whole_of(pack), reference.of(windows)).loss.backward()
+            objective.part(policy, batch, whole_step, reference.of(windows)).loss.backward()
             first += size
         gradients.append(torch.cat([each.grad.flatten() for each in policy.parameters() if each.grad is not None]))
     assert gradients[0].norm() > 0
@@ -300,7 +409,9 @@ def test_log_odds_are_finite_with_finite_gradients_also_where_the_probability_ro
         assert float(found) == pytest.approx(logp - math.log(-math.expm1(logp)), rel=1e-4, abs=1e-4)
 
 
-def test_recipes_and_datasets_know_every_method() -> None:
+def test_recipes_take_every_method_and_each_has_a_loss_and_a_section() -> None:
     assert set(METHODS) == set(get_args(Recipe.model_fields["method"].annotation))
-    assert LEARNS_FROM == {"sft": "chat", "cpt": "text", "dpo": "preference", "orpo": "preference"}
-    assert json.dumps(LEARNS_FROM)
+    for name, method in METHODS.items():
+        objective = made(name)
+        assert len(objective.figures) == len(set(objective.figures))
+        assert (method.settings is None) == (method.section == "")

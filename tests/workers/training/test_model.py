@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from ft_assets.checkpoints.model import load_base
-from ft_assets.recipes.training import TrainingSettings
+from ft_assets.settings.recipe.training import TrainingSettings
+from ft_assets.workers.training.model import load_base
 from tests.fake_base import make_fake_base
 
 SETTINGS = TrainingSettings(precision="fp32")

@@ -2,7 +2,7 @@
 
 import struct
 
-from ft_assets.checkpoints.plots import _trend, loss_curve, throughput_curve
+from ft_assets.workers.training.telemetry.report import _trend, loss_curve, throughput_curve
 
 
 def test_the_curve_is_a_png_of_a_readable_size_with_and_without_validation() -> None:

@@ -1,4 +1,4 @@
-"""``ft ledger`` says whether every example was read exactly once an epoch, and fails where one was not."""
+"""``ft ledger`` says whether every example was read exactly once per epoch, and fails where one was not."""
 
 import json
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ft_assets import identity
-from ft_assets.checkpoints.ledger import ledger_line
 from ft_assets.cli.main import app
+from ft_assets.control import identity
+from ft_assets.workers.training.data_ledger import ledger_line
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import digest
-from tests.checkpoints.conftest import Bench, make_bench
+from tests.workers.training.conftest import Bench, make_bench
 
 
 def trained(bench: Bench, lines: list[str]) -> Artifact:
@@ -53,7 +53,7 @@ def test_a_clean_ledger_is_said_to_be_one(ledger: Ledger, tmp_path: Path) -> Non
     bench = make_bench(tmp_path)
     result = ledger(bench, whole(bench))
     assert result.exit_code == 0
-    assert result.stdout == "Every example was read exactly once an epoch.\n"
+    assert result.stdout == "Every example was read exactly once per epoch.\n"
     assert "2 epoch(s), 60 examples" in result.stderr
 
 

@@ -14,17 +14,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ft_assets.checkpoints.distributed import launch
-from ft_assets.checkpoints.distributed.layout import Layout
-from ft_assets.checkpoints.ledger import check_ledger
-from ft_assets.checkpoints.saves import MODEL, RECORD
-from ft_assets.checkpoints.train import train
-from ft_assets.worker import Diverged
+from ft_assets.settings.layout import Layout
+from ft_assets.workers.training.data_ledger import check_ledger
+from ft_assets.workers.training.distributed import launch
+from ft_assets.workers.training.saves import MODEL, RECORD
+from ft_assets.workers.training.train import train
+from ft_resources.errors import Diverged
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
-from tests.checkpoints import rank_forks
-from tests.checkpoints.conftest import Bench, content, make_bench
-from tests.checkpoints.planted import REFUSED
-from tests.checkpoints.test_train import run_killed_at
+from tests.workers.training import rank_forks
+from tests.workers.training.conftest import Bench, content, make_bench
+from tests.workers.training.planted import REFUSED
+from tests.workers.training.test_train import run_killed_at
+
+pytestmark = pytest.mark.training
 
 # Five windows a step, one at a time: each step ends with a micro-batch of which one rank has nothing.
 SETTINGS: dict[str, Any] = {"dropout": 0.0, "epochs": 2, "global_batch_size": 5, "micro_batch_size": 1}
@@ -149,7 +151,7 @@ def test_a_run_goes_on_with_two_ranks_in_any_layout_and_then_with_one_and_reads_
 def test_an_update_that_is_no_number_is_refused_by_an_engine_too_and_the_weights_stay(
     tmp_path: Path, forks: Path, monkeypatch: pytest.MonkeyPatch, sharding: str
 ) -> None:
-    monkeypatch.setattr(launch, "_command", starting(forks, "tests.checkpoints.planted:nan_in_step_4"))
+    monkeypatch.setattr(launch, "_command", starting(forks, "tests.workers.training.planted:nan_in_step_4"))
     bench = two_ranks(tmp_path, **SETTINGS, variant="full")
     bench.runtime |= {"sharding": sharding, "checkpoint_every_steps": 1}
     context = bench.context()

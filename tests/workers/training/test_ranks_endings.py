@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ft_assets.checkpoints.distributed.endings import RanksFailed, raise_ending, write_begun, write_ending
-from ft_assets.checkpoints.distributed.layout import Layout, layout_of
-from ft_assets.checkpoints.ranks import Ranks
-from ft_assets.checkpoints.reader import dealt
-from ft_assets.worker import Diverged, OutOfMemory
-from ft_resources.errors import BadData, BadRecipe, UserError
+from ft_assets.settings.layout import Layout, layout_of
+from ft_assets.workers.training.distributed.endings import RanksFailed, raise_ending, write_begun, write_ending
+from ft_assets.workers.training.ranks import Ranks
+from ft_assets.workers.training.reader import dealt
+from ft_resources.errors import BadData, BadRecipe, Diverged, OutOfMemory, UserError
 from ft_resources.worker_context import Preempted
+
+pytestmark = pytest.mark.training
 
 GONE = RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:8082")
 
@@ -93,7 +94,7 @@ def test_an_engine_trains_where_ranks_divide_what_is_large_by_zero() -> None:
 def test_a_rank_ends_with_its_worker(tmp_path: Path) -> None:
     code = (
         "import fcntl, sys, time, pathlib\n"
-        "from ft_assets.checkpoints.distributed.rank import live_with_worker\n"
+        "from ft_assets.workers.training.distributed.rank_files import live_with_worker\n"
         "live_with_worker(pathlib.Path(sys.argv[1])); print('up', flush=True); time.sleep(60)"
     )
     hold = (

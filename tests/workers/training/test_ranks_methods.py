@@ -1,7 +1,6 @@
 """Two ranks are one training also where answers are compared, the base is in 4 bits or Adafactor updates."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,35 +12,23 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ft_assets.checkpoints.blame import forward_alone
-from ft_assets.checkpoints.distributed import launch
-from ft_assets.checkpoints.distributed.layout import Layout
-from ft_assets.checkpoints.train import train
+from ft_assets.settings.layout import Layout
+from ft_assets.workers.training.distributed import launch
+from ft_assets.workers.training.failing_example import forward_alone
+from ft_assets.workers.training.train import train
 from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkResult
-from tests.checkpoints import rank_forks
-from tests.checkpoints.conftest import content, make_bench, publish
-from tests.checkpoints.variety import make_variety
+from tests.workers.training import rank_forks
+from tests.workers.training.conftest import content, make_bench, publish
+from tests.workers.training.variety import make_variety
 
-# PEFT looks once, when it is imported, for bitsandbytes, which these ranks may need.
-SERVER = (
-    "import sys\n"
-    "from ft_assets.checkpoints import libraries\n"
-    "libraries.UNUSED = tuple(name for name in libraries.UNUSED if name != 'bitsandbytes')\n"
-    "from tests.checkpoints import rank_forks\n"
-    "rank_forks._serve(sys.argv[1])\n"
-)
+pytestmark = pytest.mark.training
 
 
 @pytest.fixture(scope="module")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    place = tmp_path_factory.mktemp("forks") / "forks"
-    process = subprocess.Popen([sys.executable, "-c", SERVER, str(place)])
-    try:
+    with rank_forks.forking_ranks(tmp_path_factory.mktemp("forks"), "bitsandbytes") as place:
         yield place
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +52,7 @@ def rows(result: WorkResult) -> list[dict[str, Any]]:
     [
         ("dpo", "full", "none", "adafactor", 1e-4),
         ("orpo", "full", "fsdp", "adamw", 1e-4),
+        ("kto", "lora", "none", "adamw", 1e-4),
         # Adapters of bfloat16: a gradient's last bit moves a weight by 2^-8 of itself.
         ("sft", "qlora", "none", "adamw", 0.05),
     ],

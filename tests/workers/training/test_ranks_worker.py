@@ -8,8 +8,10 @@ import psutil
 import pytest
 
 from ft_resources.outcomes import EXIT_CODES, Outcome
-from tests.checkpoints.conftest import make_bench
-from tests.checkpoints.test_worker import TIMEOUT_S, progress, start, wait_for
+from tests.workers.training.conftest import make_bench
+from tests.workers.training.test_worker import TIMEOUT_S, progress, start, wait_for
+
+pytestmark = pytest.mark.training
 
 SETTINGS: dict[str, Any] = {"epochs": 800, "global_batch_size": 4, "micro_batch_size": 2}
 
@@ -25,7 +27,6 @@ def wait_until_gone(pids: list[int]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.e2e
 def test_ranks_end_with_their_killed_worker_and_those_of_the_next_attempt_save_when_it_is_asked_to_stop(
     tmp_path: Path,
 ) -> None:

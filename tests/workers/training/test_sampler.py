@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.checkpoints.sampler import Order
+from ft_assets.workers.packs.sampler import Order
 
 orders = st.builds(
     Order,

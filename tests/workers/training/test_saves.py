@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ft_assets.checkpoints import saves
-from ft_assets.checkpoints.books import LANES, LEDGER, STEPS, Books, complete, kind_of
-from ft_assets.checkpoints.journal import Journal
-from ft_assets.checkpoints.saves import FILES, IncompleteSave, SaveWriter, newest_save
+from ft_assets.workers.training import saves
+from ft_assets.workers.training.journal import Journal
+from ft_assets.workers.training.saved_rows import LANES, LEDGER, STEPS, Books, complete, kind_of
+from ft_assets.workers.training.saves import FILES, IncompleteSave, SaveWriter, newest_save
 from ft_resources.artifacts import Address
 from ft_resources.store import Store
 from ft_resources.work import attempt_path
@@ -167,7 +167,7 @@ def test_a_file_that_is_gone_falls_back_to_the_older_save(store: Store, tmp_path
 
 def test_an_upload_that_was_cut_off_is_no_save(store: Store, tmp_path: Path) -> None:
     class CutOff(Store):
-        def create_json(self, path: str, value: Any) -> bool:
+        def create(self, path: str, data: bytes) -> bool:
             raise KeyboardInterrupt
 
     save(store, tmp_path / "a", 5)

@@ -7,11 +7,13 @@ import pytest
 import torch
 from transformers.models.llama.modeling_llama import LlamaMLP
 
-from ft_assets.checkpoints.loss_scale import LossScale, Pace
-from ft_assets.checkpoints.train import train
+from ft_assets.workers.training.train import train
+from ft_assets.workers.training.trainer import LossScale, Pace
 from ft_resources.worker_context import Preempted
-from tests.checkpoints.conftest import content, make_bench
-from tests.checkpoints.test_train import at_step
+from tests.workers.training.conftest import content, make_bench
+from tests.workers.training.test_train import at_step
+
+pytestmark = pytest.mark.training
 
 
 @pytest.mark.parametrize("variant", ["lora", "full"])

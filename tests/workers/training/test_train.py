@@ -12,15 +12,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ft_assets.checkpoints import saver, saves
-from ft_assets.checkpoints.ledger import check_ledger
-from ft_assets.checkpoints.saves import IncompleteSave
-from ft_assets.checkpoints.state import RunState
-from ft_assets.checkpoints.train import train
-from ft_assets.worker import Diverged
-from ft_resources.errors import BadData
+from ft_assets.workers.training import saver, saves
+from ft_assets.workers.training.data_ledger import check_ledger
+from ft_assets.workers.training.saves import IncompleteSave
+from ft_assets.workers.training.state import RunState
+from ft_assets.workers.training.train import train
+from ft_resources.errors import BadData, Diverged
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
-from tests.checkpoints.conftest import Bench, content, make_bench, publish, write_pack
+from tests.workers.training.conftest import Bench, content, make_bench, publish, write_pack
+
+pytestmark = pytest.mark.training
 
 
 class Killed(BaseException):
@@ -158,7 +159,7 @@ def test_a_damaged_newest_save_costs_steps_and_not_the_result(tmp_path: Path) ->
 
 
 def test_a_save_without_optimizer_state_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ft_assets.checkpoints import saver
+    from ft_assets.workers.training import saver
 
     whole = saver.write_state
 
@@ -173,7 +174,7 @@ def test_a_save_without_optimizer_state_is_an_error(bench: Bench, monkeypatch: p
 
 
 def test_optimizer_state_that_lacks_a_tensor_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ft_assets.checkpoints import saver
+    from ft_assets.workers.training import saver
 
     whole = saver.write_state
 
@@ -216,7 +217,7 @@ def test_another_micro_batch_changes_neither_loss_nor_ledger(tmp_path: Path) -> 
 def test_the_whole_model_is_in_training_mode_also_below_the_adapters(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints.methods import sft
+    from ft_assets.workers.training.methods import sft
 
     modes = set()
     real = sft.summed_loss
@@ -245,7 +246,7 @@ def test_a_run_may_go_on_with_another_micro_batch(tmp_path: Path) -> None:
 def test_divergence_names_the_step_and_its_examples_before_the_weights_are_spoilt(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints.methods import sft
+    from ft_assets.workers.training.methods import sft
 
     calls = 0
     real = sft.summed_loss
@@ -306,5 +307,5 @@ def test_steps_report_everything_a_person_follows(bench: Bench) -> None:
     wanted = {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_s", "data_wait_s", "epoch"}
     assert all(row.keys() == wanted | {"mfu", "host_memory_gib"} for row in steps)
     assert last.keys() == {"step", "validation_loss", "validation_perplexity"}
-    assert result.facts["tokens"] == bench.pack.tokens * 2
+    assert result.facts["tokens"] == bench.pack.index.tokens * 2
     assert (result.folder / "report" / "loss.png").read_bytes().startswith(b"\x89PNG")

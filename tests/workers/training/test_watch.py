@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.checkpoints.sampler import Step
-from ft_assets.checkpoints.watch import STREAK, Explosion, Watch, clueless_loss
-from ft_assets.worker import Diverged
-from tests.checkpoints.conftest import Bench
+from ft_assets.workers.packs.sampler import Step
+from ft_assets.workers.training.divergence import STREAK, Explosion, Watch, clueless_loss
+from ft_resources.errors import Diverged
+from tests.workers.training.conftest import Bench
+
+pytestmark = pytest.mark.training
 
 CLUELESS = math.log(32_000)
 
@@ -75,8 +77,7 @@ def test_what_a_model_that_knows_nothing_loses_follows_the_method() -> None:
 def test_it_makes_no_difference_where_a_run_was_interrupted(bench: Bench) -> None:
     losses = [1.5] * 40 + [9.0] * STREAK
     for seen in range(len(losses)):
-        watch = Watch(bench.pack, 100)
-        watch.begin(CLUELESS, booked(losses[:seen]))
+        watch = Watch(bench.pack, 100, CLUELESS, booked(losses[:seen]))
         for loss in losses[seen:-1]:
             watch.require_sound(step(), loss, 1.0)
         assert watch.suspicious
@@ -91,8 +92,8 @@ def test_it_makes_no_difference_where_a_run_was_interrupted(bench: Bench) -> Non
 def test_a_step_that_loss_scaling_left_out_counts_no_more_after_a_resume_than_before_it(bench: Bench) -> None:
     """Live, such a step is not looked at; its row has a loss, and no gradient norm."""
     left_out = [{"step": number, "loss": 9.0} for number in range(41, 41 + STREAK - 1)]
-    watch = Watch(bench.pack, 100)
-    watch.begin(CLUELESS, [*booked([1.5] * 40), *left_out, {"step": 47, "validation_loss": 9.0}])
+    rows = [*booked([1.5] * 40), *left_out, {"step": 47, "validation_loss": 9.0}]
+    watch = Watch(bench.pack, 100, CLUELESS, rows)
     assert not watch.suspicious
     watch.require_sound(step(), 9.0, 1.0)
     assert watch.suspicious, "one of its own is the first of a streak"

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from ft_assets.checkpoints.ledger import check_ledger
-from ft_assets.checkpoints.train import train
+from ft_assets.workers.training.data_ledger import check_ledger
+from ft_assets.workers.training.train import train
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.outcomes import EXIT_CODES, Outcome
-from tests.checkpoints.conftest import Bench, content, make_bench
+from tests.workers.training.conftest import Bench, content, make_bench
+
+pytestmark = pytest.mark.training
 
 SETTINGS: dict[str, Any] = {"epochs": 20}
 TIMEOUT_S = 120
@@ -49,7 +51,6 @@ def progress(bench: Bench, attempt: int) -> tuple[str, int]:
     return found["phase"], found["done"]
 
 
-@pytest.mark.e2e
 def test_a_worker_killed_by_sigkill_and_started_again_publishes_the_bytes_of_a_quiet_one(tmp_path: Path) -> None:
     bench = make_bench(tmp_path / "killed", **SETTINGS)
     bench.runtime["checkpoint_every_steps"] = 7
@@ -65,7 +66,6 @@ def test_a_worker_killed_by_sigkill_and_started_again_publishes_the_bytes_of_a_q
     assert check_ledger(resumed.read("ledger.jsonl").decode().splitlines(), bench.pack, bench.order) == []
 
 
-@pytest.mark.e2e
 def test_sigterm_ends_a_worker_as_preempted_at_once_while_loading_and_with_a_save_while_training(
     tmp_path: Path,
 ) -> None:

@@ -5,19 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from ft_assets.checkpoints.methods import METHODS
-from ft_assets.checkpoints.variants import VARIANTS
-from ft_assets.packs.format import Layout, PackWriter
-from ft_assets.packs.packing import one_by_one
-from ft_assets.packs.reference import reference_logps
-from ft_assets.recipes.training import LoraSettings, PreferenceSettings, TrainingSettings
+from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.catalogue.methods.preference_settings import PreferenceSettings
+from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.workers.packs.format import Layout, PackWriter
+from ft_assets.workers.packs.packing import one_by_one
+from ft_assets.workers.training.reference import reference_logps
+from ft_assets.workers.training.variants import VARIANTS
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest, WorkSpec
+from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext
-from tests.checkpoints.conftest import TENANT, Bench, publish
 from tests.fake_base import VOCABULARY, make_fake_base
-from tests.packs.made import made_spool
+from tests.made import leave, spec_of
+from tests.workers.packs.made import made_spool
+from tests.workers.training.conftest import TENANT, Bench, publish
 
 LONGEST = 16
 
@@ -31,30 +34,31 @@ def write_form(folder: Path, split: str, form: str, examples: int, seed: int) ->
         start, length = random.integers(10, VOCABULARY - 2 * LONGEST), random.integers(8, LONGEST + 1)
         counted = start + np.arange(length)
         answer = np.arange(length) >= (1 if form == "text" else length // 2)
-        for sign in (1, -1) if form == "preference" else (1,):
+        for sign in (1, -1) if FORMS[form].own_windows else (1,):
             documents.append(np.where(answer, counted[length // 2] + sign * (np.arange(length) - length // 2), counted))
             learned.append(answer)
     lengths = np.array([len(document) for document in documents])
-    each = 2 if form == "preference" else 1
+    each = FORMS[form].documents
     spool = made_spool(
         folder.parent / f"spool-{folder.name}-{split}",
         lengths,
         input_ids=np.concatenate(documents).astype(np.int32),
         learned=np.concatenate(learned),
         example=np.repeat(np.arange(examples), each),
+        first_pieces=np.arange(examples, dtype=np.int32) % 2 * 2 if form == "unpaired_preference" else None,
     )
-    if form == "preference":
+    if FORMS[form].own_windows:
         layout = one_by_one(lengths.reshape(-1, 2), max_length=LONGEST, seed=seed, bucket=4)
     else:
         offsets = np.append(np.arange(0, examples, 3), examples).astype(np.int64)
         layout = Layout(order=random.permutation(examples).astype(np.int64), window_offsets=offsets)
-    PackWriter(folder, split, form, LONGEST if form == "preference" else 3 * LONGEST).write(spool, layout)  # type: ignore[arg-type]
+    PackWriter(folder, split, form, LONGEST if FORMS[form].own_windows else 3 * LONGEST).write(spool, layout)  # type: ignore[arg-type]
 
 
 def make_variety(root: Path, method: str, variant: str, *, loss: str = "sigmoid", **training: Any) -> Bench:
     """A run of ``method`` and ``variant``, all of whose examples are in each step."""
     store = Store(str(root / "store"))
-    form = METHODS[method].form
+    form = METHODS[method].form.name
     for number, (split, examples) in enumerate((("train", 12), ("validation", 4))):
         write_form(root / "pack", split, form, examples, seed=number)
     settings = {
@@ -75,8 +79,11 @@ def make_variety(root: Path, method: str, variant: str, *, loss: str = "sigmoid"
         "training": TrainingSettings(**settings).model_dump(mode="json"),
         "chat_template": None,
     }
-    if form == "preference":
+    kind = METHODS[method]
+    if kind.settings is PreferenceSettings:
         params["preference"] = PreferenceSettings(beta=0.5, loss=loss).model_dump(mode="json")
+    elif kind.settings is not None:
+        params[kind.section] = kind.settings().model_dump(mode="json")
     bench = Bench(
         store=store,
         scratch=root / "scratch",
@@ -118,19 +125,6 @@ def scored(bench: Bench) -> Artifact:
         },
         label="acme.counting.v1|tiny.v1",
     )
-    spec = WorkSpec(
-        asset=request.asset,
-        store_url=bench.store.url,
-        address=request.address,
-        attempt=1,
-        identity=request.identity,
-        inputs=request.inputs,
-        params=request.params,
-        runtime={},
-        label=request.label,
-        actor="test",
-    )
+    spec = spec_of(bench.store, request)
     result = reference_logps(WorkContext(spec, bench.store, bench.scratch / "reference"))
-    return Artifacts(bench.store).publish(
-        request.address, result.folder, writer="w1", identity=request.identity, inputs=request.inputs, actor="test"
-    )
+    return leave(Artifacts(bench.store), request, result.folder)

@@ -1,7 +1,7 @@
 """Alembic's entry: runs the versions on the connection that ``Ledger`` opened.
 
-Each version spells out the columns of its day and imports none of ``metering/tables.py``, which go on: the versions
-after it must find what it made then.
+Each version spells out its own columns and imports none of ``metering/tables.py``, which keep changing: later versions
+must find what it made then.
 """
 
 from alembic import context

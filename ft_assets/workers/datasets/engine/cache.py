@@ -1,7 +1,7 @@
-"""Prepared chunks by content, so that a version that changes few rows prepares few chunks again.
+"""Prepared chunks cached by content, so that a version that changes few rows prepares few chunks again.
 
-The cache holds nothing that cannot be made again: objects below ``<tenant>/cache/`` may be deleted at any time, for
-instance by a bucket's lifecycle rule. An object that is damaged counts as missing.
+Everything in the cache can be rebuilt. Objects under ``<tenant>/cache/`` may be deleted at any time, for example by a
+bucket's lifecycle rule. A damaged object counts as missing.
 """
 
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ class ChunkCache:
 
     @property
     def compression(self) -> str | None:
-        """Of the batches in it: on a local disk, to pack and unpack them would cost more than their bytes do."""
+        """Compression of the cached batches. On a local disk, compressing costs more than it saves."""
         return None if Store(self.store_url).root is not None else "lz4"
 
     def get(self, key: str) -> pa.Buffer | None:
-        """What was put for ``key``, or None where nothing whole is there."""
+        """The data stored for ``key``, or None if there is no intact object."""
         store, path = Store(self.store_url), self._path(key)
         here = store.local_path(path)
         try:
             if here is None:
                 stored = pa.py_buffer(store.get(path))
             else:
-                # The store replaces files whole, so what is mapped stays as it is.
+                # The store replaces whole files, so mapped data stays unchanged.
                 with pa.memory_map(str(here)) as file:
                     stored = file.read_buffer()
         except (OSError, StoreUnavailable):
@@ -44,7 +44,7 @@ class ChunkCache:
         return data if blake3(data).digest() == checksum.to_pybytes() else None
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep ``data`` for ``key``; a store that refuses costs only the time saved next time."""
+        """Store ``data`` for ``key``. If the store refuses, only the time saved next time is lost."""
         try:
             Store(self.store_url).put(self._path(key), b"".join((blake3(data).digest(), data)))
         except StoreUnavailable as error:

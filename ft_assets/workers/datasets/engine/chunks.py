@@ -1,4 +1,4 @@
-"""One chunk's way through the kernels, as a task that runs in any process and leaves an Arrow file."""
+"""One chunk's way through the kernels, as a task that runs in any process and writes an Arrow file."""
 
 import os
 from dataclasses import dataclass
@@ -7,23 +7,23 @@ from typing import Any
 import pyarrow as pa
 from blake3 import blake3
 
-from ft_assets.datasets.engine.cache import ChunkCache
-from ft_assets.datasets.engine.prepare import PrepareSettings, notes_of, prepare
+from ft_assets.workers.datasets.engine.cache import ChunkCache
+from ft_assets.workers.datasets.engine.prepare import PrepareSettings, notes_of, prepare
 from ft_resources.canonical import digest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkTask:
-    """Whole lines of a file of JSON lines, and where the result goes.
+    """Whole lines of a JSON lines file, and where the result goes.
 
     Args:
-        source: local path of the file: a process that works on the lines reads them itself, since handing them over
-            costs as much as parsing them.
-        start: where the lines begin in it, in bytes.
-        size: their bytes; 0 where a line that is too long is left out.
+        source: local path of the file. The process that works on the lines reads them itself, since passing them costs
+            as much as parsing them.
+        start: offset of the lines in the file, in bytes.
+        size: the lines' size in bytes; 0 if a line is left out as too long.
         ended: whether the last line has its line end.
         target: local path of the Arrow file to write.
-        cache: where results are kept between versions; None to keep none.
+        cache: where results are kept between versions; None for no cache.
     """
 
     source: str
@@ -35,14 +35,14 @@ class ChunkTask:
     cache: ChunkCache | None
 
     def lines(self) -> bytes:
-        """The bytes, read now."""
+        """The lines' bytes, read now."""
         with open(self.source, "rb", buffering=0) as file:
             return os.pread(file.fileno(), self.size, self.start)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkResult:
-    """A prepared chunk: its Arrow file, the number of examples in it, and ``prepare``'s notes."""
+    """A prepared chunk: its Arrow file, its number of examples, and ``prepare``'s notes."""
 
     path: str
     examples: int
@@ -51,7 +51,7 @@ class ChunkResult:
 
 
 def run_chunk(task: ChunkTask) -> ChunkResult:
-    """Prepare the chunk, or take it from the cache, and leave it uncompressed, to be memory-mapped, at ``target``."""
+    """Prepare the chunk or take it from the cache, and write it to ``target``, uncompressed for memory-mapping."""
     lines = task.lines()
     key = cache_key(lines, task) if task.cache else ""
     known = task.cache.get(key) if task.cache else None
@@ -66,13 +66,13 @@ def run_chunk(task: ChunkTask) -> ChunkResult:
 
 
 def cache_key(lines: bytes, task: ChunkTask) -> str:
-    """What the chunk's result follows from."""
+    """A digest of everything that determines the chunk's result."""
     content = blake3(lines).hexdigest()
     return digest({"settings": task.settings.key, "lines": content, "ended": task.ended})
 
 
 def open_chunk(path: str) -> pa.RecordBatch:
-    """The chunk at ``path``, memory-mapped: columns that are not looked at are not read."""
+    """The chunk at ``path``, memory-mapped: unused columns are not read."""
     with pa.memory_map(path) as file:
         return pa.ipc.open_file(file).get_batch(0)
 

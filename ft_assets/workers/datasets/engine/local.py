@@ -1,4 +1,4 @@
-"""The local engine: a function over many items, in processes of this machine, in order and with bounded memory."""
+"""The local engine: a function over many items, in processes on this machine, in order and with bounded memory."""
 
 import multiprocessing
 import os
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Purpose:
-    """What processes are for, in the words of errors: the work, where it is, and the variable that says how many."""
+    """What the processes are for, in the words of errors: the work, its location, and the variable for their number."""
 
     work: str
     where: str
@@ -32,22 +32,22 @@ CURATION = Purpose(work="curation", where="dataset", variable="FT_CURATION_PROCE
 
 
 class Mapper(Protocol):
-    """``map(function, items)``: results in the order of the items; ``function`` is a module's own function."""
+    """``map(function, items)``: results in the order of the items; ``function`` must be a module-level function."""
 
     def __call__(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]: ...
 
 
 def in_process(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """One after another, here: for little work, where processes cost more than they give."""
+    """One item after another in this process, for little work that does not justify processes."""
     return map(function, items)
 
 
 @contextmanager
 def processes(count: int, purpose: Purpose = CURATION) -> Iterator[Mapper]:
-    """A mapper over ``count`` processes, started once for all maps made with it.
+    """A mapper over ``count`` processes, started once for all its maps.
 
-    No more than two items a process are under way, so memory does not grow with the number of items. Raises
-    WorkFailed where a process dies (usually killed for memory).
+    At most two items per process are in flight, so memory does not grow with the number of items. Raises WorkFailed if
+    a process dies (usually killed for memory).
     """
     start_early()
     with ProcessPoolExecutor(count, mp_context=_context(), initializer=_single_threaded) as pool:
@@ -75,25 +75,25 @@ def processes(count: int, purpose: Purpose = CURATION) -> Iterator[Mapper]:
 
 
 def start_early() -> None:
-    """Let the server that processes are forked from import and load what they need while the caller does other work."""
+    """Let the fork server import and load what processes need while the caller does other work."""
     _context()
     forkserver.ensure_running()
 
 
 def _context() -> ForkServerContext:
-    # Forked from a server that has no threads: a fork of this process (the heartbeat, Arrow's pool) may hang.
+    # Forked from a server without threads: a fork of this process (the heartbeat, Arrow's pool) may hang.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["ft_assets.datasets.engine.warm"])
+    context.set_forkserver_preload(["ft_assets.workers.datasets.engine.warm"])
     return context
 
 
 def process_count(purpose: Purpose = CURATION) -> int:
-    """Processes to use: what the purpose's variable says, else one for each core that this process may use."""
+    """The number of processes: the value of the purpose's variable, else one for each core this process may use."""
     return whole_number(purpose.variable, len(os.sched_getaffinity(0)), at_least=1)
 
 
 def _single_threaded() -> None:
-    """Kernels run one to a core; thread pools of libraries on top would only get in each other's way."""
+    """Kernels run one per core; additional thread pools of libraries would only slow them down."""
     import pyarrow as pa
 
     pa.set_cpu_count(1)

@@ -1,4 +1,4 @@
-"""All kernels that look at one chunk alone: lines of JSON in, examples with their features out."""
+"""All kernels that need only one chunk: lines of JSON in, examples with their features out."""
 
 import hashlib
 import json
@@ -13,19 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ft_assets.datasets.columns import EXAMPLES, map_texts
-from ft_assets.datasets.forms.keys import content_keys, flat_texts, prompt_keys
-from ft_assets.datasets.forms.parse import FormSettings, notes_of_parsed, parse_chunk
-from ft_assets.datasets.policy import PersonalDataSettings, policy_of
-from ft_assets.datasets.quality.measures import measure
-from ft_assets.datasets.screening.personal import screen
+from ft_assets.settings.dataset.policy import PersonalDataSettings, policy_of
+from ft_assets.workers.datasets.columns import EXAMPLES, TURN_COLUMNS, map_texts
+from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
+from ft_assets.workers.datasets.forms.parse import FormSettings, notes_of_parsed, parse_lines
+from ft_assets.workers.datasets.quality.measures import measure
+from ft_assets.workers.datasets.screening.personal import screen
 from ft_resources.canonical import digest
 
 if TYPE_CHECKING:
-    # Importing numba takes a second, which whoever only plans the work need not spend.
-    from ft_assets.datasets.similarity.ngrams import GramIndex
+    # Importing numba takes a second, which a process that only plans the work need not spend.
+    from ft_assets.workers.datasets.similarity.ngrams import GramIndex
 
-# Raise it when a kernel would give other bytes for the same lines: it is part of every cache key.
+# Raise it when a kernel's output changes for the same lines: it is part of every cache key.
 KERNELS_VERSION = "1"
 _EVERY_TYPE = PersonalDataSettings(action="scrub")
 NOTES = b"ft.notes"
@@ -35,8 +35,8 @@ NOTES = b"ft.notes"
 class PrepareSettings:
     """What the per-chunk kernels need, as plain values that travel between processes.
 
-    ``policy`` is the whole policy as JSON; ``index`` the file of the benchmark 13-grams, None where no suite is
-    configured; ``suites`` the digests of the suites in it.
+    ``policy`` is the whole policy as JSON; ``index`` the file of the benchmark 13-grams, None if no suite is
+    configured; ``suites`` the digests of its suites.
     """
 
     policy: dict[str, Any]
@@ -45,7 +45,7 @@ class PrepareSettings:
 
     @property
     def key(self) -> str:
-        """Digest of all that decides a chunk's result, its lines excepted."""
+        """Digest of everything that decides a chunk's result, except its lines."""
         used = {name: self.policy[name] for name in ("form", "fields", "personal_data", "quality")}
         near = self.policy["duplicates"]["near"] != "off"
         return digest(
@@ -61,17 +61,17 @@ class PrepareSettings:
 
 
 def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.RecordBatch:
-    """The examples in ``lines`` with a column for each feature, and notes for the report in the schema's metadata.
+    """The examples in ``lines`` with a column for each feature, and the report's notes in the schema's metadata.
 
     Columns: EXAMPLES, ``content`` (binary 32), ``prompt`` (uint64), the bands, ``grams``, ``hits`` (uint32) and
     ``source`` (int16) of the overlap with benchmarks, ``personal`` (uint8, bits in the order of the policy's types),
-    and the columns of ``quality.measure``. ``ended`` says whether the last line has its line end. The result is a
-    pure function of the arguments (and of the index file, whose suites are named).
+    and the columns of ``quality.measure``. ``ended`` says whether the last line has its line end. The result is a pure
+    function of the arguments (and of the index file, whose suites are named).
     """
-    from ft_assets.datasets.similarity.minhash import band_hashes
+    from ft_assets.workers.datasets.similarity.minhash import band_hashes
 
     policy = policy_of(settings.policy)
-    parsed = parse_chunk(lines, FormSettings.of(policy), ended=ended)
+    parsed = parse_lines(lines, FormSettings.of(policy), ended=ended)
     examples, personal, counts = _screened(parsed.examples, policy.personal_data)
     examples = _with_plain_labels(examples, scrub=policy.personal_data.action == "scrub")
     texts = flat_texts(examples)
@@ -90,7 +90,7 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
 
 
 def overlap_columns(texts: pa.StringArray, index: str | None) -> dict[str, pa.Array]:
-    """``grams``, ``hits`` and ``source`` of ``texts`` against the index file; no hits without one."""
+    """``grams``, ``hits`` and ``source`` of ``texts`` against the index file; no hits without an index."""
     if index is None:
         nothing = np.zeros(len(texts), np.uint32)
         return {"grams": pa.array(nothing), "hits": pa.array(nothing), "source": pa.array(nothing.astype(np.int16))}
@@ -103,14 +103,14 @@ def overlap_columns(texts: pa.StringArray, index: str | None) -> dict[str, pa.Ar
 
 
 def notes_of(schema: pa.Schema) -> dict[str, Any]:
-    """What ``prepare`` left for the report: rows, forms, unused, normalized, personal, bad."""
+    """The notes that ``prepare`` left for the report: rows, forms, unused, normalized, personal, bad."""
     return json.loads(schema.metadata[NOTES])
 
 
 @lru_cache(maxsize=4)
 def open_index(path: str, *, own: bool = False) -> "GramIndex":
-    """The index at ``path``, checked once in a process (``own``: one that this curation made, not at all)."""
-    from ft_assets.datasets.similarity.ngrams import GramIndex
+    """The index at ``path``, checked once per process, or not at all if this curation made it (``own``)."""
+    from ft_assets.workers.datasets.similarity.ngrams import GramIndex
 
     return GramIndex.open(Path(path), own=own)
 
@@ -118,7 +118,7 @@ def open_index(path: str, *, own: bool = False) -> "GramIndex":
 def _screened(
     examples: pa.RecordBatch, settings: PersonalDataSettings
 ) -> tuple[pa.RecordBatch, np.ndarray, dict[str, int]]:
-    """``examples``, scrubbed where the policy says so; each row's types as bits; how often each was found."""
+    """``examples``, scrubbed if the policy says so; each row's types as bits; how often each type was found."""
     found = np.zeros(examples.num_rows, np.uint8)
     counts: Counter[str] = Counter()
     if settings.action == "off":
@@ -140,9 +140,9 @@ def _screened(
 def _with_plain_labels(examples: pa.RecordBatch, *, scrub: bool) -> pa.RecordBatch:
     """``examples`` without personal data in their labels.
 
-    Kinds are counted by name in reports and logs that more people read than the rows, so they are scrubbed whatever
-    the policy. Groups stay in the rows: with ``scrub``, one that holds personal data becomes a digest of itself, since
-    a placeholder would make one group of many.
+    Kinds are counted by name in reports and logs that more people read than the rows, so they are scrubbed under any
+    policy. Groups stay in the rows. With ``scrub``, a group that holds personal data is replaced by its digest, since a
+    placeholder would merge many groups into one.
     """
     kinds = examples.column("kind").dictionary_encode()
     plain = screen(kinds.dictionary, _EVERY_TYPE).texts
@@ -158,9 +158,9 @@ def _with_plain_labels(examples: pa.RecordBatch, *, scrub: bool) -> pa.RecordBat
 
 
 def _owners(examples: pa.RecordBatch) -> list[np.ndarray | None]:
-    """For every array that ``map_texts`` hands out, the example each of its texts belongs to (None: their own)."""
+    """For every array that ``map_texts`` passes, the example that each of its texts belongs to (None: their own)."""
     owners: list[np.ndarray | None] = []
-    for name in ("messages", "chosen", "rejected"):
+    for name in TURN_COLUMNS:
         rows = pc.list_parent_indices(examples.column(name)).to_numpy()
         owners += [rows, rows]  # content, then tool_calls
     return [*owners, None]

@@ -1,4 +1,4 @@
-"""The same chunks on Ray Data, for uploads that one node's cores are too few for (extra ``ray``).
+"""The same chunks on Ray Data, for uploads that need more cores than one node has (extra ``ray``).
 
 Lines and results travel through Ray's object store, so the nodes share nothing else.
 """
@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ft_assets.datasets.engine.chunks import ChunkResult, ChunkTask, from_ipc, notes_of, to_ipc
-from ft_assets.datasets.engine.prepare import PrepareSettings, prepare
+from ft_assets.workers.datasets.engine.chunks import ChunkResult, ChunkTask, from_ipc, notes_of, to_ipc
+from ft_assets.workers.datasets.engine.prepare import PrepareSettings, prepare
 
-# Tasks handed to Ray at once: what the driver holds in memory is bounded by it.
+# Tasks handed to Ray at once; this bounds what the driver holds in memory.
 _WINDOW = 64
 
 
@@ -32,7 +32,7 @@ def _run(tasks: list[ChunkTask]) -> Iterator[ChunkResult]:
     import ray
 
     index = tasks[0].settings.index
-    # A node has no other way to the index than to be sent it.
+    # The index must be sent to a node; the node has no other access to it.
     shared = ray.put(Path(index).read_bytes()) if index else None
     items = [{"number": number, "lines": task.lines(), "ended": task.ended} for number, task in enumerate(tasks)]
     work = partial(_prepare, settings=tasks[0].settings, index=shared)

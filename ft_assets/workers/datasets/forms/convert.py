@@ -1,18 +1,18 @@
-"""From one JSON object in one of the known forms to an example: recognition by fields, and conversion."""
+"""From one JSON object in a known form to an example: recognition by fields, and conversion."""
 
 import difflib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
-from ft_assets.datasets.forms.preference import read_pair
-from ft_assets.datasets.forms.reasons import Reason, RowProblem
-from ft_assets.datasets.forms.settings import FORM_FIELDS, FormSettings
-from ft_assets.datasets.forms.texts import TYPES, TextReader, clean, is_blank
-from ft_assets.datasets.forms.tools import read_tools
-from ft_assets.datasets.forms.turns import NAME, Turn, check_order, read_turns
-from ft_assets.recipes.strict import nearest
+from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.forms.preference import read_pair
+from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.texts import TYPES, TextReader, clean, is_blank
+from ft_assets.workers.datasets.forms.tools import read_tools
+from ft_assets.workers.datasets.forms.turns import NAME, Turn, check_order, read_turns
+from ft_resources.lazy import load
+from ft_resources.strict import nearest
 
 MAX_KIND_CHARACTERS = 100
 MAX_PAGE = 2**31 - 1
@@ -20,7 +20,7 @@ MAX_PAGE = 2**31 - 1
 
 @dataclass(kw_only=True, slots=True)
 class Converted:
-    """An example as EXAMPLES has it; ``unused`` are the row's fields, other than null, that were not looked at."""
+    """An example as in EXAMPLES; ``unused`` are the row's non-null fields that were not used."""
 
     form: str
     messages: list[Turn] = field(default_factory=list)
@@ -37,37 +37,38 @@ class Converted:
 
 def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
     """The example in ``row``. Raises RowProblem that names the field (as the form calls it), never its text."""
-    form = _form_of(row, settings)
-    fields = {*FORM_FIELDS[form].needs, *FORM_FIELDS[form].may_have, "kind"}
+    form = form_of(row, settings)
+    rows = ROW_FORMS[form].row
+    fields = {*rows.needs, *rows.may_have, "kind"}
     value = {name: row[settings.source(name)] for name in fields if settings.source(name) in row}
     texts = TextReader()
     result = Converted(form=form)
-    _CONVERT[form](value, result, texts)
+    load(rows.reader)(value, result, texts)
     known = {settings.source(name) for name in fields}
-    if form == "text" and isinstance(row.get("source"), str) and _is_page(row.get("page")):
-        # What intake makes of books and PDFs: pieces of one source belong together.
+    if form == "text" and isinstance(row.get("source"), str) and is_page(row.get("page")):
+        # What intake extracts from books and PDFs: pieces of one source belong together.
         result.group, result.page = clean(_plain(row["source"])), row["page"]
         known |= {"source", "page"}
     if settings.group_by is not None:
-        result.group = _group(row.get(settings.group_by), settings.group_by)
+        result.group = group_of(row.get(settings.group_by), settings.group_by)
         known.add(settings.group_by)
-    result.kind = _kind(value.get("kind"))
+    result.kind = kind_of(value.get("kind"))
     result.changed = texts.changed
     result.unused = tuple(sorted(name for name, item in row.items() if name not in known and item is not None))
     return result
 
 
-def _form_of(row: dict[str, Any], settings: FormSettings) -> str:
-    """The form that the policy names, or the first whose fields are all there (and not null, if one is so)."""
+def form_of(row: dict[str, Any], settings: FormSettings) -> str:
+    """The form that the policy names, else the first form whose fields are all present (and, if possible, not null)."""
     if settings.form != "auto":
-        for name in FORM_FIELDS[settings.form].needs:
+        for name in ROW_FORMS[settings.form].row.needs:
             if settings.source(name) not in row:
                 raise RowProblem(Reason.WRONG_TYPE, name, _missing(settings.source(name), row))
         return settings.form
-    present = {name for form in FORM_FIELDS.values() for name in form.needs if settings.source(name) in row}
+    present = {name for form in GUESSED.values() for name in form.needs if settings.source(name) in row}
     filled = {name for name in present if row[settings.source(name)] is not None}
     for there in (filled, present):
-        for name, form in FORM_FIELDS.items():
+        for name, form in GUESSED.items():
             if there.issuperset(form.needs) and (name != "text" or there == {"text"}):
                 return name
     raise RowProblem(Reason.UNKNOWN_SCHEMA, "", _unknown(row, settings, present))
@@ -79,30 +80,32 @@ def _missing(name: str, row: dict[str, Any]) -> str:
 
 
 def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> str:
-    """What the row has and what it should have, with a hint where a field is nearly right."""
+    """The fields that the row has and should have, with a hint if a field name is nearly right."""
     if "text" in present:
         others = ", ".join(sorted(present - {"text"}))
         return f"the row has text beside {others}: name the form, and map its fields, in the dataset policy"
-    wanted = sorted({settings.source(name) for form in FORM_FIELDS.values() for name in form.needs})
+    wanted = sorted({settings.source(name) for form in GUESSED.values() for name in form.needs})
     names = [key for key in row if NAME.fullmatch(key)][:6]
     for name in names:
-        # Closer than usual: "function" is not meant to be "instruction".
+        # A stricter cutoff than usual: "function" is not a misspelt "instruction".
         close = difflib.get_close_matches(name, [one for one in wanted if one not in row], n=1, cutoff=0.8)
         if close and name not in wanted:
             return f"the row has {name!r}; did you mean {close[0]!r}?"
     has = ", ".join(names) if names else "none that can be shown"
-    forms = "; ".join(" and ".join(settings.source(one) for one in form.needs) for form in FORM_FIELDS.values())
+    forms = "; ".join(" and ".join(settings.source(one) for one in form.needs) for form in GUESSED.values())
     return f"the row's fields ({has}) fit none of: {forms}; fields of other names are mapped in the dataset policy"
 
 
-def _messages(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+def read_messages(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    """Turns in ``messages``."""
     result.messages = read_turns(value["messages"], "messages", texts)
     check_order(result.messages, _names("messages", result.messages))
     for name in ("tools", "functions"):
         result.tools = result.tools or read_tools(value.get(name), name)
 
 
-def _sharegpt(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+def read_sharegpt(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    """Turns in ``conversations``, as ShareGPT names them."""
     turns = read_turns(value["conversations"], "conversations", texts, sharegpt=True)
     system = _system(value, texts)
     result.messages = system + turns
@@ -110,7 +113,8 @@ def _sharegpt(value: dict[str, Any], result: Converted, texts: TextReader) -> No
     result.tools = read_tools(value.get("tools"), "tools")
 
 
-def _prompt(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+def read_completion(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    """A prompt and its completion, both texts or both lists of turns."""
     prompt, completion = value["prompt"], value["completion"]
     system = _system(value, texts)
     if isinstance(prompt, list) and isinstance(completion, list):
@@ -133,8 +137,8 @@ def _prompt(value: dict[str, Any], result: Converted, texts: TextReader) -> None
     result.tools = read_tools(value.get("tools"), "tools")
 
 
-def _alpaca(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
-    """Instruction and input are one user turn with a blank line between them; the input may be absent or blank."""
+def read_alpaca(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    """Instruction and input are one user turn with a blank line between them; the input may be missing or blank."""
     system = _system(value, texts)
     instruction = texts.text(value["instruction"], "instruction")
     if value.get("input") is not None:
@@ -145,7 +149,8 @@ def _alpaca(value: dict[str, Any], result: Converted, texts: TextReader) -> None
     result.messages = [*system, Turn("user", instruction), Turn("assistant", output)]
 
 
-def _preference(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+def read_preference(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    """See ``read_pair``."""
     system = _system(value, texts)
     result.messages, result.chosen, result.rejected = read_pair(
         value.get("prompt"), value["chosen"], value["rejected"], system, texts
@@ -153,24 +158,13 @@ def _preference(value: dict[str, Any], result: Converted, texts: TextReader) -> 
     result.tools = read_tools(value.get("tools"), "tools")
 
 
-def _text(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+def read_text(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    """A plain text."""
     result.text = texts.text(value["text"], "text")
 
 
-_CONVERT: Mapping[str, Callable[[dict[str, Any], Converted, TextReader], None]] = MappingProxyType(
-    {
-        "messages": _messages,
-        "sharegpt": _sharegpt,
-        "preference": _preference,
-        "prompt/completion": _prompt,
-        "alpaca": _alpaca,
-        "text": _text,
-    }
-)
-
-
 def _system(value: dict[str, Any], texts: TextReader) -> list[Turn]:
-    """The system turn in a field of its own; null and blank ones are none."""
+    """The system turn in its own field; null and blank fields count as missing."""
     if value.get("system") is None:
         return []
     text = texts.maybe_empty(value["system"], "system")
@@ -181,17 +175,18 @@ def _names(where: str, turns: list[Turn]) -> list[str]:
     return [f"{where}[{index}]" for index in range(len(turns))]
 
 
-def _is_page(value: Any) -> bool:
+def is_page(value: Any) -> bool:
+    """Whether ``value`` is a page of a PDF, or 0."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_PAGE
 
 
 def _plain(text: str) -> str:
-    """``text`` without halves of surrogate pairs, for labels that are not learned from."""
+    """``text`` without lone surrogates, for labels that are not trained on."""
     return text.encode(errors="ignore").decode()
 
 
-def _group(value: Any, name: str) -> str:
-    """The group as text: numbers are written out, so 7 and "7" are one group."""
+def group_of(value: Any, name: str) -> str:
+    """The group as text: numbers are converted, so 7 and "7" are one group."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or _plain(value) != value or is_blank(value):
@@ -200,7 +195,7 @@ def _group(value: Any, name: str) -> str:
     return clean(value)
 
 
-def _kind(value: Any) -> str:
-    """The optional label that scores are broken down by; whatever is not a plain short text counts as none."""
+def kind_of(value: Any) -> str:
+    """The optional label that scores are broken down by; anything but a plain short text counts as missing."""
     plain = isinstance(value, str) and len(value) <= MAX_KIND_CHARACTERS and _plain(value) == value
     return clean(value) if plain else ""

@@ -5,7 +5,7 @@ import math
 import re
 from typing import Any
 
-from ft_assets.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
 
 MAX_ROW_BYTES = 16 << 20
 MAX_DEPTH = 100
@@ -13,9 +13,9 @@ _STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|([\]}])')
 
 
 def decode_line(line: bytes, *, ended: bool) -> dict[str, Any]:
-    """The one JSON object in ``line``; ``ended`` is whether a line end followed (it does not in a file cut off).
+    """The one JSON object in ``line``; ``ended``: whether a line end followed (not in a truncated file).
 
-    Stricter than ``json.loads``: no repeated keys, NaN, Infinity or numbers beyond a float, no more than 100 levels.
+    Stricter than ``json.loads``: no repeated keys, NaN, Infinity or numbers too large for a float, at most 100 levels.
     """
     if len(line) > MAX_ROW_BYTES:
         raise RowProblem(Reason.TOO_LONG, "", f"the row is longer than {MAX_ROW_BYTES >> 20} MiB")
@@ -24,7 +24,7 @@ def decode_line(line: bytes, *, ended: bool) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         place = f"byte {error.start + 1} of the row (0x{line[error.start]:02x})"
         raise RowProblem(Reason.NOT_UTF8, "", f"{place} is not UTF-8") from None
-    # The parser's own limit depends on how deep the stack already is, which must not decide about rows.
+    # The parser's own limit depends on the current stack depth, which must not decide about rows.
     if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
         raise RowProblem(Reason.NOT_JSON, "", "the row's JSON is nested too deeply")
     try:
@@ -33,7 +33,7 @@ def decode_line(line: bytes, *, ended: bool) -> dict[str, Any]:
         cut = "" if ended else "; the file ends here without a line end, so it may have been cut off"
         problem = f"the row is not valid JSON at character {error.pos + 1} ({error.msg}){cut}"
         raise RowProblem(Reason.NOT_JSON, "", problem) from None
-    except ValueError:  # what Python's int() says of thousands of digits
+    except ValueError:  # Python's int() raises this for thousands of digits
         raise RowProblem(Reason.NOT_JSON, "", "the row has a number with too many digits") from None
     if not isinstance(value, dict):
         raise RowProblem(Reason.NOT_JSON, "", "the row is JSON but not an object ({…})")

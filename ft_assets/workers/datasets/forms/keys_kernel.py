@@ -1,4 +1,4 @@
-"""numba kernels over all texts of a batch; for the shapes of the arguments see ``keys._Columns``."""
+"""numba kernels over all texts of a batch; for the shapes of the arguments see ``content_keys._Columns``."""
 
 import numpy as np
 from numba import njit, uint64
@@ -8,14 +8,12 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
-BLOCK = 64
-"""Bytes of a block of SHA-256, which begins a row's bytes at every so many."""
 FIELDS = 5
 CONTENT, TOOL_CALLS = 1, 2
 TEXT, TOOLS = 15, 16
 PROMPT_BYTES = 64
-# Three numbers of turns and two lengths of 4 bytes; then what ends a message of SHA-256.
-MOST_ADDED = 5 * 4 + BLOCK + 9
+# Three turn counts and two text lengths, of 4 bytes each.
+ADDED = 5 * 4
 _START = np.uint64(0xCBF29CE484222325)
 _PRIME = np.uint64(0x100000001B3)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
@@ -48,26 +46,22 @@ def _write_number(value: int, out: Bytes, at: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _copy(data: Bytes, start: int, end: int, out: Bytes, at: int) -> int:
-    # Unsigned: a signed index may be negative, from the end, and LLVM would copy byte by byte.
+    # Unsigned: a signed index may be negative (from the end), which would make LLVM copy byte by byte.
     for index in range(uint64(end - start)):
         out[uint64(at) + index] = data[uint64(start) + index]
     return at + end - start
 
 
 @njit(cache=True, nogil=True)
-def content_blocks(
-    rows: int, lists: Ints, first: Longs, offsets: Longs, data: Bytes, out: Bytes
-) -> tuple[Longs, Longs]:
-    """Write what is hashed of each row to ``out``, padded to whole blocks as SHA-256 has it (FIPS 180-4, 5.1.1).
+def hashed_bytes(rows: int, lists: Ints, first: Longs, offsets: Longs, data: Bytes, out: Bytes) -> Longs:
+    """Write the bytes to be hashed of each row to ``out``; returns where each row begins there [rows + 1].
 
-    The number of turns of messages, chosen and rejected (4 bytes, little-endian) stands before each of them, the length
-    in bytes before each text. Returns the block at which each row begins [rows + 1], and its bytes without padding.
+    Messages, chosen and rejected are each preceded by their number of turns (4 bytes, little-endian), each text by its
+    length in bytes.
     """
     starts = np.zeros(rows + 1, np.int64)
-    lengths = np.empty(rows, np.int64)
     at = 0
     for row in range(rows):
-        begin = at
         for column in range(3):
             turns = lists[column, row + 1] - lists[column, row]
             at = _write_number(turns, out, at)
@@ -84,22 +78,13 @@ def content_blocks(
                 start, end = _trim(data, start, end)
             at = _write_number(end - start, out, at)
             at = _copy(data, start, end, out, at)
-        lengths[row] = at - begin
-        out[at] = 0x80
-        at += 1
-        while at % BLOCK != BLOCK - 8:
-            out[at] = 0
-            at += 1
-        for index in range(8):
-            out[at + index] = ((8 * lengths[row]) >> (56 - 8 * index)) & 255
-        at += 8
-        starts[row + 1] = at // BLOCK
-    return starts, lengths
+        starts[row + 1] = at
+    return starts
 
 
 @njit(cache=True, nogil=True)
 def hash_piece(data: Bytes, start: int, end: int, state: np.uint64) -> np.uint64:
-    """``state`` after the bytes and their number: FNV-1a over words of 8 bytes, folded so that high bits count."""
+    """``state`` after hashing the bytes and their number: FNV-1a over 8-byte words, folded so that high bits count."""
     state = (state ^ np.uint64(end - start)) * _PRIME
     while start < end:
         word = np.uint64(0)
@@ -113,12 +98,12 @@ def hash_piece(data: Bytes, start: int, end: int, state: np.uint64) -> np.uint64
 
 @njit(cache=True, nogil=True)
 def prompt_hashes(rows: int, lists: Ints, first: Longs, offsets: Longs, data: Bytes) -> NDArray[np.uint64]:
-    """See ``keys.prompt_keys``; uint64 [rows]."""
+    """See ``content_keys.prompt_keys``; uint64 [rows]."""
     keys = np.empty(rows, np.uint64)
     for row in range(rows):
         state = _START
         begin, last = lists[0, row], lists[0, row + 1]
-        # Of the roles, only the user's begins with u.
+        # Only the role "user" begins with u.
         while last > begin and not _is_user(first, offsets, data, last - 1):
             last -= 1
         said = 0

@@ -1,24 +1,26 @@
 """Lines of JSON to examples and bad rows, one row after another: the reference that the fast path must equal."""
 
+import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.datasets.columns import BAD_ROWS, EXAMPLES, TURN
-from ft_assets.datasets.forms.convert import Converted, convert
-from ft_assets.datasets.forms.decode import decode_line
-from ft_assets.datasets.forms.reasons import RowProblem
-from ft_assets.datasets.forms.settings import FormSettings
-from ft_assets.datasets.forms.turns import NAME, Turn
+from ft_assets.settings.catalogue.forms import GUESSED
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.columns import BAD_ROWS, EXAMPLES, TURN
+from ft_assets.workers.datasets.forms.convert import Converted, convert
+from ft_assets.workers.datasets.forms.decode import decode_line
+from ft_assets.workers.datasets.forms.fast import Plain, read_plain
+from ft_assets.workers.datasets.forms.reasons import RowProblem
+from ft_assets.workers.datasets.forms.turns import NAME, Turn
 
 MAX_UNUSED = 50
 OTHER_FIELDS = "(other fields)"
-
-_FEW_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +30,10 @@ class Parsed:
     Args:
         examples: in EXAMPLES; ``row`` counts lines from 1.
         bad: rows that cannot be used, in BAD_ROWS.
-        rows: lines that were not blank.
-        forms: examples by form.
-        unused: examples by field that was not looked at; names that are no plain words are counted as one.
-        normalized: examples with a text that was changed by ``clean``.
+        rows: number of lines that were not blank.
+        forms: number of examples by form.
+        unused: number of examples by unused field; names that are not plain words are counted as one.
+        normalized: number of examples with a text that ``clean`` changed.
     """
 
     examples: pa.RecordBatch
@@ -43,7 +45,7 @@ class Parsed:
 
 
 def notes_of_parsed(parsed: Parsed) -> dict[str, Any]:
-    """Everything of ``parsed`` but the examples, as JSON."""
+    """Everything in ``parsed`` but the examples, as JSON."""
     return {
         "rows": parsed.rows,
         "forms": parsed.forms,
@@ -54,56 +56,58 @@ def notes_of_parsed(parsed: Parsed) -> dict[str, Any]:
 
 
 def parse_lines(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
-    """The examples in ``lines``, JSON objects one a line.
+    """The examples in ``lines``, one JSON object per line.
 
     Args:
         lines: whole lines; only the last may lack its line feed.
         form: how rows are read.
-        ended: whether a line end belongs after the last line; without one, the file may have been cut off there.
+        ended: whether the last line must end in a line end; without one, the file may have been truncated there.
     """
-    from ft_assets.datasets.forms.fast import names_of, read_plain
-
-    names = names_of(form)
-    if names is None:
-        return parse_slowly(lines, form, ended=ended)
-    plain = read_plain(lines, form, names)
-    if not len(plain.left):
-        rest = _Rows()
-        examples = plain.examples
-    else:
-        rest = _read_rows(lines, plain.left.tolist(), form, ended=ended)
-        examples = pa.concat_batches([plain.examples, to_examples(rest.numbers, rest.kept)])
+    pieces = lines.split(b"\n")
+    with _without_collections():
+        plain = read_plain(pieces, form) if form.form in ("auto", *GUESSED) else Plain(left=list(range(len(pieces))))
+        rest = _read_rows(pieces, plain.left, form, ended=ended)
+        batches = plain.examples
+        if rest.kept or not batches:
+            batches = [*batches, to_examples(rest.numbers, rest.kept)]
+    examples = batches[0]
+    if len(batches) > 1:
+        examples = pa.concat_batches(batches)
         examples = examples.take(pa.array(np.argsort(examples.column("row").to_numpy())))
     return _parsed(rest, examples, plain.forms, plain.unused, plain.normalized)
 
 
-def parse_chunk(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
-    """``parse_lines``, by the slow path where the lines are too few to be worth the compiler's start: the same result.
-
-    On a new machine the kernel takes half a minute to compile; four thousand rows take tenths of a second without it.
-    """
-    return (parse_slowly if len(lines) < _FEW_BYTES else parse_lines)(lines, form, ended=ended)
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """No search for garbage meanwhile: it would double the time, and rows are many containers without cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def parse_slowly(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
     """``parse_lines``, row by row in Python."""
-    rows = _read_rows(lines, range(lines.count(b"\n") + 1), form, ended=ended)
+    pieces = lines.split(b"\n")
+    rows = _read_rows(pieces, range(len(pieces)), form, ended=ended)
     return _parsed(rows, to_examples(rows.numbers, rows.kept), Counter(), Counter(), 0)
 
 
 @dataclass(kw_only=True, slots=True)
 class _Rows:
-    """Rows as the reference path read them, ``numbers`` the row numbers of the kept."""
+    """Rows as read by the reference path; ``numbers`` are the row numbers of the kept ones."""
 
     numbers: list[int] = field(default_factory=list)
     kept: list[Converted] = field(default_factory=list)
     bad: list[dict[str, object]] = field(default_factory=list)
 
 
-def _read_rows(lines: bytes, places: Iterable[int], form: FormSettings, *, ended: bool) -> _Rows:
-    """The rows in the lines at ``places`` (0-based)."""
+def _read_rows(pieces: Sequence[bytes], places: Iterable[int], form: FormSettings, *, ended: bool) -> _Rows:
+    """The rows in the ``pieces`` at ``places`` (0-based)."""
     rows = _Rows()
-    pieces = lines.split(b"\n")
     for place in places:
         line = pieces[place]
         if not line.strip():
@@ -120,7 +124,7 @@ def _read_rows(lines: bytes, places: Iterable[int], form: FormSettings, *, ended
 def _parsed(
     rows: _Rows, examples: pa.RecordBatch, forms: Counter[str], unused: Counter[str], normalized: int
 ) -> Parsed:
-    """The result for ``rows`` together with counts of the rows that were read elsewhere."""
+    """The result for ``rows`` together with the counts of rows that were read elsewhere."""
     forms = forms + Counter(row.form for row in rows.kept)
     unused = unused + Counter(name for row in rows.kept for name in row.unused)
     return Parsed(
@@ -159,7 +163,7 @@ def to_turns(conversations: Sequence[Sequence[Turn]]) -> pa.ListArray:
 
 
 def _listed(unused: Counter[str]) -> dict[str, int]:
-    """The fields in ``unused``; those whose names may be text, and the rarer ones past the first 50, as one."""
+    """The fields in ``unused``; names that may be row text, and the rarer ones past the first 50, count as one."""
     named = sorted((name for name in unused if NAME.fullmatch(name)), key=lambda name: (-unused[name], name))
     kept = {name: unused[name] for name in sorted(named[:MAX_UNUSED])}
     others = unused.total() - sum(kept.values())

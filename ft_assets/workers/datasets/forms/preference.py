@@ -1,20 +1,20 @@
-"""Preference rows: a prompt and two ways to go on, however the three are written."""
+"""Preference rows: a prompt and two continuations, in any of the known spellings."""
 
 import re
 from typing import Any, NamedTuple
 
-from ft_assets.datasets.forms.reasons import Reason, RowProblem
-from ft_assets.datasets.forms.texts import TextReader
-from ft_assets.datasets.forms.turns import Turn, check_order, read_turns
+from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.texts import TextReader
+from ft_assets.workers.datasets.forms.turns import Turn, check_order, read_turns
 
-# Whole conversations in one text, as in Anthropic's hh-rlhf, are recognised only where the text starts like this.
-_DIALOGUE_START = "\n\nHuman:"
+# Whole conversations in one text, as in Anthropic's hh-rlhf, are recognised only if the text starts like this.
+DIALOGUE_START = "\n\nHuman:"
 _PROMPT_END = "\n\nAssistant:"
 _SPEAKER = re.compile(r"\n\n(Human|Assistant):")
 
 
 class Placed(NamedTuple):
-    """Turns, and where each stands in the row (for errors)."""
+    """Turns, and each turn's place in the row (for errors)."""
 
     turns: list[Turn]
     names: list[str]
@@ -26,9 +26,9 @@ def read_pair(
     """The turns of the prompt, and of the chosen and the rejected continuation, checked.
 
     ``chosen`` and ``rejected`` are texts or lists of turns. Lists that do not start with the assistant, and texts that
-    start with ``\\n\\nHuman:``, are whole conversations: what both begin with is then the prompt, and ``prompt``, where
-    there is one, must be the start or the end of it. ``system`` is the row's system turn, if any. Raises RowProblem
-    where the two do not part at a turn of the assistant, or do not part at all.
+    start with ``\\n\\nHuman:``, are whole conversations. Their common start is then the prompt, and ``prompt``, if
+    present, must be the start or the end of it. ``system`` is the row's system turn, if any. Raises RowProblem if the
+    two differ before a turn of the assistant, or do not differ at all.
     """
     good, bad = _answer(chosen, "chosen", texts), _answer(rejected, "rejected", texts)
     before = _prompt(prompt, texts) if prompt is not None else None
@@ -67,8 +67,8 @@ def _check(system: list[Turn], before: Placed, answer: Placed, last: str) -> Non
 
 
 def _prompt(value: Any, texts: TextReader) -> Placed:
-    if isinstance(value, str) and value.startswith(_DIALOGUE_START):
-        # "…\n\nAssistant:" at the end is where the answers go on.
+    if isinstance(value, str) and value.startswith(DIALOGUE_START):
+        # "…\n\nAssistant:" at the end is where the answers continue.
         return _dialogue(value.rstrip().removesuffix(_PROMPT_END), "prompt", texts)
     if isinstance(value, list):
         return _numbered(read_turns(value, "prompt", texts), "prompt")
@@ -76,7 +76,7 @@ def _prompt(value: Any, texts: TextReader) -> Placed:
 
 
 def _answer(value: Any, name: str, texts: TextReader) -> Placed:
-    if isinstance(value, str) and value.startswith(_DIALOGUE_START):
+    if isinstance(value, str) and value.startswith(DIALOGUE_START):
         return _dialogue(value, name, texts)
     if isinstance(value, list):
         return _numbered(read_turns(value, name, texts), name)
@@ -84,7 +84,7 @@ def _answer(value: Any, name: str, texts: TextReader) -> Placed:
 
 
 def _dialogue(text: str, name: str, texts: TextReader) -> Placed:
-    """The turns written in ``text``: ``\\n\\nHuman: …\\n\\nAssistant: …``, outer white space of each cut."""
+    """The turns written in ``text``: ``\\n\\nHuman: …\\n\\nAssistant: …``, each stripped of outer white space."""
     _, *pieces = _SPEAKER.split(text)
     turns = [
         Turn("user" if speaker == "Human" else "assistant", texts.text(said.strip(), f"{name}[{index}]"))
@@ -98,7 +98,7 @@ def _numbered(turns: list[Turn], name: str) -> Placed:
 
 
 def _shared(one: list[Turn], other: list[Turn]) -> int:
-    """How many turns both begin with."""
+    """The number of turns that both have in common at the start."""
     count = 0
     for left, right in zip(one, other, strict=False):
         if left != right:

@@ -1,10 +1,10 @@
-"""Why a row is not kept, in a word for machines and in words for people."""
+"""Why a row is not kept: an identifier for machines and a text for people."""
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a row is left out, at whatever step; the keys of the report's counts."""
+    """Why a row is left out, in whichever step; the keys of the report's counts."""
 
     NOT_UTF8 = "not_utf8"
     NOT_JSON = "not_json"
@@ -50,7 +50,7 @@ REASONS: dict[Reason, str] = {
     Reason.TOXIC: "flagged by the toxicity classifier",
     Reason.BALANCED_OUT: "more rows of a category than the balance allows",
 }
-"""Each reason as the report page words it."""
+"""The wording of each reason on the report page."""
 
 
 class RowProblem(Exception):

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-from ft_assets.datasets.forms.decode import decode_line
-from ft_assets.datasets.forms.reasons import Reason, RowProblem
-from ft_assets.datasets.forms.texts import refuse_surrogates
+from ft_assets.workers.datasets.forms.decode import decode_line
+from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.texts import refuse_surrogates
 
 
 def to_json(value: Any, field: str) -> str:
-    """``value`` as compact JSON with its keys in the order of the upload, its texts as they are."""
+    """``value`` as compact JSON with its keys in the order of the upload and its texts unchanged."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     refuse_surrogates(text, field)
     return text
@@ -65,7 +65,7 @@ def read_function(value: Any, field: str) -> dict[str, Any]:
 
 
 def parse_inner(text: str, field: str) -> dict[str, Any]:
-    """The JSON object written in ``text``, itself a text of the row, by the same strict rules as the row."""
+    """The JSON object in ``text``, itself a text of the row, by the same strict rules as the row."""
     refuse_surrogates(text, field)
     try:
         return decode_line(text.encode(), ended=True)
@@ -74,7 +74,7 @@ def parse_inner(text: str, field: str) -> dict[str, Any]:
 
 
 def read_tools(value: Any, field: str) -> str:
-    """Tool definitions as canonical JSON: ``[{"type": "function", "function": {…}}]``; "" where there are none.
+    """Tool definitions as canonical JSON: ``[{"type": "function", "function": {…}}]``; "" if there are none.
 
     They come as a list or as the JSON text of one; a bare function (name, description, parameters) is wrapped.
     """

@@ -1,4 +1,4 @@
-"""Turns of a conversation: read from any spelling, checked for an order that can be learned from, and given back."""
+"""Turns of a conversation: read from any spelling, checked for a trainable order, and written back as messages."""
 
 import json
 import re
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ft_assets.datasets.forms.reasons import Reason, RowProblem
-from ft_assets.datasets.forms.texts import TextReader, refuse_surrogates
-from ft_assets.datasets.forms.tools import parse_inner, read_calls, read_function, to_json
+from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.texts import TextReader, refuse_surrogates
+from ft_assets.workers.datasets.forms.tools import parse_inner, read_calls, read_function, to_json
 
 ROLES = ("system", "user", "assistant", "tool")
 SHAREGPT_ROLES: Mapping[str, str] = MappingProxyType(
@@ -28,9 +28,9 @@ SHAREGPT_ROLES: Mapping[str, str] = MappingProxyType(
         "function_call": "assistant",
     }
 )
-"""Values of ``from`` in ShareGPT conversations to roles."""
+"""Maps ``from`` values in ShareGPT conversations to roles."""
 
-# Names are shown in errors only in this form: anything else could be text of the row.
+# Errors show names only in this form: anything else could be the row's text.
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 _TURN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "function_call", "weight"})
 
@@ -46,9 +46,9 @@ class Turn(NamedTuple):
 
 
 def read_turns(value: Any, where: str, texts: TextReader, *, sharegpt: bool = False) -> list[Turn]:
-    """The turns in the list ``value``, each by itself; ``check_order`` looks at how they follow each other.
+    """The turns in the list ``value``, each by itself; ``check_order`` checks their order.
 
-    ``sharegpt`` lets a turn be ``from`` and ``value``, too.
+    ``sharegpt`` also allows ``from`` and ``value`` in a turn.
     """
     if not isinstance(value, list) or not value:
         raise RowProblem(Reason.WRONG_TYPE, where, "this should be a list of turns, with at least one in it")
@@ -70,7 +70,7 @@ def _turn(turn: Any, where: str, texts: TextReader, *, first: bool) -> Turn:
     if "role" not in turn:
         raise RowProblem(Reason.WRONG_TYPE, f"{where}.role", "this field is missing")
     role = _role(turn["role"], f"{where}.role", first)
-    # Ignoring reasoning, weights or pictures would train on something else than what was uploaded.
+    # Ignoring reasoning, weights or pictures would train on something other than the upload.
     extra = [key for key, item in turn.items() if key not in _TURN_FIELDS and item is not None]
     if extra:
         named = f" ({extra[0]!r})" if NAME.fullmatch(extra[0]) else ""
@@ -99,7 +99,7 @@ def _role(value: Any, field: str, first: bool) -> str:
         if first:  # OpenAI's newer name for a system turn
             return "system"
         raise RowProblem(Reason.ROLE_ORDER, field, "'developer' means 'system', and stands at the start only")
-    if value == "function":  # as results were called before there were tools
+    if value == "function":  # as results were called before tools existed
         return "tool"
     if value not in ROLES:
         hint = SHAREGPT_ROLES.get(value, "") if isinstance(value, str) else ""
@@ -123,7 +123,7 @@ def _calls(turn: dict[str, Any], role: str, where: str) -> str:
 
 
 def _only_part(parts: list[Any], field: str) -> Any:
-    """The text of content given as a list of parts, where that is one text."""
+    """The text of content given as a list of parts, if it is a single text."""
     if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("type") == "text":
         return parts[0].get("text")
     problem = "content in parts should be exactly one part of type text; pictures and sound cannot be used"
@@ -158,7 +158,7 @@ def _sharegpt_turn(turn: dict[str, Any], where: str, texts: TextReader) -> Turn:
 
 
 def _written_calls(value: Any, field: str) -> str:
-    """Calls as ShareGPT has them: the JSON text of ``{"name", "arguments"}``, or of a list of those."""
+    """Calls as ShareGPT has them: the JSON text of ``{"name", "arguments"}``, or of a list of such objects."""
     if isinstance(value, str):
         wrapped = parse_inner(f'{{"calls":{value}}}', field)
         value = wrapped["calls"] if len(wrapped) == 1 else None
@@ -166,11 +166,11 @@ def _written_calls(value: Any, field: str) -> str:
 
 
 def check_order(turns: Sequence[Turn], names: Sequence[str], *, prompt_only: bool = False) -> None:
-    """Raise RowProblem unless the turns can be learned from.
+    """Raise RowProblem unless the turns have an order that can be trained on.
 
-    That is: an optional system turn, then user and assistant in turns; after an assistant turn with tool calls come
-    the tools' results and the assistant again; the last turn is the assistant's. ``names`` are the turns' places for
-    errors. ``prompt_only`` stands for a prompt: it ends where the assistant's turn would come.
+    That is: an optional system turn, then user and assistant alternating. After an assistant turn with tool calls come
+    the tools' results and the assistant again. The last turn is the assistant's. ``names`` are the turns' places for
+    errors. ``prompt_only`` means a prompt: it ends where the assistant's turn would come.
     """
     expected: tuple[str, ...] = ("system", "user")
     before = "at the start"
@@ -184,7 +184,8 @@ def check_order(turns: Sequence[Turn], names: Sequence[str], *, prompt_only: boo
             raise RowProblem(Reason.TOOL_CALLS, f"{name}.tool_call_id", "only a tool's turn answers a tool call")
         if role == "tool":
             _answer(turn, calls, name)
-            # Calls with ids are all answered before the assistant goes on; without ids, at most as many.
+            # Calls with ids are all answered before the assistant continues; without ids, at most as many answers as
+            # calls.
             expected = ("tool",) if calls and any(calls) else ("tool", "assistant") if calls else ("assistant",)
         elif role == "assistant":
             calls = [call["id"] for call in json.loads(turn.tool_calls)] if turn.tool_calls else []
@@ -202,7 +203,7 @@ def check_order(turns: Sequence[Turn], names: Sequence[str], *, prompt_only: boo
 
 
 def _answer(turn: Turn, calls: list[str], name: str) -> None:
-    """Take the call that ``turn`` answers out of the open ``calls``."""
+    """Remove the call that ``turn`` answers from the open ``calls``."""
     if turn.tool_call_id not in calls:
         if turn.tool_call_id:
             problem = "no open tool call before this turn has this id"
@@ -213,10 +214,10 @@ def _answer(turn: Turn, calls: list[str], name: str) -> None:
 
 
 def to_messages(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Turns as read back from Parquet (TURN structs) as messages for a chat template.
+    """Turns read back from Parquet (TURN structs) as messages for a chat template.
 
-    Fields that are "" are left out, except the content, and ``tool_calls`` becomes the list that it spells (its ids
-    left out where there are none). ``[{"role": "user", "content": "Hi", "name": "", …}]`` gives
+    Fields that are "" are left out, except the content. ``tool_calls`` becomes the list that its JSON encodes (without
+    ids if it has none). ``[{"role": "user", "content": "Hi", "name": "", …}]`` gives
     ``[{"role": "user", "content": "Hi"}]``.
     """
     messages = []

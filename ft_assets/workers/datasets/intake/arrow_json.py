@@ -1,4 +1,4 @@
-"""Arrow columns as JSON text, vectorised: about a microsecond a row, structure (lists, structs) kept."""
+"""Arrow columns as JSON text, vectorised: about a microsecond per row; lists and structs keep their structure."""
 
 from collections.abc import Callable
 
@@ -7,17 +7,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-# What JSON wants escaped inside a string (RFC 8259, section 7), by code; the backslash is the highest.
+# What JSON requires to be escaped in a string (RFC 8259, section 7), by code; the backslash is the highest.
 _ESCAPES = {code: f"\\u{code:04x}" for code in range(32)}
 _ESCAPES |= {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
 class NoJsonForm(Exception):
-    """A column of a type that has no JSON form; ``args`` are the type's name."""
+    """A column whose type has no JSON form; ``args`` holds the type's name."""
 
 
 def without_json_form(kind: pa.DataType) -> str:
-    """The name of the type, ``kind`` or one inside it, that has no JSON form; "" where all of it has one."""
+    """The name of the type (``kind`` or a type inside it) that has no JSON form; "" if all of it has one."""
     try:
         _encoder(kind)
     except NoJsonForm as error:
@@ -33,8 +33,8 @@ def without_json_form(kind: pa.DataType) -> str:
 def to_lines(batch: pa.RecordBatch) -> pa.Array:
     """Each row of ``batch`` as the text of a JSON object and a line end (large_string [rows]).
 
-    Null is ``null``; floats that are no numbers come out as ``NaN`` and ``Infinity``, which JSON does not know, so that
-    the row is found bad. Dates, times and decimals are texts. Raises NoJsonForm.
+    Null is ``null``. Non-finite floats become ``NaN`` and ``Infinity``, which are not valid JSON, so the row is found
+    bad. Dates, times and decimals become texts. Raises NoJsonForm.
     """
     parts: list[pa.Array | pa.Scalar] = []
     for index, field in enumerate(batch.schema):
@@ -75,7 +75,7 @@ def _strings(column: pa.Array) -> pa.Array:
 
 
 def _to_escape(text: pa.LargeStringArray) -> list[int]:
-    """The characters of ``text`` that need an escape, the backslash first, as escapes are made of it."""
+    """The characters of ``text`` that need an escape, the backslash first, as escapes contain it."""
     if not len(text):
         return []
     offsets = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
@@ -95,15 +95,15 @@ def _floats(column: pa.Array) -> pa.Array:
 
 def _lists(column: pa.Array) -> pa.Array:
     if types.is_map(column.type):
-        # As the list of pairs that it is: keys need not be texts, nor different.
+        # As a list of pairs: keys need not be texts, nor unique.
         column = column.cast(pa.list_(column.type.field(0).type))
     elif types.is_fixed_size_list(column.type):
-        # Their cast to lists refuses nulls.
+        # Their cast to lists rejects nulls.
         rows = pc.if_else(column.is_valid(), pa.scalar(column.type.list_size, pa.int32()), pa.scalar(0, pa.int32()))
         ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(rows)])
         lists = pa.ListArray.from_arrays(ends, column.flatten())
         column = pc.if_else(column.is_valid(), lists, pa.scalar(None, lists.type)) if column.null_count else lists
-    # Of a slice, or where a null list has values, these are not the column's own offsets.
+    # For a slice, or if a null list has values, these are not the column's own offsets.
     lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
     items = pa.LargeListArray.from_arrays(offsets, _encode(column.flatten()))

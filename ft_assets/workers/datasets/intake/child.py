@@ -1,8 +1,8 @@
 """The process that reads one hostile file: ``python -m``, an order as JSON on stdin, a reply as JSON on stdout.
 
-The reply is ``{}``, ``{"is": "jsonl"}``, ``{"what", "where", "remedy"}`` of what is wrong with the file, or
-``{"missing": package}``. Imports stay light, and those of the format come before the limit on memory, which counts from
-there.
+The reply is ``{}``, ``{"is": "jsonl"}``, ``{"what", "where", "remedy"}`` if the file is bad, or
+``{"missing": package}``. Imports stay light. The format's imports come before the memory limit is set, which counts
+from there.
 """
 
 import errno
@@ -14,14 +14,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ft_assets.datasets.intake.kinds import Kind
-from ft_assets.datasets.intake.limits import ReadLimits
-from ft_assets.datasets.intake.refusals import crashed, too_large, too_much_memory
-from ft_assets.datasets.intake.sink import Sink
-from ft_assets.datasets.intake.streams import Source
+from ft_assets.workers.datasets.intake.file_refusals import crashed, too_large, too_much_memory
+from ft_assets.workers.datasets.intake.kinds import Kind
+from ft_assets.workers.datasets.intake.limits import ReadLimits
+from ft_assets.workers.datasets.intake.sink import Sink
+from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
-# Format to the module with ``read(source, sink, settings)``; it may return "jsonl" (see ``json_rows``).
+# Maps a format to the module with ``read(source, sink, settings)``; it may return "jsonl" (see ``json_rows``).
 _READERS = {
     "jsonl": "copy_rows",
     "json": "json_rows",
@@ -42,7 +42,7 @@ def _reply(order: dict[str, Any]) -> dict[str, str]:
     limits, name = ReadLimits(**order["limits"]), order["name"]
     try:
         reader: Callable[[Source, Sink, dict[str, Any]], str | None] = import_module(
-            f"ft_assets.datasets.intake.{_READERS[order['format']]}"
+            f"ft_assets.workers.datasets.intake.{_READERS[order['format']]}"
         ).read
         if order["codec"] == "zstd":
             import_module("pyarrow")
@@ -67,7 +67,7 @@ def _reply(order: dict[str, Any]) -> dict[str, str]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
             return _said(too_large(name, limits.out_bytes))
-        # The parser of a hostile file may raise anything, and its words could quote rows: only the type is told.
+        # The parser of a hostile file may raise anything, and its message could quote rows: only the type is reported.
         return _said(crashed(name, type(error).__name__, limits.memory_bytes))
 
 

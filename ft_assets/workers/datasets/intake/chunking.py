@@ -1,4 +1,4 @@
-"""JSON lines in chunks whose ends the lines themselves decide, so that a change moves only the ends near it."""
+"""JSON lines in chunks whose ends depend only on the lines, so that a change moves only the nearby ends."""
 
 import mmap
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from zlib import crc32
 
 import numpy as np
 
-from ft_assets.datasets.intake.limits import ReadLimits
-from ft_assets.datasets.intake.spool import Spool
+from ft_assets.workers.datasets.intake.limits import ReadLimits
+from ft_assets.workers.datasets.intake.spool import Spool
 
 ROW_BYTES = ReadLimits().row_bytes
 TARGET_BYTES = 4 << 20
@@ -20,12 +20,12 @@ class Chunk:
     """Whole lines of a spool.
 
     Args:
-        lines: their bytes. In place of a line longer than a row may be stands an empty one, so that rows keep their
-            numbers.
+        lines: their bytes. A line that exceeds the maximum row length is replaced by an empty one, so that rows keep
+            their numbers.
         start: where they begin in the spool, in bytes.
         first_row: number of the first line in the spool, from 1.
-        ended: whether the last line has its line end (only the last chunk's may not).
-        too_long: rows that were longer than a row may be, numbered from 1 in this chunk.
+        ended: whether the last line has its line end (only in the last chunk it may be missing).
+        too_long: rows that exceeded the maximum length, numbered from 1 in this chunk.
     """
 
     lines: bytes
@@ -38,8 +38,8 @@ class Chunk:
 def chunks(spool: Spool, target_bytes: int = TARGET_BYTES, *, row_bytes: int = ROW_BYTES) -> Iterator[Chunk]:
     """The lines of ``spool`` in order, in chunks of half to twice ``target_bytes``, which is also their average.
 
-    A line ends a chunk by a hash of that line alone, with a probability that grows with its length. So an inserted
-    or removed row changes the chunk it is in, and seldom the next few. Memory: one chunk, and one row at most.
+    A line ends a chunk by a hash of that line alone, with a probability that grows with its length. So an inserted or
+    removed row changes the chunk it is in, and rarely the next few. Memory: one chunk, and at most one row.
     """
     if row_bytes < 2 * target_bytes:
         raise ValueError("a row may be shorter than a chunk can be, so too long rows would pass")
@@ -62,14 +62,14 @@ def chunks(spool: Spool, target_bytes: int = TARGET_BYTES, *, row_bytes: int = R
 
 
 def _chunk_end(data: mmap.mmap, start: int, target: int, row_bytes: int) -> tuple[int, bool]:
-    """Where the chunk that begins at ``start`` ends, and whether it is one line that is too long."""
+    """Where the chunk that begins at ``start`` ends, and whether it is a single line that is too long."""
     least, most = start + target // 2, min(start + 2 * target, len(data))
     end = _content_end(data, start, least, most, target)
     if end:
         return end, False
     if most == len(data):
         return most, False
-    # None of the lines wants to be the last: the chunk ends where it is full, or with the line that fills it.
+    # No line's hash ends the chunk: it ends where it is full, or after the line that fills it.
     end = data.rfind(b"\n", start, most) + 1 or data.find(b"\n", most, start + row_bytes) + 1
     if not end and len(data) - start <= row_bytes:
         end = len(data)
@@ -77,7 +77,7 @@ def _chunk_end(data: mmap.mmap, start: int, target: int, row_bytes: int) -> tupl
 
 
 def _content_end(data: mmap.mmap, start: int, least: int, most: int, target: int) -> int:
-    """The first line end from ``least`` on that its line makes a chunk's end; 0 where there is none until ``most``."""
+    """The end of the first line, ending at or after ``least``, whose hash ends a chunk; 0 if none before ``most``."""
     begin = least
     line_start = data.rfind(b"\n", start, least) + 1 or start
     while begin < most:
@@ -87,7 +87,7 @@ def _content_end(data: mmap.mmap, start: int, least: int, most: int, target: int
         first = 0
         with view.data as text:
             for end in ends.tolist():
-                # One end in ``target / 2`` bytes of lines whose checksums are spread evenly over 32 bits.
+                # On average one end per ``target / 2`` bytes, as the lines' checksums are spread evenly over 32 bits.
                 if crc32(text[first:end]) * target < (end - first + 1) << 33:
                     return line_start + end + 1
                 first = end + 1

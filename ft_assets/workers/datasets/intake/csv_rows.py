@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from ft_assets.datasets.intake.refusals import size_text
-from ft_assets.datasets.intake.sink import Sink
-from ft_assets.datasets.intake.streams import Source
+from ft_assets.workers.datasets.intake.file_refusals import size_text
+from ft_assets.workers.datasets.intake.sink import Sink
+from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
 _HEADER_CHARACTERS = 100
@@ -20,9 +20,9 @@ _BATCH = 1 << 20
 
 
 def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
-    """Write a line for every record after the header; blank lines are no records.
+    """Write a line for every record after the header; blank lines are not records.
 
-    A byte that is not UTF-8 stays as it is, to be found with its row.
+    A byte that is not UTF-8 is kept, so that the error is reported with its row.
     """
     tab = source.kind.format == "tsv"
     csv.field_size_limit(source.limits.row_bytes)
@@ -117,7 +117,7 @@ def _check_header(header: list[str], source: Source, *, tab: bool) -> None:
 def _line(row: dict[str, str]) -> bytes:
     try:
         return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # bytes that are not UTF-8, which are written out as they were
+    except TypeError:  # bytes that are not UTF-8, which are written unchanged
         return (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")
 
 

@@ -1,19 +1,19 @@
-"""Why a file is refused, in the words that parent and reader process share."""
+"""Why a file is refused, in the wording shared by the parent and the reader process."""
 
 from ft_resources.errors import BadData
 
 
 def too_much_memory(name: str, allowed: int) -> BadData:
     return BadData(
-        f"reading the file takes more than the {size_text(allowed)} of memory that are allowed",
+        f"reading the file takes more than the allowed {size_text(allowed)} of memory",
         where=name,
-        remedy="It may be damaged or unpack to far more than it holds; save the data as JSON lines instead.",
+        remedy="It may be damaged or unpack to far more data; save it as JSON lines instead.",
     )
 
 
 def too_slow(name: str, seconds: float) -> BadData:
     return BadData(
-        f"reading the file takes longer than the {seconds:,.0f} s that are allowed for its size",
+        f"reading the file takes longer than the {seconds:,.0f} s allowed for its size",
         where=name,
         remedy="It may be damaged; save it again, or save the data as JSON lines instead.",
     )
@@ -29,14 +29,14 @@ def too_large(name: str, allowed: int) -> BadData:
 
 def bomb(name: str, ratio: int) -> BadData:
     return BadData(
-        f"the file unpacks to more than {ratio} times its size, as only files made to do harm do",
+        f"the file unpacks to more than {ratio} times its size, as only malicious files do",
         where=name,
-        remedy="Add the data as it is, not compressed.",
+        remedy="Add the data uncompressed.",
     )
 
 
 def damaged(name: str, format_name: str, how: str) -> BadData:
-    """``how`` is our own sentence: what parsers say may quote the file."""
+    """``how`` must be our own sentence: a parser's message may quote the file."""
     return BadData(
         f"the {format_name} file is damaged: {how}",
         where=name,
@@ -45,7 +45,7 @@ def damaged(name: str, format_name: str, how: str) -> BadData:
 
 
 def crashed(name: str, ending: str, allowed: int) -> BadData:
-    """``ending`` is a signal or a type of error. Some parsers end themselves where there is no memory left."""
+    """``ending`` is a signal or a type of error. Some parsers end themselves when memory runs out."""
     return BadData(
         f"the file makes its reader crash, or take more than the {size_text(allowed)} of memory that are allowed "
         f"({ending})",
@@ -55,5 +55,5 @@ def crashed(name: str, ending: str, allowed: int) -> BadData:
 
 
 def size_text(count: int) -> str:
-    """``count`` bytes as people write it: "16 MiB", "1,000 bytes"."""
+    """``count`` bytes for people: "16 MiB", "1,000 bytes"."""
     return f"{count >> 20:,} MiB" if count >= 1 << 20 else f"{count:,} bytes"

@@ -12,7 +12,7 @@ from ft_resources.errors import BadData, StoreUnavailable, UserError
 
 PREFIX = "hub:"
 _REFERENCE = re.compile(r"hub:(?P<repo>[\w.-]+(?:/[\w.-]+)?)@(?P<revision>[\w./-]+)#(?P<split>[\w.-]+)")
-# Gives the commit that the revision is now, and the split's rows at that commit.
+# Returns the revision's current commit, and the split's rows at that commit.
 OpenSplit = Callable[[str, str, str], tuple[str, Iterable[dict[str, Any]]]]
 
 
@@ -26,7 +26,7 @@ class HubSplit:
 
     @classmethod
     def parse(cls, text: str) -> "HubSplit":
-        """The reference in ``text``. Raises UserError that says the form."""
+        """The reference in ``text``. Raises UserError that names the form."""
         match = _REFERENCE.fullmatch(text)
         if match is None or ".." in text:
             raise UserError(
@@ -40,9 +40,9 @@ class HubSplit:
 def fetch_split(reference: str, folder: Path, *, open_split: OpenSplit | None = None) -> Path:
     """Write the split's rows to a JSON-lines file in ``folder`` that is named after repository, commit and split.
 
-    The commit is looked up once, so the file is what that commit holds, wherever the revision moves. Raises
-    UserError for a bad reference, BadData for rows that have no JSON form, StoreUnavailable where the Hub fails, which
-    it may do at any row. The file appears only when it is whole.
+    The commit is looked up once, so the file holds that commit even if the revision moves. Raises UserError for a bad
+    reference, BadData for rows that have no JSON form, StoreUnavailable if the Hub fails, which it may do at any row.
+    The file appears only when it is complete.
     """
     wanted = HubSplit.parse(reference)
     commit, rows = (open_split or _open_on_hub)(wanted.repo, wanted.revision, wanted.split)
@@ -97,7 +97,7 @@ def _open_on_hub(repo: str, revision: str, split: str) -> tuple[str, Iterable[di
 
 
 def _hub_failed(error: Exception, where: str) -> UserError:
-    """What an error of ``datasets`` means: ValueError and FileNotFoundError are its words for what is not there."""
+    """What an error of ``datasets`` means; it raises ValueError and FileNotFoundError for what does not exist."""
     lines = str(error).splitlines()
     if isinstance(error, UserError):
         return error

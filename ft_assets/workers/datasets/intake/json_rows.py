@@ -1,7 +1,7 @@
 """A JSON array of objects, or an object that holds one such array, as lines: bytes are moved, never parsed.
 
-So whatever is wrong inside an element (duplicate keys, NaN, brackets that do not match) is still there for the row to
-be judged by, and an element takes no memory, however long it is.
+So errors inside an element (duplicate keys, NaN, mismatched brackets) are kept for the row's own check, and memory does
+not grow with the length of an element.
 """
 
 import re
@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ft_assets.datasets.intake.json_scan import JsonScanner
-from ft_assets.datasets.intake.refusals import damaged
-from ft_assets.datasets.intake.sink import Sink
-from ft_assets.datasets.intake.streams import Source
+from ft_assets.workers.datasets.intake.file_refusals import damaged
+from ft_assets.workers.datasets.intake.json_scan import JsonScanner
+from ft_assets.workers.datasets.intake.sink import Sink
+from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
 _BLANK_LINE = re.compile(rb"\n[ \t]*\n")
@@ -24,7 +24,7 @@ _LINE_END_IN_STRING = 1
 
 
 def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> str | None:
-    """Write a line for each element; "jsonl" where the file is JSON lines (which are written only if unpacked)."""
+    """Write a line for each element; "jsonl" if the file is JSON lines (which are written only if unpacked)."""
     with source.open() as file:
         first = _skip_space(file)
     if first == b"[":
@@ -56,7 +56,7 @@ def _skip_space(file: Any) -> bytes:
 
 
 def _find_array(source: Source) -> int | None:
-    """Where, in the object that is the file, the one array of objects starts; None where objects follow in lines."""
+    """Where the only array of objects starts in the file's object; None if objects follow on separate lines."""
     scanner, at, arrays, previous = JsonScanner(), 0, [], 0
     with source.open() as file:
         while data := file.read(1 << 20):
@@ -99,7 +99,7 @@ def _holds_objects(source: Source, start: int) -> bool:
 
 
 def _write_elements(source: Source, sink: Sink, start: int, *, alone: bool) -> None:
-    """Write the elements of the array whose bracket is the first structural byte from ``start`` on."""
+    """Write the elements of the array whose bracket is the first structural byte at or after ``start``."""
     scanner, line, number, ended = JsonScanner(), _LineCheck(source), 0, False
     for data in _from(source, start):
         if ended:
@@ -134,7 +134,7 @@ def _write_elements(source: Source, sink: Sink, start: int, *, alone: bool) -> N
 
 
 class _LineCheck:
-    """Finds elements that are not there, as in ``[1,,2]``: blank lines would pass for blank lines of the upload."""
+    """Finds missing elements, as in ``[1,,2]``: their blank lines would pass for blank lines of the upload."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._tail, self._lines = source, b"\n", 0

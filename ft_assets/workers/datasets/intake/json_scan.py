@@ -1,4 +1,4 @@
-"""Where brackets and commas of JSON are that stand outside of strings, found with numpy in blocks of any size."""
+"""Positions of JSON brackets and commas outside of strings, found with numpy in blocks of any size."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ _STEP[[ord("]"), ord("}")]] = -1
 
 
 class JsonScanner:
-    """Goes over a JSON text block by block; ``depth`` and ``in_string`` are those at the end of the last block."""
+    """Scans a JSON text block by block; ``depth`` and ``in_string`` are the state at the end of the last block."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -39,19 +39,19 @@ class JsonScanner:
         return ((np.searchsorted(quotes, positions) + self.in_string) & 1).astype(bool)
 
     def advance(self, depths: np.ndarray, quotes: np.ndarray) -> None:
-        """Take over what ``scan`` found as the state that the next block begins with."""
+        """Make the state that ``scan`` found the start of the next block."""
         if len(depths):
             self.depth = int(depths[-1])
         self.in_string ^= bool(len(quotes) & 1)
 
     def _are_escaped(self, block: np.ndarray, quotes: np.ndarray) -> np.ndarray:
-        """Whether an odd number of backslashes stands before each quote."""
+        """Whether an odd number of backslashes precedes each quote."""
         slashes = np.flatnonzero(block == 92)
         if not len(slashes):
             return np.zeros(len(quotes), bool)
         begins = np.concatenate(([True], np.diff(slashes) != 1))
         run = np.maximum.accumulate(np.where(begins, slashes, 0))
-        # Of a run of backslashes the first, third, … escape what follows them.
+        # In a run of backslashes, the first, third, … escape what follows them.
         active = slashes[(slashes - run) % 2 == 0]
         self._escaped = bool(active[-1] == len(block) - 1)
         after = np.zeros(len(block) + 1, bool)

@@ -1,9 +1,10 @@
-"""What a file says it is (its name) and what it is (its first bytes); both must agree."""
+"""A file's claimed format (by its name) and its actual format (by its first bytes); both must agree."""
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
+from ft_assets.settings.readable import READABLE
 from ft_resources.errors import BadData
 
 Format = Literal["jsonl", "json", "parquet", "csv", "tsv", "txt", "pdf"]
@@ -22,7 +23,7 @@ _ENDINGS: dict[str, Format] = {
     ".pdf": "pdf",
 }
 _CODECS: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd"}
-# The longer of two marks with a common start comes first.
+# Of two marks with a common start, the longer comes first.
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "ZIP"),
     (b"PK\x05\x06", "ZIP"),
@@ -68,19 +69,18 @@ _HTML = re.compile(rb"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 _LFS = b"version https://git-lfs.github.com/spec/"
 # A PDF may have up to 1 KiB of other bytes in front (ISO 32000-1, annex H.3).
 _PDF_WITHIN = 1024
-READABLE = "JSONL, JSON, Parquet, CSV, TSV, TXT or PDF, as it is or as .gz or .zst"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """A format, and how it is compressed ("" where it is not)."""
+    """A format and its compression ("" if it is not compressed)."""
 
     format: Format
     codec: Codec
 
 
 def kind_of(name: str) -> Kind:
-    """What a file of this name should hold. Raises BadData for endings that are not known."""
+    """The kind of a file with this name. Raises BadData for unknown endings."""
     stem, ending = _cut(name)
     codec = _CODECS.get(ending, "")
     if codec:
@@ -99,10 +99,10 @@ def kind_of(name: str) -> Kind:
 
 
 def check_head(head: bytes, kind: Kind, name: str) -> None:
-    """Refuse a file whose first bytes (``HEAD_BYTES`` of them, or all) are not what its name says.
+    """Refuse a file whose first bytes (``HEAD_BYTES`` of them, or all) do not match its name.
 
     Raises:
-        BadData: another format, text that is not UTF-8 as a whole, or a page or pointer saved in the data's place.
+        BadData: another format, text that is not UTF-8 as a whole, or a page or pointer saved in place of the data.
     """
     found = next((word for mark, word in _MAGIC if head.startswith(mark)), "")
     if found == "" and b"%PDF-" in head[:_PDF_WITHIN]:
@@ -166,7 +166,7 @@ def _remedy_for(found: str) -> str:
 
 
 def _cut(name: str) -> tuple[str, str]:
-    """``name`` without its last ending, and that in lower case ("" where there is none)."""
+    """``name`` without its last ending, and that ending in lower case ("" if there is none)."""
     stem, dot, ending = name.rpartition(".")
     return (stem, f".{ending.lower()}") if dot and stem else (name, "")
 

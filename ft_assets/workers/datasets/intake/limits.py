@@ -1,4 +1,4 @@
-"""What reading one file may cost."""
+"""The limits for reading one file."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,11 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadLimits:
-    """Bounds for reading one file; past any of them the file is refused (a row: left to the policy as a bad row).
+    """Limits for reading one file. A file past any of them is refused; a row is left to the policy as a bad row.
 
-    ``memory_bytes`` is what a parser may use beyond the interpreter itself; ``ratio`` how many times its own size a
-    file may unpack to (the first ``free_bytes`` are not counted); ``columns`` are those of a CSV or Parquet file.
+    ``memory_bytes`` is what a parser may use beyond the interpreter itself; ``ratio`` limits the unpacked size as a
+    multiple of the file's size (the first ``free_bytes`` are not counted); ``columns`` are those of a CSV or Parquet
+    file.
     """
 
     memory_bytes: int = _GIB
@@ -24,5 +25,5 @@ class ReadLimits:
     seconds_per_gib: float = 900.0
 
     def seconds_for(self, size: int) -> float:
-        """The time that a file of ``size`` bytes may take, by the clock and on the processor."""
+        """The wall-clock and CPU time allowed for a file of ``size`` bytes."""
         return self.seconds + self.seconds_per_gib * size / _GIB

@@ -1,14 +1,14 @@
-"""Parquet, whose lists and structs keep their structure. What it unpacks to is bounded, whatever its footer claims."""
+"""Parquet; lists and structs keep their structure. The unpacked size is bounded, whatever the footer claims."""
 
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ft_assets.datasets.intake.arrow_json import to_lines, without_json_form
-from ft_assets.datasets.intake.refusals import damaged
-from ft_assets.datasets.intake.sink import Sink
-from ft_assets.datasets.intake.streams import Source
+from ft_assets.workers.datasets.intake.arrow_json import to_lines, without_json_form
+from ft_assets.workers.datasets.intake.file_refusals import damaged
+from ft_assets.workers.datasets.intake.sink import Sink
+from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
 _BATCH_BYTES = 4 << 20
@@ -19,18 +19,18 @@ _LOOKED_AT = 16
 def read(source: Source, sink: Sink, settings: dict[str, Any]) -> None:
     """Write a line for every row. Columns that have no JSON form are not read: their fields are empty objects.
 
-    A file where one of ``settings["fields"]``, which examples are made of, is such a column is refused.
+    A file is refused if such a column is one of ``settings["fields"]``, which examples are made from.
     """
     pa.set_cpu_count(1)
     path = source.seekable()
     try:
-        # No memory map: a damaged file must not become a bus error. Pages are checked where they have checksums.
+        # No memory map: a damaged file must not cause a bus error. Pages are verified if they have checksums.
         with pq.ParquetFile(str(path), memory_map=False, page_checksum_verification=True) as file:
             _check(file, source)
             unread = _unread(file, source, settings["fields"])
             columns = [name for name in file.schema_arrow.names if name not in unread]
             for batch in file.iter_batches(batch_size=_batch_rows(file, columns), columns=columns, use_threads=False):
-                # A column "a.b" brings a column "a" with a "b" in it along.
+                # Selecting a column "a.b" also reads a column "a" that contains a "b".
                 rows = batch.select(columns)
                 for name in unread:
                     rows = rows.append_column(name, pa.repeat(pa.scalar({}, pa.struct([])), rows.num_rows))
@@ -66,7 +66,7 @@ def _check(file: pq.ParquetFile, source: Source) -> None:
 
 
 def _unread(file: pq.ParquetFile, source: Source, fields: list[str]) -> list[str]:
-    """The columns that have no JSON form: pictures, identifiers in binary. Raises BadData where they are needed."""
+    """The columns that have no JSON form: pictures, binary identifiers. Raises BadData if they are needed."""
     odd = {field.name: kind for field in file.schema_arrow if (kind := without_json_form(field.type))}
     for name, kind in odd.items():
         if name in fields or len(odd) == len(file.schema_arrow):
@@ -79,7 +79,7 @@ def _unread(file: pq.ParquetFile, source: Source, fields: list[str]) -> list[str
 
 
 def _batch_rows(file: pq.ParquetFile, columns: list[str]) -> int:
-    """Rows that unpack to about 4 MiB, going by the footer and, as a text may be stored once, by the first rows."""
+    """Number of rows that unpack to about 4 MiB, by the footer and, as a text may be stored once, by the first rows."""
     groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
     row = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0)
     for first in file.iter_batches(batch_size=_LOOKED_AT, columns=columns, use_threads=False):

@@ -1,4 +1,4 @@
-"""The text of a PDF, with the page that each piece starts on."""
+"""The text of a PDF, with the page on which each piece starts."""
 
 import re
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from typing import Any
 
 import pypdfium2
 
-from ft_assets.datasets.intake.refusals import damaged
-from ft_assets.datasets.intake.sections import Block, is_heading, piece_lines
-from ft_assets.datasets.intake.sink import Sink
-from ft_assets.datasets.intake.streams import Source
+from ft_assets.workers.datasets.intake.file_refusals import damaged
+from ft_assets.workers.datasets.intake.sections import Block, is_heading, piece_lines
+from ft_assets.workers.datasets.intake.sink import Sink
+from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
 _PAGES = 50_000
 _END_WITHIN = 4096
-# How PDFium marks a hyphen at a line's end, and what it gives for glyphs without a meaning.
+# PDFium's mark for a hyphen at a line's end, and its output for glyphs without a meaning.
 _HYPHENATED = re.compile("[\ufffe\x02]\r?\n?")
 _SENTENCE_ENDS = (".", "!", "?", ":", "”", '"', "…")
 
@@ -57,13 +57,13 @@ def _open(path: Path, source: Source) -> pypdfium2.PdfDocument:
 
 
 def _blocks(document: pypdfium2.PdfDocument, source: Source) -> Iterator[Block]:
-    """Paragraphs: they end where a line ends a sentence and is shorter than others, at headings, and with a page."""
+    """Paragraphs. They end at a short line that ends a sentence, at headings, and at the end of a page."""
     for number in range(1, len(document) + 1):
         lines = _page_lines(document, number, source)
         width = max(map(len, lines), default=0)
         paragraph: list[str] = []
         for line in lines:
-            # A line in the middle of a sentence is none, though it may begin with a number.
+            # A line in the middle of a sentence is not a heading, even if it begins with a number.
             heading = is_heading(line) and (not paragraph or paragraph[-1].endswith(_SENTENCE_ENDS))
             if paragraph and (heading or not line):
                 yield Block("\n".join(paragraph), number, heading=False)

@@ -1,8 +1,8 @@
-"""Runs the reader of a hostile format as a process of its own, with limits: whatever happens to it is the file's fault.
+"""Runs the reader of a hostile format in a separate process with limits: any crash is blamed on the file.
 
-The process is started anew (no fork of a program with threads), gets no credentials in its environment, sets limits on
-its memory, processor time and file size before it looks at the file, and is killed when its time is over. It writes to
-a name of its own; the target appears only when it is whole.
+The process is started from scratch (not forked from a program with threads) and gets no credentials in its environment.
+It limits its memory, processor time and file size before it opens the file, and is killed when its time is up. It
+writes to a temporary name; the target appears only when it is complete.
 """
 
 import json
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import ft_assets
-from ft_assets.datasets.forms.settings import FORM_FIELDS
-from ft_assets.datasets.intake.kinds import Kind
-from ft_assets.datasets.intake.limits import ReadLimits
-from ft_assets.datasets.intake.refusals import crashed, too_much_memory, too_slow
+from ft_assets.settings.catalogue.forms import ROW_FORMS
+from ft_assets.workers.datasets.intake.file_refusals import crashed, too_much_memory, too_slow
+from ft_assets.workers.datasets.intake.kinds import Kind
+from ft_assets.workers.datasets.intake.limits import ReadLimits
 from ft_resources.errors import BadData, UserError
 
-CHILD = "ft_assets.datasets.intake.child"
-# What an interpreter needs to start; credentials of the platform are not among it.
+CHILD = "ft_assets.workers.datasets.intake.child"
+# What an interpreter needs to start; it includes no credentials of the platform.
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
 _REPLY_BYTES = 1 << 16
 _GRACE_S = 15.0
@@ -42,10 +42,10 @@ class Job:
 
 
 def run_reader(job: Job, limits: ReadLimits) -> Literal["spooled", "jsonl"]:
-    """Do ``job``; "jsonl" where a file named JSON turned out to be JSON lines (then there may be no target).
+    """Do ``job``; "jsonl" if a file named JSON turned out to be JSON lines (then there may be no target).
 
     Raises:
-        BadData: the file cannot be read, or not within ``limits``. Nothing is left of it.
+        BadData: the file cannot be read, or not within ``limits``. No partial output remains.
         UserError: a package that reads this format is not installed.
     """
     partial = job.target.with_name(f".{job.target.name}.partial")
@@ -57,7 +57,7 @@ def run_reader(job: Job, limits: ReadLimits) -> Literal["spooled", "jsonl"]:
         "codec": job.kind.codec,
         "target": str(partial.absolute()),
         "chunk_characters": job.chunk_characters,
-        "fields": sorted({field for form in FORM_FIELDS.values() for field in (*form.needs, *form.may_have)}),
+        "fields": sorted({field for way in ROW_FORMS.values() for field in (*way.row.needs, *way.row.may_have)}),
         "limits": asdict(limits),
         "cpu_seconds": int(seconds) + 1,
     }
@@ -83,10 +83,10 @@ def run_reader(job: Job, limits: ReadLimits) -> Literal["spooled", "jsonl"]:
 
 
 def _run(order: dict[str, Any], job: Job, limits: ReadLimits, seconds: float) -> dict[str, Any]:
-    """What the child replied. Raises BadData where it did not get to reply."""
+    """The child's reply. Raises BadData if it did not reply."""
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
-            # -P: a file named json.py beside the upload must not be imported.
+            # -P: a file named json.py next to the upload must not be imported.
             [sys.executable, "-P", "-m", CHILD],
             stdin=subprocess.PIPE,
             stdout=output,
@@ -121,7 +121,7 @@ def _environment() -> dict[str, str]:
     return {
         **{name: os.environ[name] for name in _PASSED_ON if name in os.environ},
         "PYTHONPATH": os.pathsep.join(search),
-        # Pools and threads that reserve address space would count against the limit on memory.
+        # Pools and threads that reserve address space would count against the memory limit.
         "ARROW_DEFAULT_MEMORY_POOL": "system",
         "ARROW_IO_THREADS": "1",
         "MALLOC_ARENA_MAX": "1",
@@ -131,7 +131,7 @@ def _environment() -> dict[str, str]:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End the child and whatever it started."""
+    """Kill the child and every process it started."""
     if child.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-# A section is what stays on one side of the split: a book without headings must still give many.
+# The split keeps a section on one side, so a book without headings must still yield many.
 SECTION_PIECES = 20
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+")
 _HEADING_CHARACTERS = 100
@@ -24,7 +24,7 @@ _HEADING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph or heading, and the page it starts on (0 where there are none)."""
+    """A paragraph or heading, and the page on which it starts (0 if there are no pages)."""
 
     text: str
     page: int
@@ -32,7 +32,7 @@ class Block:
 
 
 def is_heading(line: str) -> bool:
-    """Whether a line that stands alone is a heading: marked or numbered as one, or all in capitals."""
+    """Whether a line by itself is a heading: marked or numbered as one, or all in capitals."""
     if not 0 < len(line) <= _HEADING_CHARACTERS or "\n" in line:
         return False
     if line[-1] in ",;:" or (line[-1] in ".!?" and len(line) > 60):
@@ -43,7 +43,7 @@ def is_heading(line: str) -> bool:
 def piece_lines(blocks: Iterable[Block], name: str, limit: int) -> Iterator[bytes]:
     """The JSON lines ``{"text", "source", "page"}`` of each section; a piece has at most ``limit`` characters.
 
-    ``source`` is the file's name and a digest of the section's text: a change elsewhere in the file leaves it alone.
+    ``source`` is the file's name and a digest of the section's text: a change elsewhere in the file does not change it.
     """
     for section in _sections(blocks, limit):
         digest = hashlib.sha256("\0".join(text for text, _ in section).encode("utf-8", "surrogatepass")).hexdigest()
@@ -56,7 +56,7 @@ def _sections(blocks: Iterable[Block], limit: int) -> Iterator[list[tuple[str, i
     parts: list[str] = []
     size = page = prose = 0
     for block in blocks:
-        # Headings in a row, as in a table of contents, stay together with what follows them.
+        # Consecutive headings, as in a table of contents, stay together with what follows them.
         ends_section = block.heading and prose > limit // 4
         if parts and (ends_section or size + 2 + len(block.text) > limit):
             pieces.append(("\n\n".join(parts), page))
@@ -82,7 +82,7 @@ def _sections(blocks: Iterable[Block], limit: int) -> Iterator[list[tuple[str, i
 
 
 def _cut(text: str, limit: int) -> list[str]:
-    """``text`` in parts of at most ``limit`` characters: at ends of sentences, else at spaces, else anywhere."""
+    """``text`` in parts of at most ``limit`` characters, cut at ends of sentences, else at spaces, else anywhere."""
     parts, start = [], 0
     while len(text) - start > limit:
         window = text[start : start + limit]

@@ -1,14 +1,14 @@
-"""Where a reader writes its JSON lines: a file that must not grow beyond what its source may unpack to."""
+"""Where a reader writes its JSON lines: a file whose size is limited by what its source may unpack to."""
 
 from pathlib import Path
 from typing import IO, Any, Self
 
-from ft_assets.datasets.intake.limits import ReadLimits
-from ft_assets.datasets.intake.refusals import bomb, too_large
+from ft_assets.workers.datasets.intake.file_refusals import bomb, too_large
+from ft_assets.workers.datasets.intake.limits import ReadLimits
 
 
 class Sink:
-    """Counts bytes on their way to ``path``. The file is made with the first of them."""
+    """Counts the bytes written to ``path``. The file is created with the first of them."""
 
     def __init__(self, path: Path, name: str, source_size: int, limits: ReadLimits) -> None:
         self._path, self._name, self._limits = path, name, limits
@@ -17,7 +17,7 @@ class Sink:
         self._count = 0
 
     def write(self, lines: Any) -> None:
-        """Append ``lines`` (bytes, or what gives them without a copy). Raises BadData past a limit."""
+        """Append ``lines`` (bytes, or an object with the buffer protocol). Raises BadData past a limit."""
         self._count += len(lines)
         if self._count > self._limits.out_bytes:
             raise too_large(self._name, self._limits.out_bytes)

@@ -1,4 +1,4 @@
-"""Uploads, copied and hashed in one pass: what is checked is what is stored, whoever writes to them meanwhile."""
+"""Uploads, copied and hashed in one pass: the checked bytes are the stored bytes, even if a file changes meanwhile."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ft_assets.datasets.intake.spool import Role
+from ft_assets.workers.datasets.intake.spool import Role
 from ft_resources.errors import BadData
 
 # A subset of what the store allows in a path, short enough for every file system.
@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """A copied upload: at ``path``, which nobody else writes to; ``size`` in bytes."""
+    """A copied upload at ``path``, which no other process writes to; ``size`` in bytes."""
 
     role: Role
     name: str
@@ -32,7 +32,7 @@ def take_snapshots(files: Mapping[Role, Sequence[Path]], folder: Path) -> list[S
     """Copy ``files`` to ``folder/<role>/<name>``; sorted by name in each role, which is the order of their rows.
 
     Raises:
-        BadData: a name or file that cannot be taken, the same name twice in a role, or the same bytes twice.
+        BadData: a name or file that cannot be accepted, the same name twice in a role, or the same bytes twice.
     """
     taken: list[Snapshot] = []
     by_content: dict[str, Snapshot] = {}
@@ -85,10 +85,10 @@ def _snapshot(file: Path, folder: Path, role: Role) -> Snapshot:
 
 @contextmanager
 def _open(file: Path) -> Iterator[int]:
-    """A descriptor of the regular file ``file``, which is not followed where it is a link."""
+    """A descriptor of the regular file ``file``; links are not followed."""
     name = file.name
     try:
-        # Without O_NONBLOCK, opening a named pipe would wait for a writer for ever.
+        # Without O_NONBLOCK, opening a named pipe would wait forever for a writer.
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         raise BadData("there is no such file", where=str(file), remedy="Check the path.") from None

@@ -1,4 +1,4 @@
-"""An uploaded file as JSON lines: itself where it is that already, else what a process with limits makes of it."""
+"""An uploaded file as JSON lines: the file itself if it is JSONL, else the output of a reader process with limits."""
 
 import hashlib
 import os
@@ -7,24 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ft_assets.datasets.intake.kinds import BOM, HEAD_BYTES, Format, check_head, kind_of
-from ft_assets.datasets.intake.limits import ReadLimits
-from ft_assets.datasets.intake.sandbox import Job, run_reader
-from ft_assets.datasets.policy import TextSettings
+from ft_assets.settings.dataset.policy import TextSettings
+from ft_assets.workers.datasets.intake.kinds import BOM, HEAD_BYTES, check_head, kind_of
+from ft_assets.workers.datasets.intake.limits import ReadLimits
+from ft_assets.workers.datasets.intake.sandbox import Job, run_reader
 from ft_resources.errors import BadData
 
 Role = Literal["upload", "validation", "holdout"]
-RowsAre = Literal["lines", "elements", "records", "rows", "pieces"]
-
-_ROWS_ARE: dict[Format, RowsAre] = {
-    "jsonl": "lines",
-    "json": "elements",
-    "csv": "records",
-    "tsv": "records",
-    "parquet": "rows",
-    "txt": "pieces",
-    "pdf": "pieces",
-}
 _BLOCK = 1 << 20
 _TAIL = 4096
 _OLD_MAC = re.compile(rb"\}[ \t]*\r[ \t]*\{")
@@ -35,16 +24,14 @@ class Spool:
     """A file of JSON lines (one object a line, UTF-8, ``\\n``): rows start at byte ``start`` of ``path``.
 
     ``name`` and ``role`` are the upload's; ``source_sha256`` and ``source_size`` (bytes) are of the file as uploaded.
-    ``rows_are`` is what a row's number counts: lines of JSONL, elements of a JSON array, records after a CSV's header,
-    rows of Parquet, pieces of plain text (rows ``{"text", "source", "page"}``; ``source`` names file and section,
-    ``page`` is 0 outside of PDF).
+    Row numbers count lines of JSONL, elements of a JSON array, records after a CSV's header, rows of Parquet, pieces of
+    plain text (rows ``{"text", "source", "page"}``; ``source`` names file and section, ``page`` is 0 except for PDF).
     """
 
     name: str
     role: Role
     path: Path
     start: int
-    rows_are: RowsAre
     source_sha256: str
     source_size: int
 
@@ -59,19 +46,19 @@ def spool(
     limits: ReadLimits | None = None,
     sha256: str | None = None,
 ) -> Spool:
-    """The rows of the file at ``path``, which nobody writes to any more, as JSON lines.
+    """The rows of the file at ``path``, which must not change any more, as JSON lines.
 
     Args:
-        path: the file; where it is plain JSONL it is used as it is, and must outlive the spool.
-        name: the name it was uploaded under; its ending says the format, which the content must confirm.
+        path: the file. Plain JSONL is used in place and must outlive the spool.
+        name: the name it was uploaded under; its ending names the format, which the content must confirm.
         folder: where other formats are written to. After an error nothing of this file is left in it.
         role: what the rows are for.
         text: how plain text is cut into pieces.
-        limits: what reading may cost.
-        sha256: of the file, where it is known; else it is computed here.
+        limits: the limits for reading.
+        sha256: the file's sha256 if known; else it is computed here.
 
     Raises:
-        BadData: the file as a whole cannot be used: what, where and remedy. Rows are not looked at.
+        BadData: the file as a whole cannot be used: what, where and remedy. Rows are not checked.
     """
     limits = limits or ReadLimits()
     kind = kind_of(name)
@@ -80,7 +67,7 @@ def spool(
         raise BadData("the file is empty (0 bytes)", where=name, remedy="Upload a file with examples in it.")
     head = _read(path, 0, HEAD_BYTES)
     check_head(head, kind, name)
-    target, start, rows_are = path, 0, _ROWS_ARE[kind.format]
+    target, start = path, 0
     if kind.format == "jsonl" and not kind.codec:
         check_lines(path, name)
         start = len(BOM) if head.startswith(BOM) else 0
@@ -88,11 +75,9 @@ def spool(
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"{role}-{name}.jsonl"
         job = Job(path=path, name=name, kind=kind, target=target, chunk_characters=text.chunk_characters)
-        if run_reader(job, limits) == "jsonl":
-            # JSON lines under the name of JSON: so common that they are taken for what they are.
-            rows_are = "lines"
-            if not target.exists():
-                target, start = path, len(BOM) if head.startswith(BOM) else 0
+        # JSON lines in a file named JSON are so common that they are accepted.
+        if run_reader(job, limits) == "jsonl" and not target.exists():
+            target, start = path, len(BOM) if head.startswith(BOM) else 0
         if target != path:
             try:
                 check_lines(target, name)
@@ -104,14 +89,13 @@ def spool(
         role=role,
         path=target,
         start=start,
-        rows_are=rows_are,
         source_sha256=sha256 or _sha256(path),
         source_size=size,
     )
 
 
 def check_lines(path: Path, name: str) -> None:
-    """Refuse a JSON lines file that is something else as a whole: blank, half transferred, or of another layout."""
+    """Refuse a JSON lines file that is something else as a whole: blank, partly transferred, or in another layout."""
     first = _first_word(path)
     if not first:
         raise BadData("the file has no rows", where=name, remedy="Upload a file with examples in it.")
@@ -144,7 +128,7 @@ def check_lines(path: Path, name: str) -> None:
 
 
 def _first_word(path: Path) -> bytes:
-    """The first byte of ``path`` that is neither white space nor of a byte order mark; b"" where there is none."""
+    """The first byte of ``path`` that is neither white space nor part of a byte order mark; b"" if there is none."""
     with path.open("rb", buffering=0) as file:
         block = file.read(_BLOCK).removeprefix(BOM)
         while block:

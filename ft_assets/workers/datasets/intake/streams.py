@@ -1,4 +1,4 @@
-"""The bytes of an uploaded file, unpacked as they are read; what unpacks to too much is refused while it does."""
+"""The bytes of an uploaded file, unpacked while they are read; a file that unpacks to too much is refused meanwhile."""
 
 import io
 import zlib
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ft_assets.datasets.intake.kinds import BOM, HEAD_BYTES, Kind, check_head
-from ft_assets.datasets.intake.limits import ReadLimits
-from ft_assets.datasets.intake.refusals import bomb, damaged, too_large
+from ft_assets.workers.datasets.intake.file_refusals import bomb, damaged, too_large
+from ft_assets.workers.datasets.intake.kinds import BOM, HEAD_BYTES, Kind, check_head
+from ft_assets.workers.datasets.intake.limits import ReadLimits
 from ft_resources.errors import BadData
 
 BLOCK = 1 << 20
@@ -31,7 +31,7 @@ class Source:
         return self.path.stat().st_size
 
     def open(self) -> io.BufferedReader:
-        """The unpacked bytes from the first on, after a byte order mark. Raises BadData, also while they are read."""
+        """All unpacked bytes, without a byte order mark at the start. Raises BadData, also while they are read."""
         file = self._open()
         head = file.peek(HEAD_BYTES)[:HEAD_BYTES]
         if self.kind.codec:
@@ -67,7 +67,7 @@ class Source:
 
 
 class _Unpacking(io.RawIOBase):
-    """Hands out blocks of ``_more``, and counts them."""
+    """Returns the blocks of ``_more``, and counts their bytes."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -98,7 +98,7 @@ class _Unpacking(io.RawIOBase):
 
 
 class _Gzip(_Unpacking):
-    """Any number of gzip members after one another (RFC 1952), and NUL bytes that pad the end."""
+    """Any number of consecutive gzip members (RFC 1952), and NUL bytes as padding at the end."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)

@@ -1,20 +1,20 @@
-"""Plain text: paragraphs are what blank lines part."""
+"""Plain text; blank lines separate paragraphs."""
 
 import codecs
 from collections.abc import Iterator
 from typing import Any
 
-from ft_assets.datasets.intake.sections import Block, is_heading, piece_lines
-from ft_assets.datasets.intake.sink import Sink
-from ft_assets.datasets.intake.streams import Source
+from ft_assets.workers.datasets.intake.sections import Block, is_heading, piece_lines
+from ft_assets.workers.datasets.intake.sink import Sink
+from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
-# A paragraph of more pieces than this is cut before it is whole, so that memory stays bounded.
+# A paragraph of more pieces than this is cut before its end is reached, so that memory stays bounded.
 _LONG_PARAGRAPH = 64
 
 
 def read(source: Source, sink: Sink, settings: dict[str, Any]) -> None:
-    """Write the pieces of the text. Raises BadData for bytes that are not UTF-8, and for a text of nothing."""
+    """Write the pieces of the text. Raises BadData for bytes that are not UTF-8, and for a blank text."""
     limit = settings["chunk_characters"]
     written = False
     for line in piece_lines(_blocks(_lines(source), limit * _LONG_PARAGRAPH), source.name, limit):
@@ -44,7 +44,7 @@ def _block(lines: list[str]) -> Block:
 
 
 def _lines(source: Source) -> Iterator[str]:
-    """Lines without their ends (\\n, \\r\\n or \\r); one that is longer than a block comes in parts."""
+    """Lines without their ends (\\n, \\r\\n or \\r); a line longer than a block is returned in parts."""
     decoder, at, rest = codecs.getincrementaldecoder("utf-8")(), 0, ""
     for block in source.blocks():
         pending = len(decoder.getstate()[0])

@@ -1,18 +1,18 @@
-"""Fewer training rows of categories that have too many."""
+"""Drops training rows of categories that have too many."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ft_assets.datasets.policy import BalanceSettings
-from ft_assets.datasets.quality.draw import draw_order
+from ft_assets.settings.dataset.policy import BalanceSettings
+from ft_assets.workers.datasets.quality.draw import draw_order
 
 
 def balance(categories: pa.Array, keys: pa.FixedSizeBinaryArray, settings: BalanceSettings) -> np.ndarray:
     """Which training rows to keep, as a boolean mask ``[n]``.
 
-    A category keeps at most ``max_ratio`` times the rows of the median category (never less than one), those whose
-    content keys are lowest: which they are depends on no other category and not on the order of rows. Rows without a
+    A category keeps at most ``max_ratio`` times the rows of the median category (never less than one): those with the
+    lowest content keys. The choice depends neither on other categories nor on the order of rows. Rows without a
     category ("") are all kept.
 
     Args:

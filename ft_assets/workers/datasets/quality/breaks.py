@@ -1,20 +1,20 @@
-"""numba kernel: answers that break off. Imported by workers only."""
+"""numba kernel that finds truncated answers. Imported by workers only."""
 
 import numpy as np
 from numba import njit, uint64
 
-from ft_assets.datasets.quality.scan import is_space
+from ft_assets.workers.datasets.quality.scan import is_space
 
-# Why an answer counts as broken off.
+# Why an answer counts as truncated.
 FENCE, JSON, PUNCTUATION, WORD = 1, 2, 3, 4
-# An answer of fewer words is a label, a title or a number, and ends as it likes.
+# An answer of fewer words is a label, a title or a number, and may end in any way.
 LEAST_WORDS = 8
 
 _BACKTICK, _QUOTE, _BACKSLASH = 0x60, 0x22, 0x5C
 _OPEN, _CLOSE = (0x7B, 0x5B), (0x7D, 0x5D)  # braces and brackets
 _LONGEST_WORD = 8
 
-# English words that no sentence ends on; a word fits a number of 8 bytes.
+# English words that no sentence ends with; a word fits into an 8-byte number.
 _UNFINISHED = (
     "an and the or but nor of because if than whose my your its our their every into onto upon from with "
     "and/or e.g. i.e. such whether although unless while"
@@ -30,11 +30,11 @@ UNFINISHED = np.sort(np.array([_packed(word) for word in _UNFINISHED.split() if 
 
 @njit(cache=True, nogil=True)
 def find_breaks(offsets, data, unfinished, breaks):  # type: ignore[no-untyped-def]
-    """``breaks`` uint8 [n]: why each answer counts as broken off, 0 where it does not.
+    """``breaks`` uint8 [n]: why each answer counts as truncated, 0 if it does not.
 
-    A code fence that is not closed; an answer that starts as JSON whose brackets are not closed; of at least
-    LEAST_WORDS words: one that ends on a comma or an opening bracket, or on one of the words ``unfinished`` (sorted,
-    as UNFINISHED).
+    A code fence that is not closed; an answer that starts as JSON whose brackets are not closed; an answer of at least
+    LEAST_WORDS words that ends with a comma, an opening bracket, or one of the words ``unfinished`` (sorted, as
+    UNFINISHED).
     """
     for text in range(len(offsets) - 1):
         start, end = offsets[text], offsets[text + 1]
@@ -57,7 +57,7 @@ def find_breaks(offsets, data, unfinished, breaks):  # type: ignore[no-untyped-d
 
 @njit(cache=True, nogil=True)
 def _has_open_fence(data, start, end):  # type: ignore[no-untyped-def]
-    """Whether an odd number of lines starts with three backticks."""
+    """Whether an odd number of lines start with three backticks."""
     ticks = 0
     for byte in data[start:end]:
         ticks += byte == _BACKTICK
@@ -85,7 +85,7 @@ def _is_open_json(data, start, end):  # type: ignore[no-untyped-def]
     first = start + 1
     while first < end and is_space(data[first]):
         first += 1
-    # What may follow a bracket in JSON with something in it; "[Verse 1]" is no JSON.
+    # What may follow an opening bracket in non-empty JSON; "[Verse 1]" is not JSON.
     if first == end or not (
         data[first] == _QUOTE or data[first] == _OPEN[0] or data[first] == _OPEN[1] or 48 <= data[first] <= 57
     ):

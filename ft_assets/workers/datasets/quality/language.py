@@ -1,4 +1,4 @@
-"""Which languages the examples are in, by a look at a sample of them."""
+"""Detects the languages of the examples from a sample."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 SAMPLE = 2000
-"""How many examples are looked at: a share of 10 % is then known to within 1.3 points (95 %)."""
+"""Number of examples sampled: a share of 10 % is then known to within 1.3 points (95 %)."""
 UNDETERMINED = "und"
-"""ISO 639-2 for a text that says too little."""
+"""ISO 639-2 code for a text whose language cannot be determined."""
 
 _LOOKED_AT = 400
 _LEAST_LETTERS = 20
@@ -19,15 +19,15 @@ _LEAST_PROBABILITY = 0.5
 
 
 def by_count(languages: Iterable[str]) -> dict[str, int]:
-    """How often each occurs, the most frequent first."""
+    """How often each value occurs, the most frequent first."""
     return dict(sorted(Counter(languages).items(), key=lambda item: (-item[1], item[0])))
 
 
 def detect_languages(texts: pa.Array) -> list[str]:
-    """The language of each text (ISO 639-1) by its first 400 characters, ``und`` below 20 letters or in doubt.
+    """Each text's language (ISO 639-1) by its first 400 characters; ``und`` below 20 letters or in doubt.
 
-    By py3langid (byte n-grams, naive Bayes; Lui & Baldwin 2012, "langid.py"); the model comes with the package and
-    takes some tenths of a second to load, a text about 0.5 ms. Code counts as whatever its words look like.
+    Uses py3langid (byte n-grams, naive Bayes; Lui & Baldwin 2012, "langid.py"). The model comes with the package and
+    takes some tenths of a second to load, a text about 0.5 ms. Code counts as the language that its words resemble.
     """
     starts = pc.utf8_slice_codeunits(texts, 0, _LOOKED_AT).to_pylist()
     return [_detect(text) for text in starts]

@@ -1,4 +1,4 @@
-"""Rows of other datasets mixed into the training rows, so that the model keeps what it can do already."""
+"""Rows of other datasets mixed into the training rows, so that the model keeps its existing abilities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.datasets.policy import MixSettings
-from ft_assets.datasets.quality.draw import draw_order, leading_words
-from ft_assets.datasets.reporting.report import Mixed
+from ft_assets.settings.dataset.policy import MixSettings
+from ft_assets.workers.datasets.quality.draw import draw_order, leading_words
+from ft_assets.workers.datasets.reporting.report import Mixed
 from ft_resources.errors import BadData
 
-# Beyond it a version would be mostly other datasets, and hundreds of thousands of rows could hang on a few own ones.
+# Above this a version would be mostly other datasets, and hundreds of thousands of rows could depend on a few own ones.
 _MOST = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mixture:
-    """What is mixed in: for each setting ascending row indices into its candidates, its record, and warnings."""
+    """What is mixed in: for each setting, ascending row indices into its candidates, its record, and warnings."""
 
     rows: list[np.ndarray]
     mixed: list[Mixed]
@@ -29,15 +29,15 @@ def sample_mix(
 ) -> Mixture:
     """Which rows of other datasets to add to ``train_rows`` training rows.
 
-    Each ``share`` is one of the training rows afterwards: with shares s, own rows are 1 - sum(s) of them. Rows are
-    drawn by their content keys, none twice; a larger share holds the rows of a smaller one. Where a dataset has too
-    few rows all of them are taken, with a warning, and the other datasets' numbers stay as planned.
+    Each ``share`` is relative to the training rows after mixing: with shares s, own rows make up 1 - sum(s). Rows are
+    drawn by their content keys, none twice; a larger share includes the rows of a smaller one. If a dataset has too few
+    rows, all of them are taken with a warning, and the other datasets' numbers stay as planned.
 
     Args:
         settings: the policy's ``mix``.
-        train_rows: own training rows, after balancing.
-        candidates: for each setting the content keys of the other dataset's training rows that this version has not
-            itself (on any side).
+        train_rows: number of own training rows, after balancing.
+        candidates: for each setting, the content keys of the other dataset's training rows that this version does not
+            have (on any side).
 
     Raises:
         BadData: the shares together are more than 0.8.

@@ -1,14 +1,14 @@
-"""numba kernels of the heuristics: words and repetition, one pass over the bytes of each text. For workers only.
+"""numba kernel of the heuristics: repetition, in one pass over the bytes of each text. For workers only.
 
-Texts come as in ``similarity.hashing``: ``offsets`` int64 [n + 1] and ``data`` uint8, UTF-8. A word is what stands
-between ASCII white space; of scripts without spaces every character from U+3000 to U+9FFF is one.
+Texts come as in ``similarity.hashing``: ``offsets`` int64 [n + 1] and ``data`` uint8, UTF-8. A word is a run between
+ASCII white space; for scripts without spaces, every character from U+3000 to U+9FFF is a word.
 """
 
 import numpy as np
 from numba import njit, uint64
 
 NGRAM = 5
-# Words of one text that repetition looks at: the rest of a whole book changes the share little.
+# Words per text that repetition counts: the rest of a long book changes the share little.
 MOST_WORDS = 1 << 16
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
@@ -17,7 +17,7 @@ _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 
-# What a byte is: white space, part of a word, or the first of a character that is a word.
+# Classes of bytes: white space, part of a word, or the first byte of a character that is a word.
 _SPACE, _LETTER, _ALONE = 0, 1, 2
 _KINDS = np.ones(256, np.uint8)
 _KINDS[[9, 10, 11, 12, 13, 32]] = _SPACE
@@ -39,7 +39,7 @@ def _mix(h):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _seen(table, stamps, stamp, mask, h):  # type: ignore[no-untyped-def]
-    """Whether ``h`` is in the table already; it is afterwards. Entries of other stamps are free places."""
+    """Whether ``h`` is already in the table; it is added otherwise. Entries with other stamps are free slots."""
     place = h & mask
     while stamps[place] == stamp:
         if table[place] == h:
@@ -51,37 +51,11 @@ def _seen(table, stamps, stamp, mask, h):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def count_characters(offsets, data, characters):  # type: ignore[no-untyped-def]
-    """Fill ``characters`` int32 [n]: code points, which are the bytes that continue no other."""
-    for text in range(len(offsets) - 1):
-        count = 0
-        for byte in data[offsets[text] : offsets[text + 1]]:
-            count += (byte & 0xC0) != 0x80
-        characters[text] = count
-
-
-@njit(cache=True, nogil=True)
-def count_words(offsets, data, words):  # type: ignore[no-untyped-def]
-    """Fill ``words`` int32 [n]; letters that follow a character that is a word by itself count as part of it."""
-    for text in range(len(offsets) - 1):
-        before = np.uint8(32)
-        count = 0
-        # Sums of comparisons, without a branch: the compiler makes vectors of them.
-        for byte in data[offsets[text] : offsets[text + 1]]:
-            space_before = (before == 32) | ((before >= 9) & (before <= 13))
-            space = (byte == 32) | ((byte >= 9) & (byte <= 13))
-            alone = (byte >= 0xE3) & (byte <= 0xE9)
-            count += (space_before | alone) & (not space)
-            before = byte
-        words[text] = count
-
-
-@njit(cache=True, nogil=True)
 def count_repeats(offsets, data, repetition):  # type: ignore[no-untyped-def]
     """Fill ``repetition`` float32 [n]: the larger of two shares of each text; 0 below 2 * NGRAM words.
 
-    Of its 5-word sequences, those that stood before in the text; of the bytes in its words, those in lines that
-    stood before.
+    The shares are the 5-word sequences that occurred before in the text, and the word bytes in lines that occurred
+    before.
     """
     longest = 0
     for text in range(len(offsets) - 1):
@@ -139,8 +113,10 @@ def count_repeats(offsets, data, repetition):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def _places(length):  # type: ignore[no-untyped-def]
-    """Size of a table for a text of ``length`` bytes, a power of two: half of it stays free, as a word has two bytes
-    with its space (or three without), and a line at least a word."""
+    """Size of the table for a text of ``length`` bytes: a power of two, at most half full.
+
+    A word takes two bytes with its space (or three without), and a line at least one word.
+    """
     places = 64
     while places < 2 * min(length, 2 * MOST_WORDS):
         places *= 2

@@ -1,10 +1,10 @@
-"""Whether a curated upload is good enough to train on: what refuses it, and what holds it for a person to look at."""
+"""Whether a curated upload is good enough to train on: what rejects it, and what holds it for a person to review."""
 
 from collections.abc import Iterable
 
-from ft_assets.datasets.policy import MIN_EXAMPLES
-from ft_assets.datasets.reporting.advice import all_warnings, split_advice
-from ft_assets.datasets.reporting.report import DatasetReport, Finding, Note, Step
+from ft_assets.settings.dataset.policy import MIN_EXAMPLES
+from ft_assets.workers.datasets.reporting.advice import all_warnings, split_advice
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, Step
 from ft_resources.errors import BadData
 
 _SIDES = ("train", "validation", "holdout")
@@ -27,11 +27,11 @@ _LEFT_OUT: dict[Step, str] = {
 
 
 def accept(report: DatasetReport, judges: Iterable[str] = ()) -> DatasetReport:
-    """``report`` with its warnings and the reasons to hold the version, added to those it has.
+    """``report`` with its warnings, and with the reasons to hold the version added to its own.
 
     Args:
         report: everything that was counted.
-        judges: names of the models that will judge what is trained on it, where they are known.
+        judges: names of the models that will judge models trained on it, if they are known.
 
     Raises:
         BadData: the version must not be used; names the file, rows and remedy.
@@ -55,7 +55,7 @@ def accept(report: DatasetReport, judges: Iterable[str] = ()) -> DatasetReport:
 
 
 def check_rows(report: DatasetReport) -> None:
-    """Raise BadData where there are no rows, or more bad ones than the policy allows."""
+    """Raise BadData if there are no rows, or more bad ones than the policy allows."""
     policy, bad = report.policy, report.bad_count
     if not report.rows_read:
         raise BadData("the file has no rows", where=_files(report), remedy="Upload a file with examples in it.")
@@ -79,7 +79,7 @@ def check_rows(report: DatasetReport) -> None:
 
 
 def _bad_rows(report: DatasetReport) -> list[Note]:
-    """The bad rows that are named, in the order of the uploads."""
+    """The bad rows that are listed, in the order of the uploads."""
     order = {upload.name: index for index, upload in enumerate(report.uploads)}
     removed = (finding for finding in report.findings("read") if finding.action == "removed")
     notes = [note for finding in removed for note in finding.notes]
@@ -87,9 +87,9 @@ def _bad_rows(report: DatasetReport) -> list[Note]:
 
 
 def _where(note: Note) -> tuple[str, str]:
-    """Row and field, and the problem, of a bad row's note; its detail is ``field: problem`` or the problem alone."""
+    """Row and field, and the problem, of a bad row's note, whose detail is ``field: problem`` or only the problem."""
     field, colon, problem = note.detail.partition(": ")
-    # A field is a path such as messages[1].role; a problem with a colon in it has blanks before that.
+    # A field is a path such as messages[1].role; a problem that contains a colon has blanks before the colon.
     if colon and " " not in field:
         return f"row {note.place.row}, {field}", problem
     return f"row {note.place.row}", note.detail
@@ -141,7 +141,7 @@ def _check_size(report: DatasetReport) -> None:
 
 
 def _reasons_to_hold(report: DatasetReport) -> list[str]:
-    """A sentence for each step that asks for a person."""
+    """One sentence for each step that requires a person's review."""
     reasons = []
     for step, words in _HELD.items():
         held = [finding for finding in report.findings(step) if finding.action == "held"]
@@ -165,7 +165,7 @@ def _and(parts: list[str]) -> str:
 
 
 def _files(report: DatasetReport) -> str:
-    """The file, or the first of several."""
+    """The file, or the first of several files."""
     names = [upload.name for upload in report.uploads]
     more = len(names) - 1
     return names[0] + (f" and {more} more {'file' if more == 1 else 'files'}" if more else "")

@@ -1,11 +1,11 @@
-"""What deserves a warning: sentences for the tenant, each with its advice."""
+"""Warnings: sentences for the tenant, each with its advice."""
 
 from collections.abc import Iterable, Iterator
 
-from ft_assets.datasets.reporting.families import judge_family_warning
-from ft_assets.datasets.reporting.report import Action, DatasetReport, Place, Step
+from ft_assets.records.model_families import judge_family_warning
+from ft_assets.workers.datasets.reporting.report import Action, DatasetReport, Place, Step
 
-# Below this many rows, one row more or less changes a score by over ten points.
+# Below this many rows, a single row changes a score by over ten points.
 SMALL_SPLIT = 10
 _MUCH_DUPLICATED = 0.2
 _DOMINANT_GROUP = 0.5
@@ -25,7 +25,7 @@ _FLAGGED = {
 
 
 def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]:
-    """Every warning about ``report``, the weightiest first."""
+    """Every warning about ``report``, the most important first."""
     found = [
         *_small_splits(report),
         *_contamination(report),
@@ -41,7 +41,7 @@ def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]
 
 
 def split_advice(report: DatasetReport, side: str) -> str:
-    """What to change in dataset.yaml so that the split ``side`` gets (more) rows."""
+    """The change in dataset.yaml that gives the split ``side`` (more) rows."""
     settings = report.policy.split
     if side != "train" and any(upload.role == side for upload in report.uploads):
         return f"Add rows to the {side} file."

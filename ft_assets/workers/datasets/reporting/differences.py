@@ -1,22 +1,22 @@
-"""Texts as the page shows them: cut to a length, and two side by side with what differs, or what they share, marked."""
+"""Texts as the page shows them: shortened, or two side by side with their differences or common parts marked."""
 
 import re
 from difflib import SequenceMatcher
 
 from markupsafe import Markup, escape
 
-# Texts are cut to this many characters around their first difference: the page holds many of them.
+# Texts are cut to this many characters around their first difference, as the page holds many of them.
 SHOWN = 600
 _BEFORE = 160
-# Any two texts share a word here and there.
+# Any two texts share some words.
 _SHARED = 12
 _PIECES = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 def mark_differences(text: str, other: str, *, shared: bool = False) -> tuple[Markup, Markup]:
-    """Both texts as HTML, escaped, with what only one of them has in ``<mark>`` (``shared``: what both have).
+    """Both texts as escaped HTML, with what only one of them has in ``<mark>`` (``shared``: what both have).
 
-    Long ones are cut around the first difference (``shared``: to their beginning).
+    Long texts are cut around the first difference (``shared``: to their beginning).
     """
     start = max(0, _common_start(text, other) - _BEFORE)
     if shared or max(len(text), len(other)) <= SHOWN:
@@ -32,12 +32,12 @@ def mark_differences(text: str, other: str, *, shared: bool = False) -> tuple[Ma
 
 
 def cut(text: str) -> str:
-    """The beginning of ``text``, with an ellipsis where there is more."""
+    """The beginning of ``text``, with an ellipsis if it is cut."""
     return text if len(text) <= SHOWN else text[:SHOWN] + " …"
 
 
 def cut_middle(text: str) -> str:
-    """The beginning and the end of ``text``, with an ellipsis for what is between them."""
+    """The beginning and the end of ``text``, with an ellipsis for the part between them."""
     return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"
 
 

@@ -1,9 +1,9 @@
-"""The report's numbers as lengths of bars."""
+"""The report's numbers as bar lengths."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ft_assets.datasets.reporting.report import Action, DatasetReport, LengthHistogram, Step, StepReport
+from ft_assets.workers.datasets.reporting.report import Action, DatasetReport, LengthHistogram, Step, StepReport
 
 _TITLES: dict[Step, str] = {
     "read": "Read and check",
@@ -30,13 +30,13 @@ _QUESTIONS: dict[Step, str] = {
     "mix": "What keeps the model's other skills?",
 }
 _SAID: dict[Action, str] = {"removed": "left out", "changed": "changed", "warned": "noted", "held": "held"}
-# Steps whose findings may name one row several times.
+# Steps whose findings may name the same row several times.
 _OVERLAPPING = ("personal_data", "quality", "toxicity")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlowStep:
-    """A step as a bar: shares (0 to 1) of the most rows there ever are that stay, are left out, and are added."""
+    """A step as a bar: rows that stay, are left out, and are added, as shares (0 to 1) of the largest row count."""
 
     title: str
     question: str
@@ -48,7 +48,7 @@ class FlowStep:
 
 
 def flow_of(report: DatasetReport) -> list[FlowStep]:
-    """The steps that ran, in their order."""
+    """The steps that ran, in order."""
     most = max([report.rows_read, *(max(step.rows_in, step.rows_out) for step in report.steps)], default=0) or 1
     return [
         FlowStep(
@@ -65,7 +65,7 @@ def flow_of(report: DatasetReport) -> list[FlowStep]:
 
 
 def _said(step: StepReport) -> str:
-    """``12 left out, 3 noted``. Where a row may be found in several ways, the commonest says how many there are."""
+    """``12 left out, 3 noted``. If a row can have several findings, the commonest finding's count is shown."""
     parts = []
     if step.rows_out < step.rows_in:
         parts.append(f"{step.rows_in - step.rows_out:,} left out")
@@ -81,14 +81,14 @@ def _said(step: StepReport) -> str:
 
 
 def shares(counts: Mapping[str, int]) -> list[tuple[str, int, float]]:
-    """Name, count and the share of all, the largest first; nothing where all are 0."""
+    """Name, count and the share of all, the largest first; empty if all are 0."""
     total = sum(counts.values())
     found = [(name, count, count / total) for name, count in counts.items() if count]
     return sorted(found, key=lambda item: (-item[1], item[0]))
 
 
 def histogram_bars(histogram: LengthHistogram) -> list[tuple[int, int, int, float]]:
-    """For each bin the least and the most characters, the count, and the height (0 to 1)."""
+    """For each bin: the lowest and the highest number of characters, the count, and the height (0 to 1)."""
     most = max(histogram.counts, default=0) or 1
     edges = histogram.edges
     return [(edges[i], edges[i + 1] - 1, count, count / most) for i, count in enumerate(histogram.counts)]

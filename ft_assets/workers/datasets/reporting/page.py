@@ -1,4 +1,4 @@
-"""The report as a page that a tenant reads: one self-contained HTML file, everything in it escaped."""
+"""The report as a page for the tenant: one self-contained HTML file with everything in it escaped."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import yaml
 from markupsafe import Markup, escape
 
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.reporting.differences import cut, cut_middle, mark_differences
-from ft_assets.datasets.reporting.flow import flow_of, histogram_bars, shares
-from ft_assets.datasets.reporting.reasons import reason_words
-from ft_assets.datasets.reporting.report import DatasetReport, Exhibit, Finding, Note, Step
-from ft_assets.datasets.reporting.template import template
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.reporting.differences import cut, cut_middle, mark_differences
+from ft_assets.workers.datasets.reporting.flow import flow_of, histogram_bars, shares
+from ft_assets.workers.datasets.reporting.reasons import reason_words
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit, Finding, Note, Step
+from ft_assets.workers.datasets.reporting.template import template
 
 _SHOWN_ROWS = 60
 _SHOWN_DETAILS = 30
@@ -20,7 +20,7 @@ _SHOWN_EXHIBITS = 3
 _SHOWN_WARNINGS = 8
 _NAME = 120
 _LEAKS = ("contamination", "own_holdout")
-# Reasons that show at a text's end.
+# Reasons that are visible at a text's end.
 _ENDS = ("truncated", "repetitive", "long")
 
 _MEANING = {
@@ -77,11 +77,11 @@ _PERSONAL_ACTION = {
 
 
 def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str = "") -> str:
-    """The page, in UTF-8 with no script and nothing loaded from elsewhere.
+    """The page in UTF-8, without scripts or external resources.
 
-    ``exhibits`` are shown with their text (up to 600 characters), at most three for each reason, so the page belongs
-    in the tenant's prefix; those of personal data should come scrubbed. ``title`` is the version's name; without it
-    the page is called after the file.
+    ``exhibits`` are shown with their text (up to 600 characters), at most three for each reason. So the page belongs in
+    the tenant's prefix, and exhibits of personal data should be scrubbed. ``title`` is the version's name; without it
+    the page is named after the file.
     """
     kinds = _kinds(report)
     return template().render(
@@ -116,7 +116,7 @@ def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str =
 
 
 def row_ranges(rows: Iterable[int]) -> str:
-    """Row numbers for reading: ``[3, 4, 5, 9]`` is ``3–5, 9``."""
+    """Row numbers for people: ``[3, 4, 5, 9]`` is ``3–5, 9``."""
     ranges: list[list[int]] = []
     for row in sorted(set(rows)):
         if ranges and row == ranges[-1][1] + 1:
@@ -127,7 +127,7 @@ def row_ranges(rows: Iterable[int]) -> str:
 
 
 def _verdict(report: DatasetReport) -> dict[str, str]:
-    """The state in a word, in a sentence, and what to do about it."""
+    """The state as a word, as a sentence, and the advice."""
     rows = f"{report.examples:,} of {report.rows_read:,} rows" if not report.mixed else f"{report.examples:,} examples"
     if report.held:
         return {
@@ -150,7 +150,7 @@ def _verdict(report: DatasetReport) -> dict[str, str]:
 
 
 def _findings(report: DatasetReport, actions: tuple[str, ...], exhibits: Sequence[Exhibit]) -> list[dict[str, Any]]:
-    """What was found, for the page: words, rows, details and examples of each finding with one of ``actions``."""
+    """The findings for the page: wording, rows, details and examples of each finding with one of ``actions``."""
     found = []
     for step in report.steps:
         for finding in step.findings:
@@ -170,7 +170,7 @@ def _findings(report: DatasetReport, actions: tuple[str, ...], exhibits: Sequenc
 
 
 def _rows(report: DatasetReport, finding: Finding) -> list[tuple[str, str]]:
-    """The finding's rows by file, as ranges; the file is "" where there is only one."""
+    """The finding's rows by file, as ranges; the file is "" if there is only one."""
     named = finding.notes[:_SHOWN_ROWS]
     files = dict.fromkeys(note.place.file for note in named)
     found = [
@@ -186,7 +186,7 @@ def _rows(report: DatasetReport, finding: Finding) -> list[tuple[str, str]]:
 
 
 def _details(finding: Finding) -> list[tuple[str, str, str]]:
-    """Row, what about it, and how alike, of the notes that say more than their row."""
+    """Row, detail and similarity, for the notes that have more than a row."""
     told = [note for note in finding.notes if note.detail or note.other]
     return [(f"{note.place.row:,}", _about(note), _percent(note.similarity)) for note in told[:_SHOWN_DETAILS]]
 
@@ -199,23 +199,23 @@ def _about(note: Note) -> str:
 
 
 def _percent(similarity: float | None) -> str:
-    # 99.96 % is not 100 %: near-duplicates are no exact ones.
+    # 99.96 % is not 100 %: near-duplicates are not exact duplicates.
     if similarity is None:
         return ""
     return "100 %" if similarity == 1 else f"{min(similarity, 0.999):.1%}".replace("%", " %")
 
 
 def _pairs(step: Step, finding: Finding, exhibits: Sequence[Exhibit]) -> list[dict[str, Any]]:
-    """The finding's examples with their differences marked, where they are shown beside another text."""
+    """The finding's examples, with differences marked if they are shown next to another text."""
     alike = {note.place: note.similarity for note in finding.notes}
     suited = [each for each in exhibits if (each.step, each.reason) == (step, finding.reason)]
     if finding.subject:
-        # Of the examples of a reason that is divided, those whose rows this part names.
+        # If a reason is divided, only its examples whose rows this part lists.
         suited = [each for each in suited if each.place in alike]
     pairs = []
     for each in suited[:_SHOWN_EXHIBITS] if step != "personal_data" else []:
         if each.other_text:
-            # Of a leak people want to see what is the same, of near-duplicates what is not.
+            # For a leak, readers want to see what is the same; for near-duplicates, what differs.
             text, other = mark_differences(each.text, each.other_text, shared=step in _LEAKS)
         else:
             text, other = escape(cut_middle(each.text) if finding.reason in _ENDS else cut(each.text)), Markup("")
@@ -224,7 +224,7 @@ def _pairs(step: Step, finding: Finding, exhibits: Sequence[Exhibit]) -> list[di
 
 
 def _suites(report: DatasetReport) -> list[tuple[str, int]]:
-    """Rows found for each suite that was compared with."""
+    """Number of rows found for each suite that was compared."""
     counts = dict.fromkeys(report.suites, 0)
     for finding in report.findings("contamination"):
         if finding.subject:
@@ -233,7 +233,7 @@ def _suites(report: DatasetReport) -> list[tuple[str, int]]:
 
 
 def _kinds(report: DatasetReport) -> list[tuple[str, list[int]]]:
-    """Each kind with its rows on every side, the largest first."""
+    """Each kind with its rows on every side, the largest kind first."""
     names = {kind for numbers in report.splits.values() for kind in numbers.kinds if kind}
     counted = [(kind, [numbers.kinds.get(kind, 0) for numbers in report.splits.values()]) for kind in names]
     return sorted(((_short(kind), counts) for kind, counts in counted), key=lambda item: (-sum(item[1]), item[0]))
@@ -255,5 +255,5 @@ def _changed(policy: DatasetPolicy) -> list[tuple[str, str]]:
 
 
 def _short(name: str) -> str:
-    """A name for the page, its middle cut where it is very long."""
+    """A name for the page; a very long one is cut in the middle."""
     return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 :]}"

@@ -1,6 +1,6 @@
-"""Each reason of a finding in a tenant's words."""
+"""Each finding's reason in the tenant's words."""
 
-from ft_assets.datasets.forms.reasons import REASONS as _ROWS
+from ft_assets.workers.datasets.forms.reasons import REASONS as _ROWS
 
 REASONS: dict[str, str] = {
     **{reason.value: words for reason, words in _ROWS.items()},
@@ -18,5 +18,5 @@ REASONS: dict[str, str] = {
 
 
 def reason_words(reason: str) -> str:
-    """``reason`` for reading; one without words of its own is spelled out."""
+    """``reason`` for people; a reason without its own wording is spelled out."""
     return REASONS.get(reason, reason.replace("_", " "))

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from ft_assets.datasets.policy import DatasetPolicy
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_resources.strict_model import StrictModel
 
-# A finding names this many of its rows; beyond them, it counts.
+# A finding lists at most this many of its rows; further rows are only counted.
 LISTED_NOTES = 200
-# A kind with a value of its own in every row says nothing, and would put the rows' text into the report.
+# A kind that differs in every row has no use, and would put the rows' text into the report.
 LISTED_KINDS = 100
 
 Step = Literal[
@@ -29,12 +30,8 @@ Action = Literal["removed", "changed", "warned", "held"]
 Role = Literal["train", "validation", "holdout"]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Place(_Record):
-    """A row as the tenant counts it: 1-based in the uploaded file ``file``; row 0 is the file as a whole."""
+class Place(StrictModel):
+    """A row as the tenant counts it: 1-based in the uploaded file ``file``; row 0 means the whole file."""
 
     file: str
     row: int = Field(ge=0)
@@ -43,12 +40,12 @@ class Place(_Record):
         return f"{self.file}, row {self.row:,}" if self.row else self.file
 
 
-class Note(_Record):
+class Note(StrictModel):
     """One row of a finding.
 
-    ``detail`` says more where there is more to say: ``messages[1].role: …`` of a bad row, the test suite of a leak.
-    ``other`` is the row that was kept instead, or that this one is like; ``similarity`` (0 to 1) how alike they are:
-    Jaccard of character 5-grams for duplicates, the share of this row's 13-grams for overlaps with tests.
+    ``detail`` adds information: ``messages[1].role: …`` for a bad row, the test suite for a leak. ``other`` is the row
+    that was kept instead, or that this row resembles. ``similarity`` (0 to 1) is their Jaccard similarity of character
+    5-grams for duplicates, the share of this row's 13-grams for overlaps with tests.
     """
 
     place: Place
@@ -57,11 +54,11 @@ class Note(_Record):
     similarity: float | None = Field(default=None, ge=0, le=1)
 
 
-class Finding(_Record):
+class Finding(StrictModel):
     """What a step found in ``count`` rows and did with them.
 
     ``reason`` is a key of ``reasons.REASONS``; ``subject`` divides a reason (the suite, the type of personal data, the
-    label). ``notes`` name up to LISTED_NOTES of the rows, those that come first in the upload.
+    label). ``notes`` list up to LISTED_NOTES of the rows, the first ones in the upload.
     """
 
     reason: str
@@ -71,16 +68,16 @@ class Finding(_Record):
     subject: str = ""
 
 
-class StepReport(_Record):
+class StepReport(StrictModel):
     """One step: rows that went in and came out. Only ``mix`` may add rows."""
 
     step: Step
     rows_in: int = Field(ge=0)
     rows_out: int = Field(ge=0)
-    findings: list[Finding] = []
+    findings: list[Finding] = Field(default=[])
 
 
-class Upload(_Record):
+class Upload(StrictModel):
     """One uploaded file; ``size`` in bytes, ``rows`` as read, blank lines not counted."""
 
     name: str
@@ -90,21 +87,21 @@ class Upload(_Record):
     rows: int = Field(default=0, ge=0)
 
 
-class SplitNumbers(_Record):
-    """One side: rows, characters, groups (0 where rows are not grouped) and rows by ``kind`` (the largest
-    LISTED_KINDS; none where nearly every row has a kind of its own)."""
+class SplitNumbers(StrictModel):
+    """One side: rows, characters, groups (0 if rows are not grouped) and rows by ``kind`` (the largest LISTED_KINDS;
+    none if nearly every row has its own kind)."""
 
     rows: int = Field(default=0, ge=0)
     characters: int = Field(default=0, ge=0)
     groups: int = Field(default=0, ge=0)
-    kinds: dict[str, int] = {}
+    kinds: dict[str, int] = Field(default={})
 
 
-class LengthHistogram(_Record):
+class LengthHistogram(StrictModel):
     """Kept rows by characters: ``counts[i]`` of them have ``edges[i] <= characters < edges[i + 1]``."""
 
-    edges: list[int] = []
-    counts: list[int] = []
+    edges: list[int] = Field(default=[])
+    counts: list[int] = Field(default=[])
 
     @model_validator(mode="after")
     def _has_an_edge_more(self) -> Self:
@@ -114,7 +111,7 @@ class LengthHistogram(_Record):
 
     @classmethod
     def from_bit_lengths(cls, counts: Mapping[int, int]) -> Self:
-        """From numbers of rows by the ``bit_length`` b of their characters: 2^(b-1) <= characters < 2^b, 0 for b=0."""
+        """From row counts by the characters' ``bit_length`` b: 2^(b-1) <= characters < 2^b, 0 for b=0."""
         found = [bits for bits, count in counts.items() if count]
         if not found:
             return cls()
@@ -123,8 +120,8 @@ class LengthHistogram(_Record):
         return cls(edges=edges, counts=[counts.get(bits, 0) for bits in bins])
 
 
-class Mixed(_Record):
-    """Training rows taken from another dataset version; ``share`` is what they are of the training rows now."""
+class Mixed(StrictModel):
+    """Training rows taken from another dataset version; ``share`` is their share of the resulting training rows."""
 
     dataset: str
     purpose: Literal["general", "safety"]
@@ -132,7 +129,7 @@ class Mixed(_Record):
     share: float = Field(ge=0, le=1)
 
 
-class DatasetReport(_Record):
+class DatasetReport(StrictModel):
     """What came in, what each step did, and what is left."""
 
     version: Literal[2] = 2
@@ -143,16 +140,16 @@ class DatasetReport(_Record):
     rows_read: int = Field(ge=0, description="Rows of all uploads, blank lines not counted.")
     unused_fields: dict[str, int] = Field(default={}, description="Fields that curation ignored, and in how many rows.")
     normalized: int = Field(default=0, ge=0, description="Rows whose Unicode form, line ends or controls were changed.")
-    steps: list[StepReport] = []
+    steps: list[StepReport] = Field(default=[])
     splits: dict[str, SplitNumbers]
     length_histogram: LengthHistogram = LengthHistogram()
     languages: dict[str, int] = Field(default={}, description="Rows by ISO 639-1 language, of a sample.")
     personal_data: dict[str, int] = Field(default={}, description="Pieces of personal data found, by type.")
     suites: list[str] = Field(default=[], description="Suites whose test items the examples were compared with.")
-    mixed: list[Mixed] = []
+    mixed: list[Mixed] = Field(default=[])
     largest_group_rows: int = Field(default=0, ge=0)
     held: list[str] = Field(default=[], description="Why a person must look at the version before it is used.")
-    warnings: list[str] = []
+    warnings: list[str] = Field(default=[])
 
     @property
     def examples(self) -> int:
@@ -171,11 +168,11 @@ class DatasetReport(_Record):
 
     @property
     def bad_count(self) -> int:
-        """Rows that cannot be used, whatever the policy."""
+        """Rows that cannot be used under any policy."""
         return sum(finding.count for finding in self.findings("read") if finding.action == "removed")
 
     def findings(self, step: Step) -> list[Finding]:
-        """What ``step`` found; nothing where it did not run."""
+        """What ``step`` found; empty if it did not run."""
         return [finding for each in self.steps if each.step == step for finding in each.findings]
 
 
@@ -183,8 +180,8 @@ class DatasetReport(_Record):
 class Exhibit:
     """A row shown on the page with (the beginning of) its text; never part of the report.
 
-    ``reason`` is that of the finding, or ``kept`` for an example of what the model learns from. ``other_text`` is the
-    text of ``other_place``: the row kept instead, or what the row is like.
+    ``reason`` is the finding's reason, or ``kept`` for an example of what the model learns from. ``other_text`` is the
+    text of ``other_place``: the row kept instead, or the row that this one resembles.
     """
 
     step: Step

@@ -6,7 +6,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from ft_assets.datasets.reporting.differences import cut
+from ft_assets.workers.datasets.reporting.differences import cut
 
 _PLACEHOLDER = re.compile(r"(<[A-Z_]{2,20}>)")
 _CODE = re.compile(r"`([^`]+)`")
@@ -14,9 +14,9 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @cache
 def template() -> Template:
-    """The page; every value in it is escaped but what is Markup already."""
+    """The page; every value in it is escaped, except values that are already Markup."""
     environment = Environment(
-        loader=PackageLoader("ft_assets.datasets.reporting", "."),
+        loader=PackageLoader("ft_assets.workers.datasets.reporting", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -53,7 +53,7 @@ def _short(count: int) -> str:
 
 
 def _code(text: str) -> Markup:
-    """``text`` with what stands between backticks as code."""
+    """``text`` with its parts between backticks as code."""
     pieces = _CODE.split(text)
     return Markup("").join(
         Markup("<code>{}</code>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)

@@ -2,8 +2,8 @@
 
 import re
 
-# In JSON a word may follow an escape: in ``\njohn`` the n is part of a line feed, and taking it away would leave
-# a broken string. Fixed widths, as lookbehinds must have.
+# In JSON a word may follow an escape: in ``\njohn`` the n is part of a line feed, and removing it would leave a broken
+# string. Fixed widths, as lookbehinds require.
 START = rb"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4}))"
 END = rb"(?![A-Za-z0-9_])"
 
@@ -11,7 +11,7 @@ _ESCAPE = re.compile(rb"[nrtbf]|u[0-9A-Fa-f]{4}")
 
 
 def starts_word(raw: bytes, at: int) -> bool:
-    """Whether no letter, digit or underscore stands before byte ``at``, or only the end of a JSON escape."""
+    """Whether a word may start at byte ``at``: no letter, digit or underscore before it, except in a JSON escape."""
     if at == 0 or not (raw[at - 1 : at].isalnum() or raw[at - 1] == 0x5F):
         return True
     return after_escape(raw, at)
@@ -25,7 +25,7 @@ def after_escape(raw: bytes, at: int) -> bool:
 
 
 def skip_escape(raw: bytes, at: int) -> int:
-    """``at``, or behind the escape that a backslash before ``at`` makes of the letters from there on."""
+    """``at``, or the place after the escape that a backslash before ``at`` forms with the following letters."""
     if at == 0 or raw[at - 1] != 0x5C:
         return at
     match = _ESCAPE.match(raw, at)
@@ -33,5 +33,5 @@ def skip_escape(raw: bytes, at: int) -> int:
 
 
 def ends_word(raw: bytes, at: int) -> bool:
-    """Whether no letter, digit or underscore stands at byte ``at``."""
+    """Whether a word may end before byte ``at``: there is no letter, digit or underscore."""
     return at == len(raw) or not (raw[at : at + 1].isalnum() or raw[at] == 0x5F)

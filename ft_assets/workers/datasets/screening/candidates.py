@@ -1,17 +1,17 @@
-"""The few places of an array of texts where personal data or secrets can be."""
+"""The few places in an array of texts that may hold personal data or secrets."""
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ft_assets.datasets.buffers import text_buffers
-from ft_assets.datasets.screening.tables import BITS, IBAN_LENGTH, NAME_ENDS, PREFIXES
+from ft_assets.workers.datasets.buffers import text_buffers
+from ft_assets.workers.datasets.screening.tables import BITS, IBAN_LENGTH, NAME_ENDS, PREFIXES
 
 
 class Candidates:
-    """Places in order of their text: ``index``, ``kind`` (see ``tables``), and bytes ``start`` to ``end`` counted
-    from the text's start. ``fold``: indices of texts in which characters must be replaced before they can be read (see
-    ``folding``); they have no places."""
+    """Places, ordered by text: ``index``, ``kind`` (see ``tables``), and bytes ``start`` to ``end`` counted from the
+    text's start. ``fold``: indices of texts whose characters must be replaced before they can be read (see
+    ``folding``); such texts have no places."""
 
     def __init__(self, places: npt.NDArray[np.int32], fold: npt.NDArray[np.int32]) -> None:
         self.index, self.kind, self.start, self.end = places
@@ -19,9 +19,9 @@ class Candidates:
 
 
 def find_candidates(texts: pa.StringArray) -> Candidates:
-    """The places in ``texts`` (no nulls) worth a recogniser's look."""
-    # Numba takes a while to import, and whoever only reads types and constants here does not need it.
-    from ft_assets.datasets.screening.scan import scan
+    """The places in ``texts`` (no nulls) that a recogniser should check."""
+    # Importing numba takes time, and callers that only read types and constants here do not need it.
+    from ft_assets.workers.datasets.screening.scan import scan
 
     offsets, data = text_buffers(texts)
     capacity = 1024 + len(texts)

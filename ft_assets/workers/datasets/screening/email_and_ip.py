@@ -4,20 +4,20 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from ft_assets.datasets.screening.boundaries import ends_word, skip_escape, starts_word
-from ft_assets.datasets.screening.found import Span
+from ft_assets.workers.datasets.screening.boundaries import ends_word, skip_escape, starts_word
+from ft_assets.workers.datasets.screening.found import Span
 
-# Latin, Greek and Cyrillic beyond ASCII, in UTF-8. Chinese and Japanese stand next to addresses without a space, so
-# their letters cannot be told from an address's own.
+# Latin, Greek and Cyrillic beyond ASCII, in UTF-8. Chinese and Japanese text may adjoin an address without a space, so
+# their letters cannot be distinguished from an address's own.
 _LETTER = rb"(?:[A-Za-z0-9]|[\xc3-\xd3][\x80-\xbf])"
 _LOCAL = re.compile(rb"(?:%s|[_+%%'-])(?:%s|[_+%%'-]|\.(?!\.))*$" % (_LETTER, _LETTER))
 _DOMAIN = re.compile(
     rb"(?:%s(?:(?:%s|-){0,61}%s)?\.)+(?:xn--[A-Za-z0-9-]{2,59}|[A-Za-z]{2,24}|(?:[\xd0-\xd3][\x80-\xbf]){2,20})"
     % (_LETTER, _LETTER, _LETTER)
 )
-# A sentence glued to the address: name@host.com.Then
+# A sentence directly after the address: name@host.com.Then
 _GLUED = re.compile(rb"(.*\.(?:com|org|net|edu|gov|info|[a-z]{2}))\.[A-Z][a-z]+$")
-# What stands behind @ in file names (logo@2x.png), decorators and package versions.
+# What follows the @ in file names (logo@2x.png), decorators and package versions.
 _FILE_ENDINGS = frozenset(
     b"png jpg jpeg gif svg webp ico pdf css scss js ts jsx tsx mjs json html htm xml yaml yml py rb php java jar so "
     b"md txt csv log exe dll min target service".split()
@@ -25,7 +25,7 @@ _FILE_ENDINGS = frozenset(
 
 
 def find_emails(raw: bytes, start: int, at: int, end: int) -> Iterator[Span]:
-    """The address around the at sign ``raw[at]``; ``start`` and ``end`` are how far it can reach.
+    """The address around the at sign ``raw[at]``; ``start`` and ``end`` limit how far it can extend.
 
     Local part of at most 64 bytes with ``. _ % + - '`` and letters of Latin, Greek and Cyrillic script; sub-domains;
     internationalised domains as text and as ``xn--``. Not: quoted local parts, addresses of literal IPs, file names
@@ -63,10 +63,10 @@ _ADDRESS_BEFORE = re.compile(rb"\b(?:ip|ipv4|address|host|server|ping|dns|gatewa
 def find_ipv4(raw: bytes, start: int, end: int) -> Iterator[Span]:
     """IPv4 addresses in the run ``raw[start:end]`` of digits and separators.
 
-    Four numbers of at most 255 without leading zeros. Not: five and more numbers; versions and sections by what
-    stands before (``version 1.2.3.4``, ``Chrome/1.2.3.4``, ``==1.2.3.4``); addresses that identify nobody (0.x, 127.x,
-    masks, multicast); and four numbers below 64, as in headings
-    and versions, unless they begin with 10 or an address is spoken of.
+    Four numbers of at most 255 without leading zeros. Not: five or more numbers; versions and sections, recognised by
+    the preceding text (``version 1.2.3.4``, ``Chrome/1.2.3.4``, ``==1.2.3.4``); addresses that identify nobody (0.x,
+    127.x, masks, multicast); and four numbers below 64, as in headings and versions, unless they begin with 10 or the
+    text mentions an address.
     """
     for match in _IPV4.finditer(raw, start, end):
         low, high = match.span()
@@ -86,8 +86,8 @@ def find_ipv4(raw: bytes, start: int, end: int) -> Iterator[Span]:
 def find_ipv6(raw: bytes, start: int, end: int) -> Iterator[Span]:
     """The IPv6 address ``raw[start:end]`` (RFC 4291, RFC 5952).
 
-    All eight groups, or shortened and in the ranges that hosts have (2000::/3, fc00::/7, fe80::/10), as ``a::b`` is
-    a name in many programming languages.
+    Either all eight groups, or shortened and in the ranges that hosts have (2000::/3, fc00::/7, fe80::/10), as ``a::b``
+    is a name in many programming languages.
     """
     while end > start and raw[end - 1] == 0x3A and raw[end - 2 : end] != b"::":
         end -= 1

@@ -1,4 +1,4 @@
-"""What screening gives back, and which finding holds where several overlap."""
+"""The result of screening, and which finding wins if several overlap."""
 
 from bisect import bisect
 from collections.abc import Iterable
@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-# First wins where two findings overlap. A secret's extent is certain by its form; an e-mail address may hold any other
-# number; an IBAN holds digits that can pass for a card; what is a card or an IP address is no phone number.
+# If two findings overlap, the first type here wins. A secret's extent is certain by its form; an e-mail address may
+# contain any other number; an IBAN contains digits that can pass for a card; a card or an IP address is not a phone
+# number.
 PRIORITY = ("secret", "email", "iban", "card", "ip", "phone")
 _RANK = {name: rank for rank, name in enumerate(PRIORITY)}
 
-# No quotes, backslashes or control characters: they stand in JSON strings as they are.
+# No quotes, backslashes or control characters, so that they need no escape in JSON strings.
 PLACEHOLDERS = {name: f"<{name.upper()}>" for name in PRIORITY}
 
 FINDINGS = pa.schema(
@@ -23,7 +24,7 @@ FINDINGS = pa.schema(
     ]
 )
 """``index`` of the text, and where in it: code points, ``end`` not included. Sorted by index and start, without
-overlaps. The value found is in no column, so that a report made of findings cannot leak it."""
+overlaps. No column holds the found value, so that a report made from findings cannot leak it."""
 
 
 class Span(NamedTuple):
@@ -35,14 +36,14 @@ class Span(NamedTuple):
 
 
 class Screened(NamedTuple):
-    """``texts``: the given array itself where nothing was replaced. ``findings``: see ``FINDINGS``."""
+    """``texts``: the given array itself if nothing was replaced. ``findings``: see ``FINDINGS``."""
 
     texts: pa.StringArray
     findings: pa.RecordBatch
 
 
 def without_overlaps(spans: Iterable[Span]) -> list[Span]:
-    """``spans`` by position, without those that overlap one of higher priority (of equals: a longer one)."""
+    """``spans`` by position, without those that overlap one of higher priority (or a longer one of equal priority)."""
     kept: list[Span] = []
     for span in sorted(spans, key=_strength):
         at = bisect(kept, span)

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Iterator
 
-from ft_assets.datasets.screening.boundaries import ends_word, starts_word
-from ft_assets.datasets.screening.found import Span
-from ft_assets.datasets.screening.tables import IBAN_LENGTHS
+from ft_assets.workers.datasets.screening.boundaries import ends_word, starts_word
+from ft_assets.workers.datasets.screening.found import Span
+from ft_assets.workers.datasets.screening.tables import IBAN_LENGTHS
 
 _DIGITS = re.compile(rb"[0-9]+")
 _MAX_CARD = 19
 _SPOKEN = re.compile(
     rb"\b(?:cards?|cc|visa|master ?card|maestro|amex|american express|credit|debit)\b[^0-9]{0,24}$", re.IGNORECASE
 )
-# Groups as cards are printed and typed: one, or a first group of four.
+# Groups as cards are printed and typed: a single group, or a first group of four.
 _SHAPES = re.compile(r"\d+|4,4,4,4(,[1-3])?|4,6,[45]|4,4,4,1|4,4,5")
 
 # First digits (from, to) and lengths, by issuer (ISO/IEC 7812; the ranges that the networks publish).
@@ -55,10 +55,10 @@ _ISSUERS: tuple[tuple[str, str, frozenset[int]], ...] = tuple(
 def find_cards(raw: bytes, start: int, end: int) -> Iterator[Span]:
     """Card numbers in the run of digits and separators ``raw[start:end]``.
 
-    12 (Maestro) to 19 digits with an issuer's prefix and length and a right check digit (Luhn, US patent 2,950,048),
-    in one piece or in the groups that are printed on cards, with single spaces or hyphens. Where a card is spoken of
-    right before, the check digit suffices, as issuers' ranges move. Not part of a word, of a decimal number, or behind
-    a plus sign: a tenth of all numbers has a right check digit.
+    12 (Maestro) to 19 digits with an issuer's prefix and length and a correct check digit (Luhn, US patent 2,950,048),
+    in one piece or in the groups that are printed on cards, with single spaces or hyphens. If the text right before
+    mentions a card, the check digit suffices, as issuers' ranges change. Not part of a word or of a decimal number, nor
+    after a plus sign: a tenth of all numbers have a correct check digit.
     """
     groups = [match.span() for match in _DIGITS.finditer(raw, start, end)]
     first = 0
@@ -72,7 +72,7 @@ def find_cards(raw: bytes, start: int, end: int) -> Iterator[Span]:
 
 
 def _card_from(raw: bytes, groups: list[tuple[int, int]], first: int) -> int:
-    """The group behind the card number that starts with group ``first``; ``first`` where none does."""
+    """The index after the last group of the card number that starts at group ``first``; ``first`` if there is none."""
     begin = groups[first][0]
     if not _may_begin(raw, begin):
         return first
@@ -102,7 +102,7 @@ def _card_from(raw: bytes, groups: list[tuple[int, int]], first: int) -> int:
 def _may_begin(raw: bytes, at: int) -> bool:
     if not starts_word(raw, at):
         return False
-    # Decimals, the rest of a longer row of groups, international phone numbers.
+    # Decimals, the rest of a longer series of groups, international phone numbers.
     return not (at >= 1 and (raw[at - 1] == 0x2B or (raw[at - 1] in b".,-" and raw[at - 2 : at - 1].isdigit())))
 
 
@@ -111,7 +111,7 @@ def _may_end(raw: bytes, at: int) -> bool:
 
 
 def has_issuer(digits: str) -> bool:
-    """Whether ``digits`` begin with an issuer's prefix and have one of its lengths."""
+    """Whether ``digits`` have an issuer's prefix and one of its lengths."""
     return any(len(digits) in lengths and low <= digits[: len(low)] <= high for low, high, lengths in _ISSUERS)
 
 
@@ -123,7 +123,7 @@ def has_luhn(digits: str) -> bool:
 
 
 def find_ibans(raw: bytes, start: int, end: int) -> Iterator[Span]:
-    """The IBAN ``raw[start:end]``, where it is one: the country's length, groups of four if any, mod 97 (ISO 13616)."""
+    """The IBAN ``raw[start:end]``, if it is one: the country's length, groups of four if any, mod 97 (ISO 13616)."""
     if not (starts_word(raw, start) and ends_word(raw, end)):
         return
     groups = re.split(rb"[ -]", raw[start:end])
@@ -134,7 +134,7 @@ def find_ibans(raw: bytes, start: int, end: int) -> Iterator[Span]:
 
 
 def is_iban(text: str) -> bool:
-    """Whether ``text`` (upper case, no separators) has its country's length and right check digits."""
+    """Whether ``text`` (upper case, no separators) has its country's length and correct check digits."""
     if len(text) != IBAN_LENGTHS.get(text[:2]) or not text[2:4].isdigit():
         return False
     return int("".join(str(int(letter, 36)) for letter in text[4:] + text[:4])) % 97 == 1

@@ -1,4 +1,4 @@
-"""Personal data and secrets in texts: where they are, and placeholders in their place."""
+"""Finds personal data and secrets in texts, and replaces them with placeholders."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -7,21 +7,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ft_assets.datasets.buffers import text_buffers
-from ft_assets.datasets.policy import PersonalDataSettings
-from ft_assets.datasets.screening import addresses, payment, phones, secrets
-from ft_assets.datasets.screening.candidates import Candidates, find_candidates
-from ft_assets.datasets.screening.folding import fold
-from ft_assets.datasets.screening.found import FINDINGS, Screened, Span, without_overlaps
-from ft_assets.datasets.screening.replacing import replace
-from ft_assets.datasets.screening.tables import ASSIGNMENT, EMAIL, IBAN, IPV6, NUMBER, PEM, TOKEN, URL
+from ft_assets.settings.dataset.policy import PersonalDataSettings
+from ft_assets.workers.datasets.buffers import text_buffers
+from ft_assets.workers.datasets.screening import email_and_ip as addresses
+from ft_assets.workers.datasets.screening import payment, phones, secrets
+from ft_assets.workers.datasets.screening.candidates import Candidates, find_candidates
+from ft_assets.workers.datasets.screening.folding import fold
+from ft_assets.workers.datasets.screening.found import FINDINGS, Screened, Span, without_overlaps
+from ft_assets.workers.datasets.screening.replacing import replace
+from ft_assets.workers.datasets.screening.tables import ASSIGNMENT, EMAIL, IBAN, IPV6, NUMBER, PEM, TOKEN, URL
 
 
 def screen(texts: pa.StringArray, settings: PersonalDataSettings) -> Screened:
-    """Look for ``settings.types`` in ``texts`` (no nulls); with action ``scrub``, put placeholders in their place.
+    """Find ``settings.types`` in ``texts`` (no nulls); with action ``scrub``, replace the findings with placeholders.
 
-    A pure function of each text by itself. Of overlapping findings one holds (``found.PRIORITY``), whether its type
-    is asked for or not: a card number is no phone number, even if only phone numbers are looked for.
+    A pure function of each single text. Of overlapping findings, one wins (``found.PRIORITY``), whether or not its type
+    is requested: a card number is not a phone number, even if only phone numbers are requested.
     """
     index: list[int] = []
     types: list[str] = []
@@ -110,7 +111,7 @@ def _recognise(
 def _folded(
     texts: pa.StringArray, indices: list[int], settings: PersonalDataSettings
 ) -> list[tuple[int, bytes, list[Span]]]:
-    """The findings in texts that must be folded to be read, at their places in the texts as they are."""
+    """The findings in texts that must be folded first, at their positions in the original texts."""
     originals = [texts[at].as_py() for at in indices]
     looked_at = [fold(text) for text in originals]
     places = find_candidates(pa.array([text for text, _ in looked_at], pa.string()))
@@ -123,7 +124,7 @@ def _folded(
             continue
         points = np.array(_code_points(raw, spans))
         if positions is not None:
-            # The end is behind the last character that counts, not before the next one.
+            # The end is right after the last significant character, not right before the next one.
             points[::2] = positions[points[::2]]
             points[1::2] = positions[points[1::2] - 1] + 1
         original = originals[at]
@@ -137,7 +138,7 @@ def _folded(
 
 
 def _code_points(raw: bytes, spans: list[Span]) -> list[int]:
-    """Starts and ends of ``spans`` in turn, as numbers of code points before them."""
+    """Starts and ends of ``spans`` alternately, as the number of code points before them."""
     if raw.isascii():
         return [place for span in spans for place in span[:2]]
     places, points, at = [], 0, 0

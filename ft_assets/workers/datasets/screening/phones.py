@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ft_assets.datasets.screening.boundaries import ends_word, starts_word
-from ft_assets.datasets.screening.found import Span
+from ft_assets.workers.datasets.screening.boundaries import ends_word, starts_word
+from ft_assets.workers.datasets.screening.found import Span
 
 _DIGITS = re.compile(rb"[0-9]+")
 _BETWEEN = re.compile(rb"[ .\-/\t]?[ ]?\(?[ ]?|\)[ .\-/]{0,2}")
@@ -21,7 +21,7 @@ _DATE = re.compile(rb"(?:19|20)[0-9]{2}[-./][0-9]{1,2}[-./][0-9]{1,2}|[0-9]{1,2}
 _YEARS = re.compile(rb"(?:1[0-9]|20)[0-9]{2} ?[-/ ] ?(?:1[0-9]|20)[0-9]{2}")
 _INTERNATIONAL = re.compile(rb"\+[ (]?$")
 _OPENING = re.compile(rb"(?:\+[ (]?|\(\+?)$")
-# Decimals, amounts, numbers of issues and orders, paths of addresses, and numbers that say what they are.
+# Decimals, amounts, issue and order numbers, parts of addresses, and numbers whose text says what they are.
 _NO_PHONE_BEFORE = re.compile(
     rb"[0-9][.,]$|(?:[$#=]|\xc2\xa3|\xe2\x82\xac) ?$|/$|"
     rb"\b(?:isbn|issn|doi|arxiv|pmid|order (?:no|number|id)|invoice|account|serial|ssn)\b[^0-9]{0,12}$",
@@ -35,12 +35,12 @@ _NORTH_AMERICA = ((3, 3, 4), (1, 3, 3, 4), (3, 7), (1, 3, 7))
 def find_phones(raw: bytes, start: int, end: int, region: str) -> Iterator[Span]:
     """Phone numbers in the run ``raw[start:end]`` of digits and separators.
 
-    A number counts where libphonenumber calls it valid, with its country code (after + or 00) or as dialled in
-    ``region`` and written in groups as phone numbers are; or where a phone is spoken of right before or after it and it
-    has 7 to 15 digits, then of any country. Without either, ten digits in one piece are not taken for a phone number: a
-    third of all such numbers are valid in the United States. An extension (``x12``, ``ext. 12``) belongs to the number.
+    A number counts if libphonenumber considers it valid, with its country code (after + or 00) or as dialled in
+    ``region`` and grouped as phone numbers are. It also counts, for any country, if the text right before or after it
+    mentions a phone and it has 7 to 15 digits. Otherwise ten digits in one piece do not count: a third of all such
+    numbers are valid in the United States. An extension (``x12``, ``ext. 12``) belongs to the number.
     """
-    # Most runs are years and the like: nothing more is asked of those that are too short.
+    # Most runs are years and the like: too short ones are skipped at once.
     if end - start < _shortest(region) and not (
         _is_spoken_of(raw, start)
         or _SPOKEN_AFTER.match(raw, end)
@@ -64,7 +64,7 @@ def find_phones(raw: bytes, start: int, end: int, region: str) -> Iterator[Span]
 
 
 def _phone_from(raw: bytes, groups: list[tuple[int, int]], first: int, region: str) -> int:
-    """The group behind the phone number that starts with group ``first``; ``first`` where none does."""
+    """The index after the last group of the phone number that starts at group ``first``; ``first`` if there is none."""
     windows = _windows(raw, groups, first)
     begin = groups[first][0]
     if not windows or not starts_word(raw, begin) or _NO_PHONE_BEFORE.search(raw, max(0, begin - 24), begin):
@@ -86,7 +86,7 @@ def _phone_from(raw: bytes, groups: list[tuple[int, int]], first: int, region: s
 
 
 def _windows(raw: bytes, groups: list[tuple[int, int]], first: int) -> list[tuple[int, str]]:
-    """(group behind, digits) of what may be a phone number from group ``first`` on, the longest first."""
+    """(index after the last group, digits) of possible phone numbers from group ``first`` on, the longest first."""
     begin = groups[first][0]
     digits = b""
     singles = 0
@@ -96,7 +96,7 @@ def _windows(raw: bytes, groups: list[tuple[int, int]], first: int) -> list[tupl
         if at > first and not _BETWEEN.fullmatch(raw, groups[at - 1][1], low):
             break
         digits += raw[low:high]
-        # Rows of single digits are none, and there may be a million of them.
+        # Rows of single digits are not phone numbers, and there may be a million of them.
         singles += high - low == 1
         if singles > 2:
             break
@@ -109,9 +109,9 @@ def _windows(raw: bytes, groups: list[tuple[int, int]], first: int) -> list[tupl
 
 
 def _is_spoken_of(raw: bytes, begin: int) -> bool:
-    """Whether the words before ``begin`` say that a phone number follows."""
+    """Whether the words before ``begin`` announce a phone number."""
     last = raw[max(0, begin - 6) : begin].rstrip(b" \t\r\n+(")[-1:]
-    # Behind other numbers, the usual case in tables, there is no need to look.
+    # After other numbers, the usual case in tables, this check is unnecessary.
     if not (last.isalpha() or last in (b".", b":", b"#")):
         return False
     return _SPOKEN_BEFORE.search(raw, max(0, begin - 48), begin) is not None
@@ -125,10 +125,10 @@ def _may_end(raw: bytes, at: int) -> bool:
 
 
 def _is_grouped(text: bytes, sizes: tuple[int, ...], region: str) -> bool:
-    """Whether groups of ``sizes`` digits in ``text`` look as those of phone numbers do, not as sums, scores or codes.
+    """Whether ``text`` with groups of ``sizes`` digits looks like a phone number, not like a sum, score or code.
 
-    In North America that is 3-3-4. Elsewhere customs are many: no single digits but the first, one kind of separator
-    beside brackets, and no line that ends in less than three digits unless all groups behind the first are pairs.
+    In North America that means 3-3-4. Elsewhere customs vary: no single digits but the first, one kind of separator
+    besides brackets, and a last group of at least three digits unless all groups after the first are pairs.
     """
     if country_code(region) == 1:
         return sizes in _NORTH_AMERICA
@@ -151,7 +151,7 @@ def country_code(region: str) -> int:
 
 @lru_cache
 def _shortest(region: str) -> int:
-    """Digits of the shortest number of ``region`` that can be dialled from everywhere in it."""
+    """Number of digits of ``region``'s shortest number that can be dialled from everywhere in the region."""
     import phonenumbers
 
     metadata = phonenumbers.PhoneMetadata.metadata_for_region(region)
@@ -161,7 +161,7 @@ def _shortest(region: str) -> int:
 
 @lru_cache(maxsize=65536)
 def is_valid(number: str, region: str) -> bool:
-    """Whether libphonenumber calls ``number`` (digits, + before a country code) valid, dialled in ``region``."""
+    """Whether libphonenumber considers ``number`` (digits, + before a country code) valid, dialled in ``region``."""
     import phonenumbers
 
     try:

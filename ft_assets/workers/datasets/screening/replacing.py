@@ -1,9 +1,9 @@
-"""Placeholders in the place of what was found; JSON stays JSON."""
+"""Replaces findings with placeholders; JSON stays JSON."""
 
 import json
 import re
 
-from ft_assets.datasets.screening.found import PLACEHOLDERS, Span
+from ft_assets.workers.datasets.screening.found import PLACEHOLDERS, Span
 
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -12,7 +12,7 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 def replace(raw: bytes, spans: list[Span]) -> bytes:
     """``raw`` with the placeholder of its type for each of ``spans`` (sorted, without overlaps).
 
-    Where ``raw`` is JSON and a span is a bare number in it, the number becomes a string: ``{"card": "<CARD>"}``.
+    If ``raw`` is JSON and a span is a bare number in it, the number becomes a string: ``{"card": "<CARD>"}``.
     """
     plain = _put(raw, [(span.start, span.end, PLACEHOLDERS[span.type].encode()) for span in spans])
     if raw.lstrip()[:1] not in (b"{", b"[") or not _is_json(raw) or _is_json(plain):

@@ -1,32 +1,32 @@
-"""One pass over the UTF-8 of an array of texts that marks where personal data or secrets can be.
+"""One pass over the UTF-8 of an array of texts that marks possible places of personal data or secrets.
 
-Recognisers in Python look at those places alone, which is what makes screening cost less than a microsecond for a text
-without any. The pass must find every place and may name too many: each condition here is a weaker form of one in a
-recogniser. Every walk from a place is bounded, so time is linear in the bytes.
+The Python recognisers check only those places, so that screening a text without any costs less than a microsecond. The
+pass must find every place and may report too many: each condition here is a weaker form of a recogniser's condition.
+Every search from a place is bounded, so time is linear in the bytes.
 """
 
 import numba
 import numpy as np
 
-from ft_assets.datasets.screening import tables
+from ft_assets.workers.datasets.screening import tables
 
 _MIN_DIGITS = 7
 
 
 @numba.njit(cache=True, nogil=True)
 def scan(bits, prefixes, name_ends, iban_length, data, offsets, places, fold):  # type: ignore[no-untyped-def]
-    """Fill ``places`` and ``fold``; give the number of places, which may be more than there is room for.
+    """Fill ``places`` and ``fold``; returns the number of places, which may exceed the available room.
 
     Args:
-        bits: uint16 [256], what each byte may be (``tables.BITS``). An argument like the next three, as what a kernel
-            takes from other modules is compiled into it, and numba's cache does not notice when it changes.
-        prefixes: uint8 [n, 12], prefixes of tokens, filled up with zeros.
+        bits: uint16 [256], what each byte may be (``tables.BITS``). An argument like the next three, because a kernel
+            compiles in values from other modules, and numba's cache does not notice when they change.
+        prefixes: uint8 [n, 12], prefixes of tokens, padded with zeros.
         name_ends: int64 [n], the last three letters of names of secrets, the first in the highest byte.
-        iban_length: uint8 [26, 26], by the letters of the country; 0 where there are no IBANs.
+        iban_length: uint8 [26, 26], by the letters of the country; 0 if it has no IBANs.
         data: uint8, UTF-8 of all texts.
-        offsets: int32 [n + 1], where texts begin and end in it.
-        places: int32 [4, capacity], to be filled with text, kind, and bytes from the text's start to start and end.
-        fold: bool [n], all False; True is put where a text must be folded first.
+        offsets: int32 [n + 1], where texts begin and end in ``data``.
+        places: int32 [4, capacity], to be filled with text, kind, start and end (bytes from the text's start).
+        fold: bool [n], all False; set to True for a text that must be folded first.
     """
     longest = 0
     for text in range(len(offsets) - 1):
@@ -108,7 +108,7 @@ def _mark(text, marks):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _put(places, found, text, kind, first, start, end):  # type: ignore[no-untyped-def]
-    """Write a place where there is one (``end`` after or at ``start`` >= 0) and room; the number of places."""
+    """Write a place if there is one (``end`` at or after ``start`` >= 0) and room; returns the number of places."""
     if start < 0 or end < start:
         return found
     if found < places.shape[1]:
@@ -121,13 +121,13 @@ def _put(places, found, text, kind, first, start, end):  # type: ignore[no-untyp
 
 @numba.njit(cache=True, nogil=True)
 def _prefix_before(bits, prefixes, data, first, i):  # type: ignore[no-untyped-def]
-    """Where the nearest token's prefix starts in the word before byte ``i``, at most 40 bytes away; -1 for none."""
+    """Where the nearest token prefix starts in the word before byte ``i``, at most 40 bytes away; -1 if none."""
     start = i
     while start > first and i - start < 40 and bits[data[start - 1]] & tables.IN_TOKEN:
         start -= 1
     for at in range(i - 1, start - 1, -1):
         room = min(12, len(data) - at)
-        # Behind a backslash the first letters may belong to an escape such as \\n; the recogniser looks closer.
+        # After a backslash the first letters may belong to an escape such as \\n; the recogniser checks this precisely.
         if bits[data[at]] & tables.STARTS_PREFIX and (
             at == first
             or not bits[data[at - 1]] & tables.WORD
@@ -144,7 +144,7 @@ def _prefix_before(bits, prefixes, data, first, i):  # type: ignore[no-untyped-d
 
 @numba.njit(cache=True, nogil=True)
 def _iban_start(iban_length, data, first, i, last):  # type: ignore[no-untyped-def]
-    """``i`` - 2 where the two letters of a country with IBANs stand there, and two digits follow; -1 otherwise."""
+    """``i`` - 2 if the two letters of an IBAN country are there and two digits follow; -1 otherwise."""
     if i - first < 2 or i + 1 >= last or not 48 <= data[i + 1] <= 57:
         return -1
     one, two = data[i - 2] & 0xDF, data[i - 1] & 0xDF
@@ -155,7 +155,7 @@ def _iban_start(iban_length, data, first, i, last):  # type: ignore[no-untyped-d
 
 @numba.njit(cache=True, nogil=True)
 def _iban_end(bits, iban_length, data, i, last):  # type: ignore[no-untyped-def]
-    """End of the country's number of letters and digits from ``i`` on, single separators between; -1 for fewer."""
+    """End of the country's number of letters and digits from ``i`` on, with single separators; -1 if too few."""
     if i < 0:
         return -1
     length = iban_length[(data[i] & 0xDF) - 65, (data[i + 1] & 0xDF) - 65]
@@ -177,7 +177,7 @@ def _iban_end(bits, iban_length, data, i, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _walk_number(bits, data, i, last):  # type: ignore[no-untyped-def]
-    """(end of the last digit, digits, dots between digits in a row, whether some separator is not ASCII)."""
+    """(end of the last digit, digits, most dots in a row between digits, whether a separator is not ASCII)."""
     end = i
     digits = dots = best = gap = 0
     special = False
@@ -210,7 +210,7 @@ def _walk_number(bits, data, i, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _separator_width(data, i, last):  # type: ignore[no-untyped-def]
-    """Bytes of the non-ASCII space, hyphen, dash or invisible character at ``i``; 0 for anything else."""
+    """Length in bytes of the non-ASCII space, hyphen, dash or invisible character at ``i``; 0 for anything else."""
     if i + 1 < last and data[i] == 0xC2 and (data[i + 1] == 0xA0 or data[i + 1] == 0xAD):
         return 2
     if i + 2 < last:
@@ -228,7 +228,7 @@ def _separator_width(data, i, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _walk_email(bits, data, first, at, last):  # type: ignore[no-untyped-def]
-    """(start, end) of what may be an address around the at sign; end 0 where there is none."""
+    """(start, end) of what may be an address around the at sign; end 0 if there is none."""
     start = at
     while start > first and at - start < 72 and bits[data[start - 1]] & tables.LOCAL:
         start -= 1
@@ -238,7 +238,7 @@ def _walk_email(bits, data, first, at, last):  # type: ignore[no-untyped-def]
         if data[end] == 46:
             dotted = end
         end += 1
-    # A sentence may end behind the address.
+    # The address may end a sentence.
     while end > at and (data[end - 1] == 46 or data[end - 1] == 45):
         end -= 1
     if start == at or dotted == 0 or end - at < 5:
@@ -248,7 +248,7 @@ def _walk_email(bits, data, first, at, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _walk_ipv6(bits, data, first, colon, last):  # type: ignore[no-untyped-def]
-    """(start, end) of the run whose first colon this is, where it has two in a row, or seven; end 0 otherwise."""
+    """(start, end) of the run that has its first colon here and two colons in a row, or seven; end 0 otherwise."""
     start = colon
     while start > first and colon - start < 5 and bits[data[start - 1]] & tables.HEXADECIMAL:
         start -= 1
@@ -276,7 +276,7 @@ def _walk_ipv6(bits, data, first, colon, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _walk_user(bits, data, i, last):  # type: ignore[no-untyped-def]
-    """End of ``user:password`` before an at sign; 0 where there is none."""
+    """End of ``user:password`` before an at sign; 0 if there is none."""
     start = i
     colon = False
     while i < last and i - start < 256:
@@ -292,7 +292,7 @@ def _walk_user(bits, data, i, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _names_secret(name_ends, data, first, i):  # type: ignore[no-untyped-def]
-    """Whether the word before ``i`` (spaces, quotes and backslashes between) ends as names of secrets do."""
+    """Whether the word before ``i`` (spaces, quotes and backslashes between) ends like the name of a secret."""
     steps = 0
     while i > first and steps < 6 and (data[i - 1] == 32 or data[i - 1] in (34, 39, 92, 96, 93)):
         i -= 1
@@ -313,7 +313,7 @@ def _begins_pem(data, i, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _look_at(bits, data, first, i, last):  # type: ignore[no-untyped-def]
-    """Of the non-ASCII character at ``i``: 1 a digit of another script, 2 one that hides what stands around it."""
+    """For the non-ASCII character at ``i``: 1 for a digit of another script, 2 for one that hides its neighbours."""
     if i + 1 >= last:
         return 0
     one, two = data[i], data[i + 1]

@@ -5,10 +5,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from ft_assets.datasets.screening.boundaries import END, START
-from ft_assets.datasets.screening.found import Span
+from ft_assets.workers.datasets.screening.boundaries import END, START
+from ft_assets.workers.datasets.screening.found import Span
 
-# Forms as their issuers document them. Each is certain enough by itself but the last, whose prefixes are short.
+# Forms as their issuers document them. Each is certain enough by itself except the last, whose prefixes are short.
 _CERTAIN = (
     rb"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}",  # AWS access key id
     rb"gh[pousr]_[A-Za-z0-9]{36,255}",  # GitHub
@@ -32,12 +32,12 @@ _CERTAIN = (
     rb"sk-(?:proj-|svcacct-|admin-|ant-[a-z0-9]{2,8}-|or-v1-)?[A-Za-z0-9_-]{20,255}",  # OpenAI, Anthropic and others
 )
 _TOKEN = re.compile(START + rb"(?:" + rb"|".join(rb"(?:%s)" % form for form in _CERTAIN) + rb")" + END)
-# Bits per character; placeholders such as ghp_xxxxxxxx stay far below, random hexadecimal reaches 3.4 at 32.
+# Bits per character; placeholders such as ghp_xxxxxxxx stay far below it, random hexadecimal reaches 3.4 at 32.
 _MIN_TOKEN_ENTROPY = 3.0
 
 
 def find_token(raw: bytes, start: int) -> Iterator[Span]:
-    """The token of known form at ``start``: random enough, and with a digit where the prefix is only ``sk-``."""
+    """The token of a known form at ``start``: random enough, and with a digit if the prefix is only ``sk-``."""
     match = _TOKEN.match(raw, start)
     if match is None:
         return
@@ -55,7 +55,7 @@ _NAME = re.compile(
     rb"account|service|subscription|master)[_ -]?(?:key|token)|token)[\"'`\\\] ]{0,6}$",
     re.IGNORECASE,
 )
-# Neither quotes nor backslashes nor brackets, so that a value ends where its string does.
+# No quotes, backslashes or brackets, so that a value ends where its string does.
 _VALUE = re.compile(
     rb"(?::=|=>|==|=|:)[ ]{0,3}(?:\\*[\"'`])?([^\s\"'`\\,;<>(){}\[\]|&]{6,256})(?![^\s\"'`\\,;<>)}\]|&])"
 )
@@ -65,22 +65,22 @@ _NOT_SECRET = re.compile(
     re.IGNORECASE,
 )
 
-# As in access_token_123, which stands for a token.
+# As in access_token_123, which is a placeholder for a token.
 _TELLS_NAME = re.compile(rb"token|secret|api_?key", re.IGNORECASE)
 
 
 def find_assignments(raw: bytes, at: int) -> Iterator[Span]:
-    """The value behind the ``=`` or ``:`` at byte ``at``, where a secret's name stands before and it looks like one.
+    """The value after the ``=`` or ``:`` at byte ``at``, if it looks like a secret and a secret's name precedes it.
 
-    A password has 6 characters or more, a letter and a digit, and 2.5 bits a character (entropy); another secret 16
-    characters and 3 bits. Names, variables (``$X``), URLs and placeholders are none.
+    A password has at least 6 characters, a letter and a digit, and 2.5 bits per character (entropy); another secret at
+    least 16 characters and 3 bits. Names, variables (``$X``), URLs and placeholders do not count.
     """
     name = _NAME.search(raw, max(0, at - 48), at)
     match = _VALUE.match(raw, at)
     if name is None or match is None:
         return
     start, end = match.span(1)
-    # A full stop behind the value is the sentence's, unless the value is quoted.
+    # A full stop after the value belongs to the sentence, unless the value is quoted.
     while raw[end : end + 1] not in (b'"', b"'", b"`", b"\\") and raw[end - 1] in b".!?:" and end > start:
         end -= 1
     value = raw[start:end]
@@ -99,21 +99,21 @@ _USER = re.compile(rb"://[^\s\"'`\\<>/@:]{0,128}:([^\s\"'`\\<>/@]{1,128})@[A-Za-
 
 
 def find_url_passwords(raw: bytes, at: int) -> Iterator[Span]:
-    """The password of a URL with credentials (``https://user:password@host``), whose ``://`` is at byte ``at``."""
+    """The password in the URL (``https://user:password@host``) whose ``://`` is at byte ``at``."""
     match = _USER.match(raw, at)
     if match and not re.search(rb"[${}%]|^(?:pass(?:word)?|pwd|port|\*+|x+)$", match.group(1), re.IGNORECASE):
         yield Span(*match.span(1), "secret")
 
 
 _HEADER = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-# Line ends as such, or as they are written in JSON; hyphens only where they do not begin a line of five.
+# Line ends, literal or as JSON escapes; hyphens only if they do not begin a line of five.
 _BODY = re.compile(rb"(?:[A-Za-z0-9+/=:,. \t\r\n]|-(?!----)|\\+[nrt])*")
 _FOOTER = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _CUT_BODY = re.compile(rb"(?:(?:[\r\n]|\\+[nr]){1,4}[A-Za-z0-9+/=]{16,76})+")
 
 
 def find_private_keys(raw: bytes, at: int) -> Iterator[Span]:
-    """The PEM or PGP private key (RFC 7468) that begins at byte ``at``; of one that was cut off, what there is."""
+    """The PEM or PGP private key (RFC 7468) that begins at byte ``at``; if truncated, the part that is there."""
     header = _HEADER.match(raw, at)
     if header is None:
         return

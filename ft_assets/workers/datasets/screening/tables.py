@@ -1,4 +1,4 @@
-"""What bytes mean to the scan: tables by byte, the prefixes of tokens, the lengths of IBANs."""
+"""Lookup tables for the scan: classes of bytes, prefixes of tokens, lengths of IBANs."""
 
 import re
 
@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 NUMBER, IBAN, EMAIL, IPV6, TOKEN, ASSIGNMENT, URL, PEM = range(8)
-"""Kinds of places. NUMBER: digits with separators, the run. IBAN: the country's letters on. EMAIL: the run around the
-at sign. IPV6: the run of hexadecimal digits and colons. TOKEN: the prefix of a known kind of token. ASSIGNMENT: the
-``=`` or ``:`` after a name that ends as names of secrets do. URL: the ``://`` before something with an at sign. PEM:
-the five hyphens before BEGIN. These numbers never change: numba's cache would keep the old ones."""
+"""Kinds of places. NUMBER: the run of digits with separators. IBAN: from the country's letters on. EMAIL: the run
+around the at sign. IPV6: the run of hexadecimal digits and colons. TOKEN: the prefix of a known kind of token.
+ASSIGNMENT: the ``=`` or ``:`` after a name that ends like the name of a secret. URL: the ``://`` before text with an at
+sign. PEM: the five hyphens before BEGIN. These numbers never change: numba's cache would keep the old ones."""
 
 TOKEN_PREFIXES = (
     *("AKIA", "ASIA", "ABIA", "ACCA"),
@@ -20,7 +20,7 @@ TOKEN_PREFIXES = (
     *("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
     *("sk-", "hf_", "npm_", "pypi-", "SG.", "shpat_", "dop_v1_", "eyJ"),
 )
-# What the last three letters before = or : are, where a secret may follow.
+# The possible last three letters before = or : if a secret may follow.
 _NAME_ENDS = ("ord", "swd", "pwd", "ass", "ase", "ret", "ken", "key")
 
 IBAN_LENGTHS = {
@@ -39,9 +39,9 @@ IBAN_LENGTHS = {
 HEXADECIMAL, ALPHANUMERIC, WORD, LOCAL, DOMAIN, SEPARATOR, ENDS_USER, IN_TOKEN, STARTS_PREFIX = (
     1 << n for n in range(9)
 )
-"""What a byte may be: a hexadecimal digit; letter or digit; that or an underscore; part of an e-mail address before
-and behind the at sign; between the digits of a number; none that can stand before the at sign of a URL; part of a
-token; the first byte of a prefix. These numbers never change either."""
+"""What a byte may be: a hexadecimal digit; letter or digit; that or an underscore; part of an e-mail address before and
+after the at sign; between the digits of a number; excluded before the at sign of a URL; part of a token; the first byte
+of a prefix. These numbers never change either."""
 
 _LETTERS = bytes(range(65, 91)) + bytes(range(97, 123))
 _DIGITS = b"0123456789"

@@ -1,4 +1,4 @@
-"""Scores of texts by a transformers text classifier; runs in the worker, on a GPU where there is one."""
+"""Scores of texts by a transformers text classifier; runs in the worker, on a GPU if there is one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,32 +8,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ft_assets.base_models.weights import require_every_weight
-from ft_assets.datasets.screening.classifiers import ClassifierFacts, read_facts, require_labels
+from ft_assets.workers.base_models.weights import require_every_weight
+from ft_assets.workers.suites.classifiers import ClassifierFacts, read_facts, require_labels
 from ft_resources.errors import BadBase
 
-# Longer windows than classifiers are trained on cost more and say less; models with less context get less.
+# Windows longer than classifiers were trained on cost more and are less accurate; models with less context get less.
 _MAX_WINDOW = 512
 _MIN_WINDOW = 16
-# Consecutive windows share a quarter, so that a sentence at a border is seen whole by one of them.
+# Consecutive windows overlap by a quarter, so that one of them contains a sentence at a border as a whole.
 _OVERLAP = 4
-# Other batches or another device change later digits.
+# Further digits depend on the batch and the device.
 _DECIMALS = 4
-# Their position embeddings begin behind the padding token's index.
+# Their position embeddings begin after the padding token's index.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "longformer", "mpnet", "data2vec-text")
 
 
 def classify(texts: Sequence[str], folder: Path, labels: tuple[str, ...], batch: int = 32) -> npt.NDArray[np.float32]:
     """For each text the highest probability of any of ``labels``: float32 [n], rounded to four decimals.
 
-    Nothing is cut off: a text with more tokens than a window holds is scored in windows that overlap by a quarter, and
-    the highest score counts, as one bad paragraph makes a bad example. Probabilities are a softmax over the labels, or
-    a sigmoid of each where the model's ``problem_type`` says that several can hold. An empty text scores 0. Equal texts
-    are scored once; windows go through the model in order of length, ``batch`` at a time, in float32.
+    Nothing is truncated: a text longer than a window is scored in windows that overlap by a quarter. The highest score
+    counts, as one bad paragraph makes a bad example. Probabilities are a softmax over the labels, or a sigmoid of each
+    if the model's ``problem_type`` says that several can apply. An empty text scores 0. Equal texts are scored once.
+    Windows go through the model in order of length, ``batch`` at a time, in float32.
 
     Raises:
         UserError: for a label that the model does not have.
-        BadBase: where weights are missing, the tokenizer does not fit the model, or a score is not a number.
+        BadBase: if weights are missing, the tokenizer does not fit the model, or a score is not a number.
     """
     facts = read_facts(folder, str(folder))
     require_labels(facts.labels, labels, str(folder))
@@ -82,7 +82,7 @@ def _load(folder: Path, facts: ClassifierFacts) -> _Classifier:
                 remedy="Set pad_token in the classifier's tokenizer_config.json.",
             )
         tokenizer.pad_token = tokenizer.eos_token
-    # Decoders look for the last token before the padding, and ask the configuration what padding is.
+    # Decoders search for the last token before the padding, and read the padding token from the configuration.
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     tokenizer.padding_side = "right"
@@ -97,7 +97,7 @@ def _load(folder: Path, facts: ClassifierFacts) -> _Classifier:
 
 
 def _window(config: Any, tokenizer: Any, where: str) -> int:
-    """Tokens that the model takes at once, special ones included."""
+    """The most tokens that the model takes at once, special ones included."""
     positions = getattr(config.get_text_config(), "max_position_embeddings", None) or _MAX_WINDOW
     if config.model_type in _OFFSET_POSITIONS:
         positions -= (config.pad_token_id or 0) + 1
@@ -116,7 +116,7 @@ def _windows(classifier: _Classifier, texts: list[str]) -> tuple[list[list[int]]
     owners: list[int] = []
     for start in range(0, len(texts), 1000):
         pieces = texts[start : start + 1000]
-        # What a long text has beyond the window comes as further windows.
+        # The part of a long text beyond the window is returned as further windows.
         encoded = tokenizer(
             pieces,
             truncation=True,
@@ -133,7 +133,7 @@ def _windows(classifier: _Classifier, texts: list[str]) -> tuple[list[list[int]]
 
 
 def _probabilities(classifier: _Classifier, windows: list[list[int]]) -> npt.NDArray[np.float32]:
-    """float32 [windows, labels]. Raises BadBase where one is not finite."""
+    """float32 [windows, labels]. Raises BadBase if a value is not finite."""
     import torch
 
     longest = max(map(len, windows))

@@ -1,9 +1,9 @@
-"""Arrow strings as the kernels see them, and the kernels of MinHash over their 5-character shingles.
+"""Arrow strings as kernels see them, and the MinHash kernels over their 5-character shingles.
 
 Kernels take ``offsets`` (int64, n + 1) and ``data`` (uint8, UTF-8): text i is ``data[offsets[i]:offsets[i + 1]]``.
 
-numba's cache on disk notices changes of the file a cached kernel stands in, not of others: so a cached kernel and all
-it calls share a file, here and in the other modules. Only ``mix64``, which is what it is for ever, is called from them.
+numba's disk cache notices changes only in the file of a cached kernel. So a cached kernel and everything it calls share
+a file, here and in the other modules. Only ``mix64``, which never changes, is called from other files.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ SHINGLE = 5
 """Characters (code points) of a shingle."""
 PERMUTATIONS = 128
 _LANES, _VECTORS = 16, 4
-# Permutations that stay in registers while the hashes of a text go by: four vectors of AVX-512, eight of AVX2.
+# Permutations kept in registers while a text's hashes are read: four vectors of AVX-512, eight of AVX2.
 _BLOCK = _LANES * _VECTORS
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -28,14 +28,14 @@ BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _P1, _P2, _P3 = np.uint32(0x9E3779B1), np.uint32(0x85EBCA77), np.uint32(0xC2B2AE3D)
 _P4, _P5 = np.uint32(0x27D4EB2F), np.uint32(0x165667B1)
 
-# Of MurmurHash3's finalizer.
+# From MurmurHash3's finalizer.
 _MIX_1, _MIX_2 = 0x85EBCA6B, 0xC2B2AE35
 
 
 def text_buffers(texts: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     """``offsets`` int64 [n + 1] and ``data`` uint8 of a string array (a slice too); null counts as "".
 
-    Raises TypeError for an array that is no ``string`` or ``large_string``.
+    Raises TypeError for an array that is neither ``string`` nor ``large_string``.
     """
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
@@ -84,7 +84,7 @@ def _round(lane, word):  # type: ignore[no-untyped-def]
 def _hash_16(typing: Any, text: Any, at: Any, hashes: Any) -> Any:
     """``mix32(xxh32(text[i:i + 5]))`` of the 16 shingles from ``at`` on, as LLVM vectors.
 
-    Its own vectoriser leaves this loop scalar, which costs half as much again as all 128 permutations.
+    LLVM's own vectoriser leaves this loop scalar, which then costs half as much again as all 128 permutations.
     """
     signature = types.void(text, types.int64, hashes)
 
@@ -164,7 +164,7 @@ def xxh32(data, start, end):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def mix32(value):  # type: ignore[no-untyped-def]
-    """MurmurHash3's finalizer, with which datasketch's ``affine32`` starts."""
+    """MurmurHash3's finalizer, the first step of datasketch's ``affine32``."""
     value = uint32((value ^ (value >> uint32(16))) * uint32(_MIX_1))
     value = uint32((value ^ (value >> uint32(13))) * uint32(_MIX_2))
     return uint32(value ^ (value >> uint32(16)))
@@ -181,7 +181,7 @@ def mix64(value):  # type: ignore[no-untyped-def]
 @njit(nogil=True)
 def is_ascii(data, start, end):  # type: ignore[no-untyped-def]
     seen = 0
-    # Unsigned: a signed index may be negative, from the end, and LLVM would not vectorise.
+    # Unsigned: a signed index may be negative (from the end), and LLVM would not vectorise.
     for at in range(uint64(start), uint64(end)):
         seen |= data[at]
     return seen < 128
@@ -189,7 +189,7 @@ def is_ascii(data, start, end):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def letters_of(data, start, end, places):  # type: ignore[no-untyped-def]
-    """Where each code point of a text starts, into ``places`` (its end behind the last); how many there are."""
+    """Write where each code point of a text starts to ``places``, then the text's end; returns their number."""
     count = 0
     for at in range(start, end):
         places[count] = at
@@ -200,10 +200,10 @@ def letters_of(data, start, end, places):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def shingle_hashes(data, start, end, places, hashes):  # type: ignore[no-untyped-def]
-    """``mix32(xxh32(shingle))`` of all shingles of a text into ``hashes``; how many there are.
+    """Write ``mix32(xxh32(shingle))`` of all shingles of a text to ``hashes``; returns their number.
 
-    ``places`` and ``hashes`` have room for one element more than the text has bytes. A text of 1 to 4 characters is
-    one shingle, "" has none.
+    ``places`` and ``hashes`` have room for one element more than the text has bytes. A text of 1 to 4 characters is one
+    shingle, "" has none.
     """
     if end == start:
         return 0
@@ -228,7 +228,7 @@ def shingle_hashes(data, start, end, places, hashes):  # type: ignore[no-untyped
 def _min_affine(typing: Any, hashes: Any, count: Any, a: Any, b: Any, first: Any, out: Any) -> Any:
     """``out[k] = min(out[k], min(a[k] * hashes[:count] + b[k]))`` for the 64 permutations from ``first`` on.
 
-    Written as LLVM vectors because its own vectoriser takes half registers and does not keep the minima in them: this
+    Written as LLVM vectors because LLVM's own vectoriser uses half registers and does not keep the minima in them: this
     is 1.6 times as fast with AVX-512. Other processors get the same numbers from narrower instructions.
     """
     signature = types.void(hashes, types.int64, a, b, types.int64, out)
@@ -290,7 +290,7 @@ def longest(offsets):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _sign(data, start, end, a, b, places, hashes, out):  # type: ignore[no-untyped-def]
-    """One text's signature into ``out`` (uint32 [128])."""
+    """Write one text's signature to ``out`` (uint32 [128])."""
     count = shingle_hashes(data, start, end, places, hashes)
     for index in range(PERMUTATIONS):
         out[index] = uint32(0xFFFFFFFF)

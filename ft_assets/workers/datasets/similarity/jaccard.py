@@ -1,16 +1,16 @@
-"""Exact Jaccard similarity of character 5-gram sets, and the walk that keeps the first of every near-duplicate.
+"""Exact Jaccard similarity of character 5-gram sets, and the pass that keeps the first of every near-duplicate.
 
-A shingle's key holds its five code points themselves where all are below 4096 (Latin, Greek, Cyrillic, Hebrew, Arabic),
-else a 63-bit hash of them: two of the 1,000 shingles of a pair of texts share a hash with a probability below 1e-13.
+A shingle's key holds its five code points if all are below 4096 (Latin, Greek, Cyrillic, Hebrew, Arabic), else a 63-bit
+hash of them. Two of the 1,000 shingles of a pair of texts share a hash with a probability below 1e-13.
 """
 
 import numpy as np
 from numba import njit, types, uint64
 
-from ft_assets.datasets.similarity.hashing import BYTES, SHINGLE, mix64
+from ft_assets.workers.datasets.similarity.hashing import BYTES, SHINGLE, mix64
 
 KEPT_IN_BUCKET = 16
-"""Rows of a bucket that later rows are compared with, at most: time stays linear in the size of a bucket."""
+"""The most rows of a bucket that later rows are compared with, so that time stays linear in the bucket's size."""
 
 _LOW = np.uint64(0xFFFFFFFFFFFF)
 _BIG = np.int64(4096)
@@ -18,7 +18,7 @@ _BIG = np.int64(4096)
 
 @njit(nogil=True)
 def _code_point(data, at):  # type: ignore[no-untyped-def]
-    """The code point at ``at`` of valid UTF-8, and its bytes."""
+    """The code point at ``at`` of valid UTF-8, and its number of bytes."""
     lead = np.int64(data[at])
     if lead < 0x80:
         return lead, 1
@@ -32,7 +32,7 @@ def _code_point(data, at):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def shingle_keys(data, start, end, keys):  # type: ignore[no-untyped-def]
-    """The keys of a text's shingles, in order, into ``keys`` (room for its bytes and one more); how many there are."""
+    """Write the keys of a text's shingles, in order, to ``keys`` (size: the text's bytes + 1); returns their number."""
     at, letters, count = start, 0, 0
     packed, hashed, big = uint64(0), uint64(0), -SHINGLE
     last = np.zeros(SHINGLE, np.int64)
@@ -57,7 +57,7 @@ def shingle_keys(data, start, end, keys):  # type: ignore[no-untyped-def]
         hashed = uint64(letters)
         for index in range(letters):
             hashed = mix64(hashed + uint64(last[index]) + uint64(1))
-        # No five packed code points reach these bits: a short text equals only itself.
+        # No five packed code points reach these bits: a short text matches only an equal text.
         keys[0] = (hashed | uint64(1 << 63)) if big >= 0 else (packed | (uint64(letters) << uint64(60)))
         count = 1
     return count
@@ -65,7 +65,7 @@ def shingle_keys(data, start, end, keys):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _fill(keys, count, table, stamps, stamp):  # type: ignore[no-untyped-def]
-    """Put ``keys[:count]`` into the open-addressing ``table`` under ``stamp``; how many are distinct."""
+    """Put ``keys[:count]`` into the open-addressing ``table`` under ``stamp``; returns how many are distinct."""
     mask, distinct = uint64(len(table) - 1), 0
     for index in range(count):
         key = keys[index]
@@ -80,7 +80,7 @@ def _fill(keys, count, table, stamps, stamp):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _similarity(keys, count, distinct, other, table, stamps, stamp, marks, mark, threshold):  # type: ignore[no-untyped-def]
-    """Jaccard similarity of ``keys[:count]`` (``distinct`` sets of them) with the ``other`` distinct keys in ``table``.
+    """Jaccard similarity of ``keys[:count]`` (``distinct`` of them) with the ``other`` distinct keys in ``table``.
 
     0 as soon as it is certain to be below ``threshold``: |A n B| >= t / (1 + t) * (|A| + |B|) must stay possible.
     """
@@ -124,7 +124,7 @@ _INTS, _LONGS = types.int32[::1], types.int64[::1]
 
 @njit(_INTS(_LONGS, _INTS, _INTS, _INTS, types.int64), cache=True, nogil=True)
 def listed(buckets, heads, next_entries, entry_rows, before):  # type: ignore[no-untyped-def]
-    """The rows, with repetitions, that stand in ``buckets`` already; all are below ``before``."""
+    """The rows already listed in ``buckets``, with repetitions; all are below ``before``."""
     seen = np.zeros(before, np.bool_)
     for bucket in buckets:
         entry = heads[bucket]
@@ -148,10 +148,11 @@ def walk(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Compare a batch of rows, in the order of their positions, with the rows listed in their buckets.
 
-    Texts are those of the ``earlier`` rows (ascending) and then of the batch, whose rows are numbered from ``first``;
-    the buckets of batch row i are ``buckets[starts[i]:starts[i + 1]]``. Not ``linked``: a row that is near a kept one
-    gets the first such as its parent and is not listed; all others are kept and listed. ``linked``: every row is listed
-    and joined with all it is near to; the root of a cluster is its first row. Returns the number of entries.
+    Texts are those of the ``earlier`` rows (ascending), followed by those of the batch, whose rows are numbered from
+    ``first``. The buckets of batch row i are ``buckets[starts[i]:starts[i + 1]]``. Not ``linked``: a row that is near a
+    kept one gets the first such row as its parent and is not listed; all others are kept and listed. ``linked``: every
+    row is listed and joined with all rows it is near to; the root of a cluster is its first row. Returns the number of
+    entries.
     """
     longest = 0
     for row in range(len(offsets) - 1):

@@ -1,7 +1,7 @@
-"""Which rows share a key: exact duplicates by content, buckets by band. DuckDB does the joins and spills them to disk.
+"""Rows that share a key: exact duplicates by content, buckets by band. DuckDB joins them and spills to disk.
 
-Most keys occur once. A bitmap of some bits a key (a filter that counts to two) sees that first,
-so that DuckDB gets the rows that do share a key and about one in twenty of the others.
+Most keys occur once. A bitmap with a few bits per key (a filter that counts to two) finds most of these first, so
+DuckDB gets the rows that share a key and about one in twenty of the others.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,9 +23,9 @@ _BITS = types.uint64[::1]
 
 @njit(types.void(_WORDS, _PLACES, types.uint8[::1], _BITS), cache=True, nogil=True)
 def _note(keys, at, gone, seen):  # type: ignore[no-untyped-def]
-    """Set the first of the two bits of each key's slot in ``seen``, and the second where the first was set already.
+    """Set the first of the two bits of each key's slot in ``seen``, and the second if the first was already set.
 
-    Keys are hashes; those of one slot differ, but one in sixteen of them, if ``seen`` has sixteen slots a key.
+    Keys are hashes. With sixteen slots per key in ``seen``, one in sixteen keys shares its slot with a different key.
     """
     mask = uint64(32 * len(seen) - 1)
     for row in range(len(keys)):
@@ -48,10 +48,10 @@ def _shared(keys, at, gone, seen):  # type: ignore[no-untyped-def]
 
 
 class Features:
-    """The feature files, memory-mapped. ``rows``, ``limit`` (one more than the largest position), ``bands``."""
+    """The feature files, memory-mapped. ``rows``, ``limit`` (largest position + 1), ``bands``."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        # Opened once, and no more of it kept than is looked at: two passes are made over every band.
+        # Opened once, keeping only what is used: every band is read twice.
         self._batches = [batch for path in paths for batch in _batches(path)]
         names = self._batches[0].schema.names if self._batches else []
         self.bands = [name for name in names if name.startswith("band_")]
@@ -72,7 +72,7 @@ class Features:
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """What is looked at of the batches at ``path``; the file is closed then, their maps stay."""
+    """The used columns of the batches at ``path``; the file is closed afterwards, the memory maps stay."""
     with pa.memory_map(str(path)) as file:
         reader = pa.ipc.open_file(file)
         used = [name for name in reader.schema.names if name in ("at", "content") or name.startswith("band_")]
@@ -128,13 +128,14 @@ class Joins:
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
     def buckets(self, gone: np.ndarray) -> int:
-        """Find the buckets of rows that share a band, without those marked in ``gone`` (uint8, by position); how many.
+        """Find the buckets of rows that share a band, without rows marked in ``gone``; returns their number.
 
-        Band hashes of different bands do not meet but by chance, so one column of keys is enough.
+        ``gone`` is uint8, by position. Hashes of different bands coincide only by chance, so one column of keys is
+        enough.
         """
 
         def given() -> Iterator[pa.RecordBatch]:
-            # A thread notes the keys of the next band while those of this one are asked for.
+            # A thread marks the keys of the next band while those of this band are queried.
             with ThreadPoolExecutor(1, "bands") as ahead:
                 noted = [ahead.submit(self._seen, name, gone) for name in self._features.bands[:1]]
                 for name, following in zip_longest(self._features.bands, self._features.bands[1:]):
@@ -157,7 +158,7 @@ class Joins:
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
     def candidates(self) -> int:
-        """How many rows stand in a bucket."""
+        """The number of rows that are in a bucket."""
         query = "SELECT count(DISTINCT place) FROM pairs JOIN buckets USING (key)"
         return int(self._database.execute(query).fetchall()[0][0])
 
@@ -172,7 +173,7 @@ class Joins:
         return seen
 
     def _survivors(self, name: str, gone: np.ndarray, seen: np.ndarray, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows whose key in column ``name`` may be another row's too."""
+        """The rows whose key in column ``name`` may belong to another row, too."""
         for at, values in self._features.columns(name, np.uint64):
             keep = np.flatnonzero(_shared(_first(values), at, gone, seen))
             keys = pa.array(values[keep]) if values.ndim == 1 else _binary(values[keep])

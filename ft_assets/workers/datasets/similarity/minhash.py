@@ -1,7 +1,7 @@
 """MinHash signatures of character 5-grams, and their bands (Broder 1997).
 
-Signatures are those of ``datasketch.MinHash(num_perm=128, seed=1, scheme="affine32", hashfunc=xxh32)`` fed the UTF-8 of
-each 5-gram: permutation k of a hash h is ``a[k] * h + b[k] mod 2**32``.
+Signatures are those of ``datasketch.MinHash(num_perm=128, seed=1, scheme="affine32", hashfunc=xxh32)`` updated with the
+UTF-8 of each 5-gram: permutation k of a hash h is ``a[k] * h + b[k] mod 2**32``.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.datasets.similarity.hashing import PERMUTATIONS, fill_bands, fill_signatures, text_buffers
+from ft_assets.workers.datasets.similarity.hashing import PERMUTATIONS, fill_bands, fill_signatures, text_buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,6 @@ class Banding:
 
     bands: int
     rows: int
-
-    def recall(self, similarity: float) -> float:
-        """The probability that two texts of this Jaccard similarity are compared."""
-        return float(1 - (1 - similarity**self.rows) ** self.bands)
 
 
 def banding(threshold: float) -> Banding:
@@ -41,8 +37,10 @@ def banding(threshold: float) -> Banding:
 
 
 def signatures(texts: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """uint32 [n, 128], datasketch's ``hashvalues``. A text of 1 to 4 characters is one shingle; "" has none, so all
-    its values are 2**32 - 1, as of a MinHash that was never updated."""
+    """uint32 [n, 128], datasketch's ``hashvalues``. A text of 1 to 4 characters is one shingle.
+
+    "" has no shingle, so all its values are 2**32 - 1, as in a MinHash that was never updated.
+    """
     offsets, data = text_buffers(texts)
     found = np.empty((len(offsets) - 1, PERMUTATIONS), np.uint32)
     fill_signatures(offsets, data, *_permutations(), found)
@@ -50,9 +48,9 @@ def signatures(texts: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def band_hashes(texts: pa.Array | pa.ChunkedArray, threshold: float = 0.9) -> np.ndarray:
-    """uint64 [n, bands], in columns order: 16 bands for thresholds from 0.85 on (see ``banding``).
+    """uint64 [n, bands], column-major: 16 bands for thresholds from 0.85 on (see ``banding``).
 
-    Equal bands of signatures have equal hashes. The hashes of "" are its own and mean nothing: no text is near it.
+    Equal bands of signatures have equal hashes. The hashes of "" have no meaning: no text is near it.
     """
     offsets, data = text_buffers(texts)
     shape = banding(threshold)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.datasets.similarity.hashing import text_buffers
-from ft_assets.datasets.similarity.jaccard import listed, walk
-from ft_assets.datasets.similarity.joins import Features, Joins, Texts
+from ft_assets.workers.datasets.similarity.hashing import text_buffers
+from ft_assets.workers.datasets.similarity.jaccard import listed, walk
+from ft_assets.workers.datasets.similarity.joins import Features, Joins, Texts
 
 DUPLICATES = pa.schema(
     [
@@ -19,7 +19,7 @@ DUPLICATES = pa.schema(
         pa.field("exact", pa.bool_(), nullable=False),
     ]
 )
-"""A row at ``at`` that repeats the one at ``kept``, which comes before it: ``exact`` where their contents are equal."""
+"""A row at ``at`` that repeats an earlier one at ``kept``; ``exact`` if their contents are equal."""
 
 _FEWEST_ROWS, _MOST_ROWS = 64, 65_536
 
@@ -36,26 +36,26 @@ def find_duplicates(
 ) -> pa.Table:
     """The rows that repeat an earlier one, as ``DUPLICATES`` in the order of ``at``.
 
-    Rows are taken in the order of their positions. A row with the content of an earlier row is its exact duplicate. Any
-    other row is compared with the *kept* rows that share a bucket with it (an equal band hash), first positions first,
-    and is a near-duplicate of the first whose set of character 5-grams is at least ``threshold`` similar. So each
-    duplicate is a verified duplicate of a row that stays; the result depends neither on how rows are cut into files
-    nor on memory or threads. A bucket lists at most 16 kept rows: later ones are compared with those 16 only, which
-    keeps 100,000 rows of one template linear (a near pair is then missed only if *all* its common buckets are full
-    of rows that are near neither). Texts without a character are never near-duplicates.
+    Rows are processed in the order of their positions. A row with the content of an earlier row is its exact duplicate.
+    Any other row is compared with the *kept* rows that share a bucket with it (an equal band hash), first positions
+    first, and is a near-duplicate of the first whose set of character 5-grams is at least ``threshold`` similar. So
+    each duplicate is a verified duplicate of a row that stays; the result depends neither on how rows are cut into
+    files nor on memory or threads. A bucket lists at most 16 kept rows, and later rows are compared only with those 16.
+    So 100,000 rows of one template take linear time (a near pair is missed only if *all* its common buckets are full of
+    rows that are near neither). Empty texts are never near-duplicates.
 
     Args:
         features: Arrow IPC files with ``at`` (int64, from 0, distinct; without it rows count up over the files),
             ``content`` (binary 32), ``band_00``… (uint64).
         texts_at: the texts at some positions.
-        threshold: of similarity, the one ``band_hashes`` was called with; None looks for exact duplicates only.
-        scratch: a folder for joins that do not fit; it is left empty of what was put there.
-        memory_bytes: what to stay within, the memory maps of ``features`` aside. Beside DuckDB's half there are 8 bytes
-            for each kept row and bucket it stands in.
-        linked: for rows that stay: ``kept`` of a near-duplicate is the first row of its cluster, which holds everything
-            reachable by verified pairs, and ``similarity`` the largest it was verified with. (At most the first 16 rows
-            of a bucket are compared with later ones.)
-        threads: of DuckDB.
+        threshold: of similarity, the same as for ``band_hashes``; None finds only exact duplicates.
+        scratch: a folder for joins that do not fit into memory; its temporary files are removed.
+        memory_bytes: the memory limit, excluding the memory maps of ``features``. DuckDB gets half; on top come 8 bytes
+            for each pair of kept row and bucket.
+        linked: for rows that stay. ``kept`` of a near-duplicate is the first row of its cluster, which holds all rows
+            reachable by verified pairs, and ``similarity`` is its largest verified one. (At most the first 16 rows of a
+            bucket are compared with later ones.)
+        threads: DuckDB's number of threads.
     """
     found = Features(features)
     with Joins(found, scratch, memory_bytes // 2, threads) as joins:
@@ -70,7 +70,7 @@ def find_duplicates(
         near = _Walk.over(joins, buckets, texts_at, threshold, linked, memory_bytes // 8)
     similarity = np.ones(len(copy))
     if not linked and len(near.at):
-        # A copy of a row that turned out near an earlier one repeats that one.
+        # A copy of a row that is near an earlier one repeats that earlier row.
         place = np.minimum(np.searchsorted(near.at, original), len(near.at) - 1)
         moved = near.at[place] == original
         similarity[moved] = near.similarity[place[moved]]
@@ -94,7 +94,7 @@ class _Near:
 
 
 class _Walk:
-    """The rows that stand in buckets, walked by position; they are numbered from 0 in that order."""
+    """The pass over the rows in buckets, by position; rows are numbered from 0 in that order."""
 
     def __init__(self, rows: int, buckets: int) -> None:
         self.at = np.zeros(rows, np.int64)
@@ -123,7 +123,7 @@ class _Walk:
                 state.next_entries, state.entry_rows, state.entries, state.sizes, state.parents, state.similarities,
             )  # fmt: skip
             first += len(at)
-            # As many rows as fill the room for texts; what a batch holds changes nothing in the result.
+            # As many rows as fit into the text buffer; the batch size does not change the result.
             size = max(int(offsets[-1] - offsets[0]), 1)
             wanted = int(min(max(len(at) * batch_bytes // size, _FEWEST_ROWS), _MOST_ROWS, 4 * wanted))
         return state._result(first)
@@ -147,17 +147,17 @@ class _Walk:
 
 
 class _Members:
-    """Cuts the stream of (position, bucket) into batches of whole rows."""
+    """Splits the stream of (position, bucket) into batches of whole rows."""
 
     def __init__(self, stream: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
         self._stream: Iterator[tuple[np.ndarray, np.ndarray]] | None = stream
         self._at, self._buckets = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def take(self, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Positions of the next ``rows`` rows at most, where the buckets of each start, and those buckets."""
+        """Positions of at most the next ``rows`` rows, the start of each row's buckets, and those buckets."""
         while True:
             starts = np.flatnonzero(np.diff(self._at, prepend=-1))
-            # The last row may go on in what the stream has not given yet.
+            # The last row may continue in the stream's next batch.
             if len(starts) > rows or self._stream is None:
                 break
             self._read_on()

@@ -12,8 +12,8 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.datasets.similarity.hashing import text_buffers
-from ft_assets.datasets.similarity.words import all_grams, count_overlap, insert, letter_table
+from ft_assets.workers.datasets.similarity.hashing import text_buffers
+from ft_assets.workers.datasets.similarity.words import all_grams, count_overlap, insert, letter_table
 from ft_resources.errors import BadData
 
 _MAGIC = b"ftgrams2"
@@ -26,8 +26,9 @@ _COMMON = ""
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """For each text: ``grams`` (uint32), common ones aside, how many of them test items have (``hits``, uint32), and
-    the number of the source that has the most of these (``source``, int16; the first of equals; -1 without hits)."""
+    """For each text: its number of ``grams`` (uint32) without common ones, how many of them occur in test items
+    (``hits``, uint32), and the number of the source with most of these (``source``, int16; the first of equals; -1
+    without hits)."""
 
     grams: np.ndarray
     hits: np.ndarray
@@ -35,12 +36,13 @@ class Overlap:
 
 
 class GramIndex:
-    """An open index. ``sources``: the names by number; ``grams``: how many different ones it holds.
+    """An open index. ``sources``: the names by number; ``grams``: its number of distinct grams.
 
-    Two different grams share a 64-bit hash with a probability of 5e-20 a pair: over 10 million texts of 80 grams
-    against a million grams of tests, one false hit has a chance of 4e-5. Words and separators are those of ``words``.
-    A text of 13 words or more is found by any 13 it shares with an item; a text of 3 to 12 words only where it is, as
-    a whole, all the words of an item that short, so index short questions also together with their answers.
+    Two different grams share a 64-bit hash with a probability of 5e-20 per pair. For 10 million texts of 80 grams
+    against a million test grams, the chance of a false hit is 4e-5. Words and separators are those of ``words``. A text
+    of 13 words or more is found by any 13 words in a row that it shares with an item. A text of 3 to 12 words is found
+    only if all its words are all the words of an item that short, so index short questions also together with their
+    answers.
     """
 
     def __init__(self, path: Path, sources: tuple[str, ...], grams: int, slots: int, words: int) -> None:
@@ -60,12 +62,12 @@ class GramIndex:
     ) -> Self:
         """Write an index of ``(name of the source, its texts)`` to ``path`` and open it.
 
-        ``common`` are grams that say nothing (see ``common_grams``): texts are counted as if they did not have them.
-        ``own`` says that the texts are in NFC, and that the file is the caller's alone, so its bytes need no check.
+        ``common`` are grams without information (see ``common_grams``): texts are counted as if they did not contain
+        them. ``own`` says that the texts are in NFC and that only the caller uses the file, so its bytes need no check.
 
-        A name may come several times. A gram that several sources have belongs to the first. The file's bytes follow
-        from the names and texts in their order, however they are cut into arrays. Beside one array of texts, memory
-        holds only maps of files.
+        A name may occur several times. A gram that several sources have belongs to the first. The file's bytes depend
+        only on the names and texts in their order, not on how they are cut into arrays. Besides one array of texts,
+        memory holds only memory maps.
         """
         grams = ((name, grams_of(piece)) for name, texts in named_texts for piece in _pieces(texts, nfc=own))
         return cls.build_of_grams(grams, path, common, own=own)
@@ -79,7 +81,7 @@ class GramIndex:
         *,
         own: bool = False,
     ) -> Self:
-        """``build`` from the grams of the texts, as ``grams_of`` gives them."""
+        """``build`` from the grams of the texts, as returned by ``grams_of``."""
         names: dict[str, int] = {}
         runs: list[tuple[int, int]] = []
         spool = path.with_name(path.name + ".grams")
@@ -101,7 +103,7 @@ class GramIndex:
 
     @classmethod
     def open(cls, path: Path, *, own: bool = False) -> Self:
-        """Map the index at ``path``. Raises BadData unless every byte is as ``build`` wrote it (``own``: as there)."""
+        """Map the index at ``path``. Raises BadData unless every byte is as ``build`` wrote it (``own``: see there)."""
         remedy = "Build the index again; it is made of the eval suites alone."
         try:
             with path.open("rb") as file:
@@ -123,7 +125,7 @@ class GramIndex:
         return cls(path, sources, header["grams"], header["slots"], header["words"])
 
     def overlap(self, texts: pa.Array | pa.ChunkedArray) -> Overlap:
-        """How much of each text test items have. Texts in NFC, as forms give them."""
+        """How much of each text occurs in test items. Texts must be in NFC, as forms return them."""
         offsets, data = text_buffers(texts)
         count = len(offsets) - 1
         grams, hits, most = np.empty(count, np.uint32), np.empty(count, np.uint32), np.empty(count, np.int16)
@@ -136,16 +138,16 @@ class GramIndex:
 
 
 def grams_of(texts: pa.Array) -> np.ndarray:
-    """All grams (uint64) of ``texts``, in NFC, one text after the other."""
+    """All grams (uint64) of ``texts``, which must be in NFC, one text after the other."""
     return all_grams(*text_buffers(texts), letter_table())
 
 
 def common_grams(texts: pa.Array | pa.ChunkedArray, more_than: int) -> np.ndarray:
-    """The grams (uint64, ascending) that stand in ``texts``, in NFC, more than ``more_than`` times: fixed wording."""
+    """The grams (uint64, ascending) that occur in ``texts`` (in NFC) more than ``more_than`` times: fixed wording."""
     found = [grams_of(piece) for piece in _pieces(texts, nfc=True)]
     grams = np.concatenate([np.zeros(0, np.uint64), *found])
     grams.sort()
-    # The same gram stands that many places further on.
+    # The same gram occurs again that many places later.
     first = grams[: max(len(grams) - more_than, 0)]
     return np.unique(first[grams[more_than:] == first])
 
@@ -162,7 +164,7 @@ def _pieces(texts: pa.Array | pa.ChunkedArray, *, nfc: bool) -> Iterator[pa.Arra
 
 def _write(path: Path, spool: Path, names: tuple[str, ...], runs: list[tuple[int, int]], *, checked: bool) -> None:
     total = sum(count for _, count in runs)
-    # At most half full; sixteen bits of the filter for each gram let one foreign gram in seventy through.
+    # At most half full; with sixteen filter bits per gram, one in seventy unknown grams passes.
     slots = 1 << max((2 * total - 1).bit_length(), 4)
     words = slots // 8
     listed = json.dumps(names).encode()
@@ -190,7 +192,7 @@ def _write(path: Path, spool: Path, names: tuple[str, ...], runs: list[tuple[int
 
 
 def _digest(header: dict[str, int], file) -> str:  # type: ignore[no-untyped-def]
-    """Of the header's numbers and of everything behind the header."""
+    """Digest of the header's numbers and of everything after the header."""
     file.seek(_HEADER)
     digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=32)
     while block := file.read(1 << 20):

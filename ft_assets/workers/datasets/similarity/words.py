@@ -1,8 +1,8 @@
 """Words of a text, and 64-bit hashes of the sequences of 13 of them, straight from UTF-8.
 
-A word is a run of letters and digits, in lower case; everything else only separates, so neither case nor punctuation
-nor spacing tells texts apart. Han characters and kana, which are written without spaces, are a word each. Runs of Thai,
-Lao, Khmer and Burmese, also without spaces, stay one word each: their overlap is seen for whole passages only.
+A word is a run of letters and digits, in lower case. Everything else only separates, so texts that differ only in case,
+punctuation or spacing are equal. Han characters and kana, which are written without spaces, are a word each. Runs of
+Thai, Lao, Khmer and Burmese, also without spaces, stay one word each: only overlaps of whole passages are found.
 """
 
 from functools import cache
@@ -13,12 +13,12 @@ from llvmlite import ir
 from numba import njit, types, uint64
 from numba.extending import intrinsic
 
-from ft_assets.datasets.similarity.hashing import BYTES, mix64
+from ft_assets.workers.datasets.similarity.hashing import BYTES, mix64
 
 GRAM = 13
-"""Words of a gram (Brown et al. 2020, appendix C)."""
+"""Words per gram (Brown et al. 2020, appendix C)."""
 FEWEST = 3
-"""Texts of fewer words have no gram: "Yes." and "Thank you" are in every test and give nothing away."""
+"""Texts with fewer words have no gram: "Yes." and "Thank you" are in every test and give nothing away."""
 
 # Separators beyond ASCII: Latin-1 signs, general punctuation to mathematical and other symbols, CJK punctuation,
 # presentation forms of punctuation, full-width ASCII punctuation, the byte order mark and specials.
@@ -33,14 +33,14 @@ _SEPARATORS = (
 _ALONE = ((0x3005, 0x3007), (0x3021, 0x302F), (0x3040, 0x30FA), (0x30FC, 0x31FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF))
 
 _SEPARATES, _STANDS_ALONE = np.uint32(0), np.uint32(1 << 31)
-# An odd number whose powers weigh the words of a gram.
+# An odd number whose powers weight the words of a gram.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _FULL = np.uint64(pow(0x9E3779B97F4A7C15, GRAM, 1 << 64))
 
 
 @cache
 def letter_table() -> np.ndarray:
-    """uint32 [65536]: a code point's lower case, 0 for a separator, with the top bit for one that is a word alone.
+    """uint32 [65536]: a code point's lower case, 0 for a separator; the top bit marks a character that is a word.
 
     Lower case is of single code points and stable between Unicode versions for all characters assigned before them.
     """
@@ -64,7 +64,7 @@ _TABLE = types.Array(types.uint32, 1, "C", readonly=True)
 
 @intrinsic
 def _load_8(typing: Any, data: Any, at: Any) -> Any:
-    """Eight bytes from ``at`` on as a little-endian number, wherever they lie."""
+    """Eight bytes from ``at`` on as a little-endian number, at any alignment."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -76,7 +76,7 @@ def _load_8(typing: Any, data: Any, at: Any) -> Any:
 
 @intrinsic
 def _prefetch(typing: Any, array: Any, at: Any) -> Any:
-    """Tell the processor that this element will be looked at soon."""
+    """Tell the processor that this element will be read soon."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -100,19 +100,19 @@ def _trailing_zeros(typing: Any, value: Any) -> Any:
 
 @njit(inline="always")
 def _fold(word, letters):  # type: ignore[no-untyped-def]
-    """The hash of a word that goes on with eight bytes of ``letters`` (fewer at its end, never 0)."""
+    """The hash of a word that continues with eight bytes of ``letters`` (fewer at its end, never 0)."""
     word = (word ^ letters) * uint64(0x9FB21C651E98DF25)
     return word ^ (word >> uint64(32))
 
 
 @njit(nogil=True)
 def _ascii_words(data, start, end, letters, words):  # type: ignore[no-untyped-def]
-    """The hashes of a text's words into ``words``; how many there are, or -1 for a text that is not ASCII.
+    """Write the hashes of a text's words to ``words``; returns their number, or -1 for a text that is not ASCII.
 
     ``letters`` has room for the text and 8 bytes more: it gets the letters in lower case, and 0 for all else.
     """
     size, beyond = end - start, np.uint8(0)
-    # Without branches, so that the compiler makes vectors of it.
+    # Without branches, so that the compiler vectorises it.
     for index in range(uint64(size)):
         byte = data[uint64(start) + index]
         lower = np.uint8(byte | np.uint8(0x20))
@@ -132,7 +132,7 @@ def _ascii_words(data, start, end, letters, words):  # type: ignore[no-untyped-d
         word = uint64(0)
         while True:
             eight = _load_8(letters, at)
-            # The lowest bit that is set marks the first byte that is 0.
+            # The lowest set bit marks the first byte that is 0.
             zeros = (eight - uint64(0x0101010101010101)) & ~eight & uint64(0x8080808080808080)
             if zeros == 0:
                 word = _fold(word, eight)
@@ -169,7 +169,7 @@ def _words(data, start, end, table, words):  # type: ignore[no-untyped-def]
         else:
             letter = (lead & np.uint32(0x07)) << np.uint32(18) | (np.uint32(data[at + 1] & 0x3F) << np.uint32(12))
             letter |= (np.uint32(data[at + 2] & 0x3F) << np.uint32(6)) | np.uint32(data[at + 3] & 0x3F)
-            # Planes 2 and 3 are Han; emoji and other signs separate; the rest are scripts with spaces.
+            # Planes 2 and 3 are Han; emoji and other symbols separate; the rest are scripts with spaces.
             if letter >= np.uint32(0x20000):
                 letter |= _STANDS_ALONE
             elif np.uint32(0x1F000) <= letter:
@@ -185,7 +185,7 @@ def _words(data, start, end, table, words):  # type: ignore[no-untyped-def]
                 count += 1
             continue
         within = True
-        # A byte for an ASCII letter, four with the top bit for any other: no two words have the same bytes.
+        # One byte for an ASCII letter, four with the top bit for any other: different words have different bytes.
         for shift in range(0, 6 if letter < 0x80 else 24, 6):
             byte = (
                 uint64(letter) if letter < 0x80 else uint64(0x80) | ((uint64(letter) >> uint64(shift)) & uint64(0x3F))
@@ -202,9 +202,9 @@ def _words(data, start, end, table, words):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def gram_hashes(data, start, end, table, letters, words, grams):  # type: ignore[no-untyped-def]
-    """The hashes of a text's grams, in order, into ``grams``; how many there are.
+    """Write the hashes of a text's grams, in order, to ``grams``; returns their number.
 
-    A text of ``FEWEST`` to 12 words is one gram of all its words; one of fewer has none. ``words`` and ``grams`` have
+    A text of ``FEWEST`` to 12 words is one gram of all its words; a shorter one has none. ``words`` and ``grams`` have
     room for the text's bytes, ``letters`` for 8 more.
     """
     count = _ascii_words(data, start, end, letters, words)
@@ -225,7 +225,7 @@ def gram_hashes(data, start, end, table, letters, words, grams):  # type: ignore
     return count - GRAM + 1
 
 
-# Grams between asking for a place in memory and looking at it.
+# Number of grams between the prefetch of a memory address and its use.
 _AHEAD = 24
 _WORDS = types.Array(types.uint64, 1, "C", readonly=True)
 _SOURCES = types.Array(types.int16, 1, "C", readonly=True)
@@ -255,13 +255,13 @@ def all_grams(offsets, data, table):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _two_bits(key):  # type: ignore[no-untyped-def]
-    """A gram's bits in its word of the filter, by the twelve bits of its hash that place it nowhere else."""
+    """A gram's bits in its word of the filter, from the twelve bits of its hash that are not used as an address."""
     return (uint64(1) << (key >> uint64(58))) | (uint64(1) << ((key >> uint64(52)) & uint64(63)))
 
 
 @njit(types.int64(_WORDS, types.int64, types.uint64[::1], types.int16[::1], types.uint64[::1]), cache=True, nogil=True)
 def insert(grams, source, keys, sources, bits):  # type: ignore[no-untyped-def]
-    """Enter ``grams`` for ``source`` where no earlier source has them; how many are new."""
+    """Enter ``grams`` for ``source`` unless an earlier source has them; returns how many are new."""
     mask, word_mask, new = uint64(len(keys) - 1), uint64(len(bits) - 1), 0
     for index in range(len(grams)):
         if index + _AHEAD < len(grams):

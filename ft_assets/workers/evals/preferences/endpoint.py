@@ -8,8 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ft_assets.evals.preferences.hosts import JudgeHost
-from ft_assets.evals.preferences.judge import (
+from ft_assets.settings.judge_hosts import JudgeHost
+from ft_assets.settings.recipe.judges import JudgeModel
+from ft_assets.workers.evals.preferences.judge import (
     CUT_SHORT,
     DECLINED,
     TIMED_OUT,
@@ -20,21 +21,21 @@ from ft_assets.evals.preferences.judge import (
     JudgeUnavailable,
     Keep,
 )
-from ft_assets.evals.preferences.network import NotAnswered, Refused, Reply, TimedOut, TooLarge, post_json
-from ft_assets.recipes.judges import JudgeModel
+from ft_assets.workers.evals.preferences.network import NotAnswered, TimedOut, TooLarge, post_json
 from ft_resources.errors import UserError
+from ft_resources.pinned_http import Refused, Reply
 
 WHERE = "evaluation.judge"
 MAX_TEXT = 20_000
-"""Characters of a judgement; longer ones count as unreadable."""
+"""Longest judgement in characters; longer ones count as unreadable."""
 
 _TRIES = 5
 _TRIES_AFTER_TIMEOUT = 2
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
-# So many failures one after the other, each after all tries: the endpoint is down, and not the prompt to blame.
+# After this many consecutive failures, each after all tries, the endpoint is down, and not the prompt to blame.
 _GIVE_UP = 8
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-# What is wrong with the settings and not with a prompt.
+# Caused by the settings, not by a prompt.
 _MISTAKES = {
     401: "it does not accept the key",
     403: "it does not permit this",
@@ -44,12 +45,12 @@ _MISTAKES = {
 
 
 class EndpointJudge:
-    """Asks several judgements at once, and again where the endpoint is busy or fails.
+    """Requests several judgements at once, and retries if the endpoint is busy or fails.
 
     Args:
-        host: what the platform says of the endpoint's host (``allowed_host``).
-        environment: has the key.
-        first_pause_s: seconds before a second try; each further pause is twice as long.
+        host: the platform's settings for the endpoint's host (``allowed_host``).
+        environment: contains the key.
+        first_pause_s: seconds before the first retry; each further pause is twice as long.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class EndpointJudge:
             for future in as_completed(futures):
                 keep(futures.pop(future), future.result())
         except UserError:
-            # What is asked by now is paid for.
+            # Requests already sent are paid for.
             self._stopped.set()
             pool.shutdown(wait=True, cancel_futures=True)
             for future, place in futures.items():
@@ -86,7 +87,7 @@ class EndpointJudge:
                     keep(place, future.result())
             raise
         finally:
-            # Also when the worker is asked to stop: nobody waits for an answer that nobody wants.
+            # Also when the worker is asked to stop: do not wait for answers that are no longer needed.
             self._stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -100,7 +101,7 @@ class EndpointJudge:
                 f"the judge at {self._settings.host} gave no answer {failures} times in a row "
                 f"(last: {judgement.problem})",
                 where=WHERE,
-                remedy="Look at the endpoint, then materialize eval_report again: what was judged is kept.",
+                remedy="Check the endpoint, then materialize eval_report again: finished judgements are kept.",
             )
         return judgement
 
@@ -149,11 +150,11 @@ class EndpointJudge:
             raise UserError(
                 f"the judge is not asked: {refused}",
                 where=WHERE,
-                remedy="If the host is of this network, the platform sets private: true in judge_hosts.",
+                remedy="For a host in this network, the platform can set private: true in judge_hosts.",
             ) from refused
 
     def _read(self, reply: Reply) -> Judgement:
-        """Raises UserError where what the endpoint says will not change with the prompt."""
+        """Raises UserError for a response that will be the same for every prompt."""
         if reply.status in _MISTAKES:
             self._mistake(f"answers {reply.status}: {_MISTAKES[reply.status]}")
         if 300 <= reply.status < 400:
@@ -165,16 +166,16 @@ class EndpointJudge:
         return read_completion(reply.body)
 
     def _mistake(self, what: str) -> NoReturn:
-        # Its words may repeat the prompt, which belongs in no log.
+        # Its message may repeat the prompt, which must not be logged.
         raise UserError(
             f"the judge at {self._settings.host} {what}",
             where=WHERE,
-            remedy="Correct endpoint, model or key, then materialize eval_report again: what was judged is kept.",
+            remedy="Correct endpoint, model or key, then materialize eval_report again: finished judgements are kept.",
         )
 
 
 def read_completion(body: bytes) -> Judgement:
-    """The text of a chat completion, or why it is none."""
+    """The text of a chat completion, or why there is none."""
     try:
         value = json.loads(body, parse_constant=_no_number)
         choice = value["choices"][0]
@@ -187,12 +188,12 @@ def read_completion(body: bytes) -> Judgement:
         return Judgement(problem=DECLINED)
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         return Judgement(problem=UNREADABLE)
-    # Half of a surrogate pair has no place in a file.
+    # A lone surrogate cannot be encoded in a file.
     return Judgement(text=text.encode(errors="replace").decode())
 
 
 def read_key(name: str, environment: Mapping[str, str]) -> str:
-    """The API key in the variable ``name``, or in the file that ``<name>_FILE`` names. Raises UserError without one."""
+    """The API key in the variable ``name``, or in the file named by ``<name>_FILE``. Raises UserError without one."""
     key, path = environment.get(name, ""), environment.get(f"{name}_FILE", "")
     if not key and path:
         try:
@@ -210,7 +211,7 @@ def read_key(name: str, environment: Mapping[str, str]) -> str:
 
 
 def _retry_after(reply: Reply) -> float:
-    """Seconds that the endpoint asks to wait, 0 where it does not say (dates are not read)."""
+    """Seconds that the endpoint asks to wait, 0 if it does not say (dates are not parsed)."""
     said = reply.headers.get("retry-after", "")
     return float(said) if said.isascii() and said.isdigit() and len(said) < 6 else 0.0
 

@@ -8,21 +8,20 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ft_assets.evals.holdout import HoldoutScore
-from ft_assets.evals.holdout_rows import HoldoutRow, answer_place, read_records
-from ft_assets.evals.preferences.comparison import Contest, Preferences, judge_contests
-from ft_assets.evals.preferences.endpoint import EndpointJudge
-from ft_assets.evals.preferences.hosts import JudgeHost, allowed_host
-from ft_assets.evals.preferences.judge import JUDGE_INPUT, Judge
-from ft_assets.evals.preferences.local import LocalJudge
-from ft_assets.evals.preferences.neutrality import names_of_base, require_neutral, writers_of
-from ft_assets.evals.preferences.prompt import PROMPT
-from ft_assets.evals.preferences.saved import SavedJudgements
-from ft_assets.evals.suite_comparison import ComparedSuite, asked_suites
-from ft_assets.evals.suites import TASK_FILE, read_task
-from ft_assets.packs.format.layout import Form
-from ft_assets.recipes.acceptance import EvaluationSettings
-from ft_assets.recipes.judges import JudgeModel
+from ft_assets.records.neutrality import names_of_base, require_neutral, writers_of
+from ft_assets.settings.catalogue.forms import FORMS, FormName
+from ft_assets.settings.judge_hosts import JudgeHost, allowed_host
+from ft_assets.settings.recipe.acceptance import EvaluationSettings
+from ft_assets.workers.evals.holdout_rows import answer_place, read_records
+from ft_assets.workers.evals.paired_comparison import HoldoutComparison
+from ft_assets.workers.evals.preferences.endpoint import EndpointJudge
+from ft_assets.workers.evals.preferences.judge import JUDGE_INPUT, Judge
+from ft_assets.workers.evals.preferences.judged_pairs import Contest, Preferences, judge_contests
+from ft_assets.workers.evals.preferences.local import LocalJudge
+from ft_assets.workers.evals.preferences.prompt import PROMPT
+from ft_assets.workers.evals.preferences.saved import SavedJudgements
+from ft_assets.workers.evals.suite_comparison import ComparedSuite, asked_suites
+from ft_assets.workers.suites.suites import TASK_FILE, read_task
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadData, UserError
 from ft_resources.worker_context import WorkContext
@@ -32,18 +31,18 @@ _HOSTS = TypeAdapter(tuple[JudgeHost, ...])
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenJudge:
-    """A judge that may judge here; ``identity`` says which one it is and what it is shown."""
+    """A judge that passed the platform's checks, and what it said before."""
 
     name: str
     judge: Judge
-    identity: dict[str, Any]
+    saved: SavedJudgements
 
 
 def open_judges(context: WorkContext, settings: EvaluationSettings) -> list[OpenJudge]:
-    """The judges of the recipe, none where it names none; before models are loaded, as this may refuse.
+    """The recipe's judges, if any. Called before models are loaded, as it may refuse.
 
-    Raises UserError for a host or key that the platform does not allow, a key that is not there, and a judge of the
-    base's or the data's family.
+    Raises UserError for a host or key that the platform does not allow, a missing key, and a judge of the same family
+    as the base or the data.
     """
     if settings.judge is None:
         return []
@@ -51,10 +50,20 @@ def open_judges(context: WorkContext, settings: EvaluationSettings) -> list[Open
     base = names_of_base(context.input("base"))
     writers = writers_of(context.artifacts, context.input("dataset"))
     found = []
+    identity: dict[str, Any]
     for place, model in enumerate(settings.judge.models):
-        local = context.input(f"{JUDGE_INPUT}{place}") if model.is_local else None
+        name, longest = f"{JUDGE_INPUT}{place}", model.max_new_tokens
+        local = context.input(name) if model.is_local else None
         require_neutral(model, _names(local) if local else [], base=base, written_by=writers)
-        found.append(_open(context, model, local, place, hosts, settings.seed))
+        judge: Judge
+        if local is None:
+            judge = EndpointJudge(model, allowed_host(model, hosts), seed=settings.seed)
+            identity = {"endpoint": model.endpoint, "model": model.model}
+        else:
+            judge = LocalJudge(partial(context.folder, name), max_new_tokens=longest, seed=settings.seed)
+            identity = {"digest": local.digest}
+        identity |= {"prompt": PROMPT, "seed": settings.seed, "max_new_tokens": longest}
+        found.append(OpenJudge(name=model.name, judge=judge, saved=SavedJudgements(context, identity)))
     return found
 
 
@@ -62,24 +71,23 @@ def judge_answers(
     context: WorkContext,
     settings: EvaluationSettings,
     judges: Sequence[OpenJudge],
-    holdout: tuple[Sequence[HoldoutRow], Sequence[HoldoutScore], Sequence[HoldoutScore]],
+    holdout: HoldoutComparison,
     suites: Sequence[ComparedSuite],
 ) -> list[Preferences]:
-    """What each judge of the recipe says of base and candidate, nothing where it names none.
+    """The verdicts of each of the recipe's judges on base and candidate; empty if it names none.
 
-    The answers are those of the holdout's metrics, or of a suite: one engine, template and seed, greedy.
+    The answers are those of the holdout's metrics or of a suite: same engine, template and seed, greedy.
 
     Args:
-        holdout: its rows, and what base and candidate answered.
-        suites: those that both were asked.
+        suites: those that both models answered.
 
-    Raises BadData where the holdout asks for no answers, UserError for a judge that cannot be asked as it is set up and
+    Raises BadData if the holdout asks for no answers, UserError for a judge that cannot be asked with its settings and
     for a baseline without answers, JudgeUnavailable.
     """
     if settings.judge is None:
         return []
     prompts = settings.judge.prompts
-    contests = _of_holdout(context, *holdout) if prompts == "holdout" else _of_suite(context, prompts, suites)
+    contests = _of_holdout(context, holdout) if prompts == "holdout" else _of_suite(context, prompts, suites)
     if not contests:
         raise BadData(
             f"there is no answer to {prompts}, so there is nothing to judge",
@@ -92,7 +100,7 @@ def judge_answers(
             each.name,
             each.judge,
             contests,
-            SavedJudgements(context, each.identity),
+            each.saved,
             seed=settings.seed,
             report=partial(context.progress, f"judge {number}"),
         )
@@ -101,7 +109,7 @@ def judge_answers(
 
 
 def _of_suite(context: WorkContext, key: str, suites: Sequence[ComparedSuite]) -> list[Contest]:
-    """The prompts of the suite ``key`` that both answered, those with a right answer first."""
+    """The prompts of the suite ``key`` that both answered; those with a right answer come first."""
     suite = next((each for each in suites if each.key == key), None)
     if suite is None:
         raise UserError(
@@ -127,18 +135,13 @@ def _of_suite(context: WorkContext, key: str, suites: Sequence[ComparedSuite]) -
     return contests
 
 
-def _of_holdout(
-    context: WorkContext,
-    rows: Sequence[HoldoutRow],
-    base: Sequence[HoldoutScore],
-    candidate: Sequence[HoldoutScore],
-) -> list[Contest]:
+def _of_holdout(context: WorkContext, holdout: HoldoutComparison) -> list[Contest]:
     """The rows that ask for an answer, in their (hashed) order, with the whole conversation before it."""
     dataset = context.input("dataset")
-    form: Form = dataset.facts.get("form", "chat")
-    if form == "text":
+    form: FormName = dataset.facts.get("form", "chat")
+    if FORMS[form].plain:
         return []
-    wanted = {row.id for row in rows if row.prompt}
+    wanted = {row.id for row in holdout.rows if row.prompt}
     before: dict[str, tuple[tuple[str, str], ...]] = {}
     for record in read_records(dataset.path("holdout.parquet", context.scratch), form):
         if record["id"] in wanted:
@@ -146,33 +149,13 @@ def _of_holdout(
             before[record["id"]] = tuple((str(turn["role"]), str(turn["content"])) for turn in turns)
     return [
         Contest(id=row.id, conversation=before[row.id], base=ours.answer, candidate=theirs.answer)
-        for row, ours, theirs in zip(rows, base, candidate, strict=True)
+        for row, ours, theirs in zip(holdout.rows, holdout.base, holdout.candidate, strict=True)
         if row.prompt
     ]
 
 
-def _open(
-    context: WorkContext,
-    model: JudgeModel,
-    local: Artifact | None,
-    place: int,
-    hosts: Sequence[JudgeHost],
-    seed: int,
-) -> OpenJudge:
-    shown = {"prompt": PROMPT, "seed": seed, "max_new_tokens": model.max_new_tokens}
-    judge: Judge
-    if local is None:
-        judge = EndpointJudge(model, allowed_host(model, hosts), seed=seed)
-        identity = {"endpoint": model.endpoint, "model": model.model, **shown}
-    else:
-        name = f"{JUDGE_INPUT}{place}"
-        judge = LocalJudge(lambda: context.folder(name), max_new_tokens=model.max_new_tokens, seed=seed)
-        identity = {"digest": local.digest, **shown}
-    return OpenJudge(name=model.name, judge=judge, identity=identity)
-
-
 def _names(judge: Artifact) -> list[str]:
-    """What a local judge is called: its source, where it was mirrored, and its architecture."""
+    """A local judge's names: its source, if it was mirrored, and its architecture."""
     config = json.loads(judge.read("config.json"))
     architectures = config.get("architectures") if isinstance(config, dict) else None
     return [*names_of_base(judge), *(str(each) for each in architectures or [])]

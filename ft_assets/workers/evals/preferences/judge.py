@@ -1,4 +1,4 @@
-"""What every judge does, wherever it is."""
+"""What local and remote judges have in common."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from typing import Protocol
 
 from ft_resources.errors import StoreUnavailable
 
-# Inputs of an evaluation that are local judges: "judge:0" and "judge:1", by their place in the recipe.
+# Inputs of an evaluation that are local judges: "judge:0" and "judge:1", by their index in the recipe.
 JUDGE_INPUT = "judge:"
-# The only words for why there is no verdict: they are counted, shown and compared.
+# The only reasons for a missing verdict: they are counted, shown and compared.
 TIMED_OUT = "timed out"
 UNAVAILABLE = "not available"
 DECLINED = "declined by the endpoint"
@@ -19,12 +19,12 @@ PROSE = "no verdict in the text"
 
 
 class JudgeUnavailable(StoreUnavailable):
-    """The judge cannot be reached or answers with errors; trying later may help, and goes on where this ended."""
+    """The judge cannot be reached or answers with errors; a later try may succeed, and resumes from here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """What a judge said to one message, or why it said nothing (one of the words above)."""
+    """A judge's reply to one message, or why there is none (one of the words above)."""
 
     text: str = ""
     problem: str = ""
@@ -37,8 +37,8 @@ class Judge(Protocol):
     """A model that judges."""
 
     def ask(self, messages: Sequence[str], keep: Keep) -> None:
-        """Ask all ``messages``; call ``keep`` with each one's place and judgement, in whatever order they come.
+        """Ask all ``messages``; call ``keep`` with each one's index and judgement, in any order.
 
-        Raises UserError where it cannot be asked as it is set up, and JudgeUnavailable.
+        Raises UserError if it cannot be asked with its settings, and JudgeUnavailable.
         """
         ...

@@ -1,30 +1,27 @@
-"""Candidate against base in the eyes of judges, prompt by prompt, and what of it is kept."""
+"""Candidate against base as judged prompt by prompt, and the samples kept of it."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ft_assets.evals.agreement import Agreement, agreement
-from ft_assets.evals.evidence import JudgedEvidence
-from ft_assets.evals.preferences.judge import PROSE, Judge, Judgement
-from ft_assets.evals.preferences.prompt import judge_prompt, parse_verdict, preference
-from ft_assets.evals.preferences.saved import SavedJudgements
-from ft_assets.evals.samples import write_suite_samples
+from ft_assets.workers.evals.agreement import Agreement, agreement
+from ft_assets.workers.evals.asking import Report
+from ft_assets.workers.evals.evidence import JudgedEvidence
+from ft_assets.workers.evals.preferences.judge import PROSE, Judge, Judgement
+from ft_assets.workers.evals.preferences.prompt import ORDERS, Order, judge_prompt, parse_verdict, preference
+from ft_assets.workers.evals.preferences.remeasured import count
+from ft_assets.workers.evals.preferences.saved import SavedJudgements
+from ft_assets.workers.evals.samples import write_suite_samples
 from ft_resources.canonical import digest
 
-# Names of the samples' files: of the judge that counts, and of the second.
+# File names of the samples: of the judge that counts, and of the second.
 SAMPLES = ("judge", "judge_second")
-Order = Literal["candidate_first", "base_first"]
-# With each order, which answer is the candidate's.
-ORDERS: dict[Order, Literal["A", "B"]] = {"candidate_first": "A", "base_first": "B"}
-Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contest:
-    """A prompt with what both answered; ``conversation`` as (role, text)."""
+    """A prompt with both models' answers; ``conversation`` as (role, text)."""
 
     id: str
     conversation: tuple[tuple[str, str], ...]
@@ -33,29 +30,29 @@ class Contest:
 
     @property
     def digest(self) -> str:
-        """SHA-256 that names the prompt without its text."""
+        """SHA-256 that identifies the prompt without its text."""
         return digest([list(turn) for turn in self.conversation])
 
     @property
     def alike(self) -> bool:
-        """Whether both said the same: a tie that nobody needs to be asked about."""
+        """Whether both answers are the same: a tie, without asking a judge."""
         return self.base == self.candidate
 
     def message(self, order: Order, seed: int) -> str:
-        """What a judge is asked, with the answers in this order."""
+        """The message to a judge, with the answers in this order."""
         both = (self.candidate, self.base) if order == "candidate_first" else (self.base, self.candidate)
         return judge_prompt(self.conversation, *both, seed=seed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """What one judge said to a contest in each order; nothing where both answers are alike."""
+    """One judge's judgements on a contest in each order; none if both answers are alike."""
 
     contest: Contest
     said: dict[Order, Judgement]
 
     def preference(self, order: Order) -> float | None:
-        """1 where the candidate is preferred, 0.5 for a tie, 0 where the base is, None without a verdict."""
+        """1 if the candidate is preferred, 0.5 for a tie, 0 if the base is, None without a verdict."""
         if self.contest.alike:
             return 0.5
         judgement = self.said[order]
@@ -63,25 +60,25 @@ class Judged:
 
     @property
     def win(self) -> float | None:
-        """The mean of both orders; a judge that contradicts itself has said nothing, which is a tie."""
+        """The mean of both orders; a judge that contradicts itself counts as a tie."""
         first, second = self.preference("candidate_first"), self.preference("base_first")
         return None if first is None or second is None else (first + second) / 2
 
     @property
     def result(self) -> str:
-        """``win``, ``tie`` or ``loss`` of the candidate, or ``none``."""
+        """``win``, ``tie`` or ``loss`` of the candidate, or ``none`` without a verdict."""
         if self.win is None:
             return "none"
         return "win" if self.win > 0.5 else "loss" if self.win < 0.5 else "tie"
 
     def problem(self, order: Order) -> str:
-        """Why there is no verdict, "" where there is one."""
+        """Why there is no verdict, "" if there is one."""
         if self.preference(order) is not None:
             return ""
         return self.said[order].problem or PROSE
 
     def verdict(self, order: Order) -> str:
-        """A, B or tie as the judge said it, "" where it said none or was not asked."""
+        """The judge's verdict: A, B or tie; "" if it gave none or was not asked."""
         if self.contest.alike or self.said[order].problem:
             return ""
         return parse_verdict(self.said[order].text) or ""
@@ -89,35 +86,15 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preferences:
-    """All that one judge said. ``judge`` names it for people."""
+    """All judgements of one judge. ``judge`` is its display name."""
 
     judge: str
     judged: Sequence[Judged]
 
-    def evidence(self) -> JudgedEvidence:
-        """The counts that a report states, and that its samples give again."""
-        results = Counter(each.result for each in self.judged)
-        problems = Counter(
-            next(filter(None, (each.problem(order) for order in ORDERS)))
-            for each in self.judged
-            if each.result == "none"
-        )
-        asked = [each for each in self.judged if not each.contest.alike and each.win is not None]
-        return JudgedEvidence(
-            judge=self.judge,
-            n=len(self.judged),
-            wins=results["win"],
-            ties=results["tie"],
-            losses=results["loss"],
-            alike=sum(each.contest.alike for each in self.judged),
-            contradictions=sum(each.preference("candidate_first") != each.preference("base_first") for each in asked),
-            problems=dict(sorted(problems.items())),
-        )
-
-    def write(self, path: Path) -> None:
-        """One row a prompt, with what was answered and what the judge said, so that every count can be audited."""
+    def columns(self) -> dict[str, tuple[Any, ...]]:
+        """One value for each prompt, with both answers and the judge's replies, so that every count can be audited."""
         judged = self.judged
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, Sequence[Any]] = {
             "prompt_digest": [each.contest.digest for each in judged],
             "base_answer": [each.contest.base for each in judged],
             "candidate_answer": [each.contest.candidate for each in judged],
@@ -128,18 +105,25 @@ class Preferences:
             columns[f"{order}_verdict"] = [each.verdict(order) for each in judged]
             columns[f"{order}_problem"] = [each.problem(order) for each in judged]
             columns[f"{order}_said"] = ["" if each.contest.alike else each.said[order].text for each in judged]
-        write_suite_samples(path, [each.contest.id for each in judged], **columns)
+        return {name: tuple(values) for name, values in columns.items()}
+
+    def evidence(self) -> JudgedEvidence:
+        """The counts in a report."""
+        return count(self.judge, self.columns())
+
+    def write(self, path: Path) -> None:
+        write_suite_samples(path, [each.contest.id for each in self.judged], **self.columns())
 
 
 def judge_contests(
     name: str, judge: Judge, contests: Sequence[Contest], saved: SavedJudgements, *, seed: int, report: Report
 ) -> Preferences:
-    """Ask ``judge`` about every contest in both orders; what ``saved`` knows is not asked again.
+    """Ask ``judge`` about every contest in both orders; judgements in ``saved`` are reused.
 
     Args:
-        report: called with (judgements there, judgements in all).
+        report: called with (judgements done, judgements in all).
 
-    Raises what ``Judge.ask`` raises; what was judged until then is saved.
+    Raises what ``Judge.ask`` raises; judgements made until then are saved.
     """
     places: list[tuple[Contest, Order]] = [(each, order) for each in contests if not each.alike for order in ORDERS]
     messages = [contest.message(order, seed) for contest, order in places]
@@ -159,7 +143,7 @@ def judge_contests(
 
 
 def agreement_of(judges: Sequence[Preferences]) -> Agreement | None:
-    """How far two judges say the same (win, tie or loss) of the prompts that both were asked about and judged."""
+    """Agreement of two judges (win, tie or loss) on the prompts that both judged."""
     if len(judges) < 2:
         return None
     pairs = [

@@ -1,22 +1,20 @@
-"""A judge that the worker loads from the store, like any base: safetensors, no code, greedy."""
+"""A judge that the worker loads from the store like any base: safetensors, no code, greedy."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ft_assets.evals.generation import batches, end_ids, generate
-from ft_assets.evals.holdout_rows import ChatRows
-from ft_assets.evals.model import LoadedModel, load_model, seeded
-from ft_assets.evals.preferences.judge import CUT_SHORT, TOO_LONG, Judgement, Keep
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.workers.evals.generation import write_answers
+from ft_assets.workers.evals.holdout_rows import ChatRows
+from ft_assets.workers.evals.model import load_model, seeded
+from ft_assets.workers.evals.preferences.judge import CUT_SHORT, TOO_LONG, Judgement, Keep
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
 
 
 class LocalJudge:
-    """Asks the model in the folder that ``fetch`` gives, with its own chat template.
+    """Asks the model in the folder that ``fetch`` returns, with its own chat template.
 
-    What a message spells is never a control token.
-
-    It is fetched and loaded when it is asked. Raises BadBase for a model that cannot judge.
+    The model is fetched and loaded by ``ask``, which raises BadBase for one that cannot judge.
     """
 
     def __init__(self, fetch: Callable[[], Path], *, max_new_tokens: int, seed: int) -> None:
@@ -43,21 +41,7 @@ class LocalJudge:
                 keep(place, Judgement(problem=TOO_LONG))
             else:
                 asked.append((place, ids))
-        self._generate(loaded, tokenizer, rows, asked, keep)
-
-    def _generate(
-        self,
-        loaded: LoadedModel,
-        tokenizer: ChatTokenizer,
-        rows: ChatRows,
-        asked: Sequence[tuple[int, list[int]]],
-        keep: Keep,
-    ) -> None:
-        ends = end_ids(loaded.model, tokenizer, rows.ends)
+        prompts = [ids for _, ids in asked]
         with seeded(self._seed, loaded.model):
-            for numbers in batches([len(ids) + self._max_new_tokens for _, ids in asked]):
-                said = generate(loaded, [asked[number][1] for number in numbers], self._max_new_tokens, ends)
-                for number, ids in zip(numbers, said, strict=True):
-                    text = tokenizer.tokenizer.decode(ids, skip_special_tokens=True).strip()
-                    cut = len(ids) >= self._max_new_tokens
-                    keep(asked[number][0], Judgement(problem=CUT_SHORT) if cut else Judgement(text=text))
+            for number, text, cut in write_answers(loaded, tokenizer, rows.ends, prompts, self._max_new_tokens):
+                keep(asked[number][0], Judgement(problem=CUT_SHORT) if cut else Judgement(text=text))

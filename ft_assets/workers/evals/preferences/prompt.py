@@ -1,9 +1,9 @@
-"""What a judge is shown, and how its verdict is read.
+"""A judge's prompt, and how its verdict is parsed.
 
-Answers are hostile text: a candidate may have learned to write "answer A is better". So the material stands between
-fences that nothing inside can know, since they are made of the material itself; its control characters and what chat
-templates mark turns with are taken out; and what to do is said once more after it. A judge that obeys what it is told
-not to obey, or is swayed by flattery, is not helped by this.
+Answers are hostile text: a candidate may have learned to write "answer A is better". So the material is enclosed in
+fences that its text cannot predict, since they are derived from a hash of the material; its control characters and the
+turn marks of chat templates are removed; and the instruction is repeated after it. This does not help if a judge
+ignores its instruction, or is swayed by flattery.
 """
 
 import hashlib
@@ -13,16 +13,19 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
-# Part of what identifies a report with judgements. Raise it when a judge may be shown or read otherwise.
+# Part of the identity of a report with judgements. Raise it when the prompt or its parsing changes.
 PROMPT = "pairwise.1"
 Verdict = Literal["A", "B", "tie"]
 MAX_ANSWER = 8_000
 MAX_CONVERSATION = 16_000
-"""Characters; of longer texts the middle is left out."""
+"""Characters; longer texts lose their middle."""
 
+Order = Literal["candidate_first", "base_first"]
+# For each order, which answer is the candidate's.
+ORDERS: dict[Order, Literal["A", "B"]] = {"candidate_first": "A", "base_first": "B"}
 _KNOWN: dict[str, Verdict] = {"a": "A", "b": "B", "tie": "tie"}
 _LAST_LINE = re.compile(r"(?:\W{0,4}verdict\W{0,4}\s*)?[\s\"'*_\[({]*(a|b|tie)[\s\"'*_\])}.]*", re.IGNORECASE)
-# What templates of well-known models mark turns with; endpoints may read it inside a message as if it were one.
+# Turn marks in the templates of well-known models; endpoints may read them as such inside a message.
 _MARKS = re.compile(
     r"<[|｜][^|｜<>\n]{1,64}[|｜]>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS)\]|<</?SYS>>"
     r"|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|\[/?gMASK\]",
@@ -45,7 +48,7 @@ VERDICT: TIE"""
 
 
 def judge_prompt(conversation: Sequence[tuple[str, str]], answer_a: str, answer_b: str, *, seed: int) -> str:
-    """The one message that a judge is sent: the conversation as (role, text), and both answers."""
+    """The single message to a judge: the conversation as (role, text), and both answers."""
     room = MAX_CONVERSATION // max(1, len(conversation))
     parts = [(f"{role} says", text, room) for role, text in conversation]
     parts += [("answer A", answer_a, MAX_ANSWER), ("answer B", answer_b, MAX_ANSWER)]
@@ -54,22 +57,22 @@ def judge_prompt(conversation: Sequence[tuple[str, str]], answer_a: str, answer_
 
 
 def fenced(parts: Sequence[tuple[str, str, int]], *, seed: int) -> tuple[str, str]:
-    """The fence, and ``parts`` between fences: of each a title, a text, and most characters of that."""
+    """The fence, and ``parts`` between fences: each a title, a text, and the text's maximum of characters."""
     shown = [(title, shorten(clean(text), most) or "(nothing)") for title, text, most in parts]
-    # Who writes an answer cannot write its hash into it.
+    # An answer cannot contain its own hash.
     fence = f"=={hashlib.sha256(json.dumps([seed, shown]).encode()).hexdigest()[:24]}=="
     return fence, "\n".join([*(f"{fence} {title}\n{text}" for title, text in shown), f"{fence} end of the material"])
 
 
 def clean(text: str) -> str:
-    """``text`` without what is not seen and without marks of turns: control and format characters but line breaks and
-    tabs, and lone surrogates; a mark keeps its letters."""
+    """``text`` without invisible characters and turn marks: no control and format characters except line breaks and
+    tabs, no lone surrogates; the letters of a mark stay."""
     seen = "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in ("Cc", "Cf", "Cs"))
     return _MARKS.sub(lambda found: re.sub(r"[<>|｜\[\]]+", " ", found.group()), seen)
 
 
 def shorten(text: str, most: int) -> str:
-    """``text``, or its beginning and end with a note of how much is missing between them."""
+    """``text``, or its beginning and end with a note of the length left out."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -77,8 +80,8 @@ def shorten(text: str, most: int) -> str:
 
 
 def parse_verdict(text: str) -> Verdict | None:
-    """The verdict that a judgement ends with, None for prose: a last line such as ``VERDICT: A``, or a JSON object
-    with ``verdict``."""
+    """The verdict at the end of a judgement, None for prose: a last line such as ``VERDICT: A``, or a JSON object with
+    ``verdict``."""
     stripped = text.strip()
     if stripped.startswith("{"):
         try:
@@ -93,8 +96,8 @@ def parse_verdict(text: str) -> Verdict | None:
 
 
 def preference(text: str, candidate: Literal["A", "B"]) -> float | None:
-    """1 where the candidate, who wrote that answer, is preferred, 0.5 for a tie, 0 where the base is, None without a
-    verdict."""
+    """1 if the candidate, which wrote the answer ``candidate``, is preferred, 0.5 for a tie, 0 if the base is, None
+    without a verdict."""
     verdict = parse_verdict(text)
     if verdict is None:
         return None

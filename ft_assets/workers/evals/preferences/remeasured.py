@@ -1,8 +1,8 @@
-"""A judge's preferences computed again from its samples, and from the very words that it said.
+"""A judge's preferences recomputed from its samples, and from its literal replies.
 
-Columns: ``candidate_first`` and ``base_first`` are 1 where the candidate was preferred with that answer shown first,
-0.5 for a tie, 0 where the base was, and null without a verdict. Where they are there: ``…_problem``, ``…_said`` (what
-the judge said), and ``alike`` (both answers are the same, and nobody was asked).
+Columns: ``candidate_first`` and ``base_first`` are 1 if the candidate was preferred with that answer shown first, 0.5
+for a tie, 0 if the base was, and null without a verdict. Optional: ``…_problem``, ``…_said`` (the judge's reply), and
+``alike`` (both answers are the same, and the judge was not asked).
 """
 
 from collections import Counter
@@ -11,22 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ft_assets.evals.evidence import JudgedEvidence, JudgeEvidence
-from ft_assets.evals.preferences.comparison import ORDERS, Order
-from ft_assets.evals.preferences.judge import PROSE
-from ft_assets.evals.preferences.prompt import preference
-from ft_assets.evals.statistics import Interval, studentized, wilson
+from ft_assets.workers.evals.evidence import JudgedEvidence, JudgeEvidence
+from ft_assets.workers.evals.preferences.judge import PROSE
+from ft_assets.workers.evals.preferences.prompt import ORDERS, Order, preference
+from ft_assets.workers.evals.statistics import Interval, studentized, wilson
 
 Columns = Mapping[str, tuple[Any, ...]]
 _ALLOWED = (None, 0, 0.5, 1)
 
 
 def judge_evidence(columns: Columns, *, seed: int) -> JudgeEvidence:
-    """What the gate judges. Raises ValueError, in words, for samples that contradict themselves.
+    """The evidence for the gate. Raises ValueError with an explanation for samples that contradict themselves.
 
-    The prompts without a verdict are left out of the win rate, and its interval also holds what they could have said:
-    its ends are those of the rates in which the base, or the candidate, has won them all (worst-case bounds, Horowitz
-    & Manski 2000, Journal of the American Statistical Association 95, 77-84).
+    The prompts without a verdict are left out of the win rate, but its interval covers their possible verdicts: its
+    ends are those of the rates if the base, or the candidate, had won them all (worst-case bounds, Horowitz & Manski
+    2000, Journal of the American Statistical Association 95, 77-84).
     """
     wins, alike = _wins(columns), _alike(columns)
     orders = [_order(columns, order) for order in ORDERS]
@@ -38,7 +37,7 @@ def judge_evidence(columns: Columns, *, seed: int) -> JudgeEvidence:
     return JudgeEvidence(
         value=value,
         n=len(known),
-        # Between 0 and 1, and never beside the rate.
+        # Within [0, 1], and always including the rate.
         interval=(min(value, max(0.0, ends[0].low)), max(value, min(1.0, ends[1].high))),
         agreement=same / len(asked) if asked else float(bool(known)),
         alike=sum(alike),
@@ -49,8 +48,8 @@ def judge_evidence(columns: Columns, *, seed: int) -> JudgeEvidence:
 def _interval(wins: Sequence[float], seed: int) -> Interval:
     """Of the mean win, by the studentised bootstrap.
 
-    Where all prompts ended alike a bootstrap knows no other end and would claim certainty: then as many further ones
-    as Wilson's interval leaves room for may all be lost, or won.
+    If all prompts had the same result, a bootstrap would claim certainty. Then as many further prompts as Wilson's
+    interval leaves room for may all be lost, or won.
     """
     if len(set(wins)) > 1:
         return studentized(np.asarray(wins), np.ones(len(wins)), seed=seed)
@@ -59,7 +58,7 @@ def _interval(wins: Sequence[float], seed: int) -> Interval:
 
 
 def require_stated(columns: Columns, stated: JudgedEvidence) -> None:
-    """Raise ValueError where the samples, or the words in them, do not give what the report says."""
+    """Raise ValueError if the samples, or the replies in them, do not give the report's figures."""
     alike = _alike(columns)
     for order, candidate in ORDERS.items():
         said = _texts(columns, f"{order}_said")
@@ -67,22 +66,28 @@ def require_stated(columns: Columns, stated: JudgedEvidence) -> None:
             meant = 0.5 if alike[place] else preference(said[place], candidate)
             if shown != meant:
                 raise ValueError(f"{order} is {shown} where the judge's own words give {meant}")
-    wins = _wins(columns)
-    orders = [_order(columns, order) for order in ORDERS]
-    found = {
-        "n": len(wins),
-        "wins": sum(win is not None and win > 0.5 for win in wins),
-        "ties": sum(win == 0.5 for win in wins),
-        "losses": sum(win is not None and win < 0.5 for win in wins),
-        "alike": sum(alike),
-        "contradictions": sum(
-            win is not None and first != second for win, first, second in zip(wins, *orders, strict=True)
-        ),
-        "problems": _problems(columns, wins),
-    }
-    for name, value in found.items():
+    found = count(stated.judge, columns)
+    for name, value in found:
         if getattr(stated, name) != value:
             raise ValueError(f"the report says {name} {getattr(stated, name)} of {stated.judge}, and they give {value}")
+
+
+def count(judge: str, columns: Columns) -> JudgedEvidence:
+    """What the samples of ``judge`` say, prompt by prompt."""
+    wins = _wins(columns)
+    orders = [_order(columns, order) for order in ORDERS]
+    return JudgedEvidence(
+        judge=judge,
+        n=len(wins),
+        wins=sum(win is not None and win > 0.5 for win in wins),
+        ties=sum(win == 0.5 for win in wins),
+        losses=sum(win is not None and win < 0.5 for win in wins),
+        alike=sum(_alike(columns)),
+        contradictions=sum(
+            win is not None and first != second for win, first, second in zip(wins, *orders, strict=True)
+        ),
+        problems=_problems(columns, wins),
+    )
 
 
 def _order(columns: Columns, order: Order) -> tuple[float | None, ...]:
@@ -110,7 +115,7 @@ def _alike(columns: Columns) -> Sequence[bool]:
 
 
 def _problems(columns: Columns, wins: Sequence[float | None]) -> dict[str, int]:
-    """Why there is no verdict, of the first order that has none."""
+    """The reasons for a missing verdict, from the first order without one."""
     texts = [_texts(columns, f"{order}_problem", PROSE) for order in ORDERS]
     found = Counter(
         next(filter(None, (column[place] for column in texts)), PROSE) for place, win in enumerate(wins) if win is None

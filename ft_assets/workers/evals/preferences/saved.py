@@ -1,12 +1,12 @@
-"""Judgements kept as they come, so that an evaluation which is interrupted does not pay for them twice.
+"""Judgements saved as they arrive, so that an interrupted evaluation does not pay for them twice.
 
-They lie below an attempt's ``saves/``, where later attempts at the same report find them, and which is removed once
-the report is there.
+They are below an attempt's ``saves/``, where later attempts at the same report find them, and which is removed once the
+report exists.
 """
 
 from typing import Any
 
-from ft_assets.evals.preferences.judge import Judgement
+from ft_assets.workers.evals.preferences.judge import Judgement
 from ft_resources.canonical import digest
 from ft_resources.errors import CorruptArtifact
 from ft_resources.work import attempt_path
@@ -14,9 +14,9 @@ from ft_resources.worker_context import WorkContext
 
 
 class SavedJudgements:
-    """What was judged by ``judge`` (JSON that says which model) in this attempt and those before it.
+    """Judgements by ``judge`` (JSON that identifies the model) in this attempt and earlier ones.
 
-    Only texts are kept: what failed is asked again.
+    Only replies are kept: failures are asked again.
     """
 
     def __init__(self, context: WorkContext, judge: dict[str, Any]) -> None:
@@ -30,7 +30,7 @@ class SavedJudgements:
         }
 
     def find(self, message: str) -> Judgement | None:
-        """What was said to ``message``, None where nothing is known or what is known cannot be read."""
+        """The reply to ``message``, None if it is unknown or unreadable."""
         path = self._known.get(self._name(message))
         if path is None:
             return None

@@ -6,26 +6,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.format import Pack
-from ft_assets.packs.isolation.batches import micro_batch
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.packs.isolation.batches import as_row
 
 _TOKENS = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chunk:
-    """Some windows joined to one row, as ``micro_batch`` made it.
+    """Some windows joined to one row by ``as_row``.
 
     Args:
-        pack: where it is from.
+        pack: its source.
         ids: int64 [tokens].
-        positions: int64 [tokens], of each token in its document.
-        targets: int64 [tokens], what the collator has the model predict *at* each token, i.e. the token itself where
-            it is learned, else -1.
+        positions: int64 [tokens], each token's position in its document.
+        targets: int64 [tokens], the collator's target *for* each token, i.e. the token itself if it is learned, else
+            -1.
         boundaries: int64 [documents + 1].
         examples: int64 [documents], the example of each document.
-        pieces: int32 [documents], which of its example's documents.
-        longest_window: tokens of the longest of the windows.
+        pieces: int32 [documents], the document's index in its example.
+        longest_window: tokens of the longest window.
     """
 
     pack: Pack
@@ -46,12 +47,9 @@ class Chunk:
     def lengths(self) -> NDArray[np.int64]:
         return np.diff(self.boundaries)
 
-    def document_of(self, token: int) -> int:
-        return int(np.searchsorted(self.boundaries[1:], token, side="right"))
-
     def count(self, tokens: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """How many of the flagged tokens each document has, int64 [documents]."""
-        total = np.concatenate([np.zeros(1, np.int64), np.cumsum(tokens, dtype=np.int64)])
+        """Number of flagged tokens in each document, int64 [documents]."""
+        total = offsets_of(tokens)
         return total[self.boundaries[1:]] - total[self.boundaries[:-1]]
 
     def name(self, document: int) -> str:
@@ -60,16 +58,16 @@ class Chunk:
         return f"{self.pack.split} row {self.pack.example_row(example)} (id {self.pack.example_id(example)[:12]})"
 
     def document(self, document: int) -> slice:
-        """Where a document's tokens are."""
+        """A document's range of tokens."""
         return slice(int(self.boundaries[document]), int(self.boundaries[document + 1]))
 
 
 def chunks(pack: Pack) -> Iterator[Chunk]:
-    """The whole split, in the order of its windows."""
+    """The whole split, in window order."""
     lengths = pack.window_lengths
     start = 0
     while start < len(pack):
-        # At least one window, then as many as the limit has room for.
+        # At least one window, then as many as fit into the limit.
         ends = np.cumsum(lengths[start : start + 65536])
         end = start + max(1, int(np.searchsorted(ends, _TOKENS, side="right")))
         yield chunk(pack, range(start, end))
@@ -78,12 +76,12 @@ def chunks(pack: Pack) -> Iterator[Chunk]:
 
 def chunk(pack: Pack, windows: range) -> Chunk:
     """These windows."""
-    batch = micro_batch(pack, windows)
+    row = pack.read(windows)
+    batch = as_row(row)
     ids = batch.input_ids[0].numpy()
     targets = np.full(len(ids), -1, np.int64)
-    # The collator gives the position that predicts, and what it should predict: the token behind it.
+    # The collator gives the position that predicts, and its target: the next token.
     targets[batch.sources.numpy() + 1] = batch.targets.numpy()
-    row = pack.read(windows)
     return Chunk(
         pack=pack,
         ids=ids,

@@ -1,4 +1,4 @@
-"""Conversations of a batch become labelled tokens: by a skeleton where there is one, each by itself elsewhere."""
+"""Convert a batch's conversations to labelled tokens: by a skeleton if there is one, else one by one."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -7,32 +7,33 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.documents.assembly import Assembly, Documents, Pieces, Tokens
-from ft_assets.packs.documents.conversations import Conversations, Shape
-from ft_assets.packs.encoding.encoder import Encoder
-from ft_assets.packs.encoding.segments import Cuts
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.prover import Prover
-from ft_assets.packs.templates.skeletons import Skeleton, Slot
-from ft_assets.packs.templates.template import Messages, Span, Tools, strings
-from ft_assets.packs.templates.tracing import Traced, Tracer, require_all_shown
+from ft_assets.workers.packs.documents.assembly import Assembly, Pieces
+from ft_assets.workers.packs.documents.conversations import Conversations, Shape
+from ft_assets.workers.packs.documents.prover import Prover
+from ft_assets.workers.packs.documents.skeletons import Skeleton, Slot
+from ft_assets.workers.templates.rendering import Messages, Span, Tools
+from ft_assets.workers.templates.template import strings
+from ft_assets.workers.templates.tracing import Traced, Tracer, require_all_shown
+from ft_assets.workers.tokenizers.encoder import Encoder
+from ft_assets.workers.tokenizers.segments import Cuts, Documents, Tokens
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import UserError
 
-# A shape with more skeletons, or with so many contents for which there is none, is not worth the search.
+# A shape with more skeletons, or with this many contents without one, is not worth the search.
 _SKELETONS, _FAILURES = 16, 8
 _CHECKED_EVERY = 1024
 
 
 class SkeletonDiffers(Exception):
-    """A skeleton made another document than the template does: an error of the platform, and none of the row.
+    """A skeleton's document differs from the template's: an error of the platform, not of the row.
 
-    What it made before is in doubt, too: all rows are to be rendered one by one (``PrepareSettings.skeletons``).
+    Its earlier documents are in doubt, too: all rows must be rendered one by one (``PrepareSettings.skeletons``).
     """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """A conversation as its template gets it; nothing is learned of the first ``prompt`` messages."""
+    """A conversation as input of its template; nothing is learned of the first ``prompt`` messages."""
 
     messages: Messages
     tools: Tools
@@ -42,8 +43,8 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Labelled:
-    """The documents of conversations; ``trimmed`` bool [documents], where white space around a content is gone, and
-    ``spelled`` bool [documents], where a message spells a control token."""
+    """The documents of conversations; ``trimmed`` bool [documents], whether white space around a content was removed,
+    and ``spelled`` bool [documents], whether a message spells a control token."""
 
     documents: Documents
     controls: NDArray[np.int32]
@@ -53,14 +54,14 @@ class Labelled:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a shape: its skeletons, each with how many conversations it was used for."""
+    """What is known of a shape: its skeletons, and for how many conversations each was used."""
 
     skeletons: list[Skeleton] = field(default_factory=list)
     uses: list[int] = field(default_factory=list)
     failures: int = 0
 
     def next_checked(self, index: int, numbers: Sequence[int]) -> list[int]:
-        """Of the next conversations that a skeleton is used for those to check: its first, and ever fewer later."""
+        """The conversations to check among the next that use a skeleton: its first, and ever fewer later."""
         places = range(self.uses[index], self.uses[index] + len(numbers))
         self.uses[index] += len(numbers)
         chosen = zip(places, numbers, strict=True)
@@ -68,7 +69,7 @@ class _Known:
 
 
 class ChatLabeller:
-    """Conversations to labelled tokens.
+    """Converts conversations to labelled tokens.
 
     Args:
         by_row: never use skeletons.
@@ -81,10 +82,10 @@ class ChatLabeller:
         self._known: dict[Shape, _Known] = {}
 
     def label(self, chats: Conversations, row: Callable[[int], Row]) -> Labelled:
-        """The documents of ``chats``; ``row(number)`` gives one of them as its template gets it.
+        """The documents of ``chats``; ``row(number)`` returns one as input of its template.
 
         Raises BadData and BadBase, naming the row, for conversations that cannot be rendered or labelled, and
-        SkeletonDiffers where one of the few rows that are rendered a second time differs.
+        SkeletonDiffers if one of the few rows rendered a second time differs.
         """
         total = len(chats.contents)
         assembly = Assembly(total)
@@ -124,17 +125,17 @@ class ChatLabeller:
         return labelled
 
     def contents(self, document: Tokens, row: Row) -> NDArray[np.int8] | None:
-        """Which tokens of a row's document lie wholly inside a message's content, int8 [tokens].
+        """Which tokens of a row's document are wholly inside a message's content, int8 [tokens].
 
-        0 is for all others; contents that touch have different numbers. None where the contents cannot be told. Slow:
-        the row is rendered again.
+        0 is for all others; adjacent contents have different numbers. None if the contents cannot be located. Slow: the
+        row is rendered again.
         """
         traced = self._trace(row)
         text = traced.rendering.text
         spans = self._tracer.template.contents(row.messages, text, where=row.where, tools=row.tools)
         edges = [0, *itertools.chain.from_iterable(spans), len(text)]
         cuts = Cuts()
-        # An engine says which tokens overlap spans of a text, if only partly.
+        # An engine reports tokens that overlap spans of a text, even partly.
         for asked in (zip(edges[::2], edges[1::2], strict=True), spans[::2], spans[1::2]):
             cuts.add(text, traced.controls, self._tokenizer.special_ids, [(a, b) for a, b in asked if a < b])
         encoded = self._documents.encode(cuts, where=lambda _: row.where)
@@ -174,7 +175,7 @@ class ChatLabeller:
         return self._tracer.trace(row.messages, where=row.where, tools=row.tools, prompt=row.prompt)
 
     def _find(self, chats: Conversations, spelling: set[int]) -> tuple[list[tuple[Skeleton, list[int]]], list[int]]:
-        """Skeletons and the numbers of the conversations that they are for; which of those are to be checked."""
+        """Skeletons with the numbers of their conversations; and which of those to check."""
         if self._prover is None:
             return [], []
         by_shape: dict[Shape, list[int]] = {}
@@ -195,7 +196,7 @@ class ChatLabeller:
         return found, checked
 
     def _has(self, known: _Known, index: int, shape: Shape, chats: Conversations, numbers: list[int]) -> bool:
-        """Whether there is a skeleton ``index`` of a shape, after looking for one of the first fitting conversation."""
+        """Whether a shape has a skeleton ``index``, after searching for one for the first fitting conversation."""
         assert self._prover is not None
         while index == len(known.skeletons) < _SKELETONS and known.failures < _FAILURES and numbers:
             skeleton = self._prover.prove(shape.roles, chats.contents[numbers[0]], shape.prompt)
@@ -208,7 +209,7 @@ class ChatLabeller:
         return index < len(known.skeletons)
 
     def _spelling(self, chats: Conversations) -> set[int]:
-        """Conversations with a message in which a control token's text occurs."""
+        """Conversations with a message that contains a control token's text."""
         joined = "".join(filter(None, itertools.chain.from_iterable(chats.contents)))
         heads = self._tokenizer.heads_in(joined)
         if not heads:
@@ -220,7 +221,7 @@ class ChatLabeller:
         return any(text and any(head in text for head in heads) and search(text) for text in contents)
 
     def _require_same(self, labelled: Labelled, number: int, row: Row) -> None:
-        """Raise SkeletonDiffers unless a document is what the template itself makes of its row."""
+        """Raise SkeletonDiffers unless a document equals the template's own rendering of its row."""
         if not self._agrees(labelled, number, row):
             raise SkeletonDiffers(f"{row.where}, {self._tracer.template.name}: a skeleton made another document")
 

@@ -1,4 +1,4 @@
-"""The turns of a batch of rows, out of Arrow's columns without a dictionary a turn."""
+"""The turns of a batch of rows, from Arrow columns without a dictionary per turn."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from ft_assets.workers.packs.format.layout import offsets_of
 
 _ADDED = ("tool_calls", "tool_call_id", "name")
 
@@ -20,11 +22,11 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversations:
-    """The conversations of a batch, one a document.
+    """The conversations of a batch, one per document.
 
     Args:
-        shapes: of each its shape; None where it has more than roles and contents (tools, calls, names).
-        contents: of each the contents of its messages.
+        shapes: each conversation's shape; None if it has more than roles and contents (tools, calls, names).
+        contents: the contents of each conversation's messages.
     """
 
     shapes: list[Shape | None]
@@ -33,13 +35,13 @@ class Conversations:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Turns:
-    """A column of lists of turns, flat: row ``i`` has the turns ``edges[i] .. edges[i + 1]``."""
+    """A flattened column of lists of turns: row ``i`` has the turns ``edges[i] .. edges[i + 1]``."""
 
     edges: list[int]
     roles: list[str]
     contents: list[str]
     rich: NDArray[np.bool_]
-    """bool [rows], rows with a turn that is more than a role and a content."""
+    """bool [rows], rows with a turn that has more than a role and a content."""
 
 
 def conversations(batch: pa.RecordBatch) -> Conversations:
@@ -56,7 +58,8 @@ def conversations(batch: pa.RecordBatch) -> Conversations:
 
 
 def pairs(batch: pa.RecordBatch) -> Conversations:
-    """The rows of a preference dataset, each as two conversations: the prompt with the chosen answer and the other."""
+    """The rows of a preference dataset, each as two conversations: the prompt with the chosen and with the rejected
+    answer."""
     prompts = _turns(batch, "messages")
     answers = [_turns(batch, side) for side in ("chosen", "rejected")]
     tools = _filled(batch, "tools")
@@ -84,7 +87,7 @@ def _turns(batch: pa.RecordBatch, name: str) -> _Turns:
     for field in _ADDED:
         if flat.type.get_field_index(field) >= 0:
             odd |= np.asarray(pc.fill_null(pc.binary_length(flat.field(field)), 0)) > 0
-    counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(odd)])
+    counts = offsets_of(odd)
     return _Turns(
         edges=edges.tolist(),
         roles=flat.field("role").to_pylist(),

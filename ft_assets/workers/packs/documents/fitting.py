@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.documents.assembly import Documents, Tokens
-from ft_assets.packs.packing import pieces, shorten
+from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.packs.packing import pieces, shorten
+from ft_assets.workers.tokenizers.segments import Documents, Tokens
 from ft_resources.errors import BadData
 
 Overlong = Literal["reject", "drop", "truncate", "split"]
@@ -17,12 +18,12 @@ Overlong = Literal["reject", "drop", "truncate", "split"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fitted:
-    """Documents of at most the longest length.
+    """Documents within the length limit.
 
     Args:
         documents: int64 offsets and tokens, in the order of the rows.
-        origin: int64 [documents], which of the original documents each is made of.
-        shortened: int32 [documents], tokens cut away.
+        origin: int64 [documents], the original document that each is made from.
+        shortened: int32 [documents], tokens removed.
         dropped: numbers of the rows that are left out, and the tokens of their longest document.
     """
 
@@ -33,7 +34,7 @@ class Fitted:
 
 
 Contents = Callable[[int], NDArray[np.int8] | None]
-"""The contents of a document by its number, as ``packing.shorten`` takes them; None where they cannot be told."""
+"""The contents of a document by its number, as ``packing.shorten`` takes them; None if they cannot be located."""
 
 
 def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, contents: Contents) -> Fitted:
@@ -66,7 +67,7 @@ def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, co
             cut = len(document.ids) - sum(len(part.ids) for part in parts)
             shortened += [cut] * len(parts)
     return Fitted(
-        documents=_joined(tokens),
+        documents=Documents.of(tokens, offsets_of(np.array([len(part.ids) for part in tokens], np.int64))),
         origin=np.array(origin_of, np.int64),
         shortened=np.array(shortened, np.int32),
         dropped=dropped,
@@ -74,7 +75,7 @@ def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, co
 
 
 def too_long(dropped: NDArray[np.int64], max_length: int) -> BadData:
-    """The error of ``overlong: reject`` for all rows that ``dropped`` names (int64 [rows, 2]: row, tokens)."""
+    """The error of ``overlong: reject`` for all rows in ``dropped`` (int64 [rows, 2]: row, tokens)."""
     rows = sorted(dropped[:, 0].tolist())
     shown = ", ".join(str(row) for row in rows[:10]) + (" …" if len(rows) > 10 else "")
     row, tokens = max(dropped.tolist(), key=lambda each: (each[1], -each[0]))
@@ -87,9 +88,9 @@ def too_long(dropped: NDArray[np.int64], max_length: int) -> BadData:
 
 
 def _truncated(own: Sequence[Tokens], first: int, max_length: int, contents: Contents) -> list[list[Tokens]] | None:
-    """A row's documents, of which ``first`` is the number of the first, shortened alike; None where it is left out.
+    """A row's documents, the first of which has number ``first``, shortened alike; None if the row is left out.
 
-    Documents of one row have one prompt, and it has to be the same prompt still: only what they share may go.
+    A row's documents share one prompt, and must still do so afterwards: only shared tokens may be removed.
     """
     index = max(range(len(own)), key=lambda number: len(own[number].ids))
     longest, known = own[index], contents(first + index)
@@ -108,7 +109,7 @@ def _truncated(own: Sequence[Tokens], first: int, max_length: int, contents: Con
 
 
 def _shared(one: Tokens, other: Tokens) -> int:
-    """How many tokens two documents have in common before something is learned of one."""
+    """Length of the prefix that two documents share before either learns something."""
     length = min(len(one.ids), len(other.ids))
     differs = (one.ids[:length] != other.ids[:length]) | one.learned[:length] | other.learned[:length]
     return int(np.argmax(differs)) if differs.any() else length
@@ -117,21 +118,7 @@ def _shared(one: Tokens, other: Tokens) -> int:
 def _split(document: Tokens, max_length: int) -> Iterator[Tokens]:
     for start, end in itertools.pairwise(pieces(len(document.ids), max_length).tolist()):
         piece = document.taken(slice(start, end))
-        # Within its piece, the first token has nothing before it to be predicted from.
+        # Nothing in its piece predicts the first token.
         learned = piece.learned.copy()
         learned[0] = False
         yield Tokens(ids=piece.ids, learned=learned, control=piece.control)
-
-
-def _joined(parts: Sequence[Tokens]) -> Documents:
-    empty = Tokens(ids=np.empty(0, np.int32), learned=np.empty(0, np.bool_), control=np.empty(0, np.bool_))
-    every = [empty, *parts]
-    lengths = np.array([len(part.ids) for part in parts], np.int64)
-    return Documents(
-        tokens=Tokens(
-            ids=np.concatenate([part.ids for part in every]),
-            learned=np.concatenate([part.learned for part in every]),
-            control=np.concatenate([part.control for part in every]),
-        ),
-        offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
-    )

@@ -1,51 +1,50 @@
-"""From rows of a dataset to documents: render, encode, label, and apply the policy on length. Pure, for processes."""
+"""Convert a dataset's rows to documents: render, encode, label, and apply the policy on length. Pure, for processes."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ft_assets.datasets.forms.turns import to_messages
-from ft_assets.packs.documents.assembly import Documents
-from ft_assets.packs.documents.chats import ChatLabeller, Labelled, Row
-from ft_assets.packs.documents.conversations import conversations, pairs
-from ft_assets.packs.documents.fitting import Overlong, fit, too_long
-from ft_assets.packs.documents.labels import Learn
-from ft_assets.packs.documents.texts import TextLabeller
-from ft_assets.packs.encoding.choice import Engine, open_encoder
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.tracing import Tracer
-from ft_assets.packs.templates.variants import load_template, training_variant
+from ft_assets.settings.catalogue.forms import FORMS, FormName
+from ft_assets.workers.datasets.forms.turns import to_messages
+from ft_assets.workers.packs.documents.chats import ChatLabeller, Labelled, Row
+from ft_assets.workers.packs.documents.conversations import conversations, pairs
+from ft_assets.workers.packs.documents.examples import FIRST_PIECE
+from ft_assets.workers.packs.documents.fitting import Overlong, fit
+from ft_assets.workers.packs.documents.texts import TextLabeller
+from ft_assets.workers.packs.format.layout import offsets_of
+from ft_assets.workers.packs.format.spool import Batch
+from ft_assets.workers.templates.tracing import Learn, Tracer
+from ft_assets.workers.tokenizers.chat_template import load_template, training_variant
+from ft_assets.workers.tokenizers.choice import Engine, open_encoder
+from ft_assets.workers.tokenizers.segments import Documents
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
 
-__all__ = ["Form", "PrepareSettings", "Prepared", "Preparer", "too_long"]
-
-Form = Literal["chat", "text", "preference"]
 _SIDES = ("chosen", "rejected")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrepareSettings:
-    """What decides the documents of a row.
+    """The settings that determine a row's documents.
 
     Args:
         folder: the base's tokenizer files.
-        chat_template: the Jinja text to use in place of the base's template.
-        form: what the rows are; see docs/packs.md.
+        chat_template: Jinja text that replaces the base's template.
+        form: the rows' form; see docs/explanation/packs.md.
         learn: every turn of the assistant, or only the last.
-        max_length: tokens that a document may have.
-        overlong: what becomes of a document with more.
-        encoder: the engine that was chosen for the data (``encoding.choice``).
+        max_length: most tokens of a document.
+        overlong: the policy for a document with more.
+        encoder: the engine chosen for the data (``tokenizers.choice``).
         skeletons: whether rows of one shape may share a rendering (``chats.SkeletonDiffers`` says when not).
     """
 
     folder: Path
     chat_template: str | None
-    form: Form
+    form: FormName
     learn: Learn
     max_length: int
     overlong: Overlong
@@ -54,49 +53,33 @@ class PrepareSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
-    """The documents of a batch of rows, in the order of the rows.
+class Prepared(Batch):
+    """The documents of a batch of rows.
 
     Args:
-        input_ids: int32 [tokens], documents one behind the other.
-        learned: bool [tokens].
-        offsets: int64 [documents + 1].
-        example: int64 [documents], the row of the batch that a document comes from.
-        controls: int32 [documents], control tokens that the template itself wrote.
-        shortened: int32 [documents], tokens cut away by ``truncate``.
-        ids: uint8 [rows, 32], the rows' ids.
-        rows: int64 [rows], their rows in the upload.
-        dropped: int64 [dropped, 2], row of the upload and tokens of what is too long and left out. Under ``reject``,
-            too: whoever collects the batches names them all in one error (``fitting.too_long``).
-        trimmed: rows in which the template left out white space around a message.
+        dropped: int64 [dropped, 2], row of the upload and tokens of each row left out as too long. Also under
+            ``reject``: the collector of the batches names them all in one error (``fitting.too_long``).
+        trimmed: number of rows in which the template removed white space around a message.
         spelled: int64 [spelled], rows of the upload in which a message or text spells a control token.
     """
 
-    input_ids: NDArray[np.int32]
-    learned: NDArray[np.bool_]
-    offsets: NDArray[np.int64]
-    example: NDArray[np.int64]
-    controls: NDArray[np.int32]
-    shortened: NDArray[np.int32]
-    ids: NDArray[np.uint8]
-    rows: NDArray[np.int64]
     dropped: NDArray[np.int64]
     trimmed: int
     spelled: NDArray[np.int64]
 
 
 class Preparer:
-    """Turns rows into documents by one template, tokenizer and policy.
+    """Converts rows to documents by one template, tokenizer and policy.
 
-    Raises BadBase for a base that cannot be packed for.
+    Raises BadBase for a base that packing does not support.
     """
 
     def __init__(self, settings: PrepareSettings) -> None:
-        self.settings = settings
+        self.settings, self._form = settings, FORMS[settings.form]
         tokenizer = ChatTokenizer.load(settings.folder)
         encoder = open_encoder(tokenizer, settings.encoder)
         self._tokenizer = tokenizer
-        if settings.form == "text":
+        if self._form.plain:
             self._texts = TextLabeller(tokenizer, encoder)
             return
         template = load_template(settings.folder, tokenizer, settings.chat_template)
@@ -110,12 +93,12 @@ class Preparer:
         self._chats = ChatLabeller(tracer, tokenizer, encoder, by_row=not settings.skeletons)
 
     def prepare(self, batch: pa.RecordBatch) -> Prepared:
-        """The documents of ``batch``: equal rows give equal documents, whatever is beside them.
+        """The documents of ``batch``: equal rows give equal documents, whatever the other rows.
 
-        Raises BadData that names the row for a conversation that the template refuses or does not show all of, and
-        for one with nothing to learn; SkeletonDiffers as ``ChatLabeller.label`` does.
+        Raises BadData, naming the row, for a conversation that the template refuses or renders incompletely, and for
+        one with nothing to learn; SkeletonDiffers as ``ChatLabeller.label`` does.
         """
-        each = 2 if self.settings.form == "preference" else 1
+        each = self._form.documents
         labelled = self._label(batch)
         rows = np.asarray(batch.column("row")).astype(np.int64)
         _require_learned(labelled.documents, rows, each)
@@ -129,12 +112,12 @@ class Preparer:
         edges = fitted.documents.offsets
         controls = labelled.controls[fitted.origin]
         if len(edges) - 1 > len(labelled.controls):
-            # Pieces of a text have those that fell to them.
-            counted = np.concatenate([[0], np.cumsum(fitted.documents.tokens.control)])
+            # Each piece of a text counts its own control tokens.
+            counted = offsets_of(fitted.documents.control)
             controls = (counted[edges[1:]] - counted[edges[:-1]]).astype(np.int32)
         return Prepared(
-            input_ids=fitted.documents.tokens.ids,
-            learned=fitted.documents.tokens.learned,
+            input_ids=fitted.documents.ids,
+            learned=fitted.documents.learned,
             offsets=edges,
             example=fitted.origin // each,
             controls=controls,
@@ -144,10 +127,11 @@ class Preparer:
             dropped=np.array([(rows[row], tokens) for row, tokens in fitted.dropped], np.int64).reshape(-1, 2),
             trimmed=int(labelled.trimmed.reshape(-1, each).any(axis=1).sum()),
             spelled=rows[labelled.spelled.reshape(-1, each).any(axis=1)],
+            first_pieces=np.asarray(batch.column(FIRST_PIECE)) if FIRST_PIECE in batch.schema.names else None,
         )
 
     def _label(self, batch: pa.RecordBatch) -> Labelled:
-        if self.settings.form == "text":
+        if self._form.plain:
             texts = batch.column("text").to_pylist()
             documents = self._texts.label(texts, lambda number: _where(batch, number))
             return Labelled(
@@ -156,16 +140,16 @@ class Preparer:
                 trimmed=np.zeros(batch.num_rows, np.bool_),
                 spelled=np.array([self._tokenizer.spells(text) for text in texts], np.bool_),
             )
-        chats = pairs(batch) if self.settings.form == "preference" else conversations(batch)
+        chats = pairs(batch) if self._form.own_windows else conversations(batch)
         return self._chats.label(chats, lambda number: self._row(batch, number))
 
     def _contents(self, batch: pa.RecordBatch, documents: Documents, number: int) -> NDArray[np.int8] | None:
-        if self.settings.form == "text":
+        if self._form.plain:
             return None
         return self._chats.contents(documents.document(number), self._row(batch, number))
 
     def _row(self, batch: pa.RecordBatch, number: int) -> Row:
-        if self.settings.form == "preference":
+        if self._form.own_windows:
             return _row(batch, number // 2, _SIDES[number % 2])
         return _row(batch, number, None)
 
@@ -182,11 +166,11 @@ def _where(batch: pa.RecordBatch, number: int) -> str:
 
 
 def _require_learned(documents: Documents, rows: NDArray[np.int64], each: int) -> None:
-    # The first token of a document has nothing before it to be predicted from.
-    predicted = documents.tokens.learned.copy()
+    # Nothing predicts the first token of a document.
+    predicted = documents.learned.copy()
     edges = documents.offsets
     predicted[edges[:-1][edges[:-1] < edges[1:]]] = False
-    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(predicted)])
+    counted = offsets_of(predicted)
     nothing = np.flatnonzero(counted[edges[1:]] == counted[edges[:-1]])
     if len(nothing):
         raise BadData(

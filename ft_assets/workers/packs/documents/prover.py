@@ -3,20 +3,19 @@
 import re
 from collections.abc import Sequence
 
-from ft_assets.packs.documents.assembly import Tokens
-from ft_assets.packs.encoding.encoder import Encoder
-from ft_assets.packs.encoding.segments import SEGMENT, Cuts, swallowed
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.skeletons import Skeleton, Slot
-from ft_assets.packs.templates.symbolic import Atoms, SymbolicTemplate
-from ft_assets.packs.templates.symbols import Atom, NotProvable, Symbol, Witness
-from ft_assets.packs.templates.template import Span
-from ft_assets.packs.templates.tracing import Traced, Tracer
+from ft_assets.workers.packs.documents.skeletons import Skeleton, Slot
+from ft_assets.workers.templates.rendering import Span
+from ft_assets.workers.templates.symbolic import Atoms, SymbolicTemplate
+from ft_assets.workers.templates.symbols import Atom, NotProvable, Symbol, Witness
+from ft_assets.workers.templates.tracing import Traced, Tracer
+from ft_assets.workers.tokenizers.encoder import Encoder
+from ft_assets.workers.tokenizers.segments import SEGMENT, Cuts, Tokens, swallowed
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import UserError
 
 
 class Prover:
-    """Makes skeletons of conversations by a template, its variant, and a tokenizer's control tokens."""
+    """Creates skeletons of conversations for a template, its variant, and a tokenizer's control tokens."""
 
     def __init__(self, tracer: Tracer, tokenizer: ChatTokenizer, encoder: Encoder) -> None:
         self._template = SymbolicTemplate(tracer.template)
@@ -31,11 +30,11 @@ class Prover:
         self._tokenizer, self._documents = tokenizer, tokenizer.documents(encoder)
 
     def prove(self, roles: Sequence[str], contents: Sequence[str], prompt: int) -> Skeleton | None:
-        """The skeleton of this conversation and all like it; None where there is no proof that one is right."""
+        """The skeleton of this conversation and all of its kind; None if it cannot be proved correct."""
         try:
             return self._prove(roles, contents, prompt)
         except (NotProvable, UserError):
-            # What is wrong with a row, if anything, is said by its own rendering.
+            # The row's own rendering reports any error in it.
             return None
 
     def _prove(self, roles: Sequence[str], contents: Sequence[str], prompt: int) -> Skeleton:
@@ -49,7 +48,7 @@ class Prover:
         shown = {atom for character in text if (atom := atoms.at(character)) is not None}
         if {atom.index for atom in shown} != set(range(len(roles))):
             raise NotProvable
-        # Labels look for white space and for control tokens, so every content has to be neither.
+        # Labels depend on white space and control tokens, so every content must be neither.
         for atom in sorted(shown, key=repr):
             if witness.ask(atom, "blank"):
                 raise NotProvable
@@ -67,10 +66,10 @@ class Prover:
         )
 
     def _require_apart(self, text: str, atoms: Atoms) -> None:
-        """Raise NotProvable if a content and what surrounds it could spell a control token together."""
+        """Raise NotProvable if a content and its surroundings could together spell a control token."""
         names = sorted(self._tokenizer.special_ids)
         if r"(?!\w)" in self._tokenizer.control.pattern:
-            # A control token that counts only as a word of its own depends on the letters beside it.
+            # Whether a control token that must be a separate word counts depends on the adjacent letters.
             raise NotProvable
         literals = re.split("|".join(map(re.escape, {each for each in text if atoms.at(each)})), text)
         for number, literal in enumerate(literals):
@@ -104,7 +103,7 @@ class Prover:
                 pieces.append(_slot(text, spans, atoms))
                 continue
             if place and not fixed.parts:
-                # Two segments never follow each other, so there is a control token before this one.
+                # Two segments are never adjacent, so there is a control token before this one.
                 raise NotProvable
             fixed.segments.append(text)
             fixed.learned.append(spans)
@@ -116,12 +115,11 @@ class Prover:
         if not fixed.parts:
             return []
         fixed.offsets.append(len(fixed.parts))
-        encoded = self._documents.encode(fixed)
-        return [Tokens(ids=encoded.ids, learned=encoded.learned, control=encoded.control)]
+        return [self._documents.encode(fixed)]
 
 
 def _require_still(cuts: Cuts, tokenizer: ChatTokenizer, atoms: Atoms, witness: Witness) -> None:
-    """Raise NotProvable unless contents begin and end with what no control token beside them swallows."""
+    """Raise NotProvable unless no adjacent control token can swallow the first or last characters of contents."""
     neither = (False, False)
     segments = iter(cuts.segments)
     for place, part in enumerate(cuts.parts):
@@ -139,7 +137,7 @@ def _require_still(cuts: Cuts, tokenizer: ChatTokenizer, atoms: Atoms, witness: 
 
 def _slot(text: str, spans: Sequence[Span], atoms: Atoms) -> Slot:
     parts: list[str | Atom] = []
-    # Where each character of the canonical text is: its part, and its place in it.
+    # Where each character of the canonical text is: its part, and its offset in it.
     places: list[tuple[int, int]] = []
     for character in text:
         atom = atoms.at(character)

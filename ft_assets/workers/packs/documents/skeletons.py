@@ -1,28 +1,28 @@
 """Renderings of whole shapes of conversations at once: proved from one symbolic rendering, reused for every row.
 
-Conversations of one shape (the same roles in the same order) come out of a template as the same literals around their
-contents, as long as they answer alike what the template asks about them (``symbols.Condition``). A skeleton holds
-those literals, already encoded where no content touches them, so that a row costs no Jinja and no search for control
-tokens.
+A template renders conversations of one shape (the same roles in the same order) as the same literals around their
+contents, as long as its conditions on them have the same results (``symbols.Condition``). A skeleton holds those
+literals, already encoded if no content touches them, so that a row needs no Jinja and no search for control tokens.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.documents.assembly import Tokens
-from ft_assets.packs.templates.symbols import Atom, Condition
-from ft_assets.packs.templates.template import Span
+from ft_assets.workers.templates.rendering import Span
+from ft_assets.workers.templates.symbols import Atom, Condition
+from ft_assets.workers.tokenizers.segments import Tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slot:
-    """A segment around contents: literals and atoms in turn, and the learned spans.
+    """A segment around contents: alternating literals and atoms, and the learned spans.
 
-    A place in it is a number of parts and a number of characters of the next part, as in ``(1, 0)`` for behind the
-    first part; inside an atom there are none.
+    A place in it is a number of parts and a number of characters of the next part, as in ``(1, 0)`` for after the first
+    part; no place is inside an atom.
     """
 
     parts: tuple[str | Atom, ...]
@@ -34,28 +34,11 @@ class Slot:
         texts = list(map("".join, zip(*columns, strict=True)))
         if not self.learned:
             return texts, [()] * len(texts)
-        if sum(isinstance(part, Atom) for part in self.parts) == 1 and len(self.learned) == 1:
-            return texts, self._span_around(texts)
         spans: list[Sequence[Span]] = []
         for row in zip(*columns, strict=True):
-            starts = [0]
-            for text in row:
-                starts.append(starts[-1] + len(text))
+            starts = [0, *itertools.accumulate(map(len, row))]
             spans.append([(starts[a] + b, starts[c] + d) for (a, b), (c, d) in self.learned])
         return texts, spans
-
-    def _span_around(self, texts: list[str]) -> list[Sequence[Span]]:
-        """The one learned span where only one content is of variable length."""
-        middle = next(index for index, part in enumerate(self.parts) if isinstance(part, Atom))
-        lengths = [len(part) if isinstance(part, str) else 0 for part in self.parts]
-        (first, start), (last, end) = self.learned[0]
-        before = sum(lengths[:first]) + start if first <= middle else None
-        behind = sum(lengths[last:]) - end if last > middle else None
-        if before is not None and behind is not None:
-            return [((before, len(text) - behind),) for text in texts]
-        if before is not None:
-            return [((before, sum(lengths[:last]) + end),)] * len(texts)
-        return [((len(text) - sum(lengths[first:]) + start, len(text) - (behind or 0)),) for text in texts]
 
 
 def _column(atom: Atom, contents: Sequence[Sequence[str]]) -> list[str]:
@@ -67,10 +50,10 @@ def _column(atom: Atom, contents: Sequence[Sequence[str]]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Skeleton:
-    """What all conversations of a shape that meet the conditions are rendered to.
+    """The common rendering of all conversations of a shape that meet the conditions.
 
     Args:
-        conditions: what must hold of the contents.
+        conditions: requirements on the contents.
         pieces: tokens that are the same in every conversation, and slots, in order.
         controls: control tokens that the template writes.
         text: the whole rendering.
@@ -82,7 +65,7 @@ class Skeleton:
     text: tuple[str | Atom, ...]
 
     def fitting(self, numbers: Sequence[int], contents: Sequence[Sequence[str]]) -> tuple[list[int], list[int]]:
-        """Which of the conversations ``numbers`` meet the conditions, and the others."""
+        """Those of the conversations ``numbers`` that meet the conditions, and the others."""
         fits = list(numbers)
         for condition in self.conditions:
             test, index = condition.test(), condition.atom.index
@@ -93,7 +76,7 @@ class Skeleton:
         return fits, [number for number in numbers if number not in chosen]
 
     def trimmed(self, contents: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
-        """Of each conversation whether the rendering lacks white space around a content, bool [conversations]."""
+        """For each conversation, whether the rendering lacks white space around a content, bool [conversations]."""
         changed: set[int] = set()
         for atom in self.text:
             if isinstance(atom, Atom) and atom.trims:

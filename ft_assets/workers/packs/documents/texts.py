@@ -1,19 +1,20 @@
-"""Plain text becomes documents of which everything is learned."""
+"""Convert plain text to documents in which everything is learned."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ft_assets.packs.documents.assembly import Assembly, Documents, Pieces, Tokens
-from ft_assets.packs.encoding.encoder import Encoder
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.workers.packs.documents.assembly import Assembly, Pieces
+from ft_assets.workers.tokenizers.encoder import Encoder
+from ft_assets.workers.tokenizers.segments import Documents, Tokens
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, BadData
 
 
 class TextLabeller:
-    """Texts to labelled tokens: beginning-of-text where the tokenizer adds one, the text, end-of-text.
+    """Converts texts to labelled tokens: beginning-of-text if the tokenizer adds one, the text, end-of-text.
 
-    Raises BadBase for a tokenizer that names no end-of-text token.
+    Raises BadBase for a tokenizer without an end-of-text token.
     """
 
     def __init__(self, tokenizer: ChatTokenizer, encoder: Encoder) -> None:
@@ -41,7 +42,7 @@ class TextLabeller:
         if empty is not None:
             raise BadData("there is no text in this row", where=where(empty), remedy="Remove the row.")
         assembly = Assembly(len(texts))
-        # As when the tokenizer encodes it alone, a text is at the beginning of its document.
+        # A text begins its document, as if the tokenizer encoded it alone.
         encoded = self._encoder.encode(texts, [[(0, len(text))] for text in texts], range(len(texts)))
         pieces = assembly.encoded(encoded)
         edges = [(assembly.constant(each), len(each.ids)) for each in (self._before, self._behind)]
@@ -49,7 +50,7 @@ class TextLabeller:
         lengths = np.stack([np.full(len(texts), edges[0][1]), pieces.lengths, np.full(len(texts), edges[1][1])], axis=1)
         assembly.place(range(len(texts)), Pieces(starts=starts, lengths=lengths))
         documents = assembly.documents()
-        documents.tokens.learned[documents.offsets[:-1]] = False
+        documents.learned[documents.offsets[:-1]] = False
         return documents
 
 

@@ -1,4 +1,4 @@
-"""A split's rows become documents in a spool: batch by batch, in processes where that pays."""
+"""Convert a split's rows to documents in a spool: batch by batch, in processes if that pays."""
 
 import multiprocessing
 import os
@@ -12,20 +12,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ft_assets.datasets.engine.local import Mapper
-from ft_assets.packs.documents.examples import read_batches
-from ft_assets.packs.documents.prepare import Prepared, Preparer, PrepareSettings, too_long
-from ft_assets.packs.format import Spool
+from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.workers.datasets.columns import TURN_COLUMNS
+from ft_assets.workers.datasets.engine.local import Mapper
+from ft_assets.workers.packs.documents.examples import read_batches
+from ft_assets.workers.packs.documents.fitting import too_long
+from ft_assets.workers.packs.documents.prepare import Prepared, Preparer, PrepareSettings
+from ft_assets.workers.packs.format import Spool
 
-_TEXTS = ("messages", "chosen", "rejected", "text")
-# Below it, starting processes costs more than they save.
+_TEXTS = (*TURN_COLUMNS, "text")
+# Below it, starting processes costs more than it saves.
 _SMALL_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizedSplit:
-    """The documents of a split; int64 [dropped, 2], what was left out: row of the upload, tokens; in how many rows
-    the template left out white space around a message; and int64 [spelled], rows that spell a control token."""
+    """The documents of a split; int64 [dropped, 2], rows left out: row of the upload, tokens; number of rows in which
+    the template removed white space around a message; and int64 [spelled], rows that spell a control token."""
 
     spool: Spool
     dropped: NDArray[np.int64]
@@ -34,7 +37,7 @@ class TokenizedSplit:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest document as it came, left out, shortened or not; 0 where there is none."""
+        """Tokens of the longest original document, including those left out or shortened; 0 if there is none."""
         kept = (self.spool.lengths + self.spool.shortened).max(initial=0)
         return int(max(kept, self.dropped[:, 1].max(initial=0)))
 
@@ -44,14 +47,15 @@ def tokenize_split(
 ) -> TokenizedSplit:
     """The rows of the Parquet file ``path`` as documents, spooled below ``folder``; ``progress(done, total)`` in rows.
 
-    The same whatever the mapper and its number of processes: it keeps the order, and rows do not depend on each other.
-    Raises BadData that names the row for one that cannot be used, and all that are too long where the policy says so;
+    The result does not depend on the mapper and its number of processes: it keeps the order, and rows are independent.
+    Raises BadData, naming the row, for an unusable row, and for all that are too long if the policy says so;
     SkeletonDiffers as ``Preparer.prepare`` does.
     """
     total, done, trimmed = pq.read_metadata(path).num_rows, 0, 0
     dropped, spelled = [np.empty((0, 2), np.int64)], [np.empty(0, np.int64)]
     with Spool(folder).writing() as spool:
-        for prepared in mapper(_prepare, ((settings, batch) for batch in read_batches(path))):
+        batches = read_batches(path, FORMS[settings.form])
+        for prepared in mapper(_prepare, ((settings, batch) for batch in batches)):
             spool.append(prepared)
             dropped.append(prepared.dropped)
             spelled.append(prepared.spelled)
@@ -65,12 +69,12 @@ def tokenize_split(
 
 
 def is_large(paths: Iterable[Path]) -> bool:
-    """Whether so many bytes of rows (uncompressed) take longer to tokenize than processes take to start."""
+    """Whether this many bytes of rows (uncompressed) take longer to tokenize than processes take to start."""
     return sum(_uncompressed(path) for path in paths) >= _SMALL_BYTES
 
 
 def texts_of(paths: Iterable[Path]) -> Iterator[str]:
-    """What messages and texts say, row by row."""
+    """The texts in messages and text columns, row by row."""
     for path in paths:
         for batch in read_batches(path):
             for name in _TEXTS:
@@ -88,12 +92,12 @@ def _uncompressed(path: Path) -> int:
 def _prepare(task: tuple[PrepareSettings, pa.RecordBatch]) -> Prepared:
     settings, batch = task
     if multiprocessing.parent_process() is not None:
-        # One process is one core's; threads of the tokenizer on top would only get in each other's way.
+        # One process per core; the tokenizer's threads would only compete with it.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     return _preparer(settings).prepare(batch)
 
 
 @lru_cache(maxsize=1)
 def _preparer(settings: PrepareSettings) -> Preparer:
-    """Loaded once a process: reading a tokenizer takes longer than a batch does."""
+    """Loaded once per process: reading a tokenizer takes longer than a batch."""
     return Preparer(settings)

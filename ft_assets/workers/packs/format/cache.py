@@ -1,21 +1,21 @@
-"""A pack that lies in a bucket: its files come into the machine's cache one by one, when they are first asked for.
+"""A pack in a bucket: each file is fetched into the machine's cache when it is first requested.
 
-Nothing is held there: what is removed to make room stays usable for those who have mapped it, and is fetched again for
-those who ask again. So a pack may be larger than the cache.
+Files in the cache are not locked. A file removed to make room stays usable for processes that have mapped it, and is
+fetched again on the next request. So a pack may be larger than the cache.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from ft_assets.packs.format.prefetch import Prefetch
+from ft_assets.workers.packs.format.prefetch import Prefetch
 from ft_resources.artifacts import Artifact
 from ft_resources.file_cache import FileCache
 
 
 class CachedFiles:
-    """The files of ``artifact`` for ``Pack.open``; in place where the store is this machine's disk.
+    """The files of ``artifact`` for ``Pack.open``; read in place if the store is on this machine's disk.
 
-    A training reads its windows in random order, so a pack that does not fit into ``cache`` is fetched again and again.
+    A training reads windows in random order, so a pack that does not fit into ``cache`` is fetched repeatedly.
     """
 
     def __init__(self, artifact: Artifact, cache: FileCache) -> None:
@@ -26,8 +26,8 @@ class CachedFiles:
     def prefetch(self, names: Iterable[str]) -> Prefetch:
         """Fetch files in the background, in this order, until the result is closed; it is a context manager.
 
-        ``Pack.names`` says which files windows need. Half of the cache may be fetched ahead of ``path``. A file that
-        cannot be fetched is an error where it is read. There is one at a time: another call closes the one before. A
+        ``Pack.names`` lists the files that windows need. Half of the cache may be fetched ahead of ``path``. A failed
+        fetch raises when the file is read. Only one prefetch runs at a time: another call closes the previous one. A
         pack on local disk is read in place, so nothing is fetched.
         """
         if self._prefetch is not None:
@@ -38,10 +38,10 @@ class CachedFiles:
         return self._prefetch
 
     def path(self, name: str) -> Path:
-        """A whole local file with the content that the manifest promises; its hash is checked when it comes in.
+        """A complete local file with the content that the manifest promises; its hash is checked on arrival.
 
-        Raises FileNotFoundError for a file that the artifact does not have, CorruptArtifact where the store's is
-        damaged, StoreUnavailable where the disk has no room for it.
+        Raises FileNotFoundError for a file that the artifact does not have, CorruptArtifact if the store's is damaged,
+        StoreUnavailable if the disk has no room for it.
         """
         if name not in self._artifact.manifest.files:
             raise FileNotFoundError(f"{self._artifact.address} has no file {name}")

@@ -1,24 +1,27 @@
-"""What the writer and the reader of a pack agree on: names, types, and the index.
+"""The format shared by a pack's writer and reader: names, types, and the index.
 
-Documents lie one behind the other, and whole windows of them::
+Documents are concatenated, in whole windows::
 
     window 0                       window 1
     | document 0 | document 1    | document 2 |    document_offsets 0 . . . ., window_offsets 0 2 3
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+
+from ft_assets.settings.catalogue.forms import FormName
+from ft_resources.strict_model import StrictModel
 
 TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
 SHARD_TOKENS = 2**26
-"""Tokens that a shard holds at most, so that its files are fetched in seconds."""
+"""Maximum tokens of a shard, so that its files are fetched in seconds."""
 PAIRS_IN_BLOCK = 64
-"""Windows of a preference pack come in blocks of similar length, so that what is read together has about one size."""
+"""Windows of a preference pack come in blocks of similar length, so that windows read together have about one size."""
 INDEX = "index.json"
 EXAMPLE_IDS, EXAMPLE_ROWS = "examples.ids.npy", "examples.rows.npy"
 ID_BYTES = 32
@@ -30,27 +33,25 @@ ARRAYS: dict[str, type] = {
     "examples": np.int64,
     "pieces": np.int32,
 }
-"""The files of each shard and what they hold."""
-Form = Literal["chat", "text", "preference"]
+"""The files of each shard and their contents."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+Kind = TypeVar("Kind", bound=np.generic)
 
 
-class ShardSize(_Record):
-    """How much one shard holds."""
+class ShardSize(StrictModel):
+    """Size of one shard."""
 
     windows: int
     documents: int
     tokens: int
 
 
-class Index(_Record):
-    """``index.json``: all that opening a split needs. ``examples`` counts rows of the dataset, however many documents
-    each became; ``learned_tokens`` counts flags as they are stored."""
+class Index(StrictModel):
+    """``index.json``: everything needed to open a split. ``examples`` counts rows of the dataset, however many
+    documents each became; ``learned_tokens`` counts stored flags."""
 
-    form: Form
+    form: FormName
     max_length: int
     examples: int
     documents: int
@@ -72,10 +73,18 @@ class Layout:
 
 
 def array_name(split: str, shard: int, name: str) -> str:
-    """The file of one array of one shard, below the pack's folder."""
+    """The path of one array of one shard, below the pack's folder."""
     return f"{split}/{shard:05d}.{name}.npy"
 
 
-def offsets_of(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Where things of these lengths start and the last one ends, int64 [things + 1]."""
+def offsets_of(lengths: NDArray[np.integer] | NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Start offsets of things of these lengths, and the end of the last one, int64 [things + 1]."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+class Mapped(cached_property[NDArray[Kind]], Generic[Kind]):
+    """An array in a file, mapped on first use: ``lengths = Mapped[np.int64]()`` in a class whose ``_mapped(name)``
+    opens the array called ``lengths``."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda owner: owner._mapped(self.attrname))

@@ -1,4 +1,4 @@
-"""Reading a pack: its index at once, of its shards only those that are asked for, memory-mapped."""
+"""Read a pack: the index at once, and its shards on demand, memory-mapped."""
 
 import time
 from bisect import bisect_right
@@ -11,34 +11,34 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.format.layout import (
+from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.workers.packs.format.layout import (
     ARRAYS,
     EXAMPLE_IDS,
     EXAMPLE_ROWS,
     INDEX,
     PAIRS_IN_BLOCK,
-    Form,
     Index,
+    Mapped,
     array_name,
     offsets_of,
 )
-from ft_assets.packs.format.mapped import Mapped
 
 _RENEWED_S = 60.0
-"""Shards are opened again after so long: a cache then sees which are in use, and the space of removed ones is freed."""
+"""Shards are reopened after this long: a cache then sees which are in use, and the space of removed ones is freed."""
 
 
 class Files(Protocol):
-    """Where a pack's files are."""
+    """The location of a pack's files."""
 
     def path(self, name: str) -> Path:
-        """A whole local file; it may be removed once it is mapped. Raises FileNotFoundError where there is none."""
+        """A complete local file; it may be removed once it is mapped. Raises FileNotFoundError if it does not exist."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Files that lie in a folder."""
+    """Files in a folder."""
 
     root: Path
 
@@ -48,11 +48,11 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """Whole documents one behind the other, which must not see each other: one row of a batch.
+    """Whole documents, concatenated, that must not see each other: one row of a batch.
 
-    ``input_ids`` int32 [tokens] and ``learned`` bool [tokens] are read-only views of the files where the windows
-    asked for lie side by side. ``document_lengths`` int64, ``examples`` int64 (indices for ``Pack.example_id``) and
-    ``pieces`` int32 are by document.
+    ``input_ids`` int32 [tokens] and ``learned`` bool [tokens] are read-only views of the files if the requested windows
+    are adjacent. ``document_lengths`` int64, ``examples`` int64 (indices for ``Pack.example_id``) and ``pieces`` int32
+    are by document.
     """
 
     input_ids: NDArray[np.int32]
@@ -63,7 +63,7 @@ class Window:
 
 
 class Shard:
-    """One shard's arrays, each mapped when first used; offsets and numbers of documents count inside the shard."""
+    """One shard's arrays, each mapped on first use; offsets and numbers of documents are relative to the shard."""
 
     input_ids = Mapped[np.int32]()
     learned = Mapped[np.bool_]()
@@ -77,7 +77,7 @@ class Shard:
         self.opened = time.monotonic()
 
     def read(self, first: int, last: int) -> Window:
-        """The windows ``first`` to ``last - 1`` of the shard; nothing is copied."""
+        """The windows ``first`` to ``last - 1`` of the shard, without copying."""
         start, end = int(self.window_offsets[first]), int(self.window_offsets[last])
         edges = self.document_offsets[start : end + 1]
         tokens = slice(int(edges[0]), int(edges[-1]))
@@ -94,7 +94,7 @@ class Shard:
 
 
 class Pack:
-    """One split of a token pack. Opening reads the index and nothing else; reading costs what is read."""
+    """One split of a token pack. Opening reads only the index; reading costs only what is read."""
 
     def __init__(self, files: Files, split: str, index: Index) -> None:
         self.files, self.split, self.index = files, split, index
@@ -105,7 +105,7 @@ class Pack:
     def open(cls, files: Path | Files, split: str) -> "Pack":
         """The split ``split`` of the pack in a folder or behind ``files``.
 
-        Raises FileNotFoundError where it has none, ValueError for an index that cannot be read.
+        Raises FileNotFoundError if it does not exist, ValueError for an unreadable index.
         """
         source: Files = Folder(files) if isinstance(files, Path) else files
         index = Index.model_validate_json(source.path(f"{split}/{INDEX}").read_bytes())
@@ -116,40 +116,14 @@ class Pack:
         return self.index.windows
 
     @property
-    def form(self) -> Form:
-        return self.index.form
-
-    @property
-    def max_length(self) -> int:
-        return self.index.max_length
-
-    @property
     def block(self) -> int:
-        """So many windows side by side are of similar length and best read together (``Order.block``); 1 for any."""
-        return PAIRS_IN_BLOCK if self.form == "preference" else 1
-
-    @property
-    def tokens(self) -> int:
-        return self.index.tokens
-
-    @property
-    def learned_tokens(self) -> int:
-        """Tokens whose flag is set."""
-        return self.index.learned_tokens
-
-    @property
-    def documents(self) -> int:
-        return self.index.documents
-
-    @property
-    def examples(self) -> int:
-        """Rows of the dataset that are packed."""
-        return self.index.examples
+        """This many adjacent windows are of similar length and best read together (``Order.block``); 1 for any."""
+        return PAIRS_IN_BLOCK if FORMS[self.index.form].own_windows else 1
 
     def read(self, windows: Iterable[int]) -> Window:
         """The windows with these numbers as one row, in the order given.
 
-        A rank of a training reads ``windows[rank::world]``. Raises IndexError outside 0 .. len(self) - 1.
+        A training's rank reads ``windows[rank::world]``. Raises IndexError outside 0 .. len(self) - 1.
         """
         parts = [self._shard(shard).read(first, last) for shard, first, last in self._runs(windows)]
         if len(parts) == 1:
@@ -163,9 +137,9 @@ class Pack:
         )
 
     def names(self, windows: Iterable[int]) -> Iterator[str]:
-        """The files that reading these windows takes, in the order in which they are first needed.
+        """The files needed to read these windows, in the order of first use.
 
-        Lazy, and at its end once every shard was named, however many windows follow.
+        Lazy, and exhausted once every shard was named, however many windows follow.
         """
         left = set(range(len(self.index.shards)))
         for shard, _, _ in self._runs(windows):
@@ -176,7 +150,7 @@ class Pack:
                     return
 
     def examples_of(self, windows: Iterable[int]) -> NDArray[np.int64]:
-        """The example of each document in ``windows``, int64 [documents], without touching tokens."""
+        """The example of each document in ``windows``, int64 [documents], without reading tokens."""
         parts = []
         for number, first, last in self._runs(windows):
             shard = self._shard(number)
@@ -185,13 +159,13 @@ class Pack:
 
     def documents_by_example(self) -> NDArray[np.int64]:
         """How many documents each packed row of the dataset became, int64 [examples]; reads every shard."""
-        counts = np.zeros(self.examples, np.int64)
+        counts = np.zeros(self.index.examples, np.int64)
         for shard in self.shards():
-            counts += np.bincount(shard.examples, minlength=self.examples)
+            counts += np.bincount(shard.examples, minlength=self.index.examples)
         return counts
 
     def shards(self) -> Iterator[Shard]:
-        """The shards in order, for those who look at everything."""
+        """The shards in order, for callers that read everything."""
         return map(self._shard, range(len(self.index.shards)))
 
     @cached_property
@@ -204,7 +178,7 @@ class Pack:
         return bytes(self.example_ids[index]).hex()
 
     def example_row(self, index: int) -> int:
-        """The row of the upload that example ``index`` was."""
+        """The upload's row of example ``index``."""
         return int(self.example_rows[index])
 
     @cached_property
@@ -226,7 +200,7 @@ class Pack:
         return shard
 
     def _runs(self, windows: Iterable[int]) -> Iterator[tuple[int, int, int]]:
-        """(shard, first, last): the windows, those that lie side by side taken together; counted inside the shard."""
+        """(shard, first, last): runs of adjacent windows, relative to the shard."""
         run: tuple[int, int, int] | None = None
         for window in windows:
             if not 0 <= window < len(self):
@@ -252,6 +226,6 @@ def _mapped(files: Files, name: str) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(files.path(name), mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        # Another process may make room in a cache between the two; then it is fetched again.
+        # Another process may evict the file between the two; then it is fetched again.
         array = np.load(files.path(name), mmap_mode="r", allow_pickle=False)
     return np.asarray(array)

@@ -1,4 +1,4 @@
-"""Fetching ahead: what will be read comes into a cache while its reader does something else."""
+"""Prefetching: files to be read are fetched into a cache while the reader is busy."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -7,13 +7,13 @@ from types import TracebackType
 
 
 class Prefetch:
-    """A thread that fetches files by name until all are there or it is closed; leaving its ``with`` block closes it.
+    """A thread that fetches files by name until all are fetched or it is closed; leaving its ``with`` block closes it.
 
     Args:
-        names: in the order in which they will be read; drawn in the thread, as far as it gets.
-        fetch: has a file when it returns. What it raises is left to the reader, who asks for the same file.
+        names: in the order in which they will be read; consumed lazily in the thread.
+        fetch: fetches one file. Its exceptions are ignored, as the reader meets them on the same file.
         size: bytes of a file.
-        room: bytes that may have been fetched and not yet been read; a larger file is fetched alone.
+        room: most bytes fetched but not yet read; a larger file is fetched alone.
     """
 
     def __init__(
@@ -28,14 +28,14 @@ class Prefetch:
         self._thread.start()
 
     def read(self, name: str) -> None:
-        """Say that a file is being read: it is no longer ahead, and need not be fetched."""
+        """Mark a file as being read: it no longer counts as ahead, and need not be fetched."""
         with self._changed:
             self._read.add(name)
             self._ahead.pop(name, None)
             self._changed.notify()
 
     def close(self) -> None:
-        """Stop behind the file at hand, and wait for that: what is under way in the folder has ended then."""
+        """Stop after the current file, and wait for that: afterwards nothing writes to the folder."""
         with self._changed:
             self._closed = True
             self._changed.notify()

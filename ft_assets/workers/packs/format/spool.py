@@ -1,37 +1,43 @@
-"""Documents on their way into a pack: flat temporary files in the dataset's order, so memory holds no tokens."""
+"""Documents on their way into a pack: flat temporary files in the dataset's order, so that memory holds no tokens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.format.layout import ID_BYTES, offsets_of
-from ft_assets.packs.format.mapped import Mapped
+from ft_assets.workers.packs.format.layout import ID_BYTES, Mapped, offsets_of
 
 
-class Batch(Protocol):
-    """Documents of some rows, as ``prepare.Prepared`` holds them; see there for what each array means."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """The documents of a batch of rows, in the order of the rows.
 
-    @property
-    def input_ids(self) -> NDArray[np.int32]: ...
-    @property
-    def learned(self) -> NDArray[np.bool_]: ...
-    @property
-    def offsets(self) -> NDArray[np.int64]: ...
-    @property
-    def example(self) -> NDArray[np.int64]: ...
-    @property
-    def controls(self) -> NDArray[np.int32]: ...
-    @property
-    def shortened(self) -> NDArray[np.int32]: ...
-    @property
-    def ids(self) -> NDArray[np.uint8]: ...
-    @property
-    def rows(self) -> NDArray[np.int64]: ...
+    Args:
+        input_ids: int32 [tokens], concatenated documents.
+        learned: bool [tokens].
+        offsets: int64 [documents + 1].
+        example: int64 [documents], the document's row in the batch.
+        controls: int32 [documents], number of control tokens from the template itself.
+        shortened: int32 [documents], tokens removed by ``truncate``.
+        ids: uint8 [rows, 32], the rows' ids.
+        rows: int64 [rows], their rows in the upload.
+        first_pieces: int32 [rows], the number of each row's first document; None: 0 for all.
+    """
+
+    input_ids: NDArray[np.int32]
+    learned: NDArray[np.bool_]
+    offsets: NDArray[np.int64]
+    example: NDArray[np.int64]
+    controls: NDArray[np.int32]
+    shortened: NDArray[np.int32]
+    ids: NDArray[np.uint8]
+    rows: NDArray[np.int64]
+    first_pieces: NDArray[np.int32] | None = None
 
 
 _KINDS: dict[str, type] = {
@@ -48,7 +54,7 @@ _KINDS: dict[str, type] = {
 
 
 class Spool:
-    """One split's documents. Append them within ``writing()``; what was appended is memory-mapped behind it.
+    """One split's documents. Append them within ``writing()``; afterwards they are memory-mapped.
 
     Arrays by document: ``lengths``, ``examples`` (index into ``ids`` and ``rows``), ``pieces``, ``controls``,
     ``shortened``; by token: ``input_ids``, ``learned``; by packed row of the dataset: ``ids`` (uint8 [rows, 32]),
@@ -71,7 +77,7 @@ class Spool:
 
     @contextmanager
     def writing(self) -> Iterator["Spool"]:
-        """The spool, empty, to be appended to."""
+        """The spool, empty and open for appending."""
         self._folder.mkdir(parents=True)
         try:
             self._files = {name: (self._folder / name).open("wb") for name in _KINDS}
@@ -82,7 +88,7 @@ class Spool:
             self._files = {}
 
     def append(self, batch: Batch) -> None:
-        """Add the documents of ``batch`` behind those that are there."""
+        """Append the documents of ``batch``."""
         documents = len(batch.example)
         assert len(batch.offsets) == documents + 1
         assert len(batch.input_ids) == len(batch.learned) == batch.offsets[-1]
@@ -93,7 +99,10 @@ class Spool:
         self._write("learned", batch.learned)
         self._write("lengths", np.diff(batch.offsets))
         self._write("examples", self._rows + place)
-        self._write("pieces", np.arange(documents) - first[place])
+        pieces = np.arange(documents) - first[place]
+        if batch.first_pieces is not None:
+            pieces += batch.first_pieces[batch.example]
+        self._write("pieces", pieces)
         self._write("controls", batch.controls)
         self._write("shortened", batch.shortened)
         self._write("ids", batch.ids[packed])
@@ -102,7 +111,7 @@ class Spool:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each document's tokens start and the last one's end, int64 [documents + 1]; in memory."""
+        """Start offset of each document's tokens and the end of the last, int64 [documents + 1]; in memory."""
         return offsets_of(self.lengths)
 
     @cached_property
@@ -112,7 +121,7 @@ class Spool:
     @cached_property
     def first_documents(self) -> NDArray[np.int64]:
         """The first document of each packed row of the dataset, int64 [rows]; in memory."""
-        return np.flatnonzero(np.asarray(self.pieces) == 0)
+        return np.flatnonzero(np.diff(np.asarray(self.examples), prepend=-1))
 
     def _write(self, name: str, array: NDArray[Any]) -> None:
         self._files[name].write(np.ascontiguousarray(array, _KINDS[name]).data)

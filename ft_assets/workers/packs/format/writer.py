@@ -1,4 +1,4 @@
-"""Writing a pack: documents move from the spool into shards, in window order and with bounded memory."""
+"""Write a pack: documents move from the spool into shards, in window order and with bounded memory."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,38 +9,38 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ft_assets.packs.format.layout import (
+from ft_assets.settings.catalogue.forms import FORMS, FormName
+from ft_assets.workers.packs.format.layout import (
     ARRAYS,
     EXAMPLE_IDS,
     EXAMPLE_ROWS,
     INDEX,
     SHARD_TOKENS,
-    Form,
     Index,
     Layout,
     ShardSize,
     array_name,
     offsets_of,
 )
-from ft_assets.packs.format.spool import Spool
+from ft_assets.workers.packs.format.spool import Spool
 from ft_resources.canonical import canonical_json
 
 _CHUNK_TOKENS = 2**20
-"""Tokens that are moved at a time; a gather needs about 20 bytes for each."""
+"""Tokens moved at a time; a gather needs about 20 bytes for each."""
 
 
 class PackWriter:
-    """Writes one split of a pack below ``folder``; its ``index.json`` comes last."""
+    """Writes one split of a pack below ``folder``; its ``index.json`` is written last."""
 
     def __init__(
-        self, folder: Path, split: str, form: Form, max_length: int, *, shard_tokens: int = SHARD_TOKENS
+        self, folder: Path, split: str, form: FormName, max_length: int, *, shard_tokens: int = SHARD_TOKENS
     ) -> None:
         self.folder, self.split, self.form, self.max_length = folder, split, form, max_length
         self.shard_tokens = shard_tokens
 
     def write(self, spool: Spool, layout: Layout) -> Index:
-        """All documents of ``spool`` in the layout's windows. Raises ValueError for a layout of other documents, or
-        one with a window over ``max_length``."""
+        """Write all documents of ``spool`` in the layout's windows. Raises ValueError for a layout of other documents,
+        or with a window over ``max_length``."""
         lengths = self._checked_lengths(spool, layout)
         document_offsets = offsets_of(lengths)
         window_tokens = document_offsets[layout.window_offsets]
@@ -80,14 +80,14 @@ class PackWriter:
         if edges[0] != 0 or edges[-1] != documents or (np.diff(edges) < 1).any():
             raise ValueError("the layout's windows do not cover its documents")
         lengths = spool.lengths[layout.order]
-        # A pair is a window whose two documents are read apart.
-        sizes = lengths if self.form == "preference" else np.diff(offsets_of(lengths)[edges])
+        # Forms with own windows read each document separately.
+        sizes = lengths if FORMS[self.form].own_windows else np.diff(offsets_of(lengths)[edges])
         if sizes.max(initial=0) > self.max_length:
             raise ValueError(f"a window has {sizes.max()} tokens, {self.max_length} are allowed")
         return lengths
 
     def _write_tokens(self, shard: int, spool: Spool, order: NDArray[np.int64]) -> int:
-        """The tokens of the documents ``order`` and their flags; how many are flagged."""
+        """Write the tokens of the documents ``order`` and their flags; returns the number of flagged tokens."""
         learned = 0
         lengths = spool.lengths[order]
         tokens = int(lengths.sum())
@@ -110,9 +110,9 @@ class PackWriter:
 
 
 def _shard_edges(window_tokens: NDArray[np.int64], limit: int) -> list[int]:
-    """Windows at which shards start, and the number of windows: as many as fit ``limit``, one at least.
+    """First window of each shard, then the number of windows; each shard has as many as fit ``limit``, at least one.
 
-    ``window_tokens`` int64 [windows + 1] are the tokens before each window.
+    ``window_tokens`` int64 [windows + 1] is the number of tokens before each window.
     """
     edges, windows = [0], len(window_tokens) - 1
     while edges[-1] < windows:
@@ -122,7 +122,7 @@ def _shard_edges(window_tokens: NDArray[np.int64], limit: int) -> list[int]:
 
 
 def _sources(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Positions in the spool of the tokens of documents at ``starts``, in pieces of about ``_CHUNK_TOKENS``."""
+    """Indices in the spool of the tokens of documents at ``starts``, in pieces of about ``_CHUNK_TOKENS``."""
     offsets = offsets_of(lengths)
     first = 0
     while first < len(lengths):

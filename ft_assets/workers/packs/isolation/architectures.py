@@ -1,8 +1,8 @@
-"""Which architectures packing is safe for: those where tokens meet in softmax attention and nowhere else.
+"""The architectures that are safe for packing: those whose tokens interact only in softmax attention.
 
-A state-space, recurrent or convolution layer carries the end of one document into the next whatever the attention does;
-a bias by distance in the row counts across documents. What this page does not know is still measured: see
-``isolation``, which compares the losses of documents packed and alone.
+A state-space, recurrent or convolution layer carries the end of one document into the next, whatever the attention
+does; a bias by distance in the row counts across documents. Cases unknown here are still measured: see ``isolation``,
+which compares the losses of documents packed and alone.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -16,9 +16,9 @@ import torch
 
 from ft_resources.errors import BadBase
 
-# Kinds of layers (``config.layer_types``) that are softmax attention, over all tokens before or a window of them.
+# Layer types (``config.layer_types``) with softmax attention, over all previous tokens or a window of them.
 _ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "attention"})
-# Kinds of feed-forward layers, which some configs list beside them.
+# Types of feed-forward layers, which some configs also list there.
 _TOKENWISE_LAYERS = frozenset({"dense", "sparse", "moe", "mlp"})
 _LISTS_OF_LAYERS = ("layer_types", "layers_block_type", "block_types")
 _MIXING_MODULES = (torch.nn.Conv1d, torch.nn.RNNBase)
@@ -34,24 +34,25 @@ def require_packable_folder(folder: Path, *, max_length: int | None = None) -> N
 
 
 def causal_class(config: Any) -> Any:
-    """The class that Transformers loads a causal language model of ``config`` as. Raises BadBase where it has none."""
+    """The class with which Transformers loads a causal language model of ``config``. Raises BadBase if there is
+    none."""
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise BadBase(
-            f"{config.model_type} is no causal language model", where="config.json", remedy="Choose a causal base."
+            f"{config.model_type} is not a causal language model", where="config.json", remedy="Choose a causal base."
         )
     known: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     return known[0] if isinstance(known, tuple) else known
 
 
 def require_packable(config: Any, model_class: type, *, max_length: int | None = None) -> None:
-    """Raise BadBase where documents that share a row would change each other's losses.
+    """Raise BadBase if documents that share a row would change each other's losses.
 
     Args:
-        config: of the model (``PretrainedConfig``).
-        model_class: the class of Transformers that it is loaded as.
-        max_length: tokens of the longest document that may come; None where that is not known yet.
+        config: the model's (``PretrainedConfig``).
+        model_class: the Transformers class that it is loaded as.
+        max_length: tokens of the longest possible document; None if that is not known yet.
     """
     reason = _why_not(config, model_class)
     if reason is not None:
@@ -69,7 +70,7 @@ def require_packable(config: Any, model_class: type, *, max_length: int | None =
 
 
 def require_packable_modules(model: torch.nn.Module) -> None:
-    """Raise BadBase where a built model has a layer that mixes neighbouring tokens, or learned attention sinks."""
+    """Raise BadBase if a built model has a layer that mixes neighbouring tokens, or learned attention sinks."""
     for name, module in model.named_modules():
         if isinstance(module, _MIXING_MODULES):
             reason = f"{name} ({type(module).__name__}) mixes neighbouring tokens"
@@ -81,7 +82,7 @@ def require_packable_modules(model: torch.nn.Module) -> None:
 
 
 def length_with_fixed_positions(config: Any) -> int | None:
-    """Tokens up to which a row's longest document does not decide the frequencies of all; None for any number.
+    """Longest document, in tokens, that does not change the frequencies of its whole row; None for any length.
 
     Dynamic NTK and LongRoPE choose them by the largest position in the row.
     """
@@ -124,13 +125,13 @@ def _why_not(config: Any, model_class: Any) -> str | None:
 
 
 def _parts(config: Any) -> tuple[Any, ...]:
-    """The config and, of multimodal ones, that of the text model."""
+    """The config and, for multimodal ones, that of the text model."""
     text = config.get_text_config()
     return (config,) if text is config else (config, text)
 
 
 def _ropes(config: Any) -> Iterator[dict[str, Any]]:
-    """The settings of rotary positions; some configs have one set for each kind of layer."""
+    """The settings of rotary positions; some configs have one set for each layer type."""
     settings = getattr(config, "rope_parameters", None) or {}
     if any(isinstance(value, dict) for value in settings.values()):
         yield from (value for value in settings.values() if isinstance(value, dict))

@@ -1,27 +1,33 @@
-"""Windows of a pack as tensors: what one forward pass reads."""
+"""Windows of a pack as tensors: the input of one forward pass, and its logits and losses for the learned tokens.
+
+Trainer, doctor and reference share this forward pass.
+"""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
 
-from ft_assets.packs.format import Pack, Window
+from ft_assets.workers.packs.format import Pack, Window
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MicroBatch:
-    """Some windows joined to one row, so nothing is padded.
+    """Some windows joined to one row, without padding.
 
     Args:
         input_ids: int64 [1, tokens].
-        position_ids: int64 [1, tokens], starting again at 0 with each document.
+        position_ids: int64 [1, tokens], restarting at 0 with each document.
         boundaries: int32 [documents + 1], document offsets, always on the CPU.
         sources: int64 [learned], the positions whose next token is learned.
         targets: int64 [learned], those next tokens.
+        pieces: int32 [documents], each document's index in its example, always on the CPU.
     """
 
     input_ids: torch.Tensor
@@ -29,6 +35,7 @@ class MicroBatch:
     boundaries: torch.Tensor
     sources: torch.Tensor
     targets: torch.Tensor
+    pieces: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int32))
 
     @property
     def tokens(self) -> int:
@@ -43,7 +50,7 @@ class MicroBatch:
         return self.boundaries.shape[0] - 1
 
     def to(self, device: torch.device) -> "MicroBatch":
-        """The same on ``device``; copies overlap with work there."""
+        """The batch on ``device``; copies overlap with work there."""
         if device.type == "cpu":
             return self
         moved = (self.input_ids, self.position_ids, self.sources, self.targets)
@@ -56,6 +63,26 @@ class MicroBatch:
             boundaries=self.boundaries,
             sources=sources,
             targets=targets,
+            pieces=self.pieces,
+        )
+
+    def every(self, first: int, step: int) -> "MicroBatch":
+        """The documents ``first``, ``first + step`` and so on, alone."""
+        lengths = self.boundaries.long().diff()
+        kept = torch.zeros(len(lengths), dtype=torch.bool)
+        kept[first::step] = True
+        tokens = kept.repeat_interleave(lengths)
+        place = (tokens.cumsum(0) - 1).to(self.sources.device)
+        tokens = tokens.to(self.sources.device)
+        learned = tokens[self.sources]
+        ends = lengths[kept].cumsum(0)
+        return MicroBatch(
+            input_ids=self.input_ids[:, tokens],
+            position_ids=self.position_ids[:, tokens],
+            boundaries=torch.cat([torch.zeros(1, dtype=torch.long), ends]).int(),
+            sources=place[self.sources[learned]],
+            targets=self.targets[learned],
+            pieces=self.pieces[kept],
         )
 
 
@@ -65,10 +92,10 @@ def micro_batch(pack: Pack, windows: Sequence[int]) -> MicroBatch:
 
 
 def as_row(window: Window) -> MicroBatch:
-    """What was read of a pack as one row.
+    """Windows read from a pack as one row.
 
-    A document's first token is never learned, whatever its flag says: what precedes it in the row is another
-    document, which must not predict it.
+    A document's first token is never learned, whatever its flag: in the row it follows another document, which must not
+    predict it.
     """
     lengths = window.document_lengths
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -81,7 +108,28 @@ def as_row(window: Window) -> MicroBatch:
         boundaries=torch.from_numpy(offsets.astype(np.int32)),
         sources=torch.from_numpy(places - 1),
         targets=torch.from_numpy(ids[places]),
+        pieces=torch.from_numpy(np.array(window.pieces)),
     )
+
+
+def learned_logits(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """The logits that predict the learned tokens of ``batch``, float32 [learned, vocabulary].
+
+    Only learned positions go through the output head, which saves its time and memory for all others.
+    """
+    logits: torch.Tensor = model(
+        input_ids=batch.input_ids,
+        position_ids=batch.position_ids,
+        cu_seq_lens_q=batch.boundaries,
+        use_cache=False,
+        logits_to_keep=batch.sources,
+    ).logits[0]
+    return logits.float()
+
+
+def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """Cross-entropy of each learned token of ``batch`` in nats, float32 [learned]."""
+    return cross_entropy(learned_logits(model, batch), batch.targets, reduction="none")
 
 
 def split_windows(windows: NDArray[np.int64], size: int) -> list[list[int]]:

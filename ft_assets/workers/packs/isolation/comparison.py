@@ -1,4 +1,4 @@
-"""The losses of documents packed and alone, side by side, and what of their difference is rounding."""
+"""The losses of documents packed and alone, side by side, and how much of their difference is rounding."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -8,14 +8,14 @@ from ft_resources.errors import UserError
 
 
 class Leak(UserError):
-    """Documents of a window change each other's losses; training on it would learn from what it must not see."""
+    """Documents of a window change each other's losses; training would learn from what it must not see."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentLosses:
     """Summed losses of one document (nats over its learned tokens) in its window and alone.
 
-    ``example`` is the dataset's id, ``row`` that of the upload, ``piece`` the document's number in its example
+    ``example`` is the dataset's id, ``row`` the upload's row, ``piece`` the document's number in its example
     (preference: 0 chosen, 1 rejected).
     """
 
@@ -32,7 +32,7 @@ class DocumentLosses:
 
     @property
     def relative(self) -> float:
-        """Of the loss alone; of one nat where that is smaller. Infinite where a loss is not a number."""
+        """Relative to the loss alone, or to one nat if that is larger. Infinite for a non-finite loss."""
         if self.packed == self.alone:
             return 0.0
         share = self.absolute / max(abs(self.alone), 1.0)
@@ -40,9 +40,9 @@ class DocumentLosses:
 
     @property
     def scaled(self) -> float:
-        """The relative difference of a single token that would explain this one, were it rounding.
+        """The relative difference of a single token that would explain this one if it were rounding.
 
-        Tokens round independently, so a sum of n differs by about the root of n, relative to it by one over the root.
+        Tokens round independently, so a sum of n differs by about the root of n, and relatively by one over the root.
         """
         return self.relative * math.sqrt(self.learned)
 
@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def worst(self) -> DocumentLosses | None:
-        """The document that differs most; None where none was compared."""
+        """The document that differs most; None if none was compared."""
         return max(self.documents, key=lambda document: document.scaled, default=None)
 
     @property

@@ -1,67 +1,43 @@
-"""A guard at a model's door: rows in which documents could see each other are refused before anything is computed.
+"""A guard on a model's inputs: rows in which documents could see each other are refused before any computation.
 
-Transformers itself looks for documents only if there is neither a mask nor a cache: with ``use_cache=True``, which many
-configs say, they contaminate each other silently.
+Transformers itself detects documents only if there is neither a mask nor a cache: with ``use_cache=True``, which many
+configs set, they contaminate each other silently.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
-from ft_assets.packs.isolation.attention import ATTENTION, BrokenIsolation, MissingBoundaries
-
-_MARK = "_ft_documents_guard"
+from ft_assets.workers.packs.isolation.attention import ATTENTION, BrokenIsolation, MissingBoundaries
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """The hooks that ``guard`` put on a model."""
+def guard(model: torch.nn.Module) -> None:
+    """Hook every Transformers model in ``model`` (below PEFT, DDP, FSDP or ``torch.compile``), so that in each call
 
-    modules: tuple[torch.nn.Module, ...]
-    handles: tuple[RemovableHandle, ...]
+    * positions that restart inside a row need boundaries (``cu_seq_lens_q``), masked or not;
+    * boundaries switch ``use_cache`` off, and need matching positions, no mask, no cache, and our attention.
 
-    def remove(self) -> None:
-        """Leave the model unguarded, as it was."""
-        for module, handle in zip(self.modules, self.handles, strict=True):
-            handle.remove()
-            delattr(module, _MARK)
-
-
-def guard(model: torch.nn.Module) -> Guard:
-    """Hook every Transformers model in ``model`` (below PEFT, DDP, FSDP or ``torch.compile``), so that of each call
-
-    * positions that start again inside a row need boundaries (``cu_seq_lens_q``), masked or not;
-    * boundaries switch ``use_cache`` off, and come with fitting positions, without a mask, without a cache, and only
-      to our attention.
-
-    Boundaries on the CPU, as ``MicroBatch`` has them, cost no wait for a GPU: positions there are compared with them
+    Boundaries on the CPU, as in ``MicroBatch``, cost no GPU synchronisation: positions on a GPU are compared with them
     by shape only. Guarding twice changes nothing.
 
-    Raises BrokenIsolation where the model's attention is not ours, or none is found.
+    Raises BrokenIsolation if the model's attention is not ours, or none is found.
     """
-    found = tuple(module for module in model.modules() if isinstance(module, PreTrainedModel))
+    found = [module for module in model.modules() if isinstance(module, PreTrainedModel)]
     if not found:
         raise BrokenIsolation(f"{type(model).__name__} holds no model of Transformers")
     _require_our_attention(found[0])
-    known = found[0].__dict__.get(_MARK)
-    if known is not None:
-        return known
-    handles = tuple(module.register_forward_pre_hook(_Door(module), with_kwargs=True) for module in found)
-    made = Guard(found, handles)
     for module in found:
-        object.__setattr__(module, _MARK, made)
-    return made
+        if not any(isinstance(hook, _Door) for hook in module._forward_pre_hooks.values()):
+            module.register_forward_pre_hook(_Door(module), with_kwargs=True)
 
 
 class _Door:
-    """The hook of one module: checks the arguments of a call, and completes those of packed rows."""
+    """The hook of one module: checks a call's arguments, and completes those of packed rows."""
 
     def __init__(self, module: PreTrainedModel) -> None:
         self._names = list(inspect.signature(module.forward).parameters)
@@ -92,10 +68,10 @@ class _Door:
 
 
 def starts_again(positions: torch.Tensor, mask: torch.Tensor | None = None) -> bool:
-    """Whether a token of a row has no larger position than the one before it, padding (0 in ``mask``) aside.
+    """Whether a token of a row has a position not larger than the one before it, ignoring padding (0 in ``mask``).
 
-    ``positions`` is [..., tokens], ``mask`` [rows, tokens] or None; a mask that was made for each query (4 axes) says
-    by itself who sees whom.
+    ``positions`` is [..., tokens], ``mask`` [rows, tokens] or None; a mask with an entry for each query (4 axes)
+    already defines which tokens see each other.
     """
     if positions.shape[-1] < 2 or (mask is not None and mask.ndim != 2):
         return False
@@ -113,7 +89,8 @@ def _require_our_attention(module: PreTrainedModel) -> None:
 
 
 def _require_fit(positions: torch.Tensor, boundaries: torch.Tensor) -> None:
-    """Boundaries that cover the row and lie exactly where positions start again; on a GPU only the shapes are seen."""
+    """Require boundaries that cover the row and are exactly where positions restart; on a GPU only the shapes are
+    checked."""
     tokens = positions.shape[-1]
     if positions.numel() != tokens:
         raise MissingBoundaries(f"packed rows are one row, not {tuple(positions.shape)}")

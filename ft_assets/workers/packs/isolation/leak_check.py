@@ -1,12 +1,12 @@
 """Proof that packing does not leak: the loss of a document in its window is its loss alone.
 
-*Alone* is a row of as many tokens, which the document opens and filler of its own follows::
+*Alone* is a row of equal length that starts with the document, followed by filler::
 
     packed    a0 a1 a2 b0 b1 b2 b3 c0 c1 c2
-    b alone   b0 b1 b2 b3 ·  ·  ·  ·  ·  ·      a causal model sees nothing of what follows
+    b alone   b0 b1 b2 b3 ·  ·  ·  ·  ·  ·      a causal model does not see later tokens
 
-Matrix products of as many rows take the same path through BLAS, whose sums otherwise differ in their last bits (a
-document of one token goes another way than one of a thousand), so any difference is the other documents' doing.
+Matrix products with equally many rows take the same path through BLAS, whose sums otherwise differ in their last bits
+(one token takes another path than a thousand), so the other documents cause any difference.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -21,39 +21,38 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ft_assets.packs.format import Pack, Window
-from ft_assets.packs.isolation.attention import BrokenIsolation
-from ft_assets.packs.isolation.batches import MicroBatch, as_row
-from ft_assets.packs.isolation.comparison import Comparison, DocumentLosses
-from ft_assets.packs.isolation.losses import token_losses
+from ft_assets.workers.packs.format import Pack, Window
+from ft_assets.workers.packs.isolation.attention import BrokenIsolation
+from ft_assets.workers.packs.isolation.batches import MicroBatch, as_row, token_losses
+from ft_assets.workers.packs.isolation.comparison import Comparison, DocumentLosses
 from ft_resources.errors import BadBase
 
 _SHORTEST_FILLER = 64
-"""Filler is cut into documents of this length or the document's own, so that no position is larger than its last."""
+"""Filler is cut into documents of this length, or the document's own if that is longer, which bounds its positions."""
 
 
 def compare(
-    model: Any, pack: Pack, windows: Sequence[int], *, documents: int | None = None, half_precision: bool = False
+    model: Any,
+    pack: Pack,
+    windows: Sequence[int] | Window,
+    *,
+    documents: int | None = None,
+    half_precision: bool = False,
 ) -> Comparison:
-    """The losses of documents in ``windows``, joined to one row as a trainer joins them, and alone.
+    """The losses of documents in ``windows``, joined to one row as in training, and alone.
 
     One forward pass and one more for each document compared, in evaluation mode and without gradients. Modes, gradients
-    and random generators are left as they were.
+    and random generators are restored.
 
     Args:
         model: loaded with our attention, perhaps wrapped; on the device that it trains on.
-        documents: compare at most so many, the last of the row and others spread over it; None for all that learn.
+        windows: their numbers in the pack, or what was read from it and perhaps changed since.
+        documents: compare at most this many, the row's last and others spread over it; None for all that learn.
         half_precision: the model computes in bf16 although its weights are in float32.
 
-    Raises BadBase where the model cannot be told of boundaries.
+    Raises BadBase if the model does not accept boundaries.
     """
-    return compare_read(model, pack, pack.read(windows), documents=documents, half_precision=half_precision)
-
-
-def compare_read(
-    model: Any, pack: Pack, window: Window, *, documents: int | None = None, half_precision: bool = False
-) -> Comparison:
-    """``compare`` for what was read of the pack, and perhaps changed since."""
+    window = windows if isinstance(windows, Window) else pack.read(windows)
     row = as_row(window)
     device = next(model.parameters()).device
     places = _learned_ranges(row)
@@ -79,12 +78,12 @@ def compare_read(
 
 
 def tolerance_of(model: torch.nn.Module, half_precision: bool = False) -> float:
-    """The largest relative difference of one token's loss that is rounding; see ``DocumentLosses.scaled``.
+    """The largest relative difference of one token's loss that counts as rounding; see ``DocumentLosses.scaled``.
 
-    0 on a CPU in float32: both ways are the same operations. Not so where experts share tokens out (their matrix
-    products have other sizes then) or kernels choose their own order of sums: on a GPU, and wherever arithmetic is
-    in half precision, whose numbers have 8 or 11 bits. A document of 400 tokens may then differ by a thousandth;
-    a leak moves its loss by parts of a hundred.
+    0 on a CPU in float32: both ways are the same operations. Not with experts, which divide up tokens (so their matrix
+    products have other sizes), or if kernels choose their own order of sums: on a GPU, and in half precision, whose
+    numbers have 8 or 11 bits. A document of 400 tokens may then differ by a thousandth; a leak changes its loss by
+    several hundredths.
     """
     parameters = list(model.parameters())
     devices, dtypes = {each.device.type for each in parameters}, {each.dtype for each in parameters}
@@ -97,7 +96,7 @@ def tolerance_of(model: torch.nn.Module, half_precision: bool = False) -> float:
 
 @contextmanager
 def _undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation without gradients; afterwards every module is in the mode it was in, every generator where it was."""
+    """Evaluation without gradients; afterwards every module's mode and every generator's state is restored."""
     modes = [(module, module.training) for module in model.modules()]
     devices = sorted({each.device.index or 0 for each in model.parameters() if each.is_cuda})
     with torch.random.fork_rng(devices=devices), torch.no_grad():
@@ -110,7 +109,7 @@ def _undisturbed(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _losses(model: Any, row: MicroBatch, device: torch.device) -> NDArray[np.float64]:
-    """Losses of the row's learned tokens, float64 [learned]. Raises BadBase where boundaries do not arrive."""
+    """Losses of the row's learned tokens, float64 [learned]. Raises BadBase if boundaries do not arrive."""
     try:
         return token_losses(model, row.to(device)).double().cpu().numpy()
     except BrokenIsolation as error:
@@ -122,13 +121,14 @@ def _losses(model: Any, row: MicroBatch, device: torch.device) -> NDArray[np.flo
 
 
 def _learned_ranges(row: MicroBatch) -> list[tuple[int, int]]:
-    """Of each document, where its learned tokens lie among the row's."""
+    """For each document, the range of its learned tokens among the row's."""
     edges = torch.searchsorted(row.sources, row.boundaries.to(row.sources.dtype)).tolist()
     return list(pairwise(edges))
 
 
 def _alone(row: MicroBatch, number: int, first: int, last: int) -> MicroBatch:
-    """Document ``number`` (its learned tokens are ``first`` to ``last - 1``) before filler, in a row of equal size."""
+    """Losses of document ``number`` (its learned tokens are ``first`` to ``last - 1``) before filler, in a row of equal
+    size."""
     start, end = row.boundaries[number : number + 2].tolist()
     length, filler = end - start, row.tokens - (end - start)
     piece = max(length, _SHORTEST_FILLER)
@@ -137,7 +137,7 @@ def _alone(row: MicroBatch, number: int, first: int, last: int) -> MicroBatch:
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
     ids = row.input_ids[0, start].repeat(row.tokens)
     ids[:length] = row.input_ids[0, start:end]
-    # As many positions go through the output head; what the filler's would be worth is not looked at.
+    # Equally many positions pass the output head; the filler's losses are ignored.
     sources, targets = torch.zeros_like(row.sources), torch.zeros_like(row.targets)
     sources[: last - first] = row.sources[first:last] - start
     targets[: last - first] = row.targets[first:last]
@@ -151,12 +151,12 @@ def _alone(row: MicroBatch, number: int, first: int, last: int) -> MicroBatch:
 
 
 def _spread(numbers: list[int], wanted: int | None) -> list[int]:
-    """At most ``wanted`` of ``numbers``: the last, which has most before it, and others evenly spread."""
+    """At most ``wanted`` of ``numbers``: the last, which has the most tokens before it, and others evenly spread."""
     if wanted is None or len(numbers) <= wanted:
         return numbers
     return [numbers[-1 - index * len(numbers) // wanted] for index in range(wanted)][::-1]
 
 
 def _has_experts(model: torch.nn.Module) -> bool:
-    """Wrappers of a model hide its config, so the layers are asked."""
+    """Wrappers of a model hide its config, so its layers are checked."""
     return any("experts" in name.rsplit(".", 1)[-1] for name, _ in model.named_modules())

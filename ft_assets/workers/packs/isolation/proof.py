@@ -1,4 +1,4 @@
-"""The doctor's proof that a pack's documents do not leak: the base's architecture at tiny random size, run on them."""
+"""The doctor's proof that a pack's documents do not leak: the base's architecture, at tiny random size, run on them."""
 
 import json
 from pathlib import Path
@@ -6,37 +6,37 @@ from typing import Any
 
 import numpy as np
 
-from ft_assets.checkpoints.libraries import UNUSED, absent, keep_offline
-from ft_assets.packs.format import Pack, Window
-from ft_assets.packs.isolation.comparison import Comparison
+from ft_assets.workers.libraries import UNUSED, absent, keep_offline
+from ft_assets.workers.packs.format import Pack, Window
+from ft_assets.workers.packs.isolation.comparison import Comparison
 from ft_resources.errors import UserError
 
 _ROWS, _DOCUMENTS, _CANDIDATES = 3, 4, 64
-# Of one document and of a row; random weights need no long texts to show a leak, and attention costs their square.
+# Limits for a document and for a row; random weights show a leak on short texts, and attention costs their square.
 _DOCUMENT_TOKENS, _ROW_TOKENS = 1024, 8192
 
 
 def examine_isolation(config: Path, pack: Pack) -> dict[str, Any]:
-    """Compare the losses of documents packed and alone, on a sample of the windows that several documents share.
+    """Compare the losses of documents packed and alone, on a sample of the windows with several documents.
 
     ``config`` is the base's ``config.json``. Returns ``{"passed": bool, "detail": str, "figures": {…}}``; the detail
-    names the example that differs most, or what about the base cannot be packed. Imports torch and, of Transformers'
-    architectures, the base's alone.
+    names the example that differs most, or why the base cannot be packed. Imports torch and, from Transformers'
+    architectures, only the base's.
     """
     keep_offline()
     with absent(*UNUSED):
-        from ft_assets.packs.isolation.compare import compare_read
-        from ft_assets.packs.isolation.guard import guard
-        from ft_assets.packs.isolation.tiny import tiny_model
+        from ft_assets.workers.packs.isolation.guard import guard
+        from ft_assets.workers.packs.isolation.leak_check import compare
+        from ft_assets.workers.packs.isolation.tiny import tiny_model
 
         try:
-            model = tiny_model(json.loads(config.read_bytes()), max_length=pack.max_length)
+            model = tiny_model(json.loads(config.read_bytes()), max_length=pack.index.max_length)
             guard(model)
             total = Comparison(documents=(), tolerance=0.0)
             rows = _sample(pack)
             for row in rows:
                 small = _smaller(pack.read(row), model.config.vocab_size)
-                total += compare_read(model, pack, small, documents=_DOCUMENTS)
+                total += compare(model, pack, small, documents=_DOCUMENTS)
             total.require()
         except UserError as error:
             where = f"{error.where}: " if error.where else ""
@@ -49,7 +49,7 @@ def examine_isolation(config: Path, pack: Pack) -> dict[str, Any]:
 
 
 def _sample(pack: Pack) -> list[list[int]]:
-    """Windows that hold several documents, spread over the pack; where there are none, neighbours as one row."""
+    """Windows with several documents, spread over the pack; if there are none, neighbouring windows as one row."""
     candidates = np.unique(np.linspace(0, max(len(pack) - 1, 0), min(len(pack), _CANDIDATES)).astype(np.int64)).tolist()
     rows = [[window] for window in candidates if len(pack.read([window]).document_lengths) > 1]
     if not rows:
@@ -61,7 +61,7 @@ def _sample(pack: Pack) -> list[list[int]]:
 
 
 def _smaller(window: Window, vocabulary: int) -> Window:
-    """The ends of the window's first documents, with ids that a small vocabulary has."""
+    """The ends of the window's first documents, with ids of a small vocabulary."""
     lengths = window.document_lengths
     kept = np.minimum(lengths, _DOCUMENT_TOKENS)
     count = max(2, int(np.searchsorted(np.cumsum(kept), _ROW_TOKENS, side="right")))

@@ -1,4 +1,4 @@
-"""A base's architecture at tiny random size, from nothing but its ``config.json``."""
+"""A base's architecture at tiny random size, built only from its ``config.json``."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from ft_assets.packs.isolation.architectures import causal_class, require_packable, require_packable_modules
-from ft_assets.packs.isolation.attention import ATTENTION, register
+from ft_assets.workers.packs.isolation.architectures import causal_class, require_packable, require_packable_modules
+from ft_assets.workers.packs.isolation.attention import ATTENTION, register
 from ft_resources.errors import BadBase
 
 VOCABULARY = 512
 _HEAD_SIZE, _HEADS, _LAYERS, _EXPERTS = 16, 4, 2, 4
 _SPREAD = 2.0
-"""Standard deviation of what a weight matrix does to unit inputs: larger than any initialisation, so a leak shows."""
-# Sizes that models state under these names beside the usual ones, and what they become.
+"""Standard deviation of a weight matrix's output for unit inputs: larger than any initialisation, so a leak shows."""
+# Further names of sizes in some models' configs, and their tiny values.
 _SMALLER = {
     "moe_intermediate_size": 32,
     "shared_expert_intermediate_size": 32,
@@ -43,16 +43,16 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
     """The causal language model of ``config`` (a ``config.json``) with few, narrow layers of random weights.
 
     Kept are the architecture, the ratio of query to key heads, positions, windows, activations and norms. Equal configs
-    give equal weights, and no random generator of the process moves. Nothing is loaded, no code of a base runs.
-    The model is in evaluation mode, with our attention.
+    give equal weights, and no random generator of the process advances. Nothing is loaded, no code of a base runs. The
+    model is in evaluation mode, with our attention.
 
-    Raises BadBase for an architecture that Transformers does not have, that documents would leak through (see
+    Raises BadBase for an architecture that Transformers does not have, that leaks between documents (see
     ``require_packable``), or that cannot be built at this size.
     """
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
     kind = str(config.get("model_type"))
-    # Some configs name code of their own beside a kind that Transformers has; that code is never run.
+    # Some configs name their own code for an architecture that Transformers has; that code is never run.
     config = {name: value for name, value in config.items() if name != "auto_map"}
     if kind not in CONFIG_MAPPING:
         raise BadBase(
@@ -68,7 +68,7 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
         small = type(whole).from_dict(_shrunk(whole))
         with torch.random.fork_rng(devices=[]):
             model: Any = AutoModelForCausalLM.from_config(small, attn_implementation=ATTENTION, dtype=torch.float32)
-    except Exception as error:  # Whatever it is that an architecture wants and our sizes do not give.
+    except Exception as error:  # Whatever an architecture requires that our sizes do not satisfy.
         raise BadBase(
             f"the architecture {kind} cannot be built at tiny size, so its packing cannot be proven: {error}",
             where="config.json",
@@ -80,7 +80,7 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
 
 
 def _shrunk(config: Any) -> dict[str, Any]:
-    """The settings of ``config`` at tiny size, under the names that its class uses."""
+    """The settings of ``config`` at tiny size, under its class's own names."""
     values: dict[str, Any] = config.to_dict()
     names: dict[str, str] = config.attribute_map
     heads = int(config.num_attention_heads)
@@ -131,7 +131,7 @@ def _nested(rope: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
 
 
 def _randomize(model: torch.nn.Module, seed: int) -> None:
-    """Weights that let every token matter: wide matrices, norms near 1, tied ones once."""
+    """Weights that make every token matter: wide matrices, norms near 1, tied ones once."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in sorted(model.named_parameters()):
         drawn = torch.randn(parameter.shape, generator=generator)

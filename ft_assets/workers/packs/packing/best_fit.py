@@ -1,7 +1,7 @@
 """Best-fit-decreasing: each document goes, longest first, into the fullest window that still has room.
 
-Johnson, "Near-optimal bin packing algorithms", 1973. Documents of one length and windows of one remaining room are
-handled together, so the time depends on how many different lengths there are, hardly on how many documents.
+Johnson, "Near-optimal bin packing algorithms", 1973. Documents of equal length and windows with equal remaining room
+are handled together, so the time depends on the number of different lengths, hardly on the number of documents.
 """
 
 import numpy as np
@@ -12,15 +12,15 @@ _BLOCK = 64
 
 @njit(cache=True, nogil=True)
 def best_fit(histogram):  # type: ignore[no-untyped-def]
-    """Fillings that use up ``histogram``, in the form that ``completion.complete`` gives them.
+    """Fillings that use up ``histogram``, in the format of ``completion.complete``.
 
-    Windows with equal contents are a group. A group knows the one that it was part of before its last documents came
-    (``share`` of one length in each window); ``windows[g]`` are those of it that got no further document.
+    Windows with equal contents are a group. A group refers to the group it was split from when its last documents were
+    added (``share`` of one length in each window); ``windows[g]`` counts those without a further document.
     """
     max_length = len(histogram) - 1
     before, length_of, share_of, windows, following = [-1], [0], [0], [0], [-1]
     heads = np.full(max_length + 1, -1)
-    # How many of 64 neighbouring rooms have a group, to find the next room faster.
+    # For each 64 neighbouring rooms, how many have a group, to find the next room faster.
     blocks = np.zeros(max_length // _BLOCK + 1, np.int64)
     for length in range(max_length, 0, -1):
         left = histogram[length]
@@ -37,7 +37,7 @@ def best_fit(histogram):  # type: ignore[no-untyped-def]
             if group and windows[group] == 0:
                 heads[room] = following[group]
                 blocks[room // _BLOCK] -= heads[room] < 0
-            # The last window may get less than fits into it.
+            # The last window may get fewer documents than fit.
             full = taken - (rest < each)
             for number, share in ((full, each), (taken - full, rest)):
                 if number == 0:
@@ -68,7 +68,7 @@ def best_fit(histogram):  # type: ignore[no-untyped-def]
 
 @njit
 def _next_room(heads, blocks, room):  # type: ignore[no-untyped-def]
-    """The smallest room from ``room`` on that some window has, or one beyond all."""
+    """The smallest room, at least ``room``, of some window, or one larger than all."""
     while room < len(heads) and heads[room] < 0:
         room += 1
         while room % _BLOCK == 0 and room < len(heads) and blocks[room // _BLOCK] == 0:

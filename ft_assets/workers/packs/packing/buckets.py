@@ -1,22 +1,22 @@
-"""The unpacked mode: a window is one example, and windows of similar length lie side by side."""
+"""The unpacked mode: a window is one example, and windows of similar length are adjacent."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.format import Layout
+from ft_assets.workers.packs.format import Layout
 
 
 def one_by_one(lengths: NDArray[np.int64], *, max_length: int, seed: int, bucket: int) -> Layout:
-    """One window an example, in blocks of ``bucket`` windows of similar length; the blocks in an order by ``seed``.
+    """One window per example, in blocks of ``bucket`` windows of similar length; the blocks in an order by ``seed``.
 
-    What is read together then has about the same size, which bounds the memory of a step without making every
-    epoch run from short to long: ``Order(block=bucket)`` permutes the blocks. Only the last block may be smaller.
+    Windows read together then have about the same size, which bounds a step's memory without making every epoch run
+    from short to long: ``Order(block=bucket)`` permutes the blocks. Only the last block may be smaller.
 
     Args:
-        lengths: int64 [examples, documents of one]: document ``j`` of example ``i`` is number ``i * documents + j``.
-        max_length: tokens that a document may have; a window has all documents of its example.
-        seed: decides the order of blocks, and of examples of equal length.
-        bucket: windows of a block.
+        lengths: int64 [examples, documents each]: document ``j`` of example ``i`` is number ``i * documents + j``.
+        max_length: most tokens of a document; a window has all documents of its example.
+        seed: determines the order of blocks, and of examples of equal length.
+        bucket: windows per block.
 
     Raises ValueError for a length outside 1 .. max_length or a bucket below 1.
     """
@@ -25,7 +25,7 @@ def one_by_one(lengths: NDArray[np.int64], *, max_length: int, seed: int, bucket
     if lengths.size and not (lengths.min() >= 1 and lengths.max() <= max_length):
         raise ValueError(f"document lengths must lie in 1 .. {max_length}")
     examples, each = lengths.shape
-    # Raw draws and not a Generator's methods: only they are promised to stay the same in other NumPy versions.
+    # Raw draws, not a Generator's methods: only raw draws are guaranteed to stay the same in other NumPy versions.
     draws = np.random.PCG64(seed)
     by_length = np.lexsort((draws.random_raw(examples), lengths.sum(axis=1))) if examples else np.empty(0, np.int64)
     full = examples // bucket

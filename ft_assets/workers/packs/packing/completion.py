@@ -1,22 +1,22 @@
-"""Windows filled to the last token: documents drawn evenly from what is left, then two that make the sum exact.
+"""Fill windows to the last token: documents drawn evenly from the remaining ones, then two that make the sum exact.
 
-Plain best-fit wastes a little of every window and is left with documents that resemble each other. Here
+Plain best-fit wastes a little of every window and ends with documents of similar length. Here
 
-* a document of more than half a window goes first, the longest before others, while there is enough to put beside it;
-* others follow at evenly spread ranks of what is left, so that what is left keeps its mixture to the end;
-* once two documents could fill the gap, two that do so exactly are looked up;
-* where there are none, the gap is filled as far as anything left can fill it: subset sum with counts by dynamic
+* a document longer than half a window goes first, longest first, while enough is left to fill the rest;
+* others follow at evenly spread ranks of the remaining documents, which so keep their mixture to the end;
+* once two documents could fill the gap, two that do so exactly are searched for;
+* if there are none, the gap is filled as far as possible: subset sum with counts by dynamic
   programming over sums (Kellerer, Pferschy, Pisinger, "Knapsack Problems", 2004, section 7).
 
-All this is done on a histogram of lengths, and a filling is repeated as long as there are documents for it, so the
-time depends on how many different lengths there are and hardly on how many documents.
+All this is done on a histogram of lengths, and a filling is repeated as long as there are documents for it, so the time
+depends on the number of different lengths and hardly on the number of documents.
 """
 
 import numpy as np
 from numba import njit, uint64
 
 _STEPS = 40_000_000
-"""Steps that all searches of a pack may take together, about 0.15 s; gaps after that are filled best first."""
+"""Steps of all searches of a pack together, about 0.15 s; gaps after that are filled best first."""
 
 # The golden ratio's multiples spread most evenly between 0 and 1, here 0 and 2**64 (Weyl's sequence).
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -26,9 +26,9 @@ _GOLDEN = 0x9E3779B97F4A7C15
 def complete(histogram, start):  # type: ignore[no-untyped-def]
     """Fillings that use up ``histogram`` (int64 [max_length + 1], the number of documents of each length).
 
-    ``start`` (uint64) is where the drawing of ranks begins; another one gives other fillings, equally good ones mostly.
+    ``start`` (uint64) is the initial state of the drawing; another one gives other fillings, mostly equally good.
     Returns ``lengths`` and ``counts`` of runs of equal documents, ``edges`` (filling f has the runs edges[f] ..
-    edges[f + 1]) and ``repeats`` (how many windows are filled so), all int64.
+    edges[f + 1]) and ``repeats`` (how many windows have this filling), all int64.
     """
     max_length = len(histogram) - 1
     free, tree, top = histogram.copy(), _tree(histogram), 1
@@ -41,7 +41,7 @@ def complete(histogram, start):  # type: ignore[no-untyped-def]
     while documents:
         number, stuck, drawn, steps = _fill(free, tree, top, documents, chosen, drawn, budget > 0)
         budget -= steps
-        # First only what came since no two documents filled the gap is chosen again, then all but the first.
+        # First only documents added since no two filled the gap are chosen again, then all but the first.
         while stuck:
             gap = max_length - chosen[:stuck].sum()
             if gap * np.count_nonzero(free[1 : gap + 1]) > budget:
@@ -73,8 +73,8 @@ def complete(histogram, start):  # type: ignore[no-untyped-def]
 def _fill(free, tree, top, documents, chosen, drawn, searching):  # type: ignore[no-untyped-def]
     """Take the documents of one window.
 
-    Returns how many were taken; how many of them before two documents could have filled the window and no two did
-    (0 if it is full); the state of the drawing; and the steps of the search.
+    Returns how many were taken; how many of them before the first search for two documents failed (0 if the window is
+    full); the state of the drawing; and the steps of the search.
     """
     gap, number, stuck, steps = len(free) - 1, 0, 0, 0
     longest = _at_rank(tree, top, documents - 1)
@@ -109,7 +109,7 @@ def _fill(free, tree, top, documents, chosen, drawn, searching):  # type: ignore
 
 @njit
 def _pair(free, gap, most):  # type: ignore[no-untyped-def]
-    """The longer of the two most equal lengths that make ``gap``, or ``most + 1``; ``gap / 2 <= most < gap``."""
+    """The longer of the two most equal lengths that sum to ``gap``, or ``most + 1``; ``gap / 2 <= most < gap``."""
     one = (gap + 1) // 2
     if 2 * one == gap and free[one] < 2:
         one += 1
@@ -120,10 +120,10 @@ def _pair(free, gap, most):  # type: ignore[no-untyped-def]
 
 @njit
 def _reach(free, gap, last, used):  # type: ignore[no-untyped-def]
-    """Which sums up to ``gap`` free documents make; returns the steps it took.
+    """Find the sums up to ``gap`` that free documents can make; returns the number of steps.
 
-    ``last[s]`` becomes the length that first made the sum s, longer ones tried first, or 0, and ``used[s]`` how many
-    documents of that length are in it.
+    ``last[s]`` becomes the length that first made the sum s, trying longer ones first, or 0, and ``used[s]`` the number
+    of documents of that length in it.
     """
     last[1 : gap + 1] = 0
     last[0] = -1
@@ -142,7 +142,7 @@ def _reach(free, gap, last, used):  # type: ignore[no-untyped-def]
 
 @njit
 def _choose(free, tree, chosen, number, gap, last):  # type: ignore[no-untyped-def]
-    """Take the documents behind the highest sum up to ``gap``; returns how many are chosen then."""
+    """Take the documents that make the highest sum up to ``gap``; returns the number of documents then chosen."""
     total = gap
     while last[total] == 0:
         total -= 1
@@ -186,7 +186,7 @@ def _up_to(tree, length):  # type: ignore[no-untyped-def]
 
 @njit
 def _drawn(tree, top, drawn, documents):  # type: ignore[no-untyped-def]
-    """The length at the rank that ``drawn`` (of 2**64) means among the ``documents`` shortest."""
+    """The length at the rank that ``drawn`` (out of 2**64) gives among the ``documents`` shortest."""
     return _at_rank(tree, top, (drawn >> uint64(32)) * uint64(documents) >> uint64(32))
 
 

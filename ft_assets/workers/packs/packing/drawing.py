@@ -1,27 +1,15 @@
-"""Which of the documents of one length goes where: sorted by length, shuffled, dealt out to the windows."""
+"""Which documents of equal length go where: sorted by length, shuffled, dealt out to the windows."""
 
 import numpy as np
 from numba import njit, uint64
 
 
 @njit(cache=True, nogil=True)
-def by_length(lengths, edges):  # type: ignore[no-untyped-def]
-    """Document numbers, shorter documents first, int64 [documents]; those of length n are at edges[n] .. edges[n+1]."""
-    place = edges.copy()
-    order = np.empty(len(lengths), np.int64)
-    for document in range(len(lengths)):
-        length = lengths[document]
-        order[place[length]] = document
-        place[length] += 1
-    return order
-
-
-@njit(cache=True, nogil=True)
 def shuffle(values, edges, first, draws):  # type: ignore[no-untyped-def]
     """Shuffle the groups edges[g] .. edges[g + 1] of ``values`` in place, from ``first`` on as far as ``draws`` reach.
 
-    Fisher and Yates, forwards: each value changes places with one drawn from those before it in its group and itself.
-    ``draws`` are 64 random bits a value, of which the upper 32 decide.
+    Fisher-Yates, forwards: each value is swapped with one drawn from itself and those before it in its group. ``draws``
+    are 64 random bits per value, of which the upper 32 are used.
     """
     group = np.searchsorted(edges, first, side="right") - 1
     for place in range(first, first + len(draws)):
@@ -34,10 +22,10 @@ def shuffle(values, edges, first, draws):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def deal(order, starts, lengths, counts, edges, repeats, rank):  # type: ignore[no-untyped-def]
-    """The documents of all windows, one window behind the other, and int64 [windows + 1] where each begins.
+    """The documents of all windows, concatenated, and each window's offset, int64 [windows + 1].
 
     ``order`` are documents by length, those of length n from starts[n] on; filling f has ``counts`` documents of
-    ``lengths`` in edges[f] .. edges[f + 1] and fills ``repeats[f]`` windows; window w comes at place rank[w].
+    ``lengths`` in edges[f] .. edges[f + 1] and fills ``repeats[f]`` windows; window w is placed at rank[w].
     """
     offsets = np.zeros(len(rank) + 1, np.int64)
     window = 0

@@ -1,28 +1,28 @@
-"""What becomes of a document that is longer than a window: cut where nothing is learned, or cut into pieces."""
+"""Handle a document that is longer than a window: remove tokens that are not learned, or cut it into pieces."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 _CRUMBS = 8
-"""A piece of less than this part of a window, torn from its context, teaches little."""
+"""A piece shorter than this fraction of a window lacks context and teaches little."""
 
 
 def shorten(learned: NDArray[np.bool_], contents: NDArray[np.int8], max_length: int) -> NDArray[np.bool_] | None:
-    """Which tokens of a document stay so that it has at most ``max_length``, bool [tokens], or None.
+    """Which tokens of a document to keep so that it has at most ``max_length``, bool [tokens], or None.
 
-    Only tokens inside messages' contents that are not learned may go. The longest run of them loses its end, up to all
-    but its first token; if that is not enough, the next longest too, and so on (of equally long ones the earlier
-    first). The document's first token stays: without a token before it, the first learned one could not be learned any
-    more. None where what may go does not suffice.
+    Only unlearned tokens inside messages' contents may be removed. The longest run of them loses its end, up to all but
+    its first token; if that is not enough, the next longest does too, and so on (ties: earlier first). The document's
+    first token stays: without a predecessor, the first learned token could no longer be learned. None if removing all
+    of these is not enough.
 
         learned   . . . . . . . . 1 1 1     of eleven tokens eight may stay, so the only content that is not learned
         contents  0 0 1 1 1 1 0 0 2 2 0     loses its last three; what the template wrote around it stays
         kept      1 1 1 . . . 1 1 1 1 1
 
     Args:
-        learned: bool [tokens], the tokens that the loss looks at.
-        contents: int8 [tokens], 0 for what is not wholly inside one content; contents that touch differ.
-        max_length: tokens that a window may have.
+        learned: bool [tokens], the tokens in the loss.
+        contents: int8 [tokens], 0 for tokens not wholly inside one content; adjacent contents differ.
+        max_length: most tokens of a window.
     """
     surplus = len(learned) - max_length
     keep = np.ones(len(learned), np.bool_)
@@ -43,11 +43,11 @@ def shorten(learned: NDArray[np.bool_], contents: NDArray[np.int8], max_length: 
 
 
 def pieces(length: int, max_length: int) -> NDArray[np.int64]:
-    """Where a text of ``length`` tokens is cut, int64 [pieces + 1] from 0 to ``length``.
+    """Cut positions of a text of ``length`` tokens, int64 [pieces + 1] from 0 to ``length``.
 
-    Pieces are as long as a window, so that each token is predicted from as much text as a window allows and nothing
-    is left empty; the rest is the last one. If it were shorter than an eighth of a window, it takes the difference
-    from the piece before. Raises ValueError for a length or a window below 1.
+    Pieces are as long as a window, so that each token is predicted from as much text as a window allows and no room is
+    wasted; the last piece is the rest. If it is shorter than an eighth of a window, it takes the difference from the
+    previous piece. Raises ValueError for a length or a window below 1.
     """
     if min(length, max_length) < 1:
         raise ValueError("length and max_length are at least 1")

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.packs.format import Layout
+from ft_assets.workers.packs.format import Layout
 
 _STARTS = (0, 1 << 62, 1 << 63)
-"""Where the filling of windows begins to draw; what one start does not reach, another may."""
+"""Initial states of the drawing; if one does not reach the minimum, another may."""
 
 _DRAWS = 1 << 16
 
@@ -14,23 +14,24 @@ _DRAWS = 1 << 16
 def pack(lengths: NDArray[np.int64], *, max_length: int, seed: int) -> Layout:
     """Windows of at most ``max_length`` tokens over documents of the given lengths (1 .. max_length each).
 
-    Every document is in exactly one window, whole. There are as many windows as tokens need if a few tries reach that,
-    and never more than best-fit-decreasing gives. Which of the documents of one length comes where and the order of
-    windows are decided by ``seed``. Raises ValueError for a length outside 1 .. max_length.
+    Every document is in exactly one window, whole. The number of windows is the minimum for the tokens if a few tries
+    reach it, and never more than best-fit-decreasing gives. ``seed`` determines the placement of documents of equal
+    length and the order of windows. Raises ValueError for a length outside 1 .. max_length.
 
-    Memory: two int64 a document beside the result and the lengths.
+    Memory: two int64 per document besides the result and the lengths.
     """
-    from ft_assets.packs.packing.drawing import by_length, deal
+    from ft_assets.workers.packs.packing.drawing import deal
 
     if len(lengths) and not (lengths.min() >= 1 and lengths.max() <= max_length):
         raise ValueError(f"document lengths must lie in 1 .. {max_length}")
     lengths = np.ascontiguousarray(lengths, np.int64)
     histogram = np.bincount(lengths, minlength=max_length + 1)
     runs, counts, edges, repeats = _fillings(histogram)
-    # Raw draws and not a Generator's methods: only they are promised to stay the same in other NumPy versions.
+    # Raw draws, not a Generator's methods: only raw draws are guaranteed to stay the same in other NumPy versions.
     draws = np.random.PCG64(seed)
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(histogram)])
-    order = by_length(lengths, starts)
+    # Sorting is by radix, hence fast, for small types only.
+    order = np.argsort(lengths.astype(np.min_scalar_type(max_length)), kind="stable")
     _shuffle(order, starts, draws)
     rank = np.arange(repeats.sum())
     _shuffle(rank, np.array([0, len(rank)]), draws)
@@ -39,9 +40,9 @@ def pack(lengths: NDArray[np.int64], *, max_length: int, seed: int) -> Layout:
 
 
 def _fillings(histogram: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """What windows hold, in the form that ``complete`` gives it: the fewest windows of some tries and best-fit."""
-    from ft_assets.packs.packing.best_fit import best_fit
-    from ft_assets.packs.packing.completion import complete
+    """Fillings in the format of ``complete``: the one with the fewest windows among some tries and best-fit."""
+    from ft_assets.workers.packs.packing.best_fit import best_fit
+    from ft_assets.workers.packs.packing.completion import complete
 
     max_length = len(histogram) - 1
     tokens, halves = int(histogram @ np.arange(max_length + 1)), int(histogram[max_length // 2 + 1 :].sum())
@@ -56,8 +57,8 @@ def _fillings(histogram: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
 
 
 def _shuffle(values: NDArray[np.int64], edges: NDArray[np.int64], draws: np.random.PCG64) -> None:
-    """Shuffle each group edges[g] .. edges[g + 1] of ``values``, all of them, in place; little at a time in memory."""
-    from ft_assets.packs.packing.drawing import shuffle
+    """Shuffle each group edges[g] .. edges[g + 1] of ``values`` in place, with little memory at a time."""
+    from ft_assets.workers.packs.packing.drawing import shuffle
 
     for first in range(0, len(values), _DRAWS):
         shuffle(values, edges, first, draws.random_raw(min(_DRAWS, len(values) - first)))

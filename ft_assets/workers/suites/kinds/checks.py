@@ -1,9 +1,9 @@
 """The 25 instructions of IFEval that a program can check: a name, settings, and a function of the answer.
 
-From the paper's Table 1 and appendix (Zhou et al. 2023, https://arxiv.org/abs/2311.07911). Where the text leaves a
-choice the one of the published checks is taken, as scores are compared with published ones: keywords are found inside
-words, bullet points are counted exactly, sections need a number after their word. What differs is in ``text_parts.py``
-(sentences, language).
+From the paper's Table 1 and appendix (Zhou et al. 2023, https://arxiv.org/abs/2311.07911). If the text leaves a choice,
+the published checks decide, as scores are compared with published ones: keywords are found inside words, bullet points
+are counted exactly, sections need a number after their word. The differences are in ``text_parts.py`` (sentences,
+language).
 """
 
 import json
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ft_assets.evals.kinds.text_parts import (
+from ft_assets.workers.suites.kinds.text_parts import (
     LANGUAGES,
     count_capital_words,
     count_sentences,
@@ -27,16 +27,16 @@ _OPTIONS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Maker:
-    """How an instruction becomes a check: the settings that it needs, by name and type, and what makes it."""
+    """How an instruction becomes a check: the settings it needs, by name and type, and the function that makes it."""
 
     make: Callable[..., Check]
     needs: Mapping[str, type]
 
 
 def make_check(name: str, settings: Any, where: str) -> Check:
-    """The check of instruction ``name`` (a key of CHECKS). Settings that are null are absent, as IFEval's files say it.
+    """The check of instruction ``name`` (a key of CHECKS). Null settings count as absent, as in IFEval's files.
 
-    Raises BadRecipe where a setting is missing, unknown, of another type, or no value that the instruction has.
+    Raises BadRecipe for a setting that is missing, unknown, of another type, or has a value outside the instruction's.
     """
     maker = CHECKS[name]
     given = {key: value for key, value in settings.items() if value is not None} if isinstance(settings, dict) else None
@@ -63,15 +63,10 @@ def _typed(value: Any, kind: type, what: str, where: str) -> Any:
     return value
 
 
-def _compare(relation: str, threshold: int) -> Callable[[int], bool]:
+def _counted(count: Callable[[str], int], relation: str, threshold: int) -> Check:
     if relation not in ("at least", "less than"):
         raise ValueError("the relation is neither 'at least' nor 'less than'")
-    return (lambda count: count >= threshold) if relation == "at least" else (lambda count: count < threshold)
-
-
-def _counted(count: Callable[[str], int], relation: str, threshold: int) -> Check:
-    compare = _compare(relation, threshold)
-    return lambda answer: compare(count(answer))
+    return lambda answer: (count(answer) >= threshold) == (relation == "at least")
 
 
 def _existence(keywords: Sequence[str]) -> Check:
@@ -101,7 +96,7 @@ def _language(language: str) -> Check:
 
 
 def _parts(answer: str, separator: str) -> list[str] | None:
-    """The texts between separators; None where one between two of them is empty. Those at the ends may be."""
+    """The texts between separators; None if one between two of them is empty. Those at the ends may be empty."""
     parts = re.split(separator, answer)
     if any(not part.strip() for part in parts[1:-1]):
         return None
@@ -128,7 +123,7 @@ def _first_word(num_paragraphs: int, nth_paragraph: int, first_word: str) -> Che
     def check(answer: str) -> bool:
         places = answer.split("\n\n")
         filled = sum(bool(part.strip()) for part in places)
-        # The nth is counted among all, empty ones too, and must itself be there.
+        # The nth is counted among all, including empty ones, but must not be empty itself.
         if not 1 <= nth_paragraph <= filled or not places[nth_paragraph - 1].strip():
             return False
         word = places[nth_paragraph - 1].split()[0].lstrip("'\"")
@@ -148,7 +143,7 @@ def _postscript(postscript_marker: str) -> Check:
 
 
 def _bullets(num_bullets: int) -> Check:
-    # A star that begins bold text is no bullet.
+    # A star that begins bold text is not a bullet.
     pattern = re.compile(r"^\s*(?:\*[^*]|-).*$", re.MULTILINE)
     return lambda answer: len(pattern.findall(answer)) == num_bullets
 

@@ -1,8 +1,8 @@
 """Kind ``code``: functions that the model completes and that tests run, as in HumanEval.
 
 Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (https://arxiv.org/abs/2107.03374): an item counts
-where its program (prompt, completion and tests) runs to its end; with one greedy completion this is pass@1
-(section 2.1). Programs run in ``sandbox.py``'s sandbox or not at all, and only where the platform allows it.
+if its program (prompt, completion and tests) runs to its end; with one greedy completion this is pass@1 (section 2.1).
+Programs run only in ``sandbox.py``'s sandbox, and only if the platform allows it.
 """
 
 import ast
@@ -13,20 +13,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
-from ft_assets.evals.kinds.asking import Asking
-from ft_assets.evals.kinds.item_files import item_rows, text_of
-from ft_assets.evals.kinds.sandbox import Limits, run_program
-from ft_assets.evals.score import Said, SuiteScore, suite_score
-from ft_assets.recipes.settings import Settings
+from ft_assets.workers.suites.kinds.asking import Asking
+from ft_assets.workers.suites.kinds.sandbox import Limits, run_program
+from ft_assets.workers.suites.score import Said, SuiteScore, suite_score
+from ft_assets.workers.suites.suite_rows import item_rows, text_of
 from ft_resources.errors import BadRecipe
+from ft_resources.settings import Settings
 
 METRIC = "pass@1"
-# Where HumanEval's authors end a completion (section 3.1): what follows is no more part of the function.
+# Where HumanEval's authors end a completion (section 3.1): what follows no longer belongs to the function.
 UNTIL = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint(")
 
 
 class CodeTask(Settings):
-    """The task file, strictly read."""
+    """The task file, strictly validated."""
 
     kind: Literal["code"] = Field(description="code: what the model wrote is run against tests.")
     file: str = Field(description="A file of items with prompt, test and entry_point, as HumanEval's.")
@@ -54,12 +54,12 @@ class CodeItem:
         return (self.prompt, self.test)
 
     def program(self, completion: str) -> str:
-        """What is run."""
+        """The program that is run."""
         return f"{self.prompt}{completion}\n\n{self.test}\n\ncheck({self.entry_point})\n"
 
 
 def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem]:
-    """The items; nothing is run. Raises BadRecipe, naming the line, for tests that are no Python."""
+    """The items; nothing is run. Raises BadRecipe, naming the line, for tests that are not valid Python."""
     items = []
     for name, place, row in item_rows(task.file, files, where, task.id):
         item = CodeItem(
@@ -85,23 +85,18 @@ def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem
 
 
 def score(task: CodeTask, items: Sequence[CodeItem], asking: Asking) -> SuiteScore:
-    """pass@1 of greedy completions, and the share of programs that ran out of time.
+    """pass@1 of greedy completions, and the share of programs that timed out.
 
-    Raises SandboxUnavailable where programs cannot be contained.
+    Raises SandboxUnavailable if programs cannot be contained.
     """
-    from ft_assets.evals.until import continue_texts
-
-    tokenizer = asking.loaded.tokenizer
-    completions = continue_texts(
-        asking.loaded,
+    completions = asking.continue_texts(
         [item.prompt for item in items],
-        lambda text: list(tokenizer(text)["input_ids"]),
         until=task.until,
         max_new_tokens=task.max_new_tokens,
         report=lambda done, total: asking.report(done, 2 * total),
     )
     states = []
-    # One at a time: beside others a program could run out of its time by chance.
+    # One at a time: next to others a program could time out by chance.
     for number, (item, completion) in enumerate(zip(items, completions, strict=True), start=1):
         states.append(run_program(item.program(completion), task.limits))
         asking.report(len(items) + number, 2 * len(items))

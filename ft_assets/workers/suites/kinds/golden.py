@@ -1,7 +1,7 @@
-"""Kind ``golden``: prompts that matter to somebody, with what their answers must be, or to be looked at side by side.
+"""Kind ``golden``: prompts that matter to the tenant, with expected answers or for side-by-side comparison.
 
-An item with ``expected`` counts where the answer is it (``exact``), has it in it (``contains``) or matches it
-(``regex``); several expected texts are alternatives. Items without are answered by both models and shown on the
+An item with ``expected`` counts if the answer equals it (``exact``), contains it (``contains``) or matches it
+(``regex``); several expected texts are alternatives. Items without it are answered by both models and shown on the
 report page.
 """
 
@@ -13,19 +13,19 @@ from typing import Any, Literal, cast, get_args
 
 from pydantic import Field
 
-from ft_assets.evals.kinds.asking import Asking, answer_prompts
-from ft_assets.evals.kinds.item_files import item_rows, text_of
-from ft_assets.evals.patterns import TimedPatterns, check_pattern
-from ft_assets.evals.score import Said, SuiteScore, suite_score
-from ft_assets.recipes.settings import Settings
+from ft_assets.workers.suites.kinds.asking import Asking
+from ft_assets.workers.suites.patterns import TimedPatterns, check_pattern
+from ft_assets.workers.suites.score import Said, SuiteScore, suite_score
+from ft_assets.workers.suites.suite_rows import item_rows, text_of
 from ft_resources.errors import BadRecipe
+from ft_resources.settings import Settings
 
 Match = Literal["exact", "contains", "regex"]
 METRIC = "golden"
 
 
 class GoldenTask(Settings):
-    """The task file, strictly read."""
+    """The task file, strictly validated."""
 
     kind: Literal["golden"] = Field(description="golden: answers that must be right, or are to be looked at.")
     file: str = Field(description="A file of items with prompt and, where there is one, expected and match.")
@@ -39,7 +39,7 @@ class GoldenTask(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoldenItem:
-    """A prompt; ``expected`` is empty where there is no right answer."""
+    """A prompt; ``expected`` is empty if there is no right answer."""
 
     id: str
     prompt: str
@@ -49,11 +49,11 @@ class GoldenItem:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The prompt. What is expected may be a word, which training data may well hold."""
+        """The prompt. The expected answer may be a single word, which training data may well contain."""
         return (self.prompt,)
 
     def is_met(self, answer: str) -> bool:
-        """Whether the answer is one of those expected; white space around it does not count."""
+        """Whether the answer is one of the expected ones, ignoring white space around it."""
         return any(self._meets(answer.strip(), expected) for expected in self.expected)
 
     def _meets(self, answer: str, expected: str) -> bool:
@@ -72,7 +72,7 @@ class GoldenItem:
 
 
 def read(task: GoldenTask, files: Mapping[str, Path], where: str) -> list[GoldenItem]:
-    """The items. Raises BadRecipe, naming the line, for what is expected and no text, or a pattern that is none."""
+    """The items. Raises BadRecipe, naming the line, for an expected value that is not a text, or an invalid pattern."""
     return [_item(task, name, place, row) for name, place, row in item_rows(task.file, files, where, task.id)]
 
 
@@ -82,9 +82,9 @@ def is_scored(items: Sequence[GoldenItem]) -> bool:
 
 
 def score(task: GoldenTask, items: Sequence[GoldenItem], asking: Asking) -> SuiteScore:
-    """The share of answers as expected; the other answers are kept to be shown."""
-    found = answer_prompts(
-        asking, [item.prompt for item in items], system_prompt=task.system_prompt, max_new_tokens=task.max_new_tokens
+    """The share of answers as expected; the other answers are kept for the report page."""
+    found = asking.answer_prompts(
+        [item.prompt for item in items], system_prompt=task.system_prompt, max_new_tokens=task.max_new_tokens
     )
     asked = [(items[place], answer) for place, answer in sorted(found.items())]
     shown = {
@@ -110,7 +110,7 @@ def _item(task: GoldenTask, name: str, place: str, row: Mapping[str, Any]) -> Go
     if match not in get_args(Match):
         remedy = f"Write {', '.join(get_args(Match))}, or leave match out."
         raise BadRecipe(f"there is no match {match!r}", where=place, remedy=remedy)
-    # CSV has no null: an empty field is none.
+    # CSV has no null: an empty field counts as missing.
     expected = () if given is None or given == "" else tuple(given) if isinstance(given, list) else (given,)
     if given == [] or not all(isinstance(each, str) and each.strip() for each in expected):
         remedy = "Write a text, a list of texts, or nothing where the answer is only to be looked at."

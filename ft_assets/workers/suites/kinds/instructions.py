@@ -1,9 +1,9 @@
 """Kind ``instructions``: prompts with instructions that a program can check, as in IFEval.
 
 Zhou et al. 2023, "Instruction-Following Evaluation for Large Language Models" (https://arxiv.org/abs/2311.07911). An
-item counts where all its instructions are followed ("prompt-level strict", section 2); loose accuracy and the shares
-of single instructions (sections 2.2 and 3) are reported beside it. lm-eval's task needs downloads (a sentence model,
-a language detector) and runs code of its own; here ``checks.py`` does it offline.
+item counts if all its instructions are followed ("prompt-level strict", section 2); loose accuracy and the shares of
+single instructions (sections 2.2 and 3) are also reported. lm-eval's task needs downloads (a sentence model, a language
+detector) and runs its own code; here ``checks.py`` does it offline.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ft_assets.evals.kinds.asking import Asking, answer_prompts
-from ft_assets.evals.kinds.checks import CHECKS, Check, make_check
-from ft_assets.evals.kinds.item_files import item_rows, text_of
-from ft_assets.evals.score import Said, SuiteScore, suite_score
-from ft_assets.recipes.settings import Settings
-from ft_assets.recipes.strict import nearest
+from ft_assets.workers.suites.kinds.asking import Asking
+from ft_assets.workers.suites.kinds.checks import CHECKS, Check, make_check
+from ft_assets.workers.suites.score import Said, SuiteScore, suite_score
+from ft_assets.workers.suites.suite_rows import item_rows, text_of
 from ft_resources.errors import BadRecipe
+from ft_resources.settings import Settings
+from ft_resources.strict import nearest
 
 METRIC = "prompt_strict"
 
 
 class InstructionsTask(Settings):
-    """The task file, strictly read."""
+    """The task file, strictly validated."""
 
     kind: Literal["instructions"] = Field(description="instructions: whether all that a prompt asks for is done.")
     file: str = Field(description="A file of items with prompt, instruction_id_list and kwargs, as IFEval's.")
@@ -37,7 +37,7 @@ class InstructionsTask(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstructionItem:
-    """A prompt, and what its answer must follow, by name."""
+    """A prompt, and the names of the instructions that its answer must follow."""
 
     id: str
     prompt: str
@@ -59,8 +59,7 @@ def read(task: InstructionsTask, files: Mapping[str, Path], where: str) -> list[
 
 def score(task: InstructionsTask, items: Sequence[InstructionItem], asking: Asking) -> SuiteScore:
     """Prompt-level strict accuracy, and the other three."""
-    found = answer_prompts(
-        asking,
+    found = asking.answer_prompts(
         [item.prompt for item in items],
         system_prompt=task.system_prompt,
         max_new_tokens=task.max_new_tokens,
@@ -87,12 +86,12 @@ def score(task: InstructionsTask, items: Sequence[InstructionItem], asking: Aski
 
 
 def follows(check: Check, answer: str) -> bool:
-    """Whether the answer follows the instruction; an empty one follows none."""
+    """Whether the answer follows the instruction; an empty answer follows none."""
     return bool(answer.strip()) and check(answer)
 
 
 def follows_loosely(check: Check, answer: str) -> bool:
-    """The same of the answer or one of seven variants: without asterisks, without its first line, its last, both
+    """Whether the answer or one of seven variants follows it: without asterisks, without its first line, its last, both
     (section 2.2)."""
     lines = answer.split("\n")
     cuts = [answer, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))]
@@ -110,7 +109,7 @@ def _checks(row: Mapping[str, Any], where: str) -> tuple[tuple[str, Check], ...]
     checks = []
     for name, given in zip(names, settings, strict=True):
         if name not in CHECKS:
-            remedy = "Use the instructions of docs/gates.md."
+            remedy = "Use the instructions of docs/explanation/gates.md."
             what = f"there is no instruction {name!r}; {nearest(str(name), sorted(CHECKS))}"
             raise BadRecipe(what, where=where, remedy=remedy)
         checks.append((str(name), make_check(str(name), given, where)))

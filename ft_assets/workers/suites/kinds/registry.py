@@ -1,15 +1,18 @@
-"""The kinds of suites beside lm-eval's tasks and safety: how each is read, and how a model is scored on it."""
+"""The kinds of suites besides lm-eval's tasks and safety: how each is read, and how a model is scored on it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ft_assets.evals.kinds import code, golden, instructions
-from ft_assets.evals.kinds.asking import Asking
-from ft_assets.evals.kinds.sandbox import require_sandbox
-from ft_assets.evals.score import SuiteScore
-from ft_assets.recipes.settings import Settings
+from ft_assets.workers.suites.kinds import code, golden, instructions
+from ft_assets.workers.suites.kinds.asking import Asking
+from ft_assets.workers.suites.kinds.code import CodeTask
+from ft_assets.workers.suites.kinds.golden import GoldenTask
+from ft_assets.workers.suites.kinds.instructions import InstructionsTask
+from ft_assets.workers.suites.kinds.sandbox import require_sandbox
+from ft_assets.workers.suites.score import SuiteScore
+from ft_resources.settings import Settings
 
 
 class Item(Protocol):
@@ -17,11 +20,11 @@ class Item(Protocol):
 
     @property
     def id(self) -> str:
-        """Differs within the suite."""
+        """Unique within the suite."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What training data may not give away."""
+        """Texts that training data may not give away."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,10 +32,10 @@ class Kind:
     """One kind of suite.
 
     Args:
-        read: the items of a task, given its file's folder as name to path; raises BadRecipe for any that is unusable.
+        read: the items of a task, given its file's folder as name to path; raises BadRecipe for an unusable item.
         score: the model's score on these items.
         chat: whether answers depend on the chat template.
-        ready: raises UserError where what scoring needs is not there.
+        ready: raises UserError if something that scoring needs is missing.
         is_scored: whether any of the items has a right answer.
     """
 
@@ -45,38 +48,16 @@ class Kind:
     is_scored: Callable[[Sequence[Any]], bool] = lambda items: True
 
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            name="instructions",
-            task=instructions.InstructionsTask,
-            read=instructions.read,
-            score=instructions.score,
-            chat=True,
-        ),
-        Kind(
-            name="code",
-            task=code.CodeTask,
-            read=code.read,
-            score=code.score,
-            chat=False,
-            ready=require_sandbox,
-        ),
-        Kind(
-            name="golden",
-            task=golden.GoldenTask,
-            read=golden.read,
-            score=golden.score,
-            chat=True,
-            is_scored=golden.is_scored,
-        ),
-    )
-}
+_ALL = (
+    Kind(name="instructions", task=InstructionsTask, read=instructions.read, score=instructions.score, chat=True),
+    Kind(name="code", task=CodeTask, read=code.read, score=code.score, chat=False, ready=require_sandbox),
+    Kind(name="golden", task=GoldenTask, read=golden.read, score=golden.score, chat=True, is_scored=golden.is_scored),
+)
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 
 
 def kind_of(task: Settings) -> Kind:
-    """The kind that ``task`` is of."""
+    """The kind of ``task``."""
     return next(kind for kind in KINDS.values() if isinstance(task, kind.task))
 
 
@@ -86,7 +67,7 @@ def uses_chat(kind: str) -> bool:
 
 
 def require_ready(tasks: Iterable[Settings]) -> None:
-    """Raise UserError where one of these suites could not be scored here."""
+    """Raise UserError if one of these suites cannot be scored here."""
     present = {type(task) for task in tasks}
     for kind in KINDS.values():
         if kind.task in present:

@@ -1,13 +1,14 @@
-"""Programs that a model wrote, run in a sandbox or not at all; for the worker only.
+"""Programs that a model wrote, run only in a sandbox; for the worker only.
 
 What is contained (``sandbox_process.py``): the program has its own user, process, network, mount and IPC namespaces. It
 sees the interpreter's library and the shared libraries, read-only, and an empty ``/tmp`` in memory, and nothing else of
-the machine: no ``/etc``, ``/proc``, ``/dev``, home or working folder, no environment, no network device, no process
-but its own. It is nobody, without capabilities, and cannot get any; time, CPU, memory, files and processes are limited.
+the machine: no ``/etc``, ``/proc``, ``/dev``, home or working folder, no environment, no network device, no other
+processes. It runs as nobody, without capabilities, and cannot get any; time, CPU, memory, files and processes are
+limited.
 
-What is not: system calls are not filtered (seccomp) but for those that make namespaces, so that a hole in the kernel is
-a hole here; memory is limited a process, not in sum; caches and timing are shared with the machine; a program that
-looks for the mark of success in its own interpreter's memory can pass its own test, as it can by an answer that equals
+What is not: system calls are not filtered (seccomp) except those that make namespaces, so a hole in the kernel is a
+hole here; memory is limited per process, not in total; caches and timing are shared with the machine; a program that
+finds the success mark in its own interpreter's memory can pass its own test, as it can with an answer that equals
 everything.
 """
 
@@ -22,15 +23,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ft_assets.recipes.settings import Settings
 from ft_resources.errors import UserError
+from ft_resources.settings import Settings
 
 SWITCH, ON = "FT_RUN_CODE", "sandbox"
 State = Literal["passed", "failed", "timeout"]
 _SCRIPT = Path(__file__).with_name("sandbox_process.py")
-# For the interpreter's start and the namespaces, beside the program's own time.
+# For starting the interpreter and the namespaces, in addition to the program's own time.
 _MORE_S = 30.0
-# Nothing of the machine may be seen or reached, and something may be computed.
+# A probe: nothing of the machine may be seen or reached, and computing must work.
 _PROBE = """
 import ctypes, os, socket
 assert sum(range(10)) == 45
@@ -64,21 +65,21 @@ class SandboxUnavailable(UserError):
 
 
 def require_sandbox() -> None:
-    """Raise SandboxUnavailable unless the platform allows programs of models and a sandbox holds one."""
+    """Raise SandboxUnavailable unless the platform allows model-written programs and the sandbox contains one."""
     if os.environ.get(SWITCH) != ON:
         raise SandboxUnavailable(
             "this suite runs programs that a model wrote, and the platform does not allow that",
             where=f"environment variable {SWITCH}",
-            remedy=f"Set {SWITCH}={ON} for the workers (docs/suites.md says what the sandbox holds and what not), or "
-            "leave the suite out of the recipe.",
+            remedy=f"Set {SWITCH}={ON} for the workers (docs/how-to/own-suite.md says what the sandbox holds and what "
+            "not), or leave the suite out of the recipe.",
         )
     _probe()
 
 
 def run_program(program: str, limits: Limits) -> State:
-    """What became of ``program``, a Python text: ``passed`` where it ran to its end without an exception.
+    """The outcome of ``program``, a Python text: ``passed`` if it ran to its end without an exception.
 
-    Raises SandboxUnavailable, and runs nothing, where any part of the sandbox cannot be had.
+    Raises SandboxUnavailable, and runs nothing, if any part of the sandbox is unavailable.
     """
     with tempfile.TemporaryDirectory(prefix="ft-sandbox-") as folder:
         job: dict[str, Any] = {"program": program, "folder": folder, **limits.model_dump()}

@@ -1,9 +1,9 @@
-"""Run one program where it can reach nothing: a script of its own (``python -I -S``), started by ``sandbox.py``.
+"""Runs one program isolated from everything: a separate script (``python -I -S``), started by ``sandbox.py``.
 
 Reads a job (JSON) from stdin and writes ``{"state": …}`` to stdout. Three processes: this one makes the namespaces,
-watches the clock and reports; the second is the first of the new process namespace, with whose end the kernel ends all
-others; the third gives up every right and runs the program. Nothing of the project is imported, and no variable of the
-environment is there to be read.
+watches the clock and reports. The second is the first of the new process namespace; when it ends, the kernel ends all
+others. The third drops all rights and runs the program. Nothing of the project is imported, and no environment
+variables are available.
 """
 
 import ctypes
@@ -32,19 +32,19 @@ _PARENT_DEATH_SIGNAL, _NO_NEW_PRIVILEGES, _NOT_DUMPABLE, _SET_SECCOMP = 1, 38, 4
 _CALLS = {"x86_64": (0xC000003E, 272, 308, 56), "aarch64": (0xC00000B7, 97, 268, 220)}
 _CLONE3 = 435
 _NOBODY = 65534
-# Of /lib and the like those that are there: shared libraries of the interpreter's own modules.
+# The existing folders among /lib and the like: shared libraries of the interpreter's own modules.
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
 _MIB = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Unavailable(Exception):
-    """A part of the sandbox cannot be had here."""
+    """A part of the sandbox is unavailable here."""
 
 
 def main() -> None:
     job = json.load(sys.stdin.buffer)
-    # The interpreter sets a locale of its own.
+    # The interpreter sets its own locale.
     os.environ.clear()
     try:
         answer = _watch(job)
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _watch(job: dict[str, Any]) -> dict[str, str]:
-    """``passed`` only where the program ran to its end: one that leaves early has passed no test."""
+    """``passed`` only if the program ran to its end: one that exits early has not passed."""
     nothing = os.open(os.devnull, os.O_RDWR)
     _make_namespaces()
     _make_root(job["folder"], job["files_mb"])
@@ -69,7 +69,7 @@ def _watch(job: dict[str, Any]) -> dict[str, str]:
     ended = select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]
     if not ended:
         signal.pidfd_send_signal(handle, signal.SIGKILL)
-    # The kernel has ended everything inside once this returns.
+    # Once this returns, the kernel has ended all processes inside.
     os.waitpid(first, 0)
     os.set_blocking(read, False)
     said = os.read(read, 4096) if select.select([read], [], [], 0)[0] else b""
@@ -81,11 +81,12 @@ def _watch(job: dict[str, Any]) -> dict[str, str]:
 
 
 def _make_namespaces() -> None:
-    """New users, mounts, processes, network (without any device up), shared memory and host name."""
+    """New users, mounts, processes, network (without an active device), shared memory and host name."""
     everything = _NEW_USERS | _NEW_MOUNTS | _NEW_PROCESSES | _NEW_NETWORK | _NEW_IPC | _NEW_UTS
     user, group = os.geteuid(), os.getegid()
     if user == 0:
-        # Root's limit on processes is not enforced, so the program becomes nobody; only a process outside may map two.
+        # Root's limit on processes is not enforced, so the program runs as nobody; only a process outside may map two
+        # users.
         write = _map_from_outside()
         _call("namespaces (unshare)", _libc.unshare(everything))
         os.write(write[0], b"x")
@@ -96,13 +97,13 @@ def _make_namespaces() -> None:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{_NOBODY} {user} 1")
         _write("/proc/self/gid_map", f"{_NOBODY} {group} 1")
-    # A second wall beside ``_forbid_namespaces``; inside a container these settings are read-only.
+    # A second barrier besides ``_forbid_namespaces``; inside a container these settings are read-only.
     with suppress(_Unavailable):
         _write("/proc/sys/user/max_user_namespaces", "0")
 
 
 def _map_from_outside() -> tuple[int, int]:
-    """A pipe to write to once the namespace is there, and the process that then maps root and nobody into it."""
+    """A pipe to write to once the namespace exists, and the process that then maps root and nobody into it."""
     read, write = os.pipe()
     parent = os.getpid()
     child = os.fork()
@@ -147,7 +148,7 @@ def _make_root(folder: str, files_mb: int) -> None:
 
 
 def _begin(job: dict[str, Any], nothing: int, write: int, token: bytes) -> NoReturn:
-    """The first process inside: start the program's and end with it."""
+    """The first process inside: start the program's process and end with it."""
     try:
         _libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         for number in (0, 1, 2):
@@ -164,7 +165,7 @@ def _begin(job: dict[str, Any], nothing: int, write: int, token: bytes) -> NoRet
 
 
 def _run(job: dict[str, Any], token: bytes) -> NoReturn:
-    """Give up every right, take every limit, run the program, and say so where it came to its end."""
+    """Drop all rights, set all limits, run the program, and report if it came to its end."""
     try:
         try:
             _limit(job)
@@ -185,7 +186,7 @@ def _limit(job: dict[str, Any]) -> None:
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, job["memory_mb"] * _MIB),
         (resource.RLIMIT_FSIZE, job["files_mb"] * _MIB),
-        # Beside the program's own, and the two before it where they are the same user's.
+        # Besides the program's own process, the two before it if they have the same user.
         (resource.RLIMIT_NPROC, job["processes"] + (1 if os.getuid() == 0 else 3)),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_CORE, 0),
@@ -209,11 +210,11 @@ def _drop_rights() -> None:
 
 
 def _forbid_namespaces() -> None:
-    """A namespace in the namespace would give its maker rights again, such as to mount more memory: no call makes one.
+    """Forbid all calls that make a namespace: a nested one would restore rights, such as to mount more memory.
 
     A filter of system calls (seccomp(2), struct seccomp_data: number at 0, architecture at 4, first argument at 16) for
-    this process and all that it starts. clone3 has its flags in memory, where no filter looks: it is "not implemented",
-    and libraries then take clone.
+    this process and its descendants. clone3 has its flags in memory, which filters cannot read: it is "not
+    implemented", and libraries then use clone.
     """
     if platform.machine() not in _CALLS:
         raise _Unavailable(f"a filter of system calls on {platform.machine()}")
@@ -222,12 +223,12 @@ def _forbid_namespaces() -> None:
     load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, error = 0x7FFF0000, 0x80000000, 0x00050000
     rows = [
-        # Code, further rows to pass where it holds and where not, value.
+        # Code, number of rows to skip if true and if false, value.
         (load, 0, 0, 4),
         (equal, 1, 0, architecture),
         (give, 0, 0, kill),
         (load, 0, 0, 0),
-        # Calls of x32 have other numbers.
+        # System calls of x32 have other numbers.
         (at_least, 6, 0, 0x40000000),
         (equal, 5, 0, unshare),
         (equal, 4, 0, setns),
@@ -240,7 +241,7 @@ def _forbid_namespaces() -> None:
         (give, 0, 0, allow),
     ]
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *row) for row in rows))
-    # struct sock_fprog: how many rows, and where they are.
+    # struct sock_fprog: the number of rows, and their address.
     program = struct.pack("@HP", len(rows), ctypes.addressof(code))
     _call("a filter of system calls (prctl)", _libc.prctl(_SET_SECCOMP, 2, program, 0, 0))
 

@@ -1,16 +1,16 @@
-"""Sentences, words and language of an answer, as the checks of instructions count them.
+"""Sentences, words and language of an answer, as the instruction checks count them.
 
 The paper's own checks split sentences with NLTK's trained model, which is a download. Here a sentence ends at ``.``,
 ``!``, ``?`` or ``…`` before white space and something that may begin a sentence, unless the dot belongs to a known
-abbreviation, an initial or a number of a list; a line break without such an end is no end. On edited prose both agree
-but for rare abbreviations.
+abbreviation, an initial or a list number. A line break alone does not end a sentence. On edited prose both agree except
+for rare abbreviations.
 """
 
 import re
 from functools import cache
 from typing import Any
 
-# Those that langdetect knows, by which the paper's checks tell them; Chinese is one.
+# The languages of langdetect, which the paper's checks use; Chinese is one.
 _CODES = (
     "af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl no pa pl pt ro "
     "ru sk sl so sq sv sw ta te th tl tr uk ur vi zh"
@@ -25,12 +25,12 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")
-# Letters with what joins them: "U.S", "O'Neil" and "FORTY-TWO" are one word each, as a reader takes them.
+# Letters with the characters that join them: "U.S", "O'Neil" and "FORTY-TWO" are one word each, as for a reader.
 _JOINED = re.compile(r"\w+(?:[-'’.&]\w+)*")
 
 
 def count_sentences(text: str) -> int:
-    """How many sentences there are."""
+    """The number of sentences."""
     count, begin = 0, 0
     for end in _END.finditer(text):
         before = text[begin : end.end(1) if end[1] else end.end()]
@@ -42,23 +42,23 @@ def count_sentences(text: str) -> int:
 
 
 def count_words(text: str) -> int:
-    """How many runs of letters, digits and underscores there are: NLTK's ``RegexpTokenizer(r"\\w+")``."""
+    """The number of runs of letters, digits and underscores: NLTK's ``RegexpTokenizer(r"\\w+")``."""
     return len(_WORD.findall(text))
 
 
 def count_capital_words(text: str) -> int:
-    """How many words have letters and no small one."""
+    """The number of words that have letters but no lower-case ones."""
     return sum(word.isupper() for word in _JOINED.findall(text))
 
 
 def is_language(text: str, language: str) -> bool:
     """Whether ``text`` is mostly in ``language`` (one of LANGUAGES), by py3langid (Lui & Baldwin 2012, "langid.py").
 
-    One without letters is in any, as in the paper's checks.
+    A text without letters is in any language, as in the paper's checks.
     """
     if not any(character.isalpha() for character in text):
         return True
-    # The detector knows little of texts all in capitals.
+    # The detector is unreliable on texts all in capitals.
     found: str = _identifier().classify(text.lower())[0]
     return found == language
 

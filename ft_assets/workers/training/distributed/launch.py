@@ -1,7 +1,7 @@
-"""The worker's side of a training on several processes: start the ranks, pass on what they say, end with them.
+"""The worker's side of a training on several processes: start the ranks, forward their reports, stop with them.
 
-The worker itself trains nothing and imports no torch. It stays the one that talks for the attempt: heartbeat, progress,
-steps, log, result, outcome. On further nodes it is silent.
+The worker itself does not train and does not import torch. It alone reports for the attempt: heartbeat, progress,
+steps, log, result, outcome. On further nodes it reports nothing.
 """
 
 import fcntl
@@ -14,24 +14,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from ft_assets.checkpoints.distributed import rank
-from ft_assets.checkpoints.distributed.endings import raise_ending
-from ft_assets.checkpoints.distributed.layout import Layout, node_rank
+from ft_assets.settings.layout import Layout, node_rank
+from ft_assets.workers.training.distributed import rank_files as rank
+from ft_assets.workers.training.distributed.endings import raise_ending
 from ft_resources.errors import UserError
 from ft_resources.outcomes import grace_s
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 
 _LOOK_S = 0.1
+RANK_PROCESS = "ft_assets.workers.training.rank"
+"""The module that torchrun starts as each rank."""
 _END_S = 10.0
-"""torchrun has so long to end its ranks."""
+"""Time that torchrun has to stop its ranks."""
 
 
 def run_ranks(context: WorkContext, layout: Layout) -> WorkResult:
-    """Train ``context.spec`` on this node's ranks, to the end.
+    """Train ``context.spec`` on this node's ranks until they end.
 
-    Raises what the rank that failed first raised, Preempted where the ranks were asked to stop or one was killed,
-    MemoryError where the kernel did that for lack of memory, RanksFailed for an error that is nobody's fault. A rank
-    that dies ends all others within seconds.
+    Raises the first failed rank's exception, Preempted if the ranks were asked to stop or one was killed, MemoryError
+    if the kernel killed one for lack of memory, RanksFailed for an internal error. A rank that dies ends all others
+    within seconds.
     """
     folder = context.scratch / "ranks"
     folder.mkdir(parents=True)
@@ -55,7 +57,7 @@ def run_ranks(context: WorkContext, layout: Layout) -> WorkResult:
 
 
 def killed_for_memory(events: Path = Path("/sys/fs/cgroup/memory.events")) -> int:
-    """How many processes of this container the kernel has ended because its memory was used up, as far as it tells
+    """How many processes of this container the kernel has killed for lack of memory, as far as it reports
     (https://docs.kernel.org/admin-guide/cgroup-v2.html, memory.events)."""
     try:
         found = dict(line.split() for line in events.read_text().splitlines())
@@ -65,7 +67,7 @@ def killed_for_memory(events: Path = Path("/sys/fs/cgroup/memory.events")) -> in
 
 
 def _run(context: WorkContext, layout: Layout, folder: Path) -> None:
-    """Start torchrun and return when it has ended."""
+    """Start torchrun and return once it has ended."""
     (folder / rank.EVENTS).touch()
     with (folder / rank.EVENTS).open() as events:
         process = subprocess.Popen(
@@ -99,17 +101,17 @@ def _command(layout: Layout, folder: Path) -> list[str]:
             )
         command += ["--node-rank", str(node_rank()), "--master-addr", os.environ["MASTER_ADDR"]]
         command += ["--master-port", os.environ.get("MASTER_PORT", "29500")]
-    return [*command, "-m", rank.__name__, str(folder)]
+    return [*command, "-m", RANK_PROCESS, str(folder)]
 
 
 def _environment(layout: Layout) -> dict[str, str]:
-    """Ours, with this machine's cores shared out: torchrun would give each rank one."""
+    """Our environment, with this machine's cores divided up: torchrun would give each rank one."""
     threads = max(1, len(os.sched_getaffinity(0)) // layout.processes) if hasattr(os, "sched_getaffinity") else 1
     return {"OMP_NUM_THREADS": str(threads), **os.environ}
 
 
 def _passing_on(context: WorkContext, events: IO[str]) -> Callable[[], None]:
-    """A function that tells the store what rank 0 has said since it was last called."""
+    """A function that forwards rank 0's new reports to the store."""
     rest = ""
 
     def pass_on() -> None:
@@ -128,11 +130,11 @@ def _passing_on(context: WorkContext, events: IO[str]) -> Callable[[], None]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Leave neither torchrun nor ranks behind: it ends its ranks when it is asked to end."""
+    """Stop torchrun and its ranks: it ends its ranks when it is asked to end."""
     process.terminate()
     try:
         process.wait(_END_S)
     except subprocess.TimeoutExpired:
-        # The ranks end when this process lets go of the lock.
+        # The ranks end when this process releases the lock.
         process.kill()
         process.wait()

@@ -1,26 +1,18 @@
-"""One rank of a training: ``python -m torch.distributed.run … -m ft_assets.checkpoints.distributed.rank FOLDER``.
-
-It talks to its worker through files in FOLDER, which the worker made: ``spec.json`` and ``scratch.json`` come in;
-``events.jsonl`` (of rank 0), ``graceful`` and the endings go out; ``stop`` asks it to stop; ``alive`` is locked by
-the worker for as long as it lives.
-"""
+"""Communication between a training's rank and its worker, through files in a shared folder."""
 
 import fcntl
 import json
 import os
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ft_assets.checkpoints.distributed.endings import write_begun, write_ending
 from ft_resources.store import Store
 from ft_resources.work import WorkSpec
-from ft_resources.worker_context import Preempted, WorkContext
+from ft_resources.worker_context import WorkContext
 
 EVENTS, GRACEFUL, STOP, ALIVE = "events.jsonl", "graceful", "stop", "alive"
 SPEC, SCRATCH, RESULT = "spec.json", "scratch.json", "result.json"
@@ -28,8 +20,8 @@ _LOOK_S = 0.1
 
 
 class RankContext(WorkContext):
-    """What a rank may do: the same as a worker, but rank 0 tells its worker what a worker tells the store, and the
-    others tell nobody."""
+    """A rank's context: like a worker's, but rank 0 reports to its worker instead of the store, and the other ranks
+    report nothing."""
 
     def __init__(self, folder: Path, rank: int, local_rank: int) -> None:
         spec = WorkSpec.model_validate_json((folder / SPEC).read_bytes())
@@ -46,7 +38,7 @@ class RankContext(WorkContext):
 
     @contextmanager
     def graceful(self) -> Iterator[None]:
-        """While inside, the worker passes a stop request on and waits; elsewhere it ends the ranks at once."""
+        """While inside, the worker forwards a stop request and waits; elsewhere it ends the ranks at once."""
         self._mark(graceful=True)
         try:
             with super().graceful():
@@ -77,7 +69,7 @@ class RankContext(WorkContext):
 
 
 def live_with_worker(folder: Path) -> None:
-    """End this process as soon as the worker is gone, by whatever way: nobody else would.
+    """End this process as soon as the worker is gone, however it ended: nothing else would.
 
     The worker holds a lock on a file, which the operating system frees when it dies.
     """
@@ -88,34 +80,3 @@ def live_with_worker(folder: Path) -> None:
         os._exit(1)
 
     threading.Thread(target=wait, name="worker", daemon=True).start()
-
-
-def main() -> None:
-    """Work as a rank, leave how it ended, and exit with 0 unless it failed, as that ends the other ranks."""
-    folder = Path(sys.argv[1])
-    rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
-    live_with_worker(folder)
-    write_begun(folder, rank)
-    if rank:
-        # What all ranks would say alike is said once; errors are said by whoever has them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    problem: BaseException | None = None
-    try:
-        from ft_assets.checkpoints.train import train_as_rank
-
-        result = train_as_rank(RankContext(folder, rank, local_rank))
-        if rank == 0:
-            (folder / RESULT).write_text(json.dumps(result.facts))
-    except BaseException as error:
-        problem = error
-        if not isinstance(error, Preempted):
-            traceback.print_exc()
-    write_ending(folder, rank, problem)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Libraries leave threads and atexit hooks behind that can hang.
-    os._exit(0 if problem is None or isinstance(problem, Preempted) else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,27 +15,28 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import logsigmoid
 
-from ft_assets.checkpoints.methods.objective import FirstLoss, Part, Whole
-from ft_assets.checkpoints.methods.pairs import FIGURES, figures, read_pairs
-from ft_assets.packs.isolation.batches import MicroBatch
-from ft_assets.recipes.training import PreferenceSettings
+from ft_assets.settings.catalogue.methods.preference_settings import PreferenceSettings
+from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.training.methods.objective import FirstLoss, Objective, Part, Whole
+from ft_assets.workers.training.methods.pairs import FIGURES, figures, read_pairs
 
 _ROUNDING = {False: 0.01, True: 1.0}
-"""Nats by which rounding may move a pair's log-ratio, in float32 on a CPU and elsewhere: there, a token's 0.02 in
-answers of 2,000."""
+"""Rounding tolerance in nats of a pair's log-ratio, in float32 on a CPU and elsewhere: there, a token's 0.02 in answers
+of 2,000."""
 
 
-class DirectPreference:
+class DirectPreference(Objective):
     """The mean over pairs of ``-log sigmoid(beta * margin)``.
 
-    The margin is how much more likely than to the reference the chosen answer is to the policy, less the same of the
-    rejected one, in nats; ``normalised`` divides each by its answer's tokens first.
+    The margin is the policy's log-ratio to the reference on the chosen answer, minus that on the rejected one, in nats;
+    ``sigmoid_norm`` divides each by its answer's tokens first.
     """
 
     figures = FIGURES
 
-    def __init__(self, beta: float, *, normalised: bool) -> None:
-        self._beta, self._normalised = beta, normalised
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        settings = PreferenceSettings.model_validate(params["preference"])
+        self._beta, self._normalised = settings.beta, settings.loss == "sigmoid_norm"
 
     def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None) -> Part:
         assert reference is not None
@@ -44,21 +45,16 @@ class DirectPreference:
         ratios = pairs.logps - known
         scores = ratios / pairs.lengths if self._normalised else ratios
         losses = -logsigmoid(self._beta * (scores[:, 0] - scores[:, 1]))
-        # As TRL, rewards are those of whole answers, whatever the loss.
+        # As in TRL, rewards are those of whole answers, whatever the loss.
         return Part(loss=losses.sum() / whole.examples, figures=figures(self._beta * ratios, whole.examples))
 
     def first_loss(self, *, rough: bool) -> FirstLoss:
-        """ln 2 and no rewards: a policy that is the reference still prefers nothing.
+        """ln 2 and zero rewards: a policy that equals the reference prefers nothing yet.
 
-        A reference of other weights may come near to ln 2 by chance, but not to their likelihood of all answers.
+        A reference with other weights may give about ln 2 by chance, but not zero rewards on all answers.
         """
         nats = _ROUNDING[rough]
         margin = self._beta * (nats / 10 if self._normalised else nats)
         tolerance = math.log1p(math.exp(margin)) - math.log(2)
         zeros = dict.fromkeys(("rewards/chosen", "rewards/rejected"), self._beta * nats)
         return FirstLoss(value=math.log(2), tolerance=tolerance, zeros=zeros)
-
-
-def objective(params: Mapping[str, Any]) -> DirectPreference:
-    settings = PreferenceSettings.model_validate(params["preference"])
-    return DirectPreference(settings.beta, normalised=settings.loss == "sigmoid_norm")

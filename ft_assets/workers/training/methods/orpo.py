@@ -4,8 +4,9 @@ Hong et al., "ORPO: Monolithic Preference Optimization without Reference Model",
 (https://arxiv.org/abs/2403.07691), equations 3 to 7: the log-probability of an answer is the mean over its tokens,
 and the loss of a pair ``-log p(chosen) - beta * log sigmoid(log odds(chosen) - log odds(rejected))``.
 
-Where TRL's ``ORPOTrainer`` differs, this is the paper: TRL's first term is the mean over all tokens of a micro-batch,
-those of the prompts included, so it depends on the micro-batch and learns to write prompts. The second is the same.
+This follows the paper where TRL's ``ORPOTrainer`` differs: TRL's first term is the mean over all tokens of a
+micro-batch, including prompts, so it depends on the micro-batch and learns to write prompts. The second term is the
+same.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -17,22 +18,22 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import logsigmoid
 
-from ft_assets.checkpoints.methods.objective import FirstLoss, Part, Whole
-from ft_assets.checkpoints.methods.pairs import FIGURES, figures, read_pairs
-from ft_assets.packs.isolation.batches import MicroBatch
-from ft_assets.recipes.training import PreferenceSettings
+from ft_assets.settings.catalogue.methods.preference_settings import PreferenceSettings
+from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.training.methods.objective import Objective, Part, Whole
+from ft_assets.workers.training.methods.pairs import FIGURES, figures, read_pairs
 
 _SUREST = -(2.0**-24)
-"""A log-probability above this is that of certainty to float32, whose odds would be infinite."""
+"""In float32, a log-probability above this equals certainty, whose odds would be infinite."""
 
 
-class OddsRatio:
-    """The mean over pairs of the chosen answer's negative log-likelihood (nats a token) and the odds-ratio term."""
+class OddsRatio(Objective):
+    """The mean over pairs of the chosen answer's negative log-likelihood (nats per token) and the odds-ratio term."""
 
     figures = (*FIGURES, "nll_loss")
 
-    def __init__(self, beta: float) -> None:
-        self._beta = beta
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._beta = PreferenceSettings.model_validate(params["preference"]).beta
 
     def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None = None) -> Part:
         pairs = read_pairs(model, batch)
@@ -43,15 +44,8 @@ class OddsRatio:
         reported = {**figures(self._beta * means, whole.examples), "nll_loss": likelihood.detach()}
         return Part(loss=likelihood + self._beta * ratio, figures=reported)
 
-    def first_loss(self, *, rough: bool) -> FirstLoss | None:
-        return None
-
-
-def objective(params: Mapping[str, Any]) -> OddsRatio:
-    return OddsRatio(PreferenceSettings.model_validate(params["preference"]).beta)
-
 
 def log_odds(logps: torch.Tensor) -> torch.Tensor:
-    """``log(p / (1 - p))`` of log-probabilities, finite and with finite gradients also where p rounds to 1."""
+    """``log(p / (1 - p))`` of log-probabilities, finite and with finite gradients even if p rounds to 1."""
     sure = logps.clamp(max=_SUREST)
     return sure - torch.log(-torch.expm1(sure))

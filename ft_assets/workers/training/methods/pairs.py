@@ -1,4 +1,4 @@
-"""What methods share that learn from pairs: both answers of each pair side by side, and the figures of a step."""
+"""What methods on pairs share: both answers of each pair side by side, and the figures of a step."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
@@ -8,18 +8,18 @@ from typing import Any
 
 import torch
 
-from ft_assets.packs.isolation.batches import MicroBatch
-from ft_assets.packs.reference import document_logps
+from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.training.reference import document_logps
 
 FIGURES = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins")
-"""By TRL's names. A reward is what the method makes of an answer's log-probability; accuracy is the share of pairs
-whose chosen answer has the larger one."""
+"""TRL's names. A reward is the method's function of an answer's log-probability; accuracy is the share of pairs whose
+chosen answer has the larger reward."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pairs:
     """The pairs of a micro-batch: ``logps`` float32 [pairs, 2], log p of the chosen and the rejected answer, with
-    gradients; ``lengths`` float32 [pairs, 2], how many tokens of each are learned, at least 1 each."""
+    gradients; ``lengths`` float32 [pairs, 2], the number of learned tokens of each, at least 1."""
 
     logps: torch.Tensor
     lengths: torch.Tensor
@@ -28,7 +28,7 @@ class Pairs:
 def read_pairs(model: Any, batch: MicroBatch) -> Pairs:
     """The pairs of ``batch``: a window of a preference pack is one pair, its chosen answer's document first."""
     edges = torch.searchsorted(batch.sources, batch.boundaries.to(batch.sources))
-    # Whoever packs refuses an answer without tokens; of one that is there nonetheless, nothing is divided by 0.
+    # Packing refuses answers without tokens; should one be there, this avoids a division by 0.
     lengths = edges.diff().clamp(min=1).float()
     return Pairs(logps=document_logps(model, batch).view(-1, 2), lengths=lengths.view(-1, 2))
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ft_assets.checkpoints.configuration.known import known_pair
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.hardware import Hardware
-from ft_assets.packs.estimate.memory import Setup
-from ft_assets.packs.estimate.model_size import Architecture
-from ft_assets.packs.estimate.time import Work, training_flops, training_seconds
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.gpus import Hardware
+from ft_assets.workers.model_size.known import known_pair
+from ft_assets.workers.model_size.memory import Setup
+from ft_assets.workers.model_size.model_size import Architecture
+from ft_assets.workers.model_size.time import Work, training_flops, training_seconds
 from ft_resources.worker_context import WorkContext
 
 

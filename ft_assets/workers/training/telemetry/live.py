@@ -1,43 +1,43 @@
-"""What a run tells while it runs: each step's figures beside the loss, alerts, and the page for Prometheus."""
+"""Live telemetry of a run: per-step figures, alerts, and the Prometheus page."""
 
+import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ft_assets.checkpoints.journal import Journal
-from ft_assets.checkpoints.telemetry.alerts import Alarms
-from ft_assets.checkpoints.telemetry.flops import Yardstick, make_yardstick
-from ft_assets.checkpoints.telemetry.gpu import Cpu, Device, device_of
-from ft_assets.checkpoints.telemetry.prometheus import MetricsPage, open_page
-from ft_assets.packs.estimate.time import Work
-from ft_assets.packs.format import Pack
+from ft_assets.workers.model_size.time import Work
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.training.journal import Journal
+from ft_assets.workers.training.telemetry.alerts import Alarms
+from ft_assets.workers.training.telemetry.flops import Yardstick, make_yardstick
+from ft_assets.workers.training.telemetry.gpu import Cpu, Gpu
+from ft_assets.workers.training.telemetry.prometheus import MetricsPage, open_page
 from ft_resources.worker_context import WorkContext
 
 if TYPE_CHECKING:
     import torch
 
-    from ft_assets.checkpoints.ranks import Ranks
-    from ft_assets.checkpoints.reader import StepBatches
+    from ft_assets.workers.training.ranks import Ranks
+    from ft_assets.workers.training.reader import StepBatches
 
 
 class Telemetry:
-    """Of one attempt; call ``end`` however it ends. The first rank alone reports, and what it knows of its node's."""
+    """Of one attempt; call ``end`` however it ends. The first rank alone reports."""
 
     def __init__(self, context: WorkContext, pack: Pack, journal: Journal) -> None:
         self._context, self._pack, self._journal = context, pack, journal
-        self._device: Device = Cpu()
+        self._device = Cpu()
         # There once training has begun, on the rank that reports.
         self._yardstick: Yardstick | None = None
         self._alarms = Alarms()
         self._page: MetricsPage | None = None
 
     def begin(self, device: "torch.device", ranks: "Ranks") -> None:
-        """Training begins, or goes on behind the journal's rows, whose alerts are told already."""
-        # Ranks of other nodes have nobody to tell.
-        folder = self._context.scratch / "gpu-samples" if ranks.rank == ranks.local and not ranks.alone else None
-        if ranks.first or folder is not None:
-            self._device = device_of(device.type, device.index, folder, local=ranks.local)
+        """Training starts, or resumes after the journal's rows, whose alerts were already raised."""
+        if device.type == "cuda":
+            self._device = Gpu(device.index or 0, ranks)
         if not ranks.first:
             return
         hardware = self._device.hardware
@@ -46,21 +46,20 @@ class Telemetry:
         self._alarms = Alarms(yardstick.expected_tokens_per_s(self._usual_work()))
         for row in self._journal.rows:
             self._alarms.look(row)
-        self._journal.alerts = [alert.as_json() for alert in self._alarms.alerts]
+        self._journal.alerts = [asdict(alert) for alert in self._alarms.alerts]
         self._page = open_page(self._context.spec)
 
     def figures(self, read: "StepBatches", seconds: float) -> dict[str, Any]:
-        """Columns for a step that has read so much in so many seconds."""
-        if self._yardstick is None:
-            return {}
-        return {"mfu": self._yardstick.mfu(_work_of(read), seconds), **self._device.figures()}
+        """Metric columns for a step, from what it read and how long it took. Every rank must ask for them."""
+        own = self._device.figures()
+        return {} if self._yardstick is None else {"mfu": self._yardstick.mfu(_work_of(read), seconds), **own}
 
     def show(self, row: Mapping[str, Any]) -> None:
-        """A row is booked: look for alerts in it, and put it onto the page."""
+        """A row was recorded: check it for alerts, and publish it."""
         if self._yardstick is None:
             return
         for alert in self._alarms.look(row):
-            self._journal.alerts.append(alert.as_json())
+            self._journal.alerts.append(asdict(alert))
             print(f"alert: {alert}", flush=True)
         if self._page is not None:
             self._page.show({**row, "alerts": len(self._journal.alerts)})
@@ -79,8 +78,8 @@ class Telemetry:
         """An optimizer step's on average."""
         pack = self._pack
         batch = self._context.params["training"]["global_batch_size"]
-        tokens = max(1, pack.tokens * batch // len(pack))
-        learned, length = pack.learned_tokens / pack.tokens, pack.tokens / pack.documents
+        tokens = max(1, pack.index.tokens * batch // len(pack))
+        learned, length = pack.index.learned_tokens / pack.index.tokens, pack.index.tokens / pack.index.documents
         return Work(tokens=tokens, steps=1, learned=learned, document_length=length)
 
 
@@ -93,3 +92,28 @@ def _work_of(read: "StepBatches") -> Work:
         learned=read.whole.learned / max(read.tokens, 1),
         document_length=float(np.square(lengths).sum() / max(lengths.sum(), 1)),
     )
+
+
+class Meter:
+    """Measures steps by the clock from now on; ``seconds`` of the last one count neither validation nor saves."""
+
+    def __init__(self) -> None:
+        self._stepped_at = self._began = time.monotonic()
+        self._steps = 0
+        self.seconds = 0.0
+
+    def stepped(self, tokens: int, waited_s: float) -> dict[str, Any]:
+        """A step of this many tokens is done; its figures as metric columns."""
+        now = time.monotonic()
+        self.seconds, self._stepped_at = max(now - self._stepped_at, 1e-9), now
+        self._steps += 1
+        return {"tokens_per_s": round(tokens / self.seconds, 1), "data_wait_s": round(waited_s, 4)}
+
+    def set_aside(self, seconds: float) -> None:
+        """Exclude this many seconds from the current step."""
+        self._stepped_at += seconds
+
+    def eta_s(self, steps: int) -> float:
+        """Seconds for ``steps`` more steps at the current pace."""
+        pace = (time.monotonic() - self._began) / max(self._steps, 1)
+        return round(pace * steps, 1)

@@ -1,7 +1,7 @@
-"""The newest figures of a training, for Prometheus to scrape: where ``FT_METRICS_PORT`` says so, and there only.
+"""The latest figures of a training for Prometheus to scrape; enabled by ``FT_METRICS_PORT``.
 
-Each column of the step metrics is a gauge ``ft_training_<column>``, labelled with whose training it is. Whatever goes
-wrong here is a warning: no training ends because nobody can watch it.
+Each column of the step metrics is a gauge ``ft_training_<column>``, labelled with the training. Failures here are only
+warnings and never end a training.
 """
 
 import os

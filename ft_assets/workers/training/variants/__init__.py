@@ -1,6 +1,6 @@
-"""Which weights a training changes, and how those of its base are held: a line a variant.
+"""Which weights a training changes, and how those of its base are held: one line per variant.
 
-Without torch, as whoever asks what a recipe's variant needs has none.
+Without torch, as callers that ask what a recipe's variant needs have none.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Weights = Literal["fp32", "fp16", "bf16", "nf4"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variant:
-    """``adapters``: low-rank adapters train and the base stays as it is; ``four_bit``: it is held in 4 bits."""
+    """``adapters``: low-rank adapters train and the base stays unchanged; ``four_bit``: the base is held in 4 bits."""
 
     adapters: bool
     four_bit: bool = False
@@ -21,7 +21,7 @@ class Variant:
     def weights(self, precision: Literal["fp32", "fp16", "bf16"]) -> Weights:
         """How the base's weights are held under arithmetic of ``precision``.
 
-        Weights that train stay in float32 under any, as small updates vanish otherwise.
+        Trained weights are always float32, as small updates vanish otherwise.
         """
         if self.four_bit:
             return "nf4"

@@ -1,8 +1,8 @@
-"""A linear layer and its low-rank adapter as one function: fewer passes over what is as large as the activations.
+"""A linear layer and its low-rank adapter as one function: fewer passes over activation-sized tensors.
 
-PEFT computes ``base(x) + B(A(x)) * scaling`` as four operations, each with an output of its own and a backward of its
-own. Here the adapter's product is added into the base's (``addmm_``), forward and backward, and the scaling goes with
-it: a step with the demo's model takes about a tenth less. What is computed is the same up to rounding.
+PEFT computes ``base(x) + B(A(x)) * scaling`` as four operations, each with its own output and backward. Here the
+adapter's product is added into the base's (``addmm_``), forward and backward, including the scaling: a step with the
+demo's model takes about a tenth less time. The result is the same up to rounding.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -16,10 +16,10 @@ from torch.autograd.function import once_differentiable
 
 
 def join_adapters(model: Any) -> int:
-    """Let every linear layer of ``model`` that can do so compute its adapter together with itself; how many can.
+    """Fuse the adapter into every linear layer of ``model`` that supports it; returns their number.
 
-    The others stay as PEFT has them: with dropout, over quantised weights, over weights that are in shards or train
-    themselves, and adapters of other kinds than plain LoRA.
+    The others stay as in PEFT: with dropout, over quantised, sharded or trained weights, and adapters other than plain
+    LoRA.
     """
     layers = [layer for layer in model.modules() if _is_plain(layer)]
     for layer in layers:
@@ -31,7 +31,7 @@ def _is_plain(layer: Any) -> bool:
     if type(layer) is not LoraLinear or type(layer.base_layer) is not torch.nn.Linear or len(layer.active_adapters) > 1:
         return False
     (name,) = layer.active_adapters
-    # Shards, of FSDP2 or of ZeRO-3, are gathered by hooks of the modules, which are not called here.
+    # Hooks of the modules, which are not called here, gather the shards of FSDP2 or ZeRO-3.
     whole = type(layer.base_layer.weight) is torch.nn.Parameter and not hasattr(layer.base_layer.weight, "ds_id")
     alone = name not in layer.lora_variant and isinstance(layer.lora_dropout[name], torch.nn.Identity)
     alone = alone and not any(weight.requires_grad for weight in layer.base_layer.parameters())
@@ -48,8 +48,8 @@ def _forward(self: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 class _Joined(torch.autograd.Function):
-    """``x`` [..., in], ``weight`` [out, in], ``bias`` [out] or None, ``a`` [rank, in], ``b`` [out, rank] to
-    [..., out]; gradients of ``x``, ``a`` and ``b``, as weight and bias do not train."""
+    """``x`` [..., in], ``weight`` [out, in], ``bias`` [out] or None, ``a`` [rank, in], ``b`` [out, rank] to [..., out];
+    with gradients of ``x``, ``a`` and ``b`` only, as weight and bias do not train."""
 
     @staticmethod
     def forward(
@@ -65,7 +65,7 @@ class _Joined(torch.autograd.Function):
         if torch.is_autocast_enabled(device):
             dtype = torch.get_autocast_dtype(device)
         rows = x.reshape(-1, x.shape[-1]).to(dtype)
-        # Autocast would cast again what already is as it wants it, and refuses to add in place.
+        # Autocast would cast again what already has the right dtype, and does not allow in-place addition.
         with torch.autocast(device, enabled=False):
             base = weight.to(dtype)
             out = rows @ base.t() if bias is None else torch.addmm(bias.to(dtype), rows, base.t())

@@ -6,13 +6,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ft_assets.datasets.engine.ray import run_chunks_on_ray
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.similarity.ngrams import GramIndex
-from tests.datasets.conftest import CurateFiles, WriteRows, prose, told
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.engine.ray import run_chunks_on_ray
+from ft_assets.workers.datasets.similarity.ngrams import GramIndex
+from tests.workers.datasets.conftest import CurateFiles, WriteRows, prose, told
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.subprocess
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,7 +41,7 @@ def test_ray_and_this_machine_give_the_same_bytes(write: WriteRows, curated: Cur
 def test_more_chunks_than_are_handed_over_at_once_come_back_in_order(
     write: WriteRows, curated: CurateFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ft_assets.datasets.engine.ray._WINDOW", 5)
+    monkeypatch.setattr("ft_assets.workers.datasets.engine.ray._WINDOW", 5)
     file = write([told(number) for number in range(300)])
     here = curated(file, chunk_bytes=8 << 10)
     there = curated(file, chunk_bytes=8 << 10, run_chunks=run_chunks_on_ray)

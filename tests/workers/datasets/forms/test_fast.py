@@ -1,7 +1,6 @@
 """The fast path gives exactly what the reference gives, on plain rows and on hostile ones."""
 
 import json
-import unicodedata
 from typing import Any
 
 import pyarrow as pa
@@ -9,12 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.forms.codepoints import point_table
-from ft_assets.datasets.forms.fast import names_of, read_plain
-from ft_assets.datasets.forms.parse import Parsed, parse_lines, parse_slowly
-from ft_assets.datasets.forms.scanner import LEAVE, UNSEEN
-from ft_assets.datasets.forms.settings import FormSettings
-from ft_assets.datasets.forms.texts import clean, is_blank
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.forms.fast import read_plain
+from ft_assets.workers.datasets.forms.parse import Parsed, parse_lines, parse_slowly
+from ft_assets.workers.datasets.forms.texts import clean, is_blank
 
 SETTINGS = [
     FormSettings(),
@@ -205,6 +202,7 @@ def rows(draw: st.DrawFn) -> str:
 _line = rows() | st.sampled_from(["", " ", "\r", "\x0b", "[]", "{}", "null", '{"a":', "[" * 200])
 
 
+@pytest.mark.statistics
 @given(st.lists(_line, max_size=4), st.sampled_from(SETTINGS), st.booleans(), st.booleans())
 @settings(max_examples=400, deadline=None)
 @example(['{"prompt":"a","completion":"b","prompt":"c"}'], SETTINGS[0], True, True)
@@ -251,13 +249,12 @@ def test_any_text_is_cleaned_as_the_reference_cleans_it(text: str) -> None:
 def test_plain_rows_take_the_fast_path(row: dict[str, Any]) -> None:
     for ascii_only in (True, False):
         lines = (json.dumps(row, ensure_ascii=ascii_only) + "\r\n").encode()
-        names = names_of(FormSettings())
-        assert names is not None
-        plain = read_plain(lines, FormSettings(), names)
-        assert (plain.examples.num_rows, len(plain.left)) == (1, 0)
+        plain = read_plain(lines.splitlines(), FormSettings())
+        assert ([batch.num_rows for batch in plain.examples], plain.left) == ([1], [])
         assert_same(lines, FormSettings())
 
 
+@pytest.mark.statistics
 def test_every_code_point_alone_and_after_a_letter_is_cleaned_alike() -> None:
     points = [chr(point) for point in range(0x3400) if not 0xD800 <= point < 0xE000]
     points += [chr(point) for point in range(0xA000, 0x11A00, 1) if not 0xAC00 <= point < 0xE000]
@@ -265,23 +262,36 @@ def test_every_code_point_alone_and_after_a_letter_is_cleaned_alike() -> None:
     assert_same(lines.encode(), FormSettings())
 
 
-def test_the_table_leaves_alone_all_that_normalisation_could_change() -> None:
-    table = point_table()
-    for point in range(0xA0, 0x32000):
-        character = chr(point)
-        if 0xD800 <= point < 0xE000:
-            continue
-        if unicodedata.normalize("NFC", character) != character:
-            assert table[point] == LEAVE, hex(point)
-        if table[point] not in (LEAVE, UNSEEN):
-            assert table[point] == unicodedata.combining(character)
-    # What composes: each composed character taken apart must not pass.
-    for point in range(0xA0, 0x32000):
-        if 0xD800 <= point < 0xE000:
-            continue
-        apart = unicodedata.normalize("NFD", chr(point))
-        if len(apart) > 1 and unicodedata.normalize("NFC", apart) != apart:
-            assert any(table[ord(part)] == LEAVE for part in apart), hex(point)
+ODD_ROWS: list[dict[str, Any]] = [
+    {"messages": [{"role": "user", "content": "Hi", "name": "Ann"}, {"role": "assistant", "content": "Hello"}]},
+    {"messages": [{"role": "user", "content": "Hi"}, {"role": "tool", "content": "Hello"}]},
+    {"messages": [{"role": "user", "content": " "}, {"role": "assistant", "content": "Hello"}]},
+    {"messages": [{"role": ["user"], "content": "Hi"}, {"role": "assistant", "content": None}]},
+    {"messages": [{"role": "user", "content": "e\u0301\r\n"}, {"role": "assistant", "content": "\x7fHello"}]},
+    {"messages": []},
+    {"messages": "Hi", "tools": [{"name": "look"}]},
+    {"text": "Hi", "source": "book", "page": 10**20},
+    {"text": "Hi", "meta": [[[[1]]]]},
+    {"instruction": "Say", "input": "it", "output": "it", "system": ""},
+    {"prompt": "a", "chosen": "b", "rejected": "b"},
+]
+
+
+@pytest.mark.parametrize("form", [FormSettings(), FormSettings(group_by="id")])
+def test_odd_rows_among_many_plain_ones_are_read_as_the_reference_reads_them(form: FormSettings) -> None:
+    rows = [
+        {"messages": [{"role": "user", "content": f"Hi {place}"}, {"role": "assistant", "content": "Hello"}]}
+        for place in range(400)
+    ]
+    for place, row in enumerate(ODD_ROWS * 2):
+        rows.insert(17 * place, row)
+    lines = [json.dumps({**row, "id": [place, str(place), None, 2**70][place % 4]}) for place, row in enumerate(rows)]
+    deep = '{"text": "Hi", "meta": ' + "[" * 99 + "]" * 99 + "}"
+    deeper = '{"text": "Hi", "meta": ' + "[" * 100 + "]" * 100 + "}"
+    parsed = assert_same(
+        "\n".join([*lines, deep, deeper, *(f'{{"x{place}": 1}}' for place in range(40))]).encode(), form
+    )
+    assert parsed.forms["messages"] > 180
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.columns import EXAMPLES, TURN
-from ft_assets.datasets.forms.keys import content_keys, flat_texts, prompt_keys
-from ft_assets.datasets.forms.parse import parse_lines
-from ft_assets.datasets.forms.settings import FormSettings
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.columns import EXAMPLES, TURN
+from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
+from ft_assets.workers.datasets.forms.parse import parse_lines
 
 FIELDS = [field.name for field in TURN]
 EMPTY: dict[str, Any] = {"messages": [], "chosen": [], "rejected": [], "tools": "", "group": "", "kind": ""}
@@ -67,13 +67,6 @@ def test_keys_and_texts_are_those_of_plain_python_in_slices_too(
     assert flat_texts(batch).to_pylist() == expected
     flat_texts(batch).validate(full=True)
     assert len(prompt_keys(batch)) == len(rows)
-
-
-def test_rows_of_all_lengths_hash_as_hashlib_does() -> None:
-    # Every end of a block, rows that are hashed beside longer ones, and one that is hashed alone.
-    rows = [{"row": 1, "page": 0, "text": "x" * size, **EMPTY} for size in [*range(300), 5_000, 70_000]]
-    batch = pa.RecordBatch.from_pylist(rows, schema=EXAMPLES)
-    assert content_keys(batch).to_pylist() == [content_key(row) for row in rows]
 
 
 def keys_of(*rows: dict[str, Any]) -> list[int]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ft_assets.datasets.forms.parse import Parsed, parse_lines, parse_slowly
-from ft_assets.datasets.forms.settings import FormSettings
-from ft_assets.datasets.forms.turns import to_messages
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.forms.parse import Parsed, parse_lines, parse_slowly
+from ft_assets.workers.datasets.forms.turns import to_messages
 
 pytestmark = [
     pytest.mark.realdata,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ft_assets.datasets.forms.parse import Parsed, parse_lines
-from ft_assets.datasets.forms.reasons import REASONS, Reason
-from ft_assets.datasets.forms.settings import FormSettings
-from ft_assets.datasets.forms.turns import to_messages
-from ft_assets.datasets.policy import DatasetPolicy, SplitSettings
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.settings.dataset.policy import DatasetPolicy, SplitSettings
+from ft_assets.workers.datasets.forms.parse import Parsed, parse_lines
+from ft_assets.workers.datasets.forms.reasons import REASONS, Reason
+from ft_assets.workers.datasets.forms.turns import to_messages
 from ft_resources.errors import BadRecipe
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": [2.5, "\u00fc"]}'}}
@@ -157,7 +157,7 @@ def test_fields_are_mapped_as_the_policy_says() -> None:
 
 def test_a_field_of_the_upload_is_never_read_twice_into_one_example() -> None:
     for fields in ((("prompt", "completion"),), (("system", "prompt"),)):
-        with pytest.raises(BadRecipe, match=r"is mapped to the upload's field '\w+', which is read as '\w+' already"):
+        with pytest.raises(BadRecipe, match=r"is mapped to the upload's field '\w+', which is already read as '\w+'"):
             FormSettings(fields=fields)
     swapped = FormSettings(fields=(("completion", "prompt"), ("prompt", "completion")))
     parsed = parse_lines(b'{"prompt": "Hello", "completion": "Hi"}\n', swapped, ended=True)

@@ -1,4 +1,4 @@
-"""Readers that misbehave, to be run in place of the real one: ``python -m tests.datasets.intake.bad_readers``.
+"""Readers that misbehave, to be run in place of the real one: ``python -m tests.workers.datasets.intake.bad_readers``.
 
 The name of the file in the order says how.
 """

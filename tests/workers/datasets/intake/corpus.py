@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ft_assets.datasets.intake.limits import ReadLimits
-from tests.datasets.intake.builders import (
+from ft_assets.workers.datasets.intake.limits import ReadLimits
+from tests.workers.datasets.intake.builders import (
     CSV_TEXT,
     GOOD,
     MIB,
@@ -37,7 +37,7 @@ from tests.datasets.intake.builders import (
     zipped,
     zstd,
 )
-from tests.datasets.intake.pdfs import make_pdf
+from tests.workers.datasets.intake.pdfs import make_pdf
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.intake.chunking import Chunk, chunks
-from ft_assets.datasets.intake.spool import Spool
+from ft_assets.workers.datasets.intake.chunking import Chunk, chunks
+from ft_assets.workers.datasets.intake.spool import Spool
 
 TARGET = 4096
 
 
 def spool_of(path: Path, data: bytes, start: int = 0) -> Spool:
     path.write_bytes(data)
-    return Spool(
-        name="data.jsonl", role="upload", path=path, start=start, rows_are="lines", source_sha256="", source_size=0
-    )
+    return Spool(name="data.jsonl", role="upload", path=path, start=start, source_sha256="", source_size=0)
 
 
 def cut(path: Path, data: bytes, start: int = 0) -> list[Chunk]:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.datasets import versions
-from ft_assets.datasets.intake.chunking import chunks
-from ft_assets.datasets.intake.spool import spool
-from ft_assets.datasets.policy import DatasetPolicy, TextSettings
-from ft_assets.datasets.versions import add_dataset_version
+from ft_assets.control.registry import versions
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.settings.dataset.policy import DatasetPolicy, TextSettings
+from ft_assets.workers.datasets.intake.chunking import chunks
+from ft_assets.workers.datasets.intake.spool import spool
 from ft_resources.errors import BadData
 from ft_resources.store import Store
-from tests.datasets.intake.builders import sparse
-from tests.datasets.intake.corpus import CASES, Upload
-from tests.datasets.intake.messages import MESSAGES
+from tests.workers.datasets.intake.builders import sparse
+from tests.workers.datasets.intake.corpus import CASES, Upload
+from tests.workers.datasets.intake.messages import MESSAGES
 
 
 @pytest.mark.parametrize("upload", CASES, ids=lambda upload: upload.id)
@@ -45,7 +45,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.e2e
+@pytest.mark.subprocess
 def test_a_line_of_a_gigabyte_takes_no_gigabyte_of_memory(tmp_path: Path) -> None:
     path, out = sparse(1024)(tmp_path), tmp_path / "out"
     out.mkdir()

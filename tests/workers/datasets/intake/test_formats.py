@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.intake.arrow_json import to_lines
-from ft_assets.datasets.intake.spool import Spool, spool
-from ft_assets.datasets.policy import TextSettings
-from tests.datasets.intake.builders import good_parquet, parquet, zstd
-from tests.datasets.intake.pdfs import make_pdf
+from ft_assets.settings.dataset.policy import TextSettings
+from ft_assets.workers.datasets.intake.arrow_json import to_lines
+from ft_assets.workers.datasets.intake.spool import Spool, spool
+from tests.workers.datasets.intake.builders import good_parquet, parquet, zstd
+from tests.workers.datasets.intake.pdfs import make_pdf
 
 ROWS: list[dict[str, Any]] = [
     {"prompt": f'What is "{n}",\n\\ {{[é😀]}}?', "completion": f"It is\r\n{n}.\t" + "x" * n} for n in range(300)
@@ -41,31 +41,31 @@ def rows_of(spooled: Spool) -> list[Any]:
     return [json.loads(line) for line in spooled.path.read_bytes()[spooled.start :].splitlines()]
 
 
-FORMS: dict[str, tuple[bytes, str]] = {
-    "data.jsonl": (JSONL, "lines"),
-    "data.NDJSON": (b"\xef\xbb\xbf" + JSONL, "lines"),
-    "data.json": (json.dumps(ROWS, indent=2).encode(), "elements"),
-    "object.json": (json.dumps({"v": [1, 2], "rows": ROWS, "end": {"n": [{}][1:]}}, indent=1).encode(), "elements"),
-    "lines.json": (JSONL, "lines"),
-    "data.csv": (b"\xef\xbb\xbf" + csv_bytes(","), "records"),
-    "data.tsv": (csv_bytes("\t"), "records"),
-    "data.parquet": (parquet(pa.Table.from_pylist(ROWS), row_group_size=100), "rows"),
+FORMS: dict[str, bytes] = {
+    "data.jsonl": JSONL,
+    "data.NDJSON": b"\xef\xbb\xbf" + JSONL,
+    "data.json": json.dumps(ROWS, indent=2).encode(),
+    "object.json": json.dumps({"v": [1, 2], "rows": ROWS, "end": {"n": [{}][1:]}}, indent=1).encode(),
+    "lines.json": JSONL,
+    "data.csv": b"\xef\xbb\xbf" + csv_bytes(","),
+    "data.tsv": csv_bytes("\t"),
+    "data.parquet": parquet(pa.Table.from_pylist(ROWS), row_group_size=100),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
 def test_every_format_gives_the_same_rows_in_order(tmp_path: Path, name: str, packed: str) -> None:
-    data, rows_are = FORMS[name]
+    data = FORMS[name]
     data = {"": lambda: data, ".gz": lambda: gzip.compress(data), ".zst": lambda: zstd(data)}[packed]()
     spooled = read(tmp_path, name + packed, data)
     assert rows_of(spooled) == ROWS
-    assert (spooled.name, spooled.rows_are, spooled.role) == (name + packed, rows_are, "upload")
+    assert (spooled.name, spooled.role) == (name + packed, "upload")
 
 
 def test_plain_json_lines_are_not_copied(tmp_path: Path) -> None:
     for name, start in (("data.jsonl", 0), ("lines.json", 0), ("data.NDJSON", 3)):
-        spooled = read(tmp_path, name, FORMS[name][0])
+        spooled = read(tmp_path, name, FORMS[name])
         assert (spooled.path, spooled.start) == (tmp_path / name, start)
 
 
@@ -154,7 +154,6 @@ def test_pieces_of_a_pdf_know_the_page_they_start_on(tmp_path: Path) -> None:
     pages = ["Chapter 1", *(f"This is what page {n} says.\nIt says it twice." for n in range(2, 8))]
     spooled = read(tmp_path, "book.pdf", make_pdf(pages), TextSettings(chunk_characters=200))
     rows = rows_of(spooled)
-    assert spooled.rows_are == "pieces"
     assert rows[0]["text"].startswith("Chapter 1\n\nThis is what page 2 says.\nIt says it twice.")
     assert [row["page"] for row in rows] == sorted(row["page"] for row in rows)
     for row in rows[1:]:

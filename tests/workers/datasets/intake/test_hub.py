@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from ft_assets.datasets.adding import add_dataset
-from ft_assets.datasets.intake.hub import HubSplit, fetch_split
+from ft_assets.control.registry.adding import add_dataset
+from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.datasets.intake.hub import HubSplit, fetch_split
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, StoreUnavailable, UserError
 from ft_resources.store import Store
@@ -32,8 +33,8 @@ def test_a_split_becomes_a_file_named_after_its_commit(tmp_path: Path) -> None:
 
 def test_a_hub_split_is_added_like_a_file_and_once_for_a_commit(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
-    first = add_dataset(store, REFERENCE, "acme.tickets", None, actor="ann", open_split=open_split)
-    again = add_dataset(store, REFERENCE, "acme.tickets", None, actor="ann", open_split=open_split)
+    first = add_dataset(store, load_tenants(), REFERENCE, "acme.tickets", None, actor="ann", open_split=open_split)
+    again = add_dataset(store, load_tenants(), REFERENCE, "acme.tickets", None, actor="ann", open_split=open_split)
     assert (str(first.key), first.created, again.created) == ("acme.tickets.v1", True, False)
     (name,) = [n for n in Artifacts(store).get(first.address).manifest.files if n.startswith("upload/")]
     assert COMMIT[:12] in name
@@ -44,6 +45,7 @@ def test_a_column_without_a_json_form_is_named_by_row_and_nothing_is_stored(tmp_
     with pytest.raises(BadData, match="row 121: a column has no JSON form"):
         add_dataset(
             store,
+            load_tenants(),
             REFERENCE,
             "acme.tickets",
             None,

@@ -4,10 +4,11 @@ import json
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.intake.json_scan import JsonScanner
+from ft_assets.workers.datasets.intake.json_scan import JsonScanner
 
 _TEXT = st.text(alphabet=st.sampled_from(['"', "\\", "{", "}", "[", "]", ",", "\n", "a", "é"]), max_size=12)
 _VALUES = st.recursive(
@@ -32,6 +33,7 @@ def elements(data: bytes, block: int) -> list[Any]:
     return [json.loads(data[a + 1 : b]) for a, b in zip(cuts, [*cuts[1:], len(data) - 1], strict=True)]
 
 
+@pytest.mark.statistics
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_VALUES, min_size=1, max_size=6), st.integers(1, 40), st.booleans(), st.sampled_from([None, 1]))
 def test_elements_are_found_wherever_blocks_are_cut(

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.datasets.intake import sandbox
-from ft_assets.datasets.intake.limits import ReadLimits
-from ft_assets.datasets.intake.spool import Spool, spool
-from ft_assets.datasets.policy import TextSettings
+from ft_assets.settings.dataset.policy import TextSettings
+from ft_assets.workers.datasets.intake import sandbox
+from ft_assets.workers.datasets.intake.limits import ReadLimits
+from ft_assets.workers.datasets.intake.spool import Spool, spool
 from ft_resources.errors import BadData
 
 
@@ -19,7 +19,7 @@ def read(tmp_path: Path, name: str, data: bytes = b"[{}]", limits: ReadLimits | 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("sleeps.json", r"reading the file takes longer than the 0 s that are allowed for its size"),
+        ("sleeps.json", r"reading the file takes longer than the 0 s allowed for its size"),
         ("segfaults.json", r"makes its reader crash, .* \(SIGSEGV\)"),
         ("exits.json", r"makes its reader crash, .* \(exit code 3\)"),
         ("babbles.json", r"makes its reader crash, .* \(exit code 0\)"),
@@ -28,7 +28,7 @@ def read(tmp_path: Path, name: str, data: bytes = b"[{}]", limits: ReadLimits | 
 def test_a_reader_that_misbehaves_refuses_the_file_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:
-    monkeypatch.setattr(sandbox, "CHILD", "tests.datasets.intake.bad_readers")
+    monkeypatch.setattr(sandbox, "CHILD", "tests.workers.datasets.intake.bad_readers")
     monkeypatch.setattr(sandbox, "_GRACE_S", 1.0)
     with pytest.raises(BadData, match=message):
         read(tmp_path, name, limits=ReadLimits(seconds=0.1))
@@ -36,7 +36,7 @@ def test_a_reader_that_misbehaves_refuses_the_file_and_leaves_nothing(
 
 
 def test_a_reader_sees_no_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "CHILD", "tests.datasets.intake.bad_readers")
+    monkeypatch.setattr(sandbox, "CHILD", "tests.workers.datasets.intake.bad_readers")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     with pytest.raises(BadData, match="environment") as error:
         read(tmp_path, "tells.json")
@@ -44,6 +44,7 @@ def test_a_reader_sees_no_credentials(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "AWS" not in str(error.value)
 
 
+@pytest.mark.subprocess
 def test_processor_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "_GRACE_S", 30.0)
     data = b'[{"a": 1},' + b'{"a": "\\\\,[]"},' * 6_000_000
@@ -55,4 +56,7 @@ def test_a_module_beside_the_upload_is_never_imported(tmp_path: Path, monkeypatc
     (tmp_path / "json.py").write_text("raise SystemExit('hijacked')")
     (tmp_path / "orjson.py").write_text("raise SystemExit('hijacked')")
     monkeypatch.chdir(tmp_path)
-    assert read(tmp_path, "data.csv", b"prompt,completion\na,b\n").rows_are == "records"
+    assert (
+        read(tmp_path, "data.csv", b"prompt,completion\na,b\n").path.read_bytes()
+        == b'{"prompt":"a","completion":"b"}\n'
+    )

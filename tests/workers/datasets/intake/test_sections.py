@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.intake.sections import SECTION_PIECES, Block, is_heading, piece_lines
+from ft_assets.workers.datasets.intake.sections import SECTION_PIECES, Block, is_heading, piece_lines
 
 SENTENCE = "The quick brown fox jumps over the lazy dog. "
 

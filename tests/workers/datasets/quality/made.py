@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ft_assets.datasets.columns import EXAMPLES
+from ft_assets.workers.datasets.columns import EXAMPLES
 
 
 def turn(role: str, content: str, tool_calls: str = "") -> dict[str, str]:

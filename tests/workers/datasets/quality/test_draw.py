@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.policy import BalanceSettings, MixSettings
-from ft_assets.datasets.quality.balance import balance
-from ft_assets.datasets.quality.draw import draw_order, leading_words, lowest
-from ft_assets.datasets.quality.mix import sample_mix
+from ft_assets.settings.dataset.policy import BalanceSettings, MixSettings
+from ft_assets.workers.datasets.quality.balance import balance
+from ft_assets.workers.datasets.quality.draw import draw_order, leading_words, lowest
+from ft_assets.workers.datasets.quality.mix import sample_mix
 from ft_resources.errors import BadData
-from tests.datasets.quality.made import keys_of
+from tests.workers.datasets.quality.made import keys_of
 
 CATEGORIES = st.lists(st.sampled_from(["", "a", "b", "c", "d"]), max_size=80)
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ft_assets.datasets.quality.language import by_count, detect_languages
+from ft_assets.workers.datasets.quality.language import by_count, detect_languages
 
 pytest.importorskip("py3langid")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.datasets.policy import QualitySettings
-from ft_assets.datasets.quality.measures import measure
-from tests.datasets.quality.made import batch, chat
+from ft_assets.settings.dataset.policy import QualitySettings
+from ft_assets.workers.datasets.quality.measures import measure
+from tests.workers.datasets.quality.made import batch, chat
 
 pytestmark = [
     pytest.mark.realdata,

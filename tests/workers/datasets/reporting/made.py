@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ft_assets.datasets.policy import DatasetPolicy
-from ft_assets.datasets.reporting.report import (
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.reporting.report import (
     Action,
     DatasetReport,
     Exhibit,

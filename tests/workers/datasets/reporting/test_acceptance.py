@@ -2,7 +2,8 @@
 
 import pytest
 
-from ft_assets.datasets.policy import (
+from ft_assets.records.model_families import family_of, judge_family_warning
+from ft_assets.settings.dataset.policy import (
     BalanceSettings,
     DatasetPolicy,
     DuplicateSettings,
@@ -11,11 +12,10 @@ from ft_assets.datasets.policy import (
     SplitSettings,
     ToxicitySettings,
 )
-from ft_assets.datasets.reporting.acceptance import accept
-from ft_assets.datasets.reporting.families import family_of, judge_family_warning
-from ft_assets.datasets.reporting.report import DatasetReport, Finding, Note, StepReport, Upload
+from ft_assets.workers.datasets.reporting.acceptance import accept
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, StepReport, Upload
 from ft_resources.errors import BadData
-from tests.datasets.reporting.made import FILE, finding, place, report, sides, step
+from tests.workers.datasets.reporting.made import FILE, finding, place, report, sides, step
 
 
 def bad_rows(*rows: tuple[int, str], file: str = FILE) -> StepReport:

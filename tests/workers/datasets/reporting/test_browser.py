@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ft_assets.datasets.reporting.page import render_page
-from ft_assets.datasets.reporting.report import (
+from ft_assets.workers.datasets.reporting.page import render_page
+from ft_assets.workers.datasets.reporting.report import (
     Finding,
     LengthHistogram,
     Mixed,
@@ -17,11 +17,11 @@ from ft_assets.datasets.reporting.report import (
     StepReport,
     Upload,
 )
-from tests.datasets.reporting.browser import chromium, has_chromium, show, too_wide
-from tests.datasets.reporting.made import FILE, exhibit, place, report
+from tests.workers.datasets.reporting.browser import chromium, has_chromium, show, too_wide
+from tests.workers.datasets.reporting.made import FILE, exhibit, place, report
 
 pytestmark = [
-    pytest.mark.e2e,
+    pytest.mark.browser,
     pytest.mark.skipif(not has_chromium(), reason="needs chromium, chromedriver and selenium"),
 ]
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
-from ft_assets.datasets.reporting.acceptance import accept
-from ft_assets.datasets.reporting.differences import SHOWN, cut_middle, mark_differences
-from ft_assets.datasets.reporting.flow import flow_of
-from ft_assets.datasets.reporting.page import render_page, row_ranges
-from ft_assets.datasets.reporting.report import DatasetReport, Finding, Note, SplitNumbers, StepReport, Upload
-from tests.datasets.reporting.made import exhibit, finding, place, report, step
+from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
+from ft_assets.workers.datasets.reporting.acceptance import accept
+from ft_assets.workers.datasets.reporting.differences import SHOWN, cut_middle, mark_differences
+from ft_assets.workers.datasets.reporting.flow import flow_of
+from ft_assets.workers.datasets.reporting.page import render_page, row_ranges
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, SplitNumbers, StepReport, Upload
+from tests.workers.datasets.reporting.made import exhibit, finding, place, report, step
 
 NASTY = "<script>alert(1)</script> & <b>bold</b> \"' javascript:"
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ft_assets.datasets.reporting.pictures import length_histogram_png
-from ft_assets.datasets.reporting.reasons import reason_words
-from ft_assets.datasets.reporting.report import DatasetReport, Finding, LengthHistogram, Note, Place
-from tests.datasets.reporting.made import finding, place, report, step
+from ft_assets.workers.datasets.reporting.pictures import length_histogram_png
+from ft_assets.workers.datasets.reporting.reasons import reason_words
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, LengthHistogram, Note, Place
+from tests.workers.datasets.reporting.made import finding, place, report, step
 
 
 def test_removed_rows_are_added_up_by_reason_and_others_are_not() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ft_assets.datasets.screening.classifiers import (
+from ft_assets.settings.keys import check_classifier_key
+from ft_assets.workers.suites.classifiers import (
     add_classifier,
     get_classifier,
     list_classifiers,
     require_labels,
 )
-from ft_assets.keys import check_classifier_key
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe, UserError
 from ft_resources.store import Store
@@ -91,7 +91,7 @@ def test_a_hub_file_that_is_not_what_is_listed_is_refused(store: Store, classifi
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"architectures": ["BertForMaskedLM"]}, "BertForMaskedLM is no text classifier"),
+        ({"architectures": ["BertForMaskedLM"]}, "BertForMaskedLM is not a text classifier"),
         ({"id2label": None}, "does not name the labels"),
         ({"id2label": {"0": "ok", "1": "ok"}}, "does not name the labels"),
         ({"id2label": {"0": "ok", "2": "toxic"}}, "does not name the labels"),
@@ -137,8 +137,7 @@ def test_a_label_that_the_model_lacks_is_answered_with_the_nearest() -> None:
 def test_the_command_adds_and_lists(store: Store, classifier_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ft_assets.cli import classifier
 
-    monkeypatch.setattr(classifier, "open_store", lambda: store)
-    monkeypatch.setattr(classifier, "actor", lambda: "tester")
+    monkeypatch.setenv("FT_STORE", store.url)
     added = CliRunner().invoke(classifier.app, ["add", str(classifier_folder), "toxic.v1"])
     assert added.exit_code == 0, added.output
     assert added.stdout == "toxic.v1\n"

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ft_assets.datasets.policy import DatasetPolicy, ToxicitySettings
-from ft_assets.datasets.reporting.report import DatasetReport
-from ft_assets.datasets.screening.classifiers import add_classifier
+from ft_assets.settings.dataset.policy import DatasetPolicy, ToxicitySettings
+from ft_assets.workers.datasets.reporting.report import DatasetReport
+from ft_assets.workers.suites.classifiers import add_classifier
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import BadData
 from ft_resources.store import Store
-from tests.datasets.conftest import SIDES, Row, WriteRows, run_curation
-from tests.datasets.screening.conftest import NASTY, NICE
+from tests.workers.datasets.conftest import SIDES, Row, WriteRows, run_curation
+from tests.workers.datasets.screening.conftest import NASTY, NICE
 
 TOXIC = (5, 60, 61, 150)
 Curate = Callable[[Any], Artifact]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.datasets.policy import PersonalDataSettings
-from ft_assets.datasets.screening.found import FINDINGS, PLACEHOLDERS
-from ft_assets.datasets.screening.personal import screen
+from ft_assets.settings.dataset.policy import PersonalDataSettings
+from ft_assets.workers.datasets.screening.found import FINDINGS, PLACEHOLDERS
+from ft_assets.workers.datasets.screening.personal import screen
 
 # Random-looking, and made here so that no scanner takes it for a real key.
 LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3gH6kL9"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ft_assets.datasets.screening.toxicity import classify
+from ft_assets.workers.datasets.screening.toxicity import classify
 from ft_resources.errors import BadBase, UserError
-from tests.datasets.screening.conftest import make_classifier
+from tests.workers.datasets.screening.conftest import make_classifier
 
 
 def test_nasty_texts_score_high_and_nice_ones_low(classifier_folder: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.similarity.minhash import band_hashes
-from ft_assets.datasets.similarity.near import find_duplicates
+from ft_assets.workers.datasets.similarity.minhash import band_hashes
+from ft_assets.workers.datasets.similarity.near import find_duplicates
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz    "
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.similarity.hashing import text_buffers
-from ft_assets.datasets.similarity.ngrams import GramIndex
-from ft_assets.datasets.similarity.words import FEWEST, GRAM, all_grams, letter_table
+from ft_assets.workers.datasets.similarity.hashing import text_buffers
+from ft_assets.workers.datasets.similarity.ngrams import GramIndex
+from ft_assets.workers.datasets.similarity.words import FEWEST, GRAM, all_grams, letter_table
 from ft_resources.errors import BadData
 
 ITEM = (

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.evals.agreement import agreement
-from ft_assets.evals.evidence import JudgeEvidence
-from ft_assets.evals.gate_rates import judge_preference
-from ft_assets.evals.preferences.comparison import Contest, Preferences, agreement_of, judge_contests
-from ft_assets.evals.preferences.judge import TIMED_OUT, Judgement, Keep
-from ft_assets.evals.preferences.page import judges_section
-from ft_assets.evals.preferences.remeasured import judge_evidence, require_stated
-from ft_assets.evals.preferences.saved import SavedJudgements
-from ft_assets.evals.samples import parse_samples
-from ft_assets.recipes.acceptance import JudgeGate
-from tests.evals.preferences.judge_server import answers_in
-from tests.evals.world import World
+from ft_assets.settings.catalogue.gates.judge import JudgeGate
+from ft_assets.workers.evals.agreement import agreement
+from ft_assets.workers.evals.evidence import JudgeEvidence
+from ft_assets.workers.evals.gate_rates import judge_preference
+from ft_assets.workers.evals.preferences.judge import TIMED_OUT, Judgement, Keep
+from ft_assets.workers.evals.preferences.judged_pairs import Contest, Preferences, agreement_of, judge_contests
+from ft_assets.workers.evals.preferences.page import judges_section
+from ft_assets.workers.evals.preferences.remeasured import judge_evidence, require_stated
+from ft_assets.workers.evals.preferences.saved import SavedJudgements
+from ft_assets.workers.evals.samples import parse_samples
+from tests.workers.evals.preferences.judge_server import answers_in
+from tests.workers.evals.world import World
 
 Say = Callable[[str], Judgement]
 

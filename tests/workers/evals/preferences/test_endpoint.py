@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ft_assets.evals.preferences import network
-from ft_assets.evals.preferences.endpoint import EndpointJudge, read_completion
-from ft_assets.evals.preferences.hosts import JudgeHost, allowed_host
-from ft_assets.evals.preferences.judge import (
+from ft_assets.settings.judge_hosts import JudgeHost, allowed_host
+from ft_assets.settings.recipe.judges import JudgeModel
+from ft_assets.workers.evals.preferences import network
+from ft_assets.workers.evals.preferences.endpoint import EndpointJudge, read_completion
+from ft_assets.workers.evals.preferences.judge import (
     CUT_SHORT,
     DECLINED,
     TIMED_OUT,
@@ -20,10 +21,11 @@ from ft_assets.evals.preferences.judge import (
     Judgement,
     JudgeUnavailable,
 )
-from ft_assets.evals.preferences.network import NotAnswered, Refused, post_json
-from ft_assets.recipes.judges import JudgeModel
+from ft_assets.workers.evals.preferences.network import NotAnswered, post_json
+from ft_resources import pinned_http
 from ft_resources.errors import UserError
-from tests.evals.preferences.judge_server import Answer, JudgeServer, judge_server
+from ft_resources.pinned_http import Refused
+from tests.workers.evals.preferences.judge_server import Answer, JudgeServer, judge_server
 
 LOCAL = JudgeHost(host="127.0.0.1", keys=("FT_JUDGE_KEY_TEST",), private=True)
 
@@ -173,14 +175,14 @@ def test_only_hosts_that_the_platform_names_are_asked_and_only_with_their_keys()
         return caught.value.what
 
     model = JudgeModel(endpoint="https://Judge.Example.com/v1", model="m", key="FT_JUDGE_KEY_A")
-    assert "judge.example.com is not among those that may see" in refusal(model)
-    assert "is not among" in refusal(model, JudgeHost(host="example.com", keys=("FT_JUDGE_KEY_A",)))
+    assert "judge.example.com may not receive" in refusal(model)
+    assert "may not receive" in refusal(model, JudgeHost(host="example.com", keys=("FT_JUDGE_KEY_A",)))
     named = JudgeHost(host="judge.example.com")
     assert "FT_JUDGE_KEY_A may not be sent to judge.example.com" in refusal(model, named)
     trusted = JudgeHost(host="judge.example.com", keys=("FT_JUDGE_KEY_A",))
     assert allowed_host(model, [named.model_copy(update={"host": "other"}), trusted]) == trusted
     plain = JudgeModel(endpoint="http://judge.example.com/v1", model="m")
-    assert "over http" in refusal(plain, named)
+    assert "uses http" in refusal(plain, named)
     assert allowed_host(plain, [named.model_copy(update={"private": True})]).private
 
 
@@ -206,7 +208,7 @@ def test_a_name_that_leads_into_this_network_is_not_asked(monkeypatch: pytest.Mo
 
         def resolve(*addresses: str) -> None:
             found = [(2, 1, 6, "", (address, port)) for address in addresses]
-            monkeypatch.setattr(network.socket, "getaddrinfo", lambda *args, **kwargs: found)
+            monkeypatch.setattr(pinned_http.socket, "getaddrinfo", lambda *args, **kwargs: found)
 
         def post(*, private: bool) -> int:
             url = f"http://judge.example.com:{port}/v1"
@@ -214,7 +216,7 @@ def test_a_name_that_leads_into_this_network_is_not_asked(monkeypatch: pytest.Mo
 
         for addresses in (("127.0.0.1",), ("93.184.216.34", "10.0.0.1"), ("::ffff:127.0.0.1",), ("64:ff9b::7f00:1",)):
             resolve(*addresses)
-            with pytest.raises(Refused, match="which is not public"):
+            with pytest.raises(Refused, match="which is not a public address"):
                 post(private=False)
         for address in ("169.254.169.254", "fe80::1%eth0", "224.0.0.1", "0.0.0.0"):
             resolve(address)

@@ -6,18 +6,20 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets import identity
-from ft_assets.datasets.screening.classifiers import add_classifier
-from ft_assets.evals.preferences.prompt import PROMPT
-from ft_assets.evals.suites import add_suite
-from ft_assets.recipes.register import register_recipe
+from ft_assets.control import identity
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.evals.preferences.prompt import PROMPT
+from ft_assets.workers.suites.classifiers import add_classifier
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.work import WorkRequest
-from tests.adapters.test_graph import DATASET, leave, project  # noqa: F401
-from tests.datasets.screening.conftest import make_classifier
-from tests.evals.results import SUITE
-from tests.evals.safety_world import write_safety_suite
-from tests.evals.world import World
+from tests.control.lines.test_graph import DATASET, project  # noqa: F401
 from tests.fake_base import make_fake_base
+from tests.made import leave
+from tests.workers.datasets.screening.conftest import make_classifier
+from tests.workers.evals.results import SUITE
+from tests.workers.evals.safety_world import write_safety_suite
+from tests.workers.evals.world import World
 
 ENDPOINT = {"endpoint": "https://judge.example.com/v1", "model": "Qwen/Qwen3-32B"}
 
@@ -36,11 +38,11 @@ def request(world: World, key: str, *suites: str, **evaluation: Any) -> WorkRequ
     recipe = {"key": key, "base": "folder:./base", "training": {"seed": 0}}
     path = world.folder / f"{key}.yaml"
     path.write_text(yaml.safe_dump({**recipe, "evaluation": {"suites": [SUITE, *suites], **evaluation}}))
-    register_recipe(world.store, path, actor="test")
+    register_recipe(world.store, path, actor="test", tenants=load_tenants())
     baseline = identity.baseline_report_request(world.artifacts, key)
     if world.artifacts.find(baseline.address) is None:
-        leave(world, baseline, {"report.json": key.encode()})
-    return identity.eval_report_request(world.artifacts, DATASET, key)
+        leave(world.artifacts, baseline, {"report.json": key.encode()})
+    return identity.eval_report_request(world.artifacts, DATASET, key, load_tenants())
 
 
 def test_a_report_without_judges_is_what_it_was_before_there_were_any(judged: World) -> None:
@@ -71,7 +73,8 @@ def test_a_local_judges_weights_are_part_of_the_report(judged: World) -> None:
     path.write_text(yaml.safe_dump(recipe))
     lock = register_recipe(judged.store, path, actor="test").lock
     files = {each.name: each.read_bytes() for each in (judged.folder / "judge").iterdir()}
-    mirrored = leave(judged, identity.base_model_request(judged.artifacts, "judge.v1"), files, source=lock.source)
+    asked = identity.base_model_request(judged.artifacts, "judge.v1")
+    mirrored = leave(judged.artifacts, asked, files, {"source": lock.source})
     by_recipe = request(judged, "a.v1", judge={"models": [{"model": "recipe:judge.v1", "allow_same_family": True}]})
     assert by_recipe.inputs["judge:0"] == mirrored.ref
     assert "judge_hosts" not in by_recipe.runtime
@@ -81,6 +84,7 @@ def test_a_local_judges_weights_are_part_of_the_report(judged: World) -> None:
     assert "judge:0" not in both.inputs
 
 
+@pytest.mark.training
 def test_a_classifiers_weights_are_part_of_the_report_and_not_of_the_baseline(judged: World) -> None:
     key = add_classifier(judged.store, str(make_classifier(judged.folder / "c")), "refusal.v1", actor="test")
     plain = request(judged, "plain.v1", "care.v1")

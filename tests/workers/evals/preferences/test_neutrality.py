@@ -2,11 +2,11 @@
 
 import pytest
 
-from ft_assets.datasets.reporting.families import families_of
-from ft_assets.evals.preferences.neutrality import require_neutral, writers_of
-from ft_assets.recipes.judges import JudgeModel
+from ft_assets.records.model_families import families_of
+from ft_assets.records.neutrality import require_neutral, writers_of
+from ft_assets.settings.recipe.judges import JudgeModel
 from ft_resources.errors import BadRecipe
-from tests.evals.world import World
+from tests.workers.evals.world import World
 
 LLAMA = ("hub:meta-llama/Llama-3.1-8B", "LlamaForCausalLM")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.evals.preferences.prompt import (
+from ft_assets.workers.evals.preferences.prompt import (
     MAX_ANSWER,
     MAX_CONVERSATION,
     clean,
@@ -14,7 +14,7 @@ from ft_assets.evals.preferences.prompt import (
     parse_verdict,
     preference,
 )
-from tests.evals.preferences.judge_server import answers_in
+from tests.workers.evals.preferences.judge_server import answers_in
 
 ASKED = (("user", "What colour is it?"),)
 
@@ -51,6 +51,7 @@ def test_the_candidate_is_preferred_where_its_letter_is_named() -> None:
     assert [preference(f"VERDICT: {said}", "B") for said in ("A", "B", "TIE", "?")] == [0.0, 1.0, 0.5, None]
 
 
+@pytest.mark.statistics
 @given(st.text(), st.text())
 def test_whatever_answers_hold_the_material_has_the_same_parts_and_ends_with_what_to_do(a: str, b: str) -> None:
     message = judge_prompt(ASKED, a, b, seed=1)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ft_assets.packs.documents import chats
-from ft_assets.packs.format import Pack
-from tests.packs.conftest import Workbench, chat
-from tests.packs.documents.test_prepare import CALLS, _batch, _pair, _preparer, _turns
-from tests.packs.templates.templates import source
+from ft_assets.workers.packs.documents import chats
+from ft_assets.workers.packs.format import Pack
+from tests.workers.packs.conftest import Workbench, chat
+from tests.workers.packs.documents.test_prepare import CALLS, _batch, _pair, _preparer, _turns
+from tests.workers.packs.templates.templates import source
 
 
 def _tokens(folder: Path) -> list[list[int]]:

@@ -9,15 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from ft_assets.packs.documents.labels import learned_spans
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import Rendering
-from ft_assets.packs.templates.tracing import Tracer
-from ft_assets.packs.templates.variants import load_template, training_variant
+from ft_assets.workers.templates.rendering import Rendering
+from ft_assets.workers.templates.tracing import Tracer, learned_spans
+from ft_assets.workers.tokenizers.chat_template import load_template, training_variant
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, UserError
 from tests.fake_base import make_fake_base
-from tests.packs.conftest import Conversation, chat
-from tests.packs.templates.templates import CONTROL, NAMES, compiled, make_tokenizer, same_day, source
+from tests.workers.packs.conftest import Conversation, chat
+from tests.workers.packs.templates.templates import CONTROL, NAMES, compiled, make_tokenizer, same_day, source
 
 __all__ = ["same_day"]
 

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ft_assets.datasets.columns import EXAMPLES
-from ft_assets.packs.documents.prepare import Form, Prepared, Preparer, PrepareSettings, too_long
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.settings.catalogue.forms import FormName
+from ft_assets.workers.datasets.columns import EXAMPLES
+from ft_assets.workers.packs.documents.fitting import too_long
+from ft_assets.workers.packs.documents.prepare import Prepared, Preparer, PrepareSettings
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.canonical import digest
 from ft_resources.errors import BadBase, BadData
 from tests.fake_base import make_fake_base
-from tests.packs.conftest import Conversation, chat, edit_json
-from tests.packs.templates.templates import source
+from tests.workers.packs.conftest import Conversation, chat, edit_json
+from tests.workers.packs.templates.templates import source
 
 TOOLS = json.dumps([{"type": "function", "function": {"name": "look", "description": "<|end|> up", "parameters": {}}}])
 CALLS = json.dumps([{"id": "", "type": "function", "function": {"name": "look", "arguments": {"key": "fox", "n": 1}}}])
@@ -29,7 +31,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_fake_base(tmp_path_factory.mktemp("base"))
 
 
-def _preparer(folder: Path, form: Form = "chat", **settings: Any) -> Preparer:
+def _preparer(folder: Path, form: FormName = "chat", **settings: Any) -> Preparer:
     chosen = {"chat_template": None, "learn": "all_assistant", "max_length": 100, "overlong": "reject", **settings}
     return Preparer(PrepareSettings(folder=folder, form=form, **chosen))
 
@@ -377,6 +379,8 @@ ENDLESS = {
 }
 
 
+# Until it is ended, an endless template takes all the time that one may take.
+@pytest.mark.statistics
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_template_without_end_is_ended(base: Path, name: str) -> None:
     with pytest.raises(BadBase, match="without end") as caught:

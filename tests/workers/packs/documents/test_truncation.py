@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.fake_base import SPECIALS, make_fake_base
-from tests.packs.conftest import chat
-from tests.packs.documents.test_prepare import _batch, _chats, _pair, _preparer
-from tests.packs.encoding.tokenizers import QWEN
+from tests.workers.packs.conftest import chat
+from tests.workers.packs.documents.test_prepare import _batch, _chats, _pair, _preparer
+from tests.workers.packs.encoding.tokenizers import QWEN
 
 WORDS = re.findall(
     r"\S+",

@@ -4,9 +4,9 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import Span
-from tests.packs.encoding import tokenizers
+from ft_assets.workers.templates.rendering import Span
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from tests.workers.packs.encoding import tokenizers
 
 ATOMS = [
     *("'s", "'S", "'ſ", "'LL", "'Re", "'", "don't", "_", "<|", "-1", "$9.99", "?!", " '", "the", " fox", " foxes"),

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from ft_assets.packs.encoding.choice import choose_encoder, open_encoder, sampled
-from ft_assets.packs.encoding.compiled import CompiledEncoder
-from ft_assets.packs.encoding.encoder import Encoded
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import Span
-from tests.packs.encoding import tokenizers
-from tests.packs.encoding.conftest import tokenizer_of
+from ft_assets.workers.templates.rendering import Span
+from ft_assets.workers.tokenizers.choice import choose_encoder, open_encoder, sampled
+from ft_assets.workers.tokenizers.compiled import CompiledEncoder
+from ft_assets.workers.tokenizers.encoder import Encoded
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from tests.workers.packs.encoding import tokenizers
+from tests.workers.packs.encoding.conftest import tokenizer_of
 
 TEXTS = ["the quick brown fox", "多言語 🙂", "it's 1234 o'clock\n"]
 
 
+@pytest.mark.statistics
 @pytest.mark.parametrize(
     ("kind", "engine"),
     [
@@ -118,7 +119,7 @@ class _WrongForUmbrellas(CompiledEncoder):
 
 
 def test_ids_that_differ_on_the_data_make_hugging_face_s_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ft_assets.packs.encoding.choice.CompiledEncoder", _WrongForUmbrellas)
+    monkeypatch.setattr("ft_assets.workers.tokenizers.choice.CompiledEncoder", _WrongForUmbrellas)
     plain = ["a word"] * 9000
     assert choose_encoder(tokenizer_of("qwen"), plain).engine == "compiled"
     choice = choose_encoder(tokenizer_of("qwen"), [*plain, "one ☂", *plain])
@@ -127,7 +128,7 @@ def test_ids_that_differ_on_the_data_make_hugging_face_s_the_choice(monkeypatch:
 
 
 def test_a_vocabulary_that_merges_do_not_make_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ft_assets.packs.encoding.choice.PATTERNS", {})
+    monkeypatch.setattr("ft_assets.workers.tokenizers.choice.PATTERNS", {})
 
     def unreachable(description: dict[str, Any]) -> None:
         vocabulary = description["model"]["vocab"]

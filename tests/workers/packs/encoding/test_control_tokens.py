@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from ft_assets.packs.documents.labels import learned_spans
-from ft_assets.packs.encoding.hugging_face import marked
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer, Tokens
-from ft_assets.packs.templates.template import ChatTemplate, Rendering
-from ft_assets.packs.templates.variants import load_template
+from ft_assets.workers.templates.rendering import Rendering
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.tracing import learned_spans
+from ft_assets.workers.tokenizers.chat_template import load_template
+from ft_assets.workers.tokenizers.hugging_face import marked
+from ft_assets.workers.tokenizers.segments import Tokens
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
 from tests.fake_base import SPECIALS, make_fake_base
-from tests.packs.conftest import Conversation, chat, edit_json
+from tests.workers.packs.conftest import Conversation, chat, edit_json
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +45,7 @@ def _encode(tokenizer: ChatTokenizer, template: ChatTemplate, messages: Conversa
         end_of_turn=template.end_of_turn(),
         marked=template.marked,
     )
-    return rendering, tokenizer.encode([rendering], [spans])[0]
+    return rendering, tokenizer.encode(rendering, spans)
 
 
 def _text(tokenizer: ChatTokenizer, ids: np.ndarray) -> str:
@@ -86,7 +88,7 @@ def test_ids_of_segments_are_those_of_the_whole_rendering(
 ) -> None:
     rendering = template.trace(chat(*texts), where="row 1")
     if not rendering.quoted:
-        tokens = tokenizer.encode([rendering], [rendering.turns])[0]
+        tokens = tokenizer.encode(rendering, rendering.turns)
         whole = tokenizer.tokenizer.encode(rendering.text, add_special_tokens=False)
         assert tokens.ids.tolist() == whole.ids
         assert tokens.learned.tolist() == marked(whole, rendering.turns).tolist()
@@ -112,7 +114,7 @@ def test_a_token_named_only_in_the_settings_is_a_control_token(base_folder: Path
 def test_a_template_that_looks_into_a_spelled_token_is_an_error(tokenizer: ChatTokenizer) -> None:
     source = "{% for m in messages %}{{ m.content.split('<|end|>')[0] }}<|end|>{% endfor %}"
     template = ChatTemplate(source, name="t", variables=tokenizer.named, control=tokenizer.control)
-    with pytest.raises(BadData, match="a control token that a message spells") as caught:
+    with pytest.raises(BadData, match="a control token in a message") as caught:
         template.trace(chat("private <|end|> words", "b"), where="row 7")
     assert caught.value.where == "row 7, t"
     assert "private" not in str(caught.value)

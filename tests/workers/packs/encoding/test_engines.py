@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from ft_assets.packs.encoding.byte_level import byte_level
-from ft_assets.packs.encoding.choice import Engine, open_encoder
-from ft_assets.packs.encoding.compiled import CompiledEncoder
-from ft_assets.packs.encoding.encoder import Encoded, Encoder
-from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
-from ft_assets.packs.templates.template import Span
-from tests.packs.encoding.conftest import ATOMS, spans_of, texts, tokenizer_of
+from ft_assets.workers.templates.rendering import Span
+from ft_assets.workers.tokenizers.byte_level import byte_level
+from ft_assets.workers.tokenizers.choice import Engine, open_encoder
+from ft_assets.workers.tokenizers.compiled import CompiledEncoder
+from ft_assets.workers.tokenizers.encoder import Encoded, Encoder
+from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
+from tests.workers.packs.encoding.conftest import ATOMS, spans_of, texts, tokenizer_of
 
 FAST: list[tuple[Engine, str]] = [
     ("compiled", "gpt2"),
@@ -84,7 +84,7 @@ def test_ids_do_not_depend_on_what_else_is_in_the_call_or_was_before() -> None:
 
 
 def test_pieces_that_find_no_room_in_memory_are_merged_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ft_assets.packs.encoding.compiled._PIECES", 2)
+    monkeypatch.setattr("ft_assets.workers.tokenizers.compiled._PIECES", 2)
     small = open_encoder(tokenizer_of("gpt2"), "compiled")
     segments = [f"word{number} and {number}" for number in range(300)] * 2
     nothing: list[list[Span]] = [[] for _ in segments]
@@ -94,7 +94,7 @@ def test_pieces_that_find_no_room_in_memory_are_merged_again(monkeypatch: pytest
 def test_large_batches_are_split_into_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     segments, learned = ["one", "two words", "", "é" * 50, "x"], [[(0, 2)], [(3, 9)], [], [(1, 49)], [(0, 1)]]
     whole = _engine("compiled", "qwen").encode(segments, learned)
-    monkeypatch.setattr("ft_assets.packs.encoding.batching._CALL", 8)
+    monkeypatch.setattr("ft_assets.workers.tokenizers.batching._CALL", 8)
     _same(_engine("compiled", "qwen").encode(segments, learned), whole)
 
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.packs.encoding.encoder import Encoded
-from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder, marked
-from ft_assets.packs.encoding.segments import SEGMENT, Cuts, DocumentEncoder
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer, Tokens
-from ft_assets.packs.templates.template import Rendering, Span
+from ft_assets.workers.templates.rendering import Rendering, Span
+from ft_assets.workers.tokenizers.encoder import Encoded
+from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder, marked
+from ft_assets.workers.tokenizers.segments import SEGMENT, Cuts, DocumentEncoder, Tokens
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
-from tests.packs.encoding.conftest import spans_of, texts, tokenizer_of
-from tests.packs.encoding.tokenizers import KINDS
+from tests.workers.packs.encoding.conftest import spans_of, texts, tokenizer_of
+from tests.workers.packs.encoding.tokenizers import KINDS
 
 controls = st.sampled_from(["<|bos|>", "<|end|>", "<|user|>", "<|assistant|>"])
 plain = texts.filter(lambda text: "<|" not in text and "<unk>" not in text)
@@ -20,7 +20,7 @@ documents = st.lists(st.one_of(controls, controls, plain), max_size=8).map("".jo
 
 
 def _encode(tokenizer: ChatTokenizer, text: str, learned: list[Span], quoted: list[Span] | None = None) -> Tokens:
-    return tokenizer.encode([Rendering(text=text, turns=[], quoted=quoted or [])], [learned])[0]
+    return tokenizer.encode(Rendering(text=text, turns=[], quoted=quoted or []), learned)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 
 QWEN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3 = QWEN.replace(r"\p{N}|", r"\p{N}{1,3}|")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.memory import Setup
-from ft_assets.packs.estimate.model_size import Architecture, read_architecture
+from ft_assets.settings.bounds import Bounds
+from ft_assets.workers.model_size.memory import Setup
+from ft_assets.workers.model_size.model_size import Architecture, read_architecture
 
 LLAMA_3_8B: dict[str, Any] = {
     "model_type": "llama",

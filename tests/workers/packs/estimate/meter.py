@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from ft_assets.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.batches import MicroBatch
 
 
 class Meter(TorchDispatchMode):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ft_assets.packs.estimate.hardware import CATALOGUE, GIB, find_hardware, unknown_hardware
+from ft_assets.settings.gpus import CATALOGUE, GIB, find_hardware, unknown_hardware
 
 
 @pytest.mark.parametrize(

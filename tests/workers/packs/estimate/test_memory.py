@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.packs.estimate.hardware import GIB
-from ft_assets.packs.estimate.memory import NF4_BYTES, Memory, Setup, peak_memory, trained_parameters
-from tests.packs.estimate.made import LLAMA_3_8B, llama, setup, share
+from ft_assets.settings.gpus import GIB
+from ft_assets.workers.model_size.memory import NF4_BYTES, Memory, Setup, peak_memory, trained_parameters
+from tests.workers.packs.estimate.made import LLAMA_3_8B, llama, setup, share
 
 
 def test_full_fine_tuning_of_llama_3_8b_keeps_sixteen_bytes_a_parameter() -> None:
@@ -121,7 +121,7 @@ def test_adapters_take_less_than_the_whole_model(base: Setup) -> None:
 
 @pytest.mark.parametrize(("variant", "rise"), [("full", 996e6), ("lora", 1162e6)])
 def test_what_processes_were_seen_to_take_lies_inside_the_bounds(variant: Any, rise: float) -> None:
-    """Bytes by which steps like those below raised the resident memory of a process, as docs/estimates.md has it."""
+    """How far steps like those below raised the resident memory of a process, see docs/explanation/estimates.md"""
     model = llama(
         hidden_size=256,
         num_hidden_layers=8,
@@ -155,9 +155,9 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
     from peft import LoraConfig, get_peft_model
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from ft_assets.packs.isolation import attention
-    from ft_assets.packs.isolation.losses import token_losses
-    from tests.packs.estimate.meter import Meter, packed_row
+    from ft_assets.workers.packs.isolation import attention
+    from ft_assets.workers.packs.isolation.batches import token_losses
+    from tests.workers.packs.estimate.meter import Meter, packed_row
 
     attention.register()
     sizes = {

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.packs.estimate.families import FAMILIES
-from ft_assets.packs.estimate.hardware import CATALOGUE
-from ft_assets.packs.estimate.memory import peak_memory
-from ft_assets.packs.estimate.model_size import doubt_about, read_architecture, rough
-from ft_assets.packs.estimate.time import Work, training_seconds
-from tests.packs.estimate.made import LLAMA_3_8B, llama, setup
+from ft_assets.settings.gpus import CATALOGUE
+from ft_assets.workers.model_size.families import FAMILIES
+from ft_assets.workers.model_size.memory import peak_memory
+from ft_assets.workers.model_size.model_size import doubt_about, read_architecture, rough
+from ft_assets.workers.model_size.time import Work, training_seconds
+from tests.workers.packs.estimate.made import LLAMA_3_8B, llama, setup
 
 
 def test_llama_3_8b_by_hand() -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.packs.estimate.bounds import Bounds
-from ft_assets.packs.estimate.hardware import CATALOGUE
-from ft_assets.packs.estimate.predict import Fits, predict
-from ft_assets.packs.estimate.time import (
+from ft_assets.control.planning.predict import Fits, predict
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.gpus import CATALOGUE
+from ft_assets.workers.model_size.time import (
     Work,
     scoring_seconds,
     scoring_share,
@@ -19,7 +19,7 @@ from ft_assets.packs.estimate.time import (
     training_flops,
     training_seconds,
 )
-from tests.packs.estimate.made import LLAMA_3_8B, llama, setup
+from tests.workers.packs.estimate.made import LLAMA_3_8B, llama, setup
 
 H100 = CATALOGUE["H100"]
 

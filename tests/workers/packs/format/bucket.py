@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ft_assets.packs.format import Layout, PackWriter
-from ft_assets.packs.format.layout import ARRAYS, array_name
+from ft_assets.workers.packs.format import Layout, PackWriter
+from ft_assets.workers.packs.format.layout import ARRAYS, array_name
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
-from tests.packs.made import made_spool
+from tests.workers.packs.made import made_spool
 
 WINDOWS, WINDOW_TOKENS, SHARDS = 64, 512, 8
 IDENTITY = {"asset": "token_pack"}

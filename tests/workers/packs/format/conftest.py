@@ -8,8 +8,8 @@ import pytest
 from ft_resources.artifacts import Artifact
 from ft_resources.file_cache import FileCache
 from tests.counting_store import CountingStore
-from tests.packs.format.bucket import publish
 from tests.s3_server import s3_server
+from tests.workers.packs.format.bucket import publish
 
 
 @pytest.fixture(scope="module")

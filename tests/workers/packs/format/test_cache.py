@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ft_assets.packs.format import CachedFiles, Pack
-from ft_assets.packs.format import pack as reading
-from ft_assets.packs.format.layout import array_name
+from ft_assets.workers.packs.format import CachedFiles, Pack
+from ft_assets.workers.packs.format import pack as reading
+from ft_assets.workers.packs.format.layout import array_name
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
 from tests.counting_store import CountingStore
-from tests.packs.format.bucket import (
+from tests.workers.packs.format.bucket import (
     ADDRESS,
     SHARDS,
     WINDOW_TOKENS,
@@ -37,7 +37,7 @@ from tests.packs.format.bucket import (
 
 def test_opening_fetches_the_index_alone(store: CountingStore, artifact: Artifact, cache: FileCache) -> None:
     pack = Pack.open(CachedFiles(artifact, cache), "train")
-    assert (len(pack), pack.tokens) == (WINDOWS, WINDOWS * WINDOW_TOKENS)
+    assert (len(pack), pack.index.tokens) == (WINDOWS, WINDOWS * WINDOW_TOKENS)
     assert store.fetched == {"train/index.json": 1}
     with pytest.raises(FileNotFoundError):
         Pack.open(CachedFiles(artifact, cache), "validation")
@@ -75,7 +75,7 @@ _RANK = """
 import sys
 from pathlib import Path
 import numpy as np
-from ft_assets.packs.format import CachedFiles, Pack
+from ft_assets.workers.packs.format import CachedFiles, Pack
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store

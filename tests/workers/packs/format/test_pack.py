@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.packs.format import Layout, Pack, PackWriter, Spool
-from ft_assets.packs.format import writer as writing
-from ft_assets.packs.format.layout import ARRAYS, array_name
-from ft_assets.packs.packing import pack as best_fit
-from tests.packs.made import Prepared, made_batch, made_spool
+from ft_assets.workers.packs.format import Layout, Pack, PackWriter, Spool
+from ft_assets.workers.packs.format import writer as writing
+from ft_assets.workers.packs.format.layout import ARRAYS, array_name
+from ft_assets.workers.packs.format.spool import Batch
+from ft_assets.workers.packs.packing import pack as best_fit
+from tests.workers.packs.made import made_batch, made_spool
 
 MAX_LENGTH = 12
 
@@ -33,11 +34,11 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def _part(batch: Prepared, first: int, last: int) -> Prepared:
+def _part(batch: Batch, first: int, last: int) -> Batch:
     """The rows ``first`` to ``last - 1`` of a batch as a batch of their own."""
     start, end = np.searchsorted(batch.example, [first, last])
     tokens = slice(batch.offsets[start], batch.offsets[end])
-    return Prepared(
+    return Batch(
         input_ids=batch.input_ids[tokens],
         learned=batch.learned[tokens],
         offsets=batch.offsets[start : end + 1] - batch.offsets[start],
@@ -50,7 +51,7 @@ def _part(batch: Prepared, first: int, last: int) -> Prepared:
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> Prepared:
+def batches(draw: st.DrawFn) -> Batch:
     """Rows of none, one or several documents each; every token has another id."""
     documents = draw(st.lists(st.lists(st.integers(1, MAX_LENGTH), max_size=3), max_size=30))
     return made_batch(
@@ -60,7 +61,7 @@ def batches(draw: st.DrawFn) -> Prepared:
     )
 
 
-def _spooled(folder: Path, batch: Prepared, cuts: list[int]) -> Spool:
+def _spooled(folder: Path, batch: Batch, cuts: list[int]) -> Spool:
     edges = [0, *sorted(cut % (len(batch.rows) + 1) for cut in cuts), len(batch.rows)]
     with Spool(folder).writing() as spool:
         for first, last in pairwise(edges):
@@ -68,10 +69,11 @@ def _spooled(folder: Path, batch: Prepared, cuts: list[int]) -> Spool:
     return spool
 
 
+@pytest.mark.statistics
 @settings(max_examples=40, deadline=None)
 @given(batch=batches(), cuts=st.lists(st.integers(0, 99), max_size=4), limit=st.integers(1, 80), seed=st.integers(0, 9))
 def test_every_token_is_there_once_in_its_document_whatever_batches_and_shards(
-    batch: Prepared, cuts: list[int], limit: int, seed: int
+    batch: Batch, cuts: list[int], limit: int, seed: int
 ) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -80,7 +82,7 @@ def test_every_token_is_there_once_in_its_document_whatever_batches_and_shards(
         PackWriter(folder / "pack", "train", "chat", MAX_LENGTH, shard_tokens=limit).write(spool, layout)
         pack = Pack.open(folder / "pack", "train")
         row = pack.read(range(len(pack)))
-        assert sorted(row.input_ids.tolist()) == list(range(pack.tokens)) == list(range(len(batch.input_ids)))
+        assert sorted(row.input_ids.tolist()) == list(range(pack.index.tokens)) == list(range(len(batch.input_ids)))
         assert np.array_equal(row.learned, batch.learned[row.input_ids])
         # Documents are whole: the tokens of each count up, from where one of the batch starts to where it ends.
         ends = np.cumsum(row.document_lengths)
@@ -101,14 +103,14 @@ def test_every_token_is_there_once_in_its_document_whatever_batches_and_shards(
         # No window overflows, and no shard does that holds more than one.
         assert pack.window_lengths.max(initial=0) <= MAX_LENGTH
         assert all(shard.tokens <= limit or shard.windows == 1 for shard in pack.index.shards)
-        assert pack.documents_by_example().tolist() == np.bincount(row.examples, minlength=pack.examples).tolist()
-        assert pack.learned_tokens == row.learned.sum()
+        assert pack.documents_by_example().tolist() == np.bincount(row.examples, minlength=pack.index.examples).tolist()
+        assert pack.index.learned_tokens == row.learned.sum()
 
 
 @settings(max_examples=20, deadline=None)
 @given(batch=batches(), cuts=st.lists(st.integers(0, 99), max_size=4), limits=st.tuples(*[st.integers(1, 80)] * 2))
 def test_bytes_do_not_depend_on_batches_nor_contents_on_shards(
-    batch: Prepared, cuts: list[int], limits: tuple[int, int]
+    batch: Batch, cuts: list[int], limits: tuple[int, int]
 ) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -146,12 +148,18 @@ def test_the_ranks_of_a_training_share_the_windows_of_a_micro_batch_among_them(
             for start in range(0, len(order), micro_batch)
             for rank in range(world)
         ]
-        assert sorted(np.concatenate(read).tolist()) == list(range(pack.tokens))
+        assert sorted(np.concatenate(read).tolist()) == list(range(pack.index.tokens))
 
 
 def test_a_window_returns_its_documents_one_behind_the_other(tmp_path: Path) -> None:
     pack = _written(tmp_path, [3, 1, 2], [2, 0, 1], [0, 2, 3])
-    assert (len(pack), pack.documents, pack.examples, pack.tokens, pack.learned_tokens) == (2, 3, 3, 6, 3)
+    assert (len(pack), pack.index.documents, pack.index.examples, pack.index.tokens, pack.index.learned_tokens) == (
+        2,
+        3,
+        3,
+        6,
+        3,
+    )
     window = pack.read([0])
     assert window.input_ids.tolist() == [4, 5, 0, 1, 2]
     assert window.learned.tolist() == [True, False, True, False, True]
@@ -179,7 +187,7 @@ def test_neighbouring_windows_are_views_of_the_file_and_read_only(tmp_path: Path
 
 def test_a_split_without_rows_is_an_empty_pack(tmp_path: Path) -> None:
     pack = _written(tmp_path, [], [], [0])
-    assert (len(pack), pack.tokens, pack.learned_tokens, pack.documents) == (0, 0, 0, 0)
+    assert (len(pack), pack.index.tokens, pack.index.learned_tokens, pack.index.documents) == (0, 0, 0, 0)
     assert len(pack.example_ids) == len(pack.window_lengths) == len(pack.read([]).input_ids) == 0
 
 
@@ -202,7 +210,7 @@ def test_what_does_not_fit_into_memory_is_written_in_pieces(tmp_path: Path, monk
     assert max(pieces) == 39
     assert len(pieces) > 30
     assert _files(tmp_path / "whole" / "pack") == _files(tmp_path / "pieces" / "pack")
-    assert whole.tokens == sum(pieces)
+    assert whole.index.tokens == sum(pieces)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +284,7 @@ def test_opening_ten_million_windows_reads_one_small_file(tmp_path: Path) -> Non
     (tmp_path / "train/index.json").write_text(json.dumps(index))
     asked = _Asked(tmp_path)
     pack = Pack.open(asked, "train")
-    assert (len(pack), pack.tokens) == (shards * per_shard, shards * per_shard * length)
+    assert (len(pack), pack.index.tokens) == (shards * per_shard, shards * per_shard * length)
     assert len(pack) > 10_000_000
     assert asked.names == ["train/index.json"]
     # Of all shards only number 400 exists; a file of zeros takes no space.

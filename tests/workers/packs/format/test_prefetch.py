@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.packs.format import CachedFiles, Pack
-from ft_assets.packs.format.layout import array_name
-from ft_assets.packs.format.prefetch import Prefetch
+from ft_assets.workers.packs.format import CachedFiles, Pack
+from ft_assets.workers.packs.format.layout import array_name
+from ft_assets.workers.packs.format.prefetch import Prefetch
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import CorruptArtifact
 from ft_resources.file_cache import FileCache
 from ft_resources.store import Store
 from tests.counting_store import CountingStore
-from tests.packs.format.bucket import (
+from tests.workers.packs.format.bucket import (
     SHARDS,
     WINDOWS,
     cached,

@@ -9,14 +9,14 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ft_assets.checkpoints.methods.sft import Likelihood, summed_loss
-from ft_assets.checkpoints.validation import validation_loss
-from ft_assets.packs.format import Pack
-from ft_assets.packs.format.layout import array_name
-from ft_assets.packs.isolation.attention import ATTENTION, MissingBoundaries, register
-from ft_assets.packs.isolation.batches import MicroBatch, micro_batch
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.format.layout import array_name
+from ft_assets.workers.packs.isolation.attention import ATTENTION, MissingBoundaries, register
+from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch
+from ft_assets.workers.training.methods.sft import Likelihood, summed_loss
+from ft_assets.workers.training.validation import validation_loss
 from ft_resources.errors import BadBase
-from tests.checkpoints.conftest import write_pack
+from tests.workers.training.conftest import write_pack
 
 TINY = {
     "hidden_size": 32,
@@ -179,7 +179,7 @@ def test_the_first_token_of_a_document_is_never_learned_even_if_labelled(tmp_pat
 def test_validation_loss_does_not_depend_on_the_batch_and_restores_the_mode(pack: Pack) -> None:
     model = model_of("llama").train()
     losses = [
-        validation_loss(model, Likelihood(), pack, torch.device("cpu"), windows, lambda: None)
+        validation_loss(model, Likelihood({}), pack, torch.device("cpu"), windows, lambda: None)
         for windows in (1, 3, 100)
     ]
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from ft_assets.checkpoints.conductor import Conductor, first_shared
-from ft_assets.checkpoints.train import train
-from ft_assets.packs.format import Layout, Pack, PackWriter
-from ft_assets.packs.isolation.attention import document_attention, register
-from ft_assets.packs.isolation.compare import compare, tolerance_of
-from ft_assets.packs.isolation.comparison import Comparison, DocumentLosses, Leak
-from ft_assets.packs.isolation.guard import guard
-from ft_assets.packs.isolation.proof import examine_isolation
-from ft_assets.packs.isolation.tiny import VOCABULARY, tiny_model
+from ft_assets.workers.packs.format import Layout, Pack, PackWriter
+from ft_assets.workers.packs.isolation.attention import document_attention, register
+from ft_assets.workers.packs.isolation.comparison import Comparison, DocumentLosses, Leak
+from ft_assets.workers.packs.isolation.guard import guard
+from ft_assets.workers.packs.isolation.leak_check import compare, tolerance_of
+from ft_assets.workers.packs.isolation.proof import examine_isolation
+from ft_assets.workers.packs.isolation.tiny import VOCABULARY, tiny_model
+from ft_assets.workers.training.train import train
+from ft_assets.workers.training.training_loop import TrainingLoop, first_shared
 from ft_resources.errors import BadBase
 from ft_resources.outcomes import Outcome
-from tests.checkpoints.conftest import Bench, content, make_bench, write_pack
-from tests.packs.made import made_spool
+from tests.workers.packs.made import made_spool
+from tests.workers.training.conftest import Bench, content, make_bench, write_pack
 
 WIDE = {"hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 30, "intermediate_size": 4096}
 GROUPED = {**WIDE, "num_key_value_heads": 4, "vocab_size": 32_000, "max_position_embeddings": 4096}
@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "falcon": ({"alibi": True}, "ALiBi"),
     "llama4_text": ({}, "chunked"),
     "deepseek_v32": ({}, "indexed_attention"),
-    "t5": ({}, "no causal language model"),
+    "t5": ({}, "not a causal language model"),
     "no_such_kind": ({}, "not one that this version"),
 }
 
@@ -135,7 +135,9 @@ def layer_that_mixes(model: Any, pack: Pack) -> None:
 
 
 def _unguard(model: Any) -> None:
-    guard(model).remove()
+    for module in model.modules():
+        module._forward_pre_hooks.clear()
+        module._forward_pre_hooks_with_kwargs.clear()
 
 
 @pytest.mark.parametrize("switch_off", [cache_again, boundaries_forgotten, one_causal_row, layer_that_mixes])
@@ -269,7 +271,7 @@ def test_the_doctor_sees_a_leak_and_names_its_row(tmp_path: Path, pack: Pack, mo
         whole = torch.tensor([0, int(cu_seq_lens_q[-1])], dtype=torch.int32)
         return document_attention(*args, cu_seq_lens_q=whole, **kwargs)
 
-    monkeypatch.setattr("ft_assets.packs.isolation.attention.document_attention", careless)
+    monkeypatch.setattr("ft_assets.workers.packs.isolation.attention.document_attention", careless)
     config = tmp_path / "config.json"
     config.write_text(json.dumps(config_of("llama", **GROUPED)))
     found = examine_isolation(config, pack)
@@ -290,11 +292,12 @@ def test_long_documents_are_examined_by_their_ends(tmp_path: Path) -> None:
     assert examine_isolation(config, pack)["figures"]["bit_equal"]
 
 
+@pytest.mark.training
 def test_training_is_the_same_to_the_byte_with_and_without_the_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = train(make_bench(tmp_path / "compared", max_steps=2).context())
-    monkeypatch.setattr(Conductor, "_prove_isolation", lambda self: None)
+    monkeypatch.setattr(TrainingLoop, "_prove_isolation", lambda self: None)
     plain = train(make_bench(tmp_path / "plain", max_steps=2).context())
     assert content(compared) == content(plain)
     assert compared.facts["isolation"]["bit_equal"]
@@ -305,8 +308,8 @@ def test_training_is_the_same_to_the_byte_with_and_without_the_comparison(
 def test_training_stops_before_its_first_step_where_documents_leak(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.checkpoints import model as models
     from ft_assets.worker import _classify
+    from ft_assets.workers.training import model as models
 
     load = models.load_base
 
@@ -331,14 +334,14 @@ def test_the_row_compared_before_training_is_one_that_documents_share(tmp_path: 
     assert set(windows) <= set(next(iter(bench.order.read())).windows.tolist())
 
 
-@pytest.mark.e2e
+@pytest.mark.training
 def test_the_doctor_imports_torch_and_one_architecture(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(json.dumps(config_of("llama", **GROUPED)))
     write_pack(tmp_path / "pack", "train", 12)
     code = (
-        "import sys; from pathlib import Path; from ft_assets.packs.format import Pack;"
-        "from ft_assets.packs.isolation.proof import examine_isolation;"
+        "import sys; from pathlib import Path; from ft_assets.workers.packs.format import Pack;"
+        "from ft_assets.workers.packs.isolation.proof import examine_isolation;"
         f"pack = Pack.open(Path({str(tmp_path / 'pack')!r}), 'train');"
         f"assert examine_isolation(Path({str(config)!r}), pack)['passed'];"
         "print([name for name in sys.modules if name.startswith('transformers.models.') and name.count('.') == 2]"

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from ft_assets.packs.isolation import attention, varlen
-from ft_assets.packs.isolation.attention import BrokenIsolation, MissingBoundaries, document_attention, document_mask
-from ft_assets.packs.isolation.varlen import Kernel, flash_attn_kernel, installed_kernel, refusal, torch_kernel
+from ft_assets.workers.packs.isolation import attention, varlen
+from ft_assets.workers.packs.isolation.attention import (
+    BrokenIsolation,
+    MissingBoundaries,
+    document_attention,
+    document_mask,
+)
+from ft_assets.workers.packs.isolation.varlen import refusal
 
 LENGTHS = [5, 1, 12, 6]
 OFFSETS = torch.tensor([0, 5, 6, 18, 24], dtype=torch.int32)
@@ -74,9 +79,6 @@ def varlen_attn(
     return dense(query, key, value, cu_seq_q, scale, window_size[0])
 
 
-KERNELS = [flash_attn_kernel(flash_attn_varlen_func), torch_kernel(varlen_attn)]
-
-
 def packed_mask(window: int | None) -> torch.Tensor | None:
     return document_mask(q_length=24, allow_is_causal_skip=False, local_size=window)
 
@@ -87,19 +89,21 @@ def test_the_stand_in_has_the_signature_of_the_installed_torch() -> None:
     assert list(inspect.signature(varlen_attn).parameters) == list(inspect.signature(real).parameters)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("flash", [flash_attn_varlen_func, None], ids=["flash-attn", "torch"])
 @pytest.mark.parametrize("key_heads", [4, 2, 1])
 @pytest.mark.parametrize("window", [None, 3, 6, 12])
 @pytest.mark.parametrize("scale", [None, 0.3])
 def test_the_fused_functions_give_what_each_document_gives_alone(
-    kernel: Kernel, key_heads: int, window: int | None, scale: float | None, monkeypatch: pytest.MonkeyPatch
+    flash: Any, key_heads: int, window: int | None, scale: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, heads, 24, 8) for heads in (4, key_heads, key_heads))
     arguments = {"scaling": scale, "cu_seq_lens_q": OFFSETS}
     module = torch.nn.Module()
     alone, _ = document_attention(module, q, k, v, packed_mask(window), **arguments)
-    monkeypatch.setattr(attention, "kernel_for", lambda *_: kernel)
+    monkeypatch.setattr(attention, "applies", lambda *_: True)
+    monkeypatch.setattr(varlen, "varlen_attn", varlen_attn)
+    monkeypatch.setattr(varlen, "flash_attn", lambda: flash)
     fused, _ = document_attention(module, q, k, v, packed_mask(window), **arguments)
     assert fused.shape == alone.shape == (1, 24, 4, 8)
     torch.testing.assert_close(fused, alone, atol=1e-5, rtol=1e-5)
@@ -117,20 +121,6 @@ def test_a_window_counts_the_token_itself() -> None:
     assert seen[0, 7, 0].nonzero().flatten().tolist() == [6, 7]
 
 
-def test_flash_attn_is_taken_before_torch_and_torch_before_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    flash = ModuleType("flash_attn")
-    flash.flash_attn_varlen_func = flash_attn_varlen_func  # type: ignore[attr-defined]
-    for modules in ({"flash_attn": flash}, {"flash_attn": None}, {"torch.nn.attention.varlen": None}):
-        for name, module in modules.items():
-            monkeypatch.setitem(sys.modules, name, module)
-        installed_kernel.cache_clear()
-        kernel = installed_kernel()
-        found.append(kernel and kernel.name)
-    installed_kernel.cache_clear()
-    assert found == ["flash-attn", "torch varlen_attn", None]
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -144,16 +134,26 @@ def test_flash_attn_is_taken_before_torch_and_torch_before_nothing(monkeypatch: 
         ({"capability": (7, 5)}, "compute capability"),
     ],
 )
-def test_what_the_fused_functions_cannot_do_is_known(change: dict[str, Any], reason: str | None) -> None:
+def test_what_the_fused_function_cannot_do_is_known(change: dict[str, Any], reason: str | None) -> None:
     asked = {"dtype": torch.bfloat16, "head_sizes": (128, 128), "dropout": 0.0, "capability": (8, 0), **change}
-    refused = refusal(torch_kernel(varlen_attn), **asked)
+    refused = refusal(**asked)
     assert (refused is None) if reason is None else (refused is not None and reason in refused)
-    if "dropout" in change:
-        assert refusal(flash_attn_kernel(flash_attn_varlen_func), **asked) is None
+
+
+def test_flash_attn_is_taken_where_it_is_installed_and_has_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+    flash = ModuleType("flash_attn")
+    flash.flash_attn_varlen_func = flash_attn_varlen_func  # type: ignore[attr-defined]
+    asked = {"dtype": torch.bfloat16, "head_sizes": (128, 128), "dropout": 0.1, "capability": (8, 0)}
+    for module, function, refused in ((flash, flash_attn_varlen_func, False), (None, None, True)):
+        monkeypatch.setitem(sys.modules, "flash_attn", module)
+        varlen.flash_attn.cache_clear()
+        assert varlen.flash_attn() is function
+        assert bool(refusal(**asked)) is refused
+    varlen.flash_attn.cache_clear()
 
 
 def test_on_the_cpu_there_is_no_fused_function() -> None:
-    assert varlen.kernel_for(torch.zeros(1, 1, 4, 8), torch.zeros(1, 1, 4, 8), 0.0) is None
+    assert not varlen.applies(torch.zeros(1, 1, 4, 8), torch.zeros(1, 1, 4, 8), 0.0)
 
 
 def test_keys_of_a_cache_and_masks_without_documents_are_refused() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.packs.packing import one_by_one
+from ft_assets.workers.packs.packing import one_by_one
 
 MAX_LENGTH = 32
 pairs = st.lists(st.tuples(st.integers(1, MAX_LENGTH), st.integers(1, MAX_LENGTH)), max_size=60)

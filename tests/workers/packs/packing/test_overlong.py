@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.packs.packing import pieces, shorten
+from ft_assets.workers.packs.packing import pieces, shorten
 
 # Tokens of a document: two contents that are not learned, learned text, what the template wrote.
 documents = st.text("tulc", min_size=1, max_size=40)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ft_assets.packs.packing import pack
+from ft_assets.workers.packs.packing import pack
 
 MAX_LENGTH = 32
 some_lengths = st.lists(st.integers(1, MAX_LENGTH), max_size=300)
@@ -57,6 +57,7 @@ def _require_sound(windows: list[list[int]], lengths: list[int], max_length: int
     assert all(sum(lengths[document] for document in window) <= max_length for window in windows)
 
 
+@pytest.mark.statistics
 @given(some_lengths, st.integers(0, 2**31 - 1))
 def test_every_document_is_in_exactly_one_window_and_no_window_overflows(lengths: list[int], seed: int) -> None:
     _require_sound(_pack(lengths, seed), lengths, MAX_LENGTH)
@@ -91,7 +92,7 @@ def test_hard_lengths_are_packed_no_worse_than_by_best_fit(kind: str, max_length
 @given(st.lists(st.lists(st.integers(1, 8), min_size=1, max_size=8), min_size=1, max_size=40))
 def test_best_fit_alone_is_best_fit_decreasing(parts: list[list[int]]) -> None:
     # It is what packing falls back on, so what it promises is looked at for itself.
-    from ft_assets.packs.packing.best_fit import best_fit
+    from ft_assets.workers.packs.packing.best_fit import best_fit
 
     lengths = [sum(part) % MAX_LENGTH + 1 for part in parts for _ in range(part[0])]
     histogram = np.bincount(lengths, minlength=MAX_LENGTH + 1)

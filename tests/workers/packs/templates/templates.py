@@ -8,11 +8,11 @@ import pytest
 from tokenizers import AddedToken, Tokenizer
 from transformers.utils import chat_template_utils
 
-from ft_assets.packs.documents.conversations import Conversations, Shape
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import ChatTemplate
+from ft_assets.workers.packs.documents.conversations import Conversations, Shape
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.fake_base import make_fake_base
-from tests.packs.conftest import Conversation
+from tests.workers.packs.conftest import Conversation
 
 FOLDER = Path(str(importlib.util.find_spec("trl").origin)).parent / "chat_templates"  # type: ignore[union-attr]
 # Their messages hold lists of images and text, which datasets here do not have.

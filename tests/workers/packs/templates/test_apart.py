@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import Tools
-from ft_assets.packs.templates.tracing import Traced, Tracer
+from ft_assets.workers.templates.rendering import Tools
+from ft_assets.workers.templates.tracing import Traced, Tracer
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
 from tests.fake_base import make_fake_base
-from tests.packs.conftest import chat
-from tests.packs.templates.templates import compiled
+from tests.workers.packs.conftest import chat
+from tests.workers.packs.templates.templates import compiled
 
 TURN = "{% if m.role == 'assistant' %}{% generation %}§{{ eos_token }}{% endgeneration %}{% else %}§{% endif %}"
 EVERY = "{% for m in messages %}" + TURN + "{% endfor %}"

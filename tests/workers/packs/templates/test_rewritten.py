@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from ft_assets.packs.documents.labels import Learn
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import Messages, Tools
-from ft_assets.packs.templates.tracing import Tracer
-from ft_assets.packs.templates.variants import training_variant
+from ft_assets.workers.templates.rendering import Messages, Tools
+from ft_assets.workers.templates.tracing import Learn, Tracer
+from ft_assets.workers.tokenizers.chat_template import training_variant
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
-from tests.packs.conftest import chat
-from tests.packs.templates.templates import NAMES, compiled, make_tokenizer, source
+from tests.workers.packs.conftest import chat
+from tests.workers.packs.templates.templates import NAMES, compiled, make_tokenizer, source
 
 QWEN = ["qwen3", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6"]
 UNMARKED = [name for name in NAMES if not name.endswith("_training")]

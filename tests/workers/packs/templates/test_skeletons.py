@@ -9,17 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer
 
-from ft_assets.packs.documents import chats as chats_module
-from ft_assets.packs.documents.chats import ChatLabeller, Labelled, Row, SkeletonDiffers
-from ft_assets.packs.encoding.hugging_face import HuggingFaceEncoder
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import ChatTemplate
-from ft_assets.packs.templates.tracing import Tracer
-from ft_assets.packs.templates.variants import training_variant
+from ft_assets.workers.packs.documents import chats as chats_module
+from ft_assets.workers.packs.documents.chats import ChatLabeller, Labelled, Row, SkeletonDiffers
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.tracing import Tracer
+from ft_assets.workers.tokenizers.chat_template import training_variant
+from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import UserError
 from tests.fake_base import make_fake_base
-from tests.packs.conftest import Conversation, chat
-from tests.packs.templates.templates import CONTROL, NAMES, as_batch, compiled, make_tokenizer, source
+from tests.workers.packs.conftest import Conversation, chat
+from tests.workers.packs.templates.templates import CONTROL, NAMES, as_batch, compiled, make_tokenizer, source
 
 PIECES = st.one_of(
     st.sampled_from(
@@ -100,7 +100,7 @@ def _assert_same(one: Labelled | str, other: Labelled | str) -> None:
         return
     assert one.documents.offsets.tolist() == other.documents.offsets.tolist()
     for name in ("ids", "learned", "control"):
-        assert np.array_equal(getattr(one.documents.tokens, name), getattr(other.documents.tokens, name)), name
+        assert np.array_equal(getattr(one.documents, name), getattr(other.documents, name)), name
     assert one.controls.tolist() == other.controls.tolist()
     assert one.trimmed.tolist() == other.trimmed.tolist()
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 from transformers.utils import chat_template_utils
 
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import ChatTemplate
-from ft_assets.packs.templates.variants import load_template
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.chat_template import load_template
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, BadData
 from tests.fake_base import make_fake_base
-from tests.packs.conftest import Conversation, chat, edit_json
+from tests.workers.packs.conftest import Conversation, chat, edit_json
 
 CONVERSATIONS = [
     chat("hi there", "  Hello to you "),
@@ -50,7 +50,7 @@ def _turns(source: str, tokenizer: ChatTokenizer, messages: Conversation) -> lis
 def test_text_ids_and_masks_equal_those_of_transformers(base: Path, messages: Conversation) -> None:
     tokenizer = ChatTokenizer.load(base)
     rendering = load_template(base, tokenizer, None).trace(messages, where="row 1")
-    tokens = tokenizer.encode([rendering], [rendering.turns])[0]
+    tokens = tokenizer.encode(rendering, rendering.turns)
     theirs = AutoTokenizer.from_pretrained(base)
     expected = theirs.apply_chat_template(messages, return_assistant_tokens_mask=True)
     assert rendering.text == theirs.apply_chat_template(messages, tokenize=False)
@@ -78,7 +78,7 @@ def test_training_templates_of_trl_give_the_ids_and_masks_of_transformers(
     theirs = AutoTokenizer.from_pretrained(base)
     for messages in CONVERSATIONS[:2]:
         rendering = _compiled(source, tokenizer).trace(messages, where="row 1")
-        tokens = tokenizer.encode([rendering], [rendering.turns])[0]
+        tokens = tokenizer.encode(rendering, rendering.turns)
         expected = theirs.apply_chat_template(messages, chat_template=source, return_assistant_tokens_mask=True)
         assert tokens.ids.tolist() == expected["input_ids"]
         assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]
@@ -89,7 +89,7 @@ def test_all_bytes_of_a_last_character_are_learned(base: Path) -> None:
     tokenizer = ChatTokenizer.load(base)
     source = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<|user|>{% endfor %}"
     rendering = _compiled(source, tokenizer).trace([{"role": "assistant", "content": "ok 🙂"}], where="row 1")
-    tokens = tokenizer.encode([rendering], [rendering.turns])[0]
+    tokens = tokenizer.encode(rendering, rendering.turns)
     assert tokenizer.tokenizer.decode(tokens.ids[tokens.learned].tolist()) == "ok 🙂"
 
 
@@ -274,7 +274,7 @@ def test_stored_truncation_and_padding_are_switched_off(base_folder: Path) -> No
     edit_json(base_folder / "tokenizer.json", cut)
     tokenizer = ChatTokenizer.load(base_folder)
     rendering = load_template(base_folder, tokenizer, None).trace(chat("a long question", "b"), where="row 1")
-    assert len(tokenizer.encode([rendering], [[]])[0].ids) > 3
+    assert len(tokenizer.encode(rendering).ids) > 3
 
 
 @settings(max_examples=60, deadline=None)
@@ -284,7 +284,7 @@ def test_any_text_gives_the_ids_of_transformers(base: Path, texts: list[str]) ->
     tokenizer = ChatTokenizer.load(base)
     rendering = load_template(base, tokenizer, None).trace(messages, where="row 1")
     theirs = _cached(base).apply_chat_template(messages)
-    assert tokenizer.encode([rendering], [rendering.turns])[0].ids.tolist() == theirs["input_ids"]
+    assert tokenizer.encode(rendering, rendering.turns).ids.tolist() == theirs["input_ids"]
 
 
 _LOADED: dict[Path, AutoTokenizer] = {}

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ft_assets.packs.encoding.tokenizer import ChatTokenizer
-from ft_assets.packs.templates.template import ChatTemplate, Messages, Span, Tools
-from ft_assets.packs.templates.turns import MARKS, TurnFinder
+from ft_assets.workers.templates.marks import MARKS
+from ft_assets.workers.templates.rendering import Messages, Span, Tools
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.turns import TurnFinder
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, UserError
-from tests.packs.conftest import chat
-from tests.packs.templates.templates import NAMES, compiled, make_tokenizer, source
+from tests.workers.packs.conftest import chat
+from tests.workers.packs.templates.templates import NAMES, compiled, make_tokenizer, source
 
 UNMARKED = [name for name in NAMES if not name.endswith("_training")]
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "up", "parameters": {"type": "object"}}}]

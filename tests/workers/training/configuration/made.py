@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from ft_assets.checkpoints.configuration.known import Known
-from ft_assets.packs.estimate.model_size import read_architecture, rough
-from ft_assets.recipes.models import Recipe
-from ft_assets.recipes.strict import parse_strict
-from tests.packs.estimate.made import LLAMA_3_8B, share
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.model_size.known import Known
+from ft_assets.workers.model_size.model_size import read_architecture, rough
+from ft_resources.strict import parse_strict
+from tests.workers.packs.estimate.made import LLAMA_3_8B, share
 
 LLAMA_70B: dict[str, Any] = LLAMA_3_8B | {
     "hidden_size": 8192,

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from ft_assets.checkpoints.configuration.combinations import COMBINATIONS, require_possible
-from ft_assets.checkpoints.configuration.configure import configure
-from ft_assets.recipes.models import Recipe
+from ft_assets.control.auto.combinations import COMBINATIONS, require_possible
+from ft_assets.control.auto.configure import configure
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.errors import BadRecipe
-from tests.checkpoints.configuration.made import known, on_gpus, recipe
+from tests.workers.training.configuration.made import known, on_gpus, recipe
 
 TEXT: dict[str, Any] = {"gates": {"task_gain": {"metric": "perplexity"}}}
 ZERO_3 = {"hardware": {"sharding": "zero3"}}
@@ -18,14 +19,14 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("training.optimizer", on_gpus(2, training={"optimizer": "adafactor"}, **ZERO_3), "rows and columns", "adamw"),
     ("hardware.sharding", recipe(hardware={"gpus": 1, "sharding": "zero2"}), "a single one", "sharding none"),
     ("hardware.sharding", recipe(hardware={"sharding": "zero1"}), "has none", "sharding none"),
-    ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "scales its gradients as a whole", "sharding none"),
+    ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "one scale for all gradients", "sharding none"),
     ("training.precision", recipe(training={"precision": "fp16"}), "on a CPU", "fp32"),
     (
         "training.keep_best",
         on_gpus(
             2, variant="full", training={"keep_best": 2, **ZERO_3.get("training", {})}, hardware=ZERO_3["hardware"]
         ),
-        "no process has them",
+        "no process has all of them",
         "sharding none",
     ),
     (
@@ -36,22 +37,27 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ),
     ("packing.overlong", recipe(packing={"overlong": "split"}), "lost its question", "method cpt"),
     ("packing.learn", recipe(method="dpo", packing={"learn": "last_assistant"}), "whole answers", "out"),
-    ("packing.learn", recipe(method="cpt", packing={"learn": "last_assistant"}), "no turns", "out"),
+    ("packing.learn", recipe(method="cpt", packing={"learn": "last_assistant"}), "no assistant turns", "out"),
     ("packing.overlong", recipe(method="cpt", packing={"overlong": "truncate"}), "would drop it", "overlong split"),
-    ("gates.task_gain.metric", recipe(method="cpt"), "asks for no answers", "perplexity"),
+    ("gates.task_gain.metric", recipe(method="cpt"), "text has no answers", "perplexity"),
     (
         "gates.task_gain.metric",
         recipe(gates={"task_gain": {"metric": "preference_accuracy"}}),
-        "sft learns from no pairs",
-        "method dpo or orpo",
+        "sft does not learn from pairs",
+        "such as dpo or orpo",
     ),
-    ("new_tokens", recipe(method="cpt", new_tokens=["zq"], **TEXT), "no embedding rows", "base artifact:"),
-    ("new_tokens", recipe(variant="qlora", new_tokens=["zq"]), "a qlora adapter is served as", "cpt with variant full"),
+    ("new_tokens", recipe(method="cpt", new_tokens=["zq"], **TEXT), "no embedding rows", "(artifact:"),
+    (
+        "new_tokens",
+        recipe(variant="qlora", new_tokens=["zq"]),
+        "a qlora adapter is served as",
+        "method cpt, variant full",
+    ),
     (
         "new_tokens",
         recipe(variant="full", new_tokens=["zq"]),
-        "much text, and sft is not that",
-        "cpt with variant full",
+        "much text, which sft is not",
+        "method cpt, variant full",
     ),
     ("preference.loss", recipe(method="orpo", preference={"loss": "sigmoid_norm"}), "one loss", "dpo"),
     ("training.global_batch_size", on_gpus(4, training={"global_batch_size": 6}), "between 4 GPUs", "auto"),
@@ -125,7 +131,10 @@ def test_every_combination_is_reached_by_a_test() -> None:
     reached = set()
     for _, made, _, _ in REFUSED:
         settled = configure(made, None).recipe
-        reached |= {index for index, one in enumerate(COMBINATIONS) if one.found(settled, None)}
-    modules = len(COMBINATIONS) - 1
-    assert COMBINATIONS[modules].where == "lora.target_modules"
-    assert reached == set(range(modules))
+        reached |= {id(one) for one in COMBINATIONS if one.found(settled, None)}
+        refusals = METHODS[settled.method].all_refusals
+        reached |= {id(one) for one in refusals if one.found(settled, settled.method)}
+    *others, modules = COMBINATIONS
+    assert modules.where == "lora.target_modules"
+    every = {id(one) for one in others} | {id(one) for each in METHODS.values() for one in each.all_refusals}
+    assert reached == every

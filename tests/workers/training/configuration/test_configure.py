@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.checkpoints.configuration.combinations import require_possible
-from ft_assets.checkpoints.configuration.configure import configure
-from ft_assets.checkpoints.configuration.fitting import expected_memory
-from ft_assets.checkpoints.configuration.known import known_pair
-from ft_assets.checkpoints.configuration.settled import SettledLora, SettledTraining
-from tests.checkpoints.configuration.made import LLAMA_70B, known, on_gpus, recipe
-from tests.packs.estimate.made import LLAMA_3_8B
+from ft_assets.control.auto.combinations import require_possible
+from ft_assets.control.auto.configure import configure
+from ft_assets.control.auto.fitting import expected_memory
+from ft_assets.settings.recipe.training import SettledLora, SettledTraining
+from ft_assets.workers.model_size.known import known_pair
+from tests.workers.packs.estimate.made import LLAMA_3_8B
+from tests.workers.training.configuration.made import LLAMA_70B, known, on_gpus, recipe
 
 
 def settled(pair: Any = None, made: Any = None, **changes: Any) -> Any:

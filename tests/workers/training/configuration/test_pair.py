@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 import yaml
 
-from ft_assets import identity
-from ft_assets.checkpoints.assets import _configuration
-from ft_assets.checkpoints.configuration.shown import RECORD, configuration_record
-from ft_assets.recipes.register import get_recipe, register_recipe
-from ft_assets.submissions.estimate import estimate_training
+from ft_assets.control import identity
+from ft_assets.control.planning.estimate import estimate_training
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.graph.assets.checkpoints import _configuration
+from ft_assets.settings.recipe.shown import RECORD, configuration_record
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadRecipe, UserError
-from tests.submissions.estimate_world import DATASET, World, make_world, world_in
+from tests.control.submissions.estimate_world import DATASET, World, make_world, world_in
+from tests.made import leave
 
 OPEN: dict[str, Any] = {"lora": {}, "training": {}}
 
@@ -48,13 +51,9 @@ def prepared(world: World, *recipes: str) -> None:
 def trained(world: World, recipe: str) -> Artifact:
     """A checkpoint that says what it was told, as the trainer leaves it."""
     request = identity.checkpoint_request(world.artifacts, DATASET, recipe)
-    folder = world.folder / request.address.fingerprint
-    (folder / "report").mkdir(parents=True)
-    (folder / "recipe.json").write_text(json.dumps(request.params))
-    (folder / RECORD).write_text(json.dumps(configuration_record(request.params, request.runtime, request.label)))
-    return world.artifacts.publish(
-        request.address, folder, writer="w1", identity=request.identity, inputs=request.inputs, actor="ann"
-    )
+    record = configuration_record(request.params, request.runtime, request.label)
+    files = {"recipe.json": json.dumps(request.params).encode(), RECORD: json.dumps(record).encode()}
+    return leave(world.artifacts, request, files)
 
 
 def test_recipes_that_come_to_the_same_share_a_checkpoint_and_say_whose_it_was(world: World) -> None:
@@ -91,7 +90,7 @@ def test_another_number_of_nodes_trains_the_same_checkpoint(world: World) -> Non
     assert alone.address == together.address
     assert [each.runtime["nodes"] for each in (alone, together)] == [1, 2]
     # 8 billion weights in bf16 and some activations, as the estimate has it.
-    expected = estimate_training(world.artifacts, DATASET, one).memory
+    expected = estimate_training(world.artifacts, load_tenants(), DATASET, one).memory
     assert expected is not None
     assert alone.runtime["predicted_memory_bytes"] == round(expected.expected)
     assert 16e9 < expected.expected < 40e9
@@ -117,11 +116,17 @@ def test_tokens_do_not_depend_on_what_a_pair_settles(world: World) -> None:
 
 def test_an_estimate_settles_from_what_is_known_and_says_what_is_a_guess(world: World) -> None:
     key = register(world, "open.v1")
-    before = {name: (value, why) for name, value, why in estimate_training(world.artifacts, DATASET, key).settings}
+    before = {
+        name: (value, why)
+        for name, value, why in estimate_training(world.artifacts, load_tenants(), DATASET, key).settings
+    }
     assert before["lora.rank"][0] == "16"
     assert "about" in before["training.global_batch_size"][1]
     prepared(world, key)
-    after = {name: (value, why) for name, value, why in estimate_training(world.artifacts, DATASET, key).settings}
+    after = {
+        name: (value, why)
+        for name, value, why in estimate_training(world.artifacts, load_tenants(), DATASET, key).settings
+    }
     request = identity.checkpoint_request(world.artifacts, DATASET, key)
     for name, value in request.params["training"].items():
         assert after[f"training.{name}"][1] == request.runtime["origins"][f"training.{name}"]
@@ -130,7 +135,7 @@ def test_an_estimate_settles_from_what_is_known_and_says_what_is_a_guess(world: 
 
 
 def test_what_the_recipe_alone_tells_is_refused_at_registration_and_the_rest_for_the_pair(world: World) -> None:
-    with pytest.raises(BadRecipe, match="divides a training between GPUs"):
+    with pytest.raises(BadRecipe, match="divides a training among GPUs"):
         register(world, "wrong.v1", hardware={"sharding": "zero3"})
     with pytest.raises(UserError, match=r"no recipe 'wrong\.v1'"):
         get_recipe(world.store, "wrong.v1")

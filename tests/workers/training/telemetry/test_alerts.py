@@ -5,7 +5,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.checkpoints.telemetry.alerts import STREAK, STREAK_S, Alarms, alerts_of, waiting_share
+from ft_assets.workers.training.telemetry.alerts import STREAK, STREAK_S, Alarms, Alert, waiting_share
+
+
+def alerts_of(rows: list[dict[str, Any]], expected: float | None = None) -> list[Alert]:
+    """All alerts of a run with these rows."""
+    alarms = Alarms(expected)
+    for row in rows:
+        alarms.look(row)
+    return alarms.alerts
 
 
 def rows(*runs: tuple[int, float], seconds: float = 2.0, waiting: float = 0.0) -> list[dict[str, Any]]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from ft_assets.checkpoints.telemetry.flops import Yardstick, make_setup
-from ft_assets.packs.estimate.hardware import CATALOGUE, find_hardware
-from ft_assets.packs.estimate.model_size import read_architecture
-from ft_assets.packs.estimate.time import Work, training_seconds
-from ft_assets.recipes.training import LoraSettings, TrainingSettings
-from tests.packs.estimate.made import LLAMA_3_8B
+from ft_assets.settings.gpus import CATALOGUE, find_hardware
+from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.workers.model_size.model_size import read_architecture
+from ft_assets.workers.model_size.time import Work, training_seconds
+from ft_assets.workers.training.telemetry.flops import Yardstick, make_setup
+from tests.workers.packs.estimate.made import LLAMA_3_8B
 
 WORK = Work(tokens=1000, steps=1, learned=1.0, document_length=4096)
 

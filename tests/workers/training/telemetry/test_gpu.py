@@ -1,16 +1,16 @@
 """What is read of a device, and that nothing waits for it."""
 
+import math
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from ft_assets.checkpoints.telemetry import gpu
-from ft_assets.checkpoints.telemetry.gpu import Cpu, Gpu, Samples, device_of
-from ft_assets.checkpoints.telemetry.peers import Sample, leave_sample, read_samples
-from ft_assets.packs.estimate.hardware import CATALOGUE, GIB
+from ft_assets.settings.gpus import CATALOGUE, GIB
+from ft_assets.workers.training.ranks import Ranks
+from ft_assets.workers.training.telemetry import gpu
+from ft_assets.workers.training.telemetry.gpu import Cpu, Gpu, Samples
 
 
 @pytest.fixture
@@ -39,8 +39,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 def test_a_cpu_tells_what_the_process_has_in_memory_and_nothing_else() -> None:
-    cpu = device_of("cpu", None)
-    assert isinstance(cpu, Cpu)
+    cpu = Cpu()
     assert cpu.hardware is None
     figures = cpu.figures()
     assert figures.keys() == {"host_memory_gib"}
@@ -48,7 +47,7 @@ def test_a_cpu_tells_what_the_process_has_in_memory_and_nothing_else() -> None:
 
 
 def test_a_gpu_is_asked_at_most_once_an_interval_however_often_steps_come(cuda: dict[str, int]) -> None:
-    device = device_of("cuda", 1)
+    device = Gpu(1, Ranks())
     began = time.monotonic()
     row: dict[str, Any] = {}
     while "gpu_utilisation" not in row and time.monotonic() - began < 10:
@@ -69,7 +68,7 @@ def test_a_driver_that_does_not_tell_is_asked_once_and_costs_a_column(
         raise ModuleNotFoundError("no NVML")
 
     monkeypatch.setattr(torch.cuda, "utilization", fails)
-    device = Gpu(1)
+    device = Gpu(1, Ranks())
     time.sleep(0.7)
     assert "gpu_utilisation" not in device.figures()
     device.close()
@@ -77,59 +76,24 @@ def test_a_driver_that_does_not_tell_is_asked_once_and_costs_a_column(
     assert "GPU utilisation is not reported: no NVML" in capsys.readouterr().out
 
 
-def until(found: Callable[[], bool]) -> None:
-    """Wait for a thread's deed."""
+def test_the_first_rank_tells_the_most_memory_and_the_mean_utilisation_of_the_ranks(cuda: dict[str, int]) -> None:
+    class Three(Ranks):
+        def gathered(self, values: Sequence[float]) -> list[list[float]]:
+            """Beside this rank: one with more memory, and one whose driver does not tell."""
+            return [list(values), [60 * GIB, 70 * GIB, 0.2], [30 * GIB, 35 * GIB, math.nan]]
+
+    first = Gpu(1, Three(world=3))
+    row: dict[str, Any] = {}
     deadline = time.monotonic() + 20
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def test_the_first_rank_tells_the_most_memory_and_the_mean_utilisation_of_its_node_s_ranks(
-    cuda: dict[str, int], tmp_path: Path
-) -> None:
-    """As other processes would have left it: one with more memory, one whose driver does not tell, one half-written."""
-    folder = tmp_path / "samples"
-    first = Gpu(1, folder)
-    leave_sample(folder, 1, Sample(memory=60 * GIB, reserved=70 * GIB, busy=0.2))
-    leave_sample(folder, 2, Sample(memory=30 * GIB, reserved=35 * GIB))
-    (folder / "3.json").write_text('{"memory": 1')
-    until(lambda: first.figures().get("gpu_utilisation") == 0.5)
+    while row.get("gpu_utilisation") != 0.5 and time.monotonic() < deadline:
+        row = first.figures()
     first.close()
-    row = first.figures()
-    assert (row["gpu_memory_gib"], row["gpu_reserved_gib"]) == (60.0, 70.0)
-
-
-def test_another_rank_leaves_what_it_sees_and_reads_nothing(cuda: dict[str, int], tmp_path: Path) -> None:
-    folder = tmp_path / "samples"
-    other = Gpu(1, folder, local=3)
-    until(lambda: bool(read_samples(folder)))
-    other.close()
-    assert read_samples(folder) == [Sample(memory=40 * GIB, reserved=50 * GIB, busy=0.8)]
-
-
-def test_ranks_whose_driver_does_not_tell_still_leave_their_memory(
-    cuda: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import torch
-
-    def fails(index: int) -> int:
-        cuda["times"] += 1
-        raise ModuleNotFoundError("no NVML")
-
-    monkeypatch.setattr(torch.cuda, "utilization", fails)
-    other = Gpu(1, tmp_path, local=1)
-    until(lambda: bool(read_samples(tmp_path)))
-    (tmp_path / "1.json").unlink()
-    until(lambda: bool(read_samples(tmp_path)))
-    other.close()
-    assert read_samples(tmp_path) == [Sample(memory=40 * GIB, reserved=50 * GIB)]
-    assert cuda["times"] == 1
+    assert (row["gpu_memory_gib"], row["gpu_reserved_gib"], row["gpu_utilisation"]) == (60.0, 70.0, 0.5)
 
 
 def test_a_step_gets_the_mean_of_the_samples_since_the_last_one_or_what_that_got() -> None:
     samples = Samples()
-    assert samples.mean() is None
+    assert math.isnan(samples.mean())
     samples.add(0.5)
     samples.add(1.0)
     assert samples.mean() == 0.75

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ft_assets.checkpoints.telemetry.prometheus import PORT, MetricsPage, open_page
+from ft_assets.workers.training.telemetry.prometheus import PORT, MetricsPage, open_page
 from ft_resources.artifacts import Address
 from ft_resources.work import WorkSpec
 

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from ft_assets.checkpoints.conductor import Conductor
-from ft_assets.checkpoints.journal import Journal
-from ft_assets.checkpoints.telemetry import live
-from ft_assets.checkpoints.telemetry.gpu import Cpu
-from ft_assets.checkpoints.telemetry.report import telemetry_facts, validation_figures
-from ft_assets.checkpoints.train import train
-from ft_assets.packs.estimate.hardware import CATALOGUE, Hardware
+from ft_assets.settings.gpus import CATALOGUE, Hardware
+from ft_assets.workers.training.journal import Journal
+from ft_assets.workers.training.telemetry import live
+from ft_assets.workers.training.telemetry.gpu import Cpu
+from ft_assets.workers.training.telemetry.report import telemetry_facts, validation_figures
+from ft_assets.workers.training.train import train
+from ft_assets.workers.training.training_loop import TrainingLoop
 from ft_resources.worker_context import Preempted, WorkContext
-from tests.checkpoints.conftest import content, make_bench
+from tests.workers.training.conftest import content, make_bench
+
+pytestmark = pytest.mark.training
 
 
 class AsIfOnGpu(Cpu):
@@ -49,9 +51,9 @@ def test_a_watched_training_alerts_and_has_the_bytes_of_one_that_nobody_watches(
     assert "metrics are served" not in capsys.readouterr().out
 
     monkeypatch.setenv("FT_METRICS_PORT", "0")
-    monkeypatch.setattr(live, "device_of", lambda *which, **how: AsIfOnGpu())
-    monkeypatch.setattr("ft_assets.checkpoints.telemetry.alerts.STREAK", 2)
-    monkeypatch.setattr("ft_assets.checkpoints.telemetry.alerts.STREAK_S", 0.0)
+    monkeypatch.setattr(live, "Cpu", AsIfOnGpu)
+    monkeypatch.setattr("ft_assets.workers.training.telemetry.alerts.STREAK", 2)
+    monkeypatch.setattr("ft_assets.workers.training.telemetry.alerts.STREAK_S", 0.0)
     context = make_bench(tmp_path / "watched", **settings).context()
     pages, lines = _watched(context, monkeypatch)
     watched = train(context)
@@ -106,9 +108,9 @@ def _watched(context: WorkContext, monkeypatch: pytest.MonkeyPatch) -> tuple[dic
     """The page as it is when each step has ended, and the progress of each step, of the training in ``context``."""
     pages: dict[int, str] = {}
     lines: list[dict[str, Any]] = []
-    after, report = Conductor._after_step, context.progress
+    after, report = TrainingLoop._after_step, context.progress
 
-    def scrape(self: Conductor, step: int) -> None:
+    def scrape(self: TrainingLoop, step: int) -> None:
         page = self.telemetry._page
         assert page is not None
         with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=10) as answer:
@@ -120,6 +122,6 @@ def _watched(context: WorkContext, monkeypatch: pytest.MonkeyPatch) -> tuple[dic
         if "alerts" in extra:
             lines.append({"phase": phase, **extra})
 
-    monkeypatch.setattr(Conductor, "_after_step", scrape)
+    monkeypatch.setattr(TrainingLoop, "_after_step", scrape)
     context.progress = progress  # type: ignore[method-assign]
     return pages, lines

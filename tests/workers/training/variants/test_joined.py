@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 
-from ft_assets.checkpoints.variants.joined import join_adapters
+from ft_assets.workers.training.variants.fused_lora import join_adapters
 
 
 def make(*, bias: bool = True, dtype: torch.dtype = torch.float32, seed: int = 0, **lora: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Usage, decisions on refunds, and submissions that ended."""
+"""Usage, refund decisions and ended submissions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -53,6 +53,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the tables; they are filled again from the store."""
+    """Drop the tables; they can be refilled from the store."""
     for table in ("jobs", "refunds", "usage"):
         op.drop_table(table)

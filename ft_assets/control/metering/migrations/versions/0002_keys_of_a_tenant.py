@@ -8,7 +8,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Make both tables anew, with what is in them."""
+    """Recreate both tables with their rows."""
     op.drop_index("usage_by_month", "usage")
     for table in ("usage", "refunds"):
         op.rename_table(table, f"{table}_0001")
@@ -62,5 +62,5 @@ def _create() -> None:
 
 
 def downgrade() -> None:
-    """There is none: the first schema has room for one of two equal keys. A ledger is filled again from the store."""
+    """Not supported: the first schema cannot hold two equal keys. Refill the ledger from the store instead."""
     raise NotImplementedError("drop the tables and open the ledger with the older code: it fills them from the store")

@@ -23,12 +23,12 @@ FORMATS: dict[str, str] = {
     ),
     "gzip of blank lines": ("data.jsonl.gz: the file has no rows\n  What to do: Upload a file with examples in it."),
     "gzip bomb": (
-        "data.jsonl.gz: the file unpacks to more than 200 times its size, as only files made to do harm do\n"
-        "  What to do: Add the data as it is, not compressed."
+        "data.jsonl.gz: the file unpacks to more than 200 times its size, as only malicious files do\n"
+        "  What to do: Add the data uncompressed."
     ),
     "gzip bomb of many members": (
-        "data.csv.gz: the file unpacks to more than 200 times its size, as only files made to do harm do\n"
-        "  What to do: Add the data as it is, not compressed."
+        "data.csv.gz: the file unpacks to more than 200 times its size, as only malicious files do\n"
+        "  What to do: Add the data uncompressed."
     ),
     "gzip name that climbs": (
         "data.jsonl.gz, row 1: the row is not valid JSON at character 1 (Expecting value)\n"
@@ -39,8 +39,8 @@ FORMATS: dict[str, str] = {
         "  What to do: Save or transfer it again, whole, and check that it opens where it came from."
     ),
     "zstd bomb": (
-        "data.json.zst: the file unpacks to more than 200 times its size, as only files made to do harm do\n"
-        "  What to do: Add the data as it is, not compressed."
+        "data.json.zst: the file unpacks to more than 200 times its size, as only malicious files do\n"
+        "  What to do: Add the data uncompressed."
     ),
     "too large unpacked": (
         "data.jsonl.gz: the file unpacks to more than 1,000 bytes, the most that is allowed\n"
@@ -127,13 +127,12 @@ FORMATS: dict[str, str] = {
         "  What to do: Save or transfer it again, whole, and check that it opens where it came from."
     ),
     "parquet bomb": (
-        "data.parquet: the file unpacks to more than 200 times its size, as only files made to do harm do\n"
-        "  What to do: Add the data as it is, not compressed."
+        "data.parquet: the file unpacks to more than 200 times its size, as only malicious files do\n"
+        "  What to do: Add the data uncompressed."
     ),
     "parquet bomb in one batch": (
-        "data.parquet: reading the file takes more than the 96 MiB of memory that are allowed\n"
-        "  What to do: It may be damaged or unpack to far more than it holds; save the data as JSON lines "
-        "instead."
+        "data.parquet: reading the file takes more than the allowed 96 MiB of memory\n"
+        "  What to do: It may be damaged or unpack to far more data; save it as JSON lines instead."
     ),
     "parquet without rows": ("data.parquet: the file has no rows\n  What to do: Upload a file with examples in it."),
     "parquet with pictures": (

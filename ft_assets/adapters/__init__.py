@@ -1,1 +1,0 @@
-"""Adapters: export behind the gates, and lineage."""

@@ -1,0 +1,139 @@
+"""The Python API: one function for each thing that a person can ask for. Every door calls these.
+
+All of them take ``store=`` (that of ``FT_STORE`` where not given), and those that record something ``actor=`` (the user
+of the operating system). Errors that a person can mend are UserError or a kind of it: what is wrong, where, and what to
+do. Names are loaded when they are first used, so that ``ft --help`` waits for nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ft_assets.api.addresses import find_address as find_address
+    from ft_assets.api.artifacts import Lineage as Lineage
+    from ft_assets.api.artifacts import download_adapter as download_adapter
+    from ft_assets.api.artifacts import download_base as download_base
+    from ft_assets.api.artifacts import find_adapter as find_adapter
+    from ft_assets.api.artifacts import lineage as lineage
+    from ft_assets.api.artifacts import list_adapters as list_adapters
+    from ft_assets.api.artifacts import prove_ledger as prove_ledger
+    from ft_assets.api.artifacts import verify as verify
+    from ft_assets.api.base_bumps import BaseBumpReport as BaseBumpReport
+    from ft_assets.api.base_bumps import advance_base_bumps as advance_base_bumps
+    from ft_assets.api.base_bumps import base_bump as base_bump
+    from ft_assets.api.base_bumps import carry as carry
+    from ft_assets.api.base_bumps import release_base as release_base
+    from ft_assets.api.base_bumps import start_base_bump as start_base_bump
+    from ft_assets.api.base_bumps import start_base_bumps as start_base_bumps
+    from ft_assets.api.clusters import bucket_policy as bucket_policy
+    from ft_assets.api.clusters import cluster_manifests as cluster_manifests
+    from ft_assets.api.datasets import DatasetReport as DatasetReport
+    from ft_assets.api.datasets import add_dataset as add_dataset
+    from ft_assets.api.datasets import approve_dataset as approve_dataset
+    from ft_assets.api.datasets import dataset_report as dataset_report
+    from ft_assets.api.datasets import list_datasets as list_datasets
+    from ft_assets.api.defaults import Known as Known
+    from ft_assets.api.defaults import Orchestrator as Orchestrator
+    from ft_assets.api.deletion import collect_deleted as collect_deleted
+    from ft_assets.api.deletion import delete as delete
+    from ft_assets.api.deletion import erase_tenant as erase_tenant
+    from ft_assets.api.deletion import held_beyond_grace as held_beyond_grace
+    from ft_assets.api.deletion import restore as restore
+    from ft_assets.api.estimates import Estimate as Estimate
+    from ft_assets.api.estimates import estimate as estimate
+    from ft_assets.api.finetunes import Asked as Asked
+    from ft_assets.api.finetunes import FineTuned as FineTuned
+    from ft_assets.api.finetunes import fine_tune as fine_tune
+    from ft_assets.api.finetunes import submit as submit
+    from ft_assets.api.gates import GateReport as GateReport
+    from ft_assets.api.gates import Verdict as Verdict
+    from ft_assets.api.gates import evaluation as evaluation
+    from ft_assets.api.gates import show_gates as show_gates
+    from ft_assets.api.gates import waive_gate as waive_gate
+    from ft_assets.api.lines import POINTERS as POINTERS
+    from ft_assets.api.lines import LineState as LineState
+    from ft_assets.api.lines import Pointer as Pointer
+    from ft_assets.api.lines import PromotionRecord as PromotionRecord
+    from ft_assets.api.lines import list_lines as list_lines
+    from ft_assets.api.lines import promote as promote
+    from ft_assets.api.lines import roll_back as roll_back
+    from ft_assets.api.lines import show_line as show_line
+    from ft_assets.api.metering import Usage as Usage
+    from ft_assets.api.metering import meter as meter
+    from ft_assets.api.metering import refund as refund
+    from ft_assets.api.metering import usage as usage
+    from ft_assets.api.notices import list_notices as list_notices
+    from ft_assets.api.notices import send_notices as send_notices
+    from ft_assets.api.notices import watch_queues as watch_queues
+    from ft_assets.api.orchestration import MOST_AGAIN as MOST_AGAIN
+    from ft_assets.api.orchestration import Launch as Launch
+    from ft_assets.api.orchestration import Present as Present
+    from ft_assets.api.orchestration import RunState as RunState
+    from ft_assets.api.orchestration import Stage as Stage
+    from ft_assets.api.orchestration import Wanted as Wanted
+    from ft_assets.api.orchestration import next_launches as next_launches
+    from ft_assets.api.orchestration import present as present
+    from ft_assets.api.orchestration import require_approved as require_approved
+    from ft_assets.api.orphans import settle_orphans as settle_orphans
+    from ft_assets.api.recipes import get_recipe as get_recipe
+    from ft_assets.api.recipes import list_recipes as list_recipes
+    from ft_assets.api.recipes import register_recipe as register_recipe
+    from ft_assets.api.recipes import resolved_recipe as resolved_recipe
+    from ft_assets.api.retention import PlacesCollected as PlacesCollected
+    from ft_assets.api.retention import collect_leftovers as collect_leftovers
+    from ft_assets.api.retention import collect_unreferenced as collect_unreferenced
+    from ft_assets.api.retention import collects_unreferenced as collects_unreferenced
+    from ft_assets.api.retention import retire_datasets as retire_datasets
+    from ft_assets.api.retraining import retrain as retrain
+    from ft_assets.api.steps import Step as Step
+    from ft_assets.api.submissions import Status as Status
+    from ft_assets.api.submissions import TrialProgress as TrialProgress
+    from ft_assets.api.submissions import Work as Work
+    from ft_assets.api.submissions import cancel as cancel
+    from ft_assets.api.submissions import end_interrupted as end_interrupted
+    from ft_assets.api.submissions import list_submissions as list_submissions
+    from ft_assets.api.submissions import logs as logs
+    from ft_assets.api.submissions import status as status
+    from ft_assets.api.submissions import sweep_progress as sweep_progress
+    from ft_assets.api.submissions import works as works
+    from ft_assets.api.suites import add_classifier as add_classifier
+    from ft_assets.api.suites import add_suite as add_suite
+    from ft_assets.api.suites import list_classifiers as list_classifiers
+    from ft_assets.api.suites import list_suites as list_suites
+    from ft_assets.api.views import rebuild as rebuild
+
+_MODULES = {
+    "addresses": "find_address",
+    "artifacts": "Lineage download_adapter download_base find_adapter lineage list_adapters prove_ledger verify",
+    "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",
+    "clusters": "bucket_policy cluster_manifests",
+    "datasets": "DatasetReport add_dataset approve_dataset dataset_report list_datasets",
+    "defaults": "Known Orchestrator",
+    "deletion": "collect_deleted delete erase_tenant held_beyond_grace restore",
+    "estimates": "Estimate estimate",
+    "finetunes": "Asked FineTuned fine_tune submit",
+    "gates": "GateReport Verdict evaluation show_gates waive_gate",
+    "lines": "POINTERS LineState Pointer PromotionRecord list_lines promote roll_back show_line",
+    "metering": "Usage meter refund usage",
+    "notices": "list_notices send_notices watch_queues",
+    "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted next_launches present require_approved",
+    "orphans": "settle_orphans",
+    "recipes": "get_recipe list_recipes register_recipe resolved_recipe",
+    "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
+    "retraining": "retrain",
+    "steps": "Step",
+    "submissions": "Status TrialProgress Work cancel end_interrupted list_submissions logs status sweep_progress works",
+    "suites": "add_classifier add_suite list_classifiers list_suites",
+    "views": "rebuild",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULE_OF)

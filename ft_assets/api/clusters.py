@@ -1,0 +1,69 @@
+"""Objects of a cluster and of its bucket, for an administrator to apply."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ft_assets.api.defaults import tenants_or_default
+from ft_assets.settings.keys import SHARED, check_part
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.environment import default_store_url
+from ft_resources.errors import UserError
+from ft_resources.kubernetes.egress import JudgeReach
+from ft_resources.kubernetes.kueue import read_flavours
+from ft_resources.kubernetes.platform import platform_objects
+from ft_resources.kubernetes.s3_policy import role_policy
+from ft_resources.launchers.choice import read_settings
+from ft_resources.strict import nearest
+
+
+def cluster_manifests(
+    tenant: str = "",
+    *,
+    flavours: Path | None = None,
+    namespace: str = "",
+    account: str = "ft-control-plane",
+    tenants: TenantsFile | None = None,
+) -> list[dict[str, Any]]:
+    """Namespaces, accounts, network policies, rights and queues of a tenant, or of all of them and ``shared``.
+
+    Args:
+        flavours: file of Kueue's flavours; without it there are no queues.
+        namespace: of the control plane; that of the settings in ``FT_KUBERNETES`` where not given.
+        account: service account of the control plane.
+
+    Raises UserError for a tenant that the tenants file does not name, and for files that cannot be read.
+    """
+    settings, tenants = read_settings(), tenants_or_default(tenants)
+    known = sorted({*tenants.tenants, SHARED})
+    if tenant and tenant not in known:
+        raise UserError(
+            f"there is no tenant {tenant!r}: {nearest(tenant, known)}",
+            where="FT_TENANTS",
+            remedy="Add it to the tenants file first, with its tier and quota.",
+        )
+    chosen = [tenant] if tenant else known
+    judges = {
+        name: JudgeReach(
+            public=any(not host.private for host in tenants.judge_hosts_of(name)),
+            private=any(host.private for host in tenants.judge_hosts_of(name)),
+        )
+        for name in chosen
+        if name != SHARED
+    }
+    found = read_flavours(flavours) if flavours else []
+    return platform_objects(settings, chosen, found, judges=judges, account=account, namespace=namespace)
+
+
+def bucket_policy(tenant: str) -> dict[str, Any]:
+    """What the tenant's role may do in the bucket of ``FT_STORE``, as an IAM policy; with the key of KMS that the
+    settings in ``FT_KUBERNETES`` name. Raises UserError where ``FT_STORE`` is not an S3 bucket."""
+    url = default_store_url()
+    if not url.startswith("s3://"):
+        raise UserError(
+            f"{url} is not an S3 bucket",
+            where="FT_STORE",
+            remedy="Set it to the store's URL, such as s3://bucket/root.",
+        )
+    identity = read_settings().identity if "FT_KUBERNETES" in os.environ else None
+    return role_policy(url, check_part(tenant, "tenant name"), identity.kms_key if identity else None)

@@ -1,0 +1,85 @@
+"""What the functions of the API use where the caller gives nothing: the store, the person, and who runs the jobs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Protocol
+
+from ft_assets.records.submissions import Submission, SubmissionOutcome
+from ft_assets.settings.environment import actor as user
+from ft_assets.settings.environment import open_store, prepare_environment
+from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.store import Store
+
+# Named and not imported: the graph stands above the API. Dagster itself finds ``ft_assets.definitions`` in this way.
+_ORCHESTRATOR = "ft_assets.graph.orchestrator:Dagster"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """An artifact that keys (a dataset's, a recipe's, or both) lead to today; ``above`` are those upstream of it, by
+    asset."""
+
+    asset: str
+    keys: tuple[str, ...]
+    artifact: Artifact
+    above: dict[str, Artifact]
+
+
+class Orchestrator(Protocol):
+    """Runs the jobs that submissions need, and shows what there is. The store decides; this only carries out."""
+
+    def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
+        """Run the submission's jobs in this process, one after the other, until it has ended.
+
+        Raises HeldForReview, and leaves the submission open, where a person must look at the dataset first; UserError
+        for what is wrong with the pair, and the submission ends with it.
+        """
+        ...
+
+    def end_runs(self, submission: Submission) -> int:
+        """End the submission's queued and running jobs; how many there were."""
+        ...
+
+    def show_keys(self, *, dataset: str = "", recipe: str = "") -> None:
+        """Make keys known to whoever looks at the graph; showing one again changes nothing."""
+        ...
+
+    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str]) -> int:
+        """The same of many; how many were not known."""
+        ...
+
+    def show_artifacts(self, known: Iterable[Known]) -> int:
+        """Show artifacts that no job of this orchestrator made; how many it did not show before."""
+        ...
+
+    def show_review(self, artifacts: Artifacts, dataset: str) -> bool:
+        """Show how a dataset version stands now; False where that has to wait for its next job."""
+        ...
+
+
+def orchestrator_or_default(given: Orchestrator | None) -> Orchestrator:
+    """The given one, else Dagster with the instance of ``DAGSTER_HOME``."""
+    if given is not None:
+        return given
+    made: Orchestrator = resolve_name(_ORCHESTRATOR)()
+    return made
+
+
+def store_or_default(given: Store | None) -> Store:
+    """The given one, else the store of ``FT_STORE``, else ``.ft/store`` of the project."""
+    if given is not None:
+        return given
+    prepare_environment()
+    return open_store()
+
+
+def tenants_or_default(given: TenantsFile | None) -> TenantsFile:
+    """The given one, else the file that ``FT_TENANTS`` names. Raises UserError for one that cannot be read."""
+    return load_tenants() if given is None else given
+
+
+def actor_or_user(given: str) -> str:
+    """The given name, else the user of the operating system."""
+    return given or user()

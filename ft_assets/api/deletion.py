@@ -1,0 +1,94 @@
+"""Deletion with a time of grace: tombstones first, and the bytes go when nothing needs them any more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ft_assets.api.addresses import find_address
+from ft_assets.api.defaults import actor_or_user, store_or_default
+from ft_assets.control.erasure import collect as erasure
+from ft_assets.control.erasure.plan import ErasurePlan, plan_erasure
+from ft_assets.control.lines.promotion import Decision
+from ft_assets.records import tombstones
+from ft_assets.records.tombstones import GRACE_DAYS, Subject, Tombstone
+from ft_assets.settings.keys import DatasetKey
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deleted:
+    """A tombstone; ``created`` is False where one stood already, which is then this one."""
+
+    subject: Subject
+    tombstone: Tombstone
+    created: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erased:
+    """What is erased, or would be: ``plan`` says why, ``objects`` counts the deleted ones (0 for a dry run)."""
+
+    plan: ErasurePlan
+    addresses: tuple[str, ...]
+    objects: int
+
+
+def delete(targets: Sequence[str], *, reason: str, store: Store | None = None, actor: str = "") -> list[Deleted]:
+    """Delete dataset versions (keys) and adapters (addresses): nothing new is made of them, and after the grace their
+    bytes go. Raises UserError for what does not exist, for a tenant, and without a reason; nothing of the list that
+    cannot be read is deleted then.
+    """
+    store, actor = store_or_default(store), actor_or_user(actor)
+    subjects = [_subject(store, target) for target in targets]
+    for subject in subjects:
+        if subject.kind == "tenant":
+            raise UserError("this is a tenant", where=subject.name, remedy=f"Use: ft erase {subject.name}")
+    made = [(each, *tombstones.delete(store, each, actor=actor, reason=reason)) for each in subjects]
+    return [Deleted(subject=each, tombstone=stone, created=created) for each, stone, created in made]
+
+
+def held_beyond_grace(*, store: Store | None = None) -> dict[str, str]:
+    """What would keep deleted bytes beyond their grace as things stand, by address: a stage of a line, say."""
+    situation = erasure.look(Artifacts(store_or_default(store)))
+    if not situation.tombstones:
+        return {}
+    last = max(tombstone.due for tombstone in situation.tombstones)
+    return dict(plan_erasure(situation.at(last)).kept)
+
+
+def restore(target: str, *, reason: str, store: Store | None = None, actor: str = "") -> Subject:
+    """Undo the deletion of a dataset version, an adapter or a tenant. Raises UserError if it is not deleted, if
+    its grace is over, and without a reason."""
+    store = store_or_default(store)
+    subject = _subject(store, target)
+    tombstones.restore(store, subject, actor=actor_or_user(actor), reason=reason)
+    return subject
+
+
+def erase_tenant(
+    tenant: str, *, reason: str, grace_days: int = GRACE_DAYS, store: Store | None = None, actor: str = ""
+) -> tuple[Tombstone, list[str]]:
+    """Delete everything of a tenant: its lines are archived now, its bytes go when ``grace_days`` are over.
+
+    Returns the tombstone and what was archived. Calling it again finishes what was begun. Raises UserError for an
+    unknown tenant and without a reason.
+    """
+    decision = Decision(actor=actor_or_user(actor), reason=reason)
+    return erasure.erase_tenant(Artifacts(store_or_default(store)), tenant, decision, grace_days=grace_days)
+
+
+def collect_deleted(*, dry_run: bool = False, store: Store | None = None) -> Erased:
+    """Erase what was deleted, whose grace is over and which nothing needs. Hashes and tombstones stay."""
+    artifacts = Artifacts(store_or_default(store))
+    if dry_run:
+        plan = plan_erasure(erasure.look(artifacts))
+        return Erased(plan=plan, addresses=tuple(plan.remove), objects=0)
+    done = erasure.collect(artifacts)
+    return Erased(plan=done.plan, addresses=done.addresses, objects=done.objects)
+
+
+def _subject(store: Store, text: str) -> Subject:
+    if "/" in text:
+        return Subject.adapter(find_address(text, store=store))
+    return Subject.dataset(DatasetKey.parse(text)) if "." in text else Subject.of_tenant(text)

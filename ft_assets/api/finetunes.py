@@ -1,0 +1,232 @@
+"""Ask for an adapter: record the wish (``submit``), or have it carried out here and now (``fine_tune``)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ft_assets.api.defaults import (
+    Orchestrator,
+    actor_or_user,
+    orchestrator_or_default,
+    store_or_default,
+    tenants_or_default,
+)
+from ft_assets.control.planning.estimate import estimate_training
+from ft_assets.control.planning.estimated import Estimate
+from ft_assets.control.recipes.allowed import require_allowed, restricted
+from ft_assets.control.recipes.stored import StoredRecipe, get_recipe
+from ft_assets.control.registry.adding import add_dataset, parse_name
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.submit import check_dataset, check_gates, check_maximum
+from ft_assets.control.submissions.submit import submit as record_submission
+from ft_assets.control.submissions.user_keys import check_own_key
+from ft_assets.records.submissions import Driver, Origin, Submission, SubmissionOutcome, resubmit_key
+from ft_assets.records.trial_only import refuse_trial
+from ft_assets.settings.keys import DatasetKey, check_pair
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.datasets.intake.hub import PREFIX
+from ft_assets.workers.datasets.intake.kinds import kind_of
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import BadData, UserError
+from ft_resources.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What asking gave. ``created`` is False where an equal wish was under way: that one is the answer, with its own
+    maximum. ``estimate`` is what the training is expected to take."""
+
+    submission: Submission
+    created: bool
+    estimate: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuned:
+    """How a fine-tune ended: ``outcome.adapter`` is the adapter's address where it was accepted.
+
+    ``estimate`` is what the training was expected to take before anything of it ran.
+    """
+
+    submission: Submission
+    outcome: SubmissionOutcome
+    estimate: Estimate
+
+
+def submit(
+    dataset: Path | str,
+    recipe: Path | str,
+    *,
+    name: str = "",
+    policy: Path | str | None = None,
+    holdout: Sequence[Path | str] = (),
+    max_gpu_hours: float | None = None,
+    gates: Sequence[str] = (),
+    key: str = "",
+    driver: Driver = "sensor",
+    origin: Origin = "python",
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    actor: str = "",
+) -> Asked:
+    """Record that an adapter is wanted; the submissions sensor of a running Dagster does the rest.
+
+    Asking for what is under way joins it; asking again for what has ended is a new submission, unless ``key`` is given.
+
+    Args:
+        dataset: key of a version; or a file, or ``hub:org/name@revision#split``, which needs ``name``.
+        recipe: key of a registered recipe, or a recipe's YAML file (``.yaml`` or ``.yml``), which is registered.
+        name: with a file, ``tenant.name`` that it becomes a version of.
+        policy: with a file, its ``dataset.yaml``.
+        holdout: with a file, files of rows to measure on; they are part of the version.
+        max_gpu_hours: the training is refused where it is expected to take more; None for no limit.
+        gates: what to ask for beyond the recipe's gates, such as ``exact_match > 0.6``; only stricter ones.
+        key: idempotency key: asking again with it is the same submission, also once that has ended.
+        driver: who launches the jobs: the sensor, or the caller itself.
+        origin: the door that was asked at; it is recorded.
+        store: where everything is kept; that of ``FT_STORE`` where not given.
+        tenants: limits and prices; the file that ``FT_TENANTS`` names where not given.
+        actor: who asks; the operating system's user where not given.
+
+    Returns:
+        The submission, whether it is new, and the estimate.
+
+    Raises:
+        UserError: for anything wrong with the arguments; nothing is recorded then, no dataset and no recipe either.
+            BadData, BadRecipe and BadBase are kinds of it.
+        NotAllowed: for a base or a method that the tenant may not use.
+        OverQuota: where the tenant has too few GPU-hours left, which is known once the dataset is read.
+        KeyConflict: where ``key`` was given to another wish.
+        StoreUnavailable: where the store refuses.
+    """
+    store, tenants, actor = store_or_default(store), tenants_or_default(tenants), actor_or_user(actor)
+    check_maximum(max_gpu_hours)
+    check_own_key(key)
+    _check_source(dataset, name, policy, holdout)
+    dataset_key = str(dataset)
+
+    def settle_dataset(found: StoredRecipe) -> None:
+        """The last checks that need no rows, and then the dataset: nothing of the recipe is recorded yet."""
+        nonlocal dataset_key
+        wanted = parse_name(name) if name else DatasetKey.parse(dataset_key)
+        check_pair(wanted, found.recipe.recipe_key)
+        check_gates(store, found.recipe, gates)
+        if restricted(tenants, wanted.tenant):
+            require_allowed(tenants, wanted.tenant, found)
+        if name:
+            file = Path(policy) if policy else None
+            dataset_key = str(add_dataset(store, tenants, dataset, name, file, actor=actor, holdout=holdout).key)
+        else:
+            check_dataset(store, dataset_key)
+
+    if _is_recipe_file(recipe):
+        recipe_key = register_recipe(store, Path(recipe), actor=actor, tenants=tenants, before=settle_dataset).key
+    else:
+        stored = get_recipe(store, str(recipe))
+        recipe_key = stored.recipe.key
+        refuse_trial(store, recipe_key)
+        settle_dataset(stored)
+    estimate = estimate_training(Artifacts(store), tenants, dataset_key, recipe_key)
+    submission, created = record_submission(
+        store,
+        tenants,
+        dataset=dataset_key,
+        recipe=recipe_key,
+        actor=actor,
+        origin=origin,
+        driver=driver,
+        idempotency_key=key or resubmit_key(store, dataset_key, recipe_key, gates),
+        max_gpu_hours=max_gpu_hours,
+        gates=gates,
+    )
+    return Asked(submission=submission, created=created, estimate=estimate)
+
+
+def fine_tune(
+    dataset: Path | str,
+    recipe: Path | str,
+    *,
+    name: str = "",
+    policy: Path | str | None = None,
+    holdout: Sequence[Path | str] = (),
+    max_gpu_hours: float | None = None,
+    gates: Sequence[str] = (),
+    key: str = "",
+    origin: Origin = "python",
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    actor: str = "",
+    orchestrator: Orchestrator | None = None,
+    on_asked: Callable[[Asked], None] | None = None,
+) -> FineTuned:
+    """Turn a dataset and a recipe into a gated adapter, and wait for it: the jobs run in this process.
+
+    Args:
+        orchestrator: who runs the jobs; Dagster, with the instance of ``DAGSTER_HOME``, where not given.
+        on_asked: told of the submission and its estimate, before anything runs.
+
+    The other arguments are those of ``submit``.
+
+    Returns:
+        The submission, its outcome (accepted with the adapter's address, rejected with the gates' reasons, failed or
+        cancelled) and the estimate.
+
+    Raises what ``submit`` raises, before any work, and:
+        HeldForReview: where a person must look at the dataset first. The submission stays open: call this again with
+            the same keys after ``approve_dataset``.
+    """
+    store = store_or_default(store)
+    asked = submit(
+        dataset,
+        recipe,
+        name=name,
+        policy=policy,
+        holdout=holdout,
+        max_gpu_hours=max_gpu_hours,
+        gates=gates,
+        key=key,
+        driver="caller",
+        origin=origin,
+        store=store,
+        tenants=tenants,
+        actor=actor,
+    )
+    if on_asked is not None:
+        on_asked(asked)
+    outcome = orchestrator_or_default(orchestrator).run(store, asked.submission)
+    return FineTuned(submission=asked.submission, outcome=outcome, estimate=asked.estimate)
+
+
+def _is_recipe_file(recipe: Path | str) -> bool:
+    return isinstance(recipe, Path) or recipe.endswith((".yaml", ".yml"))
+
+
+def _names_file(text: str) -> bool:
+    """Whether ``text`` is the path of a file of rows; a dataset key never is."""
+    try:
+        kind_of(text)
+    except BadData:
+        return "/" in text
+    return True
+
+
+def _check_source(dataset: Path | str, name: str, policy: Path | str | None, holdout: Sequence[Path | str]) -> None:
+    """Raise UserError for a file without a name, and for a file's options without a file."""
+    if name:
+        parse_name(name)
+        return
+    text = str(dataset)
+    if isinstance(dataset, Path) or text.startswith(PREFIX) or _names_file(text):
+        raise UserError(
+            "a file of rows needs a dataset name",
+            where=text,
+            remedy="Name the dataset that it is added to: --name tenant.name, or name= in Python.",
+        )
+    DatasetKey.parse(text)
+    for what, given in (("holdout rows belong", holdout), ("a policy belongs", policy)):
+        if given:
+            raise UserError(
+                f"{what} to a dataset version, and a registered version already has its own",
+                where="holdout" if given is holdout else "policy",
+                remedy="Give the training rows as a file too, with a name: together they become the next version.",
+            )

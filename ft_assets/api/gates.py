@@ -1,0 +1,73 @@
+"""What the gates say of a candidate, and who lets an undecided one through."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ft_assets.api.defaults import actor_or_user, store_or_default
+from ft_assets.control import identity
+from ft_assets.control.rejections.candidate import suggestions_for
+from ft_assets.control.rejections.record import sentences
+from ft_assets.workers.evals.evidence import Evidence
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence, waive_candidate
+from ft_assets.workers.evals.waivers import WaiverRecord
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateReport:
+    """The verdict of every gate, whether all let the candidate through, and what to try where one does not."""
+
+    verdicts: tuple[Verdict, ...]
+    passed: bool
+    suggestions: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A candidate's evaluation: the report with its per-sample results, and what was measured."""
+
+    report: Artifact
+    evidence: Evidence
+
+
+def evaluation(dataset: str, recipe: str, *, store: Store | None = None) -> Evaluation:
+    """How a pair's candidate was evaluated. Raises UserError for unknown keys, MissingInput where it was not yet."""
+    report = identity.eval_report(Artifacts(store_or_default(store)), dataset, recipe)
+    return Evaluation(report=report, evidence=load_evidence(report))
+
+
+def show_gates(dataset: str, recipe: str, *, gates: Sequence[str] = (), store: Store | None = None) -> GateReport:
+    """Every gate's verdict on a pair, judged now from its per-sample results.
+
+    ``gates`` is what the submission asks for beyond the recipe's, as it was given. Raises UserError for unknown keys,
+    MissingInput where nothing was evaluated yet.
+    """
+    artifacts = Artifacts(store_or_default(store))
+    request = identity.adapter_request(artifacts, dataset, recipe, gates)
+    verdicts = judge_candidate(artifacts, request.inputs, request.params)
+    through = passed(verdicts)
+    tried = () if through else sentences(suggestions_for(artifacts, request, verdicts))
+    return GateReport(verdicts=tuple(verdicts), passed=through, suggestions=tried)
+
+
+def waive_gate(
+    dataset: str,
+    recipe: str,
+    gate: str,
+    *,
+    note: str,
+    gates: Sequence[str] = (),
+    store: Store | None = None,
+    actor: str = "",
+) -> WaiverRecord:
+    """Let a candidate through whose own data is too small to tell; the record names who and stays.
+
+    The first waiver stands: compare ``actor`` and ``note``. Raises UserError for a gate that is not inconclusive or is
+    never waived, and without a note; MissingInput where nothing was evaluated yet.
+    """
+    artifacts = Artifacts(store_or_default(store))
+    request = identity.adapter_request(artifacts, dataset, recipe, gates)
+    return waive_candidate(artifacts, request.inputs, request.params, gate, actor=actor_or_user(actor), note=note)

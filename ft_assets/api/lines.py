@@ -1,0 +1,93 @@
+"""Where the adapters of a line stand: promote, roll back, look."""
+
+import logging
+from typing import cast
+
+from ft_assets.api.addresses import find_address
+from ft_assets.api.defaults import actor_or_user, store_or_default, tenants_or_default
+from ft_assets.control.lines import lines, promotion
+from ft_assets.control.lines.lines import POINTERS, STAGES, LineState, Pointer, PromotionRecord, Stage
+from ft_assets.control.lines.promotion import Decision, Log
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+
+_LOG = logging.getLogger(__name__)
+
+
+def promote(
+    target: str,
+    to: str,
+    *,
+    reason: str,
+    waive_incumbent: bool = False,
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    actor: str = "",
+    log: Log = _LOG,
+) -> tuple[PromotionRecord, bool]:
+    """Move an adapter to a stage, if every check allows it; the record names who and stays.
+
+    Args:
+        target: a line (``tenant.dataset.recipe``), a pair ``DATASET|RECIPE``, or an adapter's address.
+        to: dev, staging, production, deprecated or archived.
+        reason: why; it is recorded.
+        waive_incumbent: let a comparison with the adapter in production through that is inconclusive.
+
+    Returns:
+        The record, and False where the adapter stood there already.
+
+    Raises:
+        UserError: for an unknown target or stage, without a reason, and where a check says no.
+        PromotionLost: where somebody else decided about the line in the same moment.
+    """
+    store, stage = store_or_default(store), cast(Stage, _known(to, STAGES))
+    decision = Decision(
+        actor=actor_or_user(actor),
+        reason=reason,
+        tenants=tenants_or_default(tenants),
+        waive_incumbent=waive_incumbent,
+        log=log,
+    )
+    if "/" in target and "|" not in target:
+        target = str(find_address(target, store=store))
+    return promotion.promote(Artifacts(store), target, stage, decision)
+
+
+def roll_back(
+    line: str,
+    *,
+    reason: str,
+    stage: str = "production",
+    to: str = "",
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    actor: str = "",
+    log: Log = _LOG,
+) -> PromotionRecord:
+    """Point a line's stage (dev, staging or production) back to an adapter that stood there before.
+
+    ``to`` is its address; without it, the last one. Raises UserError where none stood there, and as ``promote``.
+    """
+    store, pointer = store_or_default(store), cast(Pointer, _known(stage, POINTERS))
+    address = str(find_address(to, store=store)) if to else ""
+    decision = Decision(actor=actor_or_user(actor), reason=reason, tenants=tenants_or_default(tenants), log=log)
+    return promotion.rollback(Artifacts(store), line, decision, stage=pointer, to=address)
+
+
+def list_lines(*, tenant: str = "", store: Store | None = None) -> list[tuple[str, LineState]]:
+    """All lines in which something was decided, and how they stand."""
+    store = store_or_default(store)
+    return [(name, lines.read_line(store, name)) for name in lines.list_lines(store, tenant)]
+
+
+def show_line(line: str, *, store: Store | None = None) -> LineState:
+    """A line's history and what stands in each stage. Raises UserError for what is no line, BadLog for a broken one."""
+    return lines.read_line(store_or_default(store), line)
+
+
+def _known(stage: str, known: tuple[str, ...]) -> str:
+    if stage not in known:
+        raise UserError(f"{stage!r} is not a stage", where="stage", remedy=f"Use {', '.join(known)}.")
+    return stage

@@ -1,1 +1,0 @@
-"""``auto`` settings from model, data, GPUs and method, and combinations that do not work. Pure."""

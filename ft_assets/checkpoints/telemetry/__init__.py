@@ -1,1 +1,0 @@
-"""What a training reports of itself while it runs."""

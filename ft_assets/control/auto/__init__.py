@@ -1,0 +1,1 @@
+"""``auto`` settings, resolved from model, data, GPUs and method, and invalid combinations. Pure."""

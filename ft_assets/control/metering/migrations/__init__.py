@@ -1,0 +1,1 @@
+"""Alembic's environment for the ledger; ``versions`` holds its migrations in order."""

@@ -1,0 +1,84 @@
+"""Registered recipes in the store: the recipe, its digest, and the lock of its base."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ft_assets.control.auto.resolve import with_written
+from ft_assets.control.recipes.trials import Trial, TrialOf
+from ft_assets.records.names import RECIPE
+from ft_assets.settings.keys import RecipeKey
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.base_models.lock import BaseLock
+from ft_resources.canonical import digest
+from ft_resources.errors import BadRecipe, CorruptArtifact, UserError
+from ft_resources.store import Store
+from ft_resources.strict import nearest, parse_strict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRecipe:
+    """A registered recipe: its content, the digest of recipe and base, and the base's lock.
+
+    ``trials`` are those of a sweep, in its order; ``trial`` names the sweep if this recipe is a trial.
+    """
+
+    recipe: Recipe
+    digest: str
+    lock: BaseLock
+    trials: tuple[Trial, ...] = ()
+    trial: TrialOf | None = None
+
+
+def get_recipe(store: Store, key: str) -> StoredRecipe:
+    """The recipe registered as ``key``. Raises UserError, which names the nearest registered key, if there is none."""
+    stored = find_recipe(store, str(RecipeKey.parse(key)))
+    if stored is None:
+        raise UserError(
+            f"there is no recipe {key!r}; {nearest(key, list_recipes(store))}",
+            where=f"recipe key {key!r}",
+            remedy="Use a registered key, or register it with: ft recipe add FILE",
+        )
+    return stored
+
+
+def list_recipes(store: Store) -> list[str]:
+    """The keys of all registered recipes, sorted."""
+    return RECIPE.keys(store)
+
+
+def find_recipe(store: Store, key: str) -> StoredRecipe | None:
+    """The recipe registered as ``key``, or None. Raises CorruptArtifact for an unreadable record."""
+    path = RECIPE.path(key)
+    record = store.find_json(path)
+    if record is None:
+        return None
+    try:
+        recipe = parse_strict(Recipe, record["recipe"], path)
+        lock = BaseLock.model_validate(record["lock"])
+        found = StoredRecipe(
+            recipe=with_written(recipe, record["written"]),
+            digest=record["digest"],
+            lock=lock,
+            trials=tuple(Trial.model_validate(trial) for trial in record.get("trials", ())),
+            trial=TrialOf.model_validate(record["trial"]) if "trial" in record else None,
+        )
+    except (KeyError, TypeError, ValueError, BadRecipe) as error:
+        raise CorruptArtifact(
+            "the recipe's record cannot be read",
+            where=path,
+            remedy="Restore it from the bucket's versions or a backup.",
+        ) from error
+    extra = {name: record[name] for name in ("trials", "trial") if name in record}
+    if record_digest(record["recipe"], record["lock"], extra) != found.digest:
+        raise CorruptArtifact(
+            "the recipe's record does not match its digest",
+            where=path,
+            remedy="Restore it from the bucket's versions or a backup.",
+        )
+    return found
+
+
+def record_digest(recipe: dict[str, Any], lock: dict[str, Any], extra: dict[str, Any]) -> str:
+    """Digest of recipe and lock as JSON, without the locations of inputs, which do not affect the content."""
+    terms = {name: lock[name] for name in lock if name not in ("upload", "parent")}
+    return digest({"recipe": recipe, "lock": terms, **extra})

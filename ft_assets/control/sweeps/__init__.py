@@ -1,0 +1,1 @@
+"""Sweeps: one recipe that describes several trials; the best on the validation split continues to the gates."""

@@ -1,1 +1,0 @@
-"""Where kernels run: chunk by chunk, in processes of this machine or on Ray, with a cache by content."""

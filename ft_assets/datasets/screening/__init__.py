@@ -1,1 +1,0 @@
-"""What should not be learned: personal data, secrets, and (opt-in) what a classifier objects to."""

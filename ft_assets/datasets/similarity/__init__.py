@@ -1,1 +1,0 @@
-"""What resembles what: MinHash bands, verified near-duplicates, 13-word overlap with test items. Needs numba."""

@@ -1,1 +1,0 @@
-"""Suites whose answers are written by the model and checked here: one module a kind."""

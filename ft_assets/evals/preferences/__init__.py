@@ -1,1 +1,0 @@
-"""Which of two answers is better, as a judge model says."""

@@ -1,0 +1,1 @@
+"""The asset checks: whether a dataset may be used, a pack is sound, a candidate passes its gates."""

@@ -1,0 +1,76 @@
+"""Dagster as the API knows it (``api/defaults.py``): runs the jobs of submissions, and shows keys and reviews."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import dagster as dg
+
+from ft_assets.api import Known, Launch
+from ft_assets.graph.checks.datasets import report_review
+from ft_assets.graph.run import add_partitions, drive, register_partitions
+from ft_assets.graph.shown_artifacts import show_artifacts
+from ft_assets.records.submissions import Submission, SubmissionOutcome
+from ft_assets.settings import tags
+from ft_assets.settings.environment import prepare_environment
+from ft_resources.artifacts import Artifacts
+from ft_resources.store import Store
+
+_ACTIVE = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+]
+
+
+@dataclass
+class Dagster:
+    """Runs the jobs that the submissions sensor would launch in this process.
+
+    Args:
+        given: the Dagster instance that records the runs. Default: that of ``DAGSTER_HOME``.
+        on_launch: called with every job before it runs.
+    """
+
+    given: dg.DagsterInstance | None = None
+    on_launch: Callable[[Launch], None] | None = None
+
+    @cached_property
+    def instance(self) -> dg.DagsterInstance:
+        if self.given is None:
+            prepare_environment()
+        return self.given or dg.DagsterInstance.get()
+
+    def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
+        return drive(store, self.instance, submission, on_launch=self.on_launch)
+
+    def end_runs(self, submission: Submission) -> int:
+        filters = [dg.RunsFilter(tags={tags.SUBMISSION: submission.id}, statuses=_ACTIVE)]
+        if submission.run_id:
+            filters.append(dg.RunsFilter(run_ids=[submission.run_id], statuses=_ACTIVE))
+        found = {run.run_id: run for chosen in filters for run in self.instance.get_runs(filters=chosen)}
+        # A run in somebody's terminal has no process that Dagster could end; it ends as its worker is stopped.
+        ended = (self.instance.run_coordinator.cancel_run(key) for key, run in found.items() if not _foreground(run))
+        return sum(ended)
+
+    def show_keys(self, *, dataset: str = "", recipe: str = "") -> None:
+        register_partitions(self.instance, dataset=dataset, recipe=recipe)
+
+    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str]) -> int:
+        added = 0
+        for dimension, keys in (("dataset", datasets), ("recipe", recipes)):
+            missing = sorted(set(keys) - set(self.instance.get_dynamic_partitions(dimension)))
+            add_partitions(self.instance, dimension, missing)
+            added += len(missing)
+        return added
+
+    def show_artifacts(self, known: Iterable[Known]) -> int:
+        return show_artifacts(self.instance, known)
+
+    def show_review(self, artifacts: Artifacts, dataset: str) -> bool:
+        return report_review(self.instance, artifacts, dataset)
+
+
+def _foreground(run: dg.DagsterRun) -> bool:
+    return tags.FOREGROUND in run.tags

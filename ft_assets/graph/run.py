@@ -1,0 +1,133 @@
+"""Run a submission's jobs in this process: the same plan and jobs as the submissions sensor launches."""
+
+from collections.abc import Callable, Iterable
+
+import dagster as dg
+
+from ft_assets import api
+from ft_assets.api import Launch, Present, RunState, Stage, Wanted
+from ft_assets.graph.cut_off import all_cut_off
+from ft_assets.graph.declared import declared
+from ft_assets.graph.queueing import tier_tags
+from ft_assets.graph.retire_trials import retire_trials
+from ft_assets.graph.runs import as_dagster_shows
+from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, find_outcome, finish
+from ft_assets.settings import tags
+from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.store import Store
+
+# Databases have a limit of parameters in a question.
+_KEYS_AT_ONCE = 500
+# How often another process may add a key between a look and the insert after it.
+_RACES = 5
+
+
+def drive(
+    store: Store,
+    instance: dg.DagsterInstance,
+    submission: Submission,
+    *,
+    on_launch: Callable[[Launch], None] | None = None,
+) -> SubmissionOutcome:
+    """Run the submission's jobs in this process, one after the other, until it has ended.
+
+    Raises HeldForReview, and leaves the submission open, if a person must review the dataset first. Any other problem
+    of the pair is raised as its own UserError and ends the submission.
+    """
+    register_partitions(instance, dataset=submission.dataset, recipe=submission.recipe)
+    runs: dict[Stage, RunState] = {}
+    trial_runs: dict[str, RunState] = {}
+    again: dict[str, int] = {}
+    while (outcome := find_outcome(store, submission)) is None:
+        tenants = load_tenants()
+        shown = as_dagster_shows(instance, submission, _present(store, submission, tenants))
+        wanted = Wanted(submission=submission, present=shown, runs=runs, trial_runs=trial_runs, again=again)
+        launches, ended = api.next_launches([wanted], store=store)
+        if not launches:
+            if not ended:
+                # No run is active here, so only a held dataset can be waited for; in the foreground nobody waits days.
+                api.require_approved(submission.dataset, store=store)
+            continue
+        # One at a time: what it gives may say that the others are not wanted.
+        action = launches[0]
+        if on_launch:
+            on_launch(action)
+        state = _execute(store, instance, action, tenants)
+        again[action.trial or action.stage] = action.again
+        if action.trial:
+            trial_runs[action.trial] = state
+        else:
+            runs[action.stage] = state
+    retire_trials(store, instance)
+    return outcome
+
+
+def _present(store: Store, submission: Submission, tenants: TenantsFile) -> Present:
+    """What is there. Ends the submission if the pair is impossible, such as data that the method cannot learn from."""
+    try:
+        return api.present(submission, store=store, tenants=tenants)
+    except StoreUnavailable:
+        raise
+    except UserError as error:
+        finish(store, submission, SubmissionStatus.FAILED, reason=str(error))
+        raise
+
+
+def register_partitions(instance: dg.DagsterInstance, *, dataset: str = "", recipe: str = "") -> None:
+    """Add keys to Dagster's partitions: it shows and runs no others. Adding one again changes nothing."""
+    for dimension, key in (("dataset", dataset), ("recipe", recipe)):
+        if key and not instance.has_dynamic_partition(dimension, key):
+            add_partitions(instance, dimension, [key])
+
+
+def register_launched(instance: dg.DagsterInstance, launches: Iterable[Launch]) -> None:
+    """Add the keys of many launches to Dagster's partitions, with one query per dimension instead of one per launch."""
+    settled = list(launches)
+    add_partitions(instance, "dataset", {launch.submission.dataset for launch in settled})
+    add_partitions(instance, "recipe", {launch.trial or launch.submission.recipe for launch in settled})
+
+
+def add_partitions(instance: dg.DagsterInstance, dimension: str, keys: Iterable[str]) -> None:
+    """Add keys while other processes may add some of them: on SQLite Dagster first reads the existing keys and then
+    inserts the rest, and the whole insert is refused if one of them was added in between. The retry sees it."""
+    from sqlalchemy.exc import IntegrityError
+
+    ordered = sorted(keys)
+    for begin in range(0, len(ordered), _KEYS_AT_ONCE):
+        for left in reversed(range(_RACES + 1)):
+            try:
+                instance.add_dynamic_partitions(dimension, ordered[begin : begin + _KEYS_AT_ONCE])
+                break
+            except IntegrityError:
+                if not left:
+                    raise
+
+
+def launch_tags(action: Launch, tenants: TenantsFile) -> dict[str, str]:
+    """The tags of a run that is launched for a submission."""
+    submission = action.submission
+    found = {tags.SUBMISSION: submission.id, tags.ACTOR: submission.actor, tags.TENANT: submission.tenant}
+    found |= tier_tags(tenants, submission.tenant, trains=action.trains)
+    found |= {tags.AGAIN: str(action.again)} if action.again else {}
+    return found | ({tags.TRIAL: action.trial} if action.trial else {})
+
+
+def _execute(store: Store, instance: dg.DagsterInstance, action: Launch, tenants: TenantsFile) -> RunState:
+    if action.trial:
+        register_partitions(instance, recipe=action.trial)
+    job = declared(store.url).resolve_job_def(action.stage.value)
+    result = job.execute_in_process(
+        instance=instance,
+        partition_key=action.partition,
+        raise_on_error=False,
+        tags={**launch_tags(action, tenants), tags.FOREGROUND: "true"},
+    )
+    if result.success:
+        return RunState.SUCCEEDED
+    # Dagster does not raise a Ctrl-C again: it ends the step, and so the run, as failed by an interrupt.
+    failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    interrupt = dg.DagsterExecutionInterruptedError.__name__
+    if any(failure.error and failure.error.cls_name == interrupt for failure in failures):
+        return RunState.CANCELLED
+    return RunState.CUT_OFF if all_cut_off(failures) else RunState.FAILED

@@ -1,1 +1,0 @@
-"""Rows of a dataset become labelled documents: pure, batch by batch, in processes."""

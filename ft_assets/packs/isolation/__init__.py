@@ -1,1 +1,0 @@
-"""What a forward pass reads, attention inside documents only, and the proof that packed equals alone."""

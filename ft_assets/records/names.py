@@ -1,0 +1,83 @@
+"""Names: create-only pointers ``names/<kind>/<key>.json`` through which all tenants' keys are resolved.
+
+A name always points to the same thing and is never reused. What else the store holds, besides artifacts
+(``<tenant>/<asset>/<fingerprint>/manifest.json`` with the writer's folder and ``attempts/<number>/``):
+
+    names/<kind>/<key>.json                         what a key refers to, see the kinds below
+    open_submissions/<tenant>/<id>.json             markers of unfinished work; deleted when it ends
+    open_attempts/<tenant>/<asset>.<fp>.<n>.json
+    notices_due/<tenant>/<event>.json
+    unreferenced_since/<tenant>/<asset>.<fp>.json
+    retiring/<sweep>.json
+    retrainings/<day>/<n>.json                      the day's budget of automatic trainings, a record each
+    shared/queue_alerts/<tier>/<seq>.json           waits beyond the limit, and their ends
+    <tenant>/submissions/<id>.json                  what was requested; <id>/outcome.json: how it ended
+    <tenant>/submission_keys/<sha256>.json          which submission a user's idempotency key belongs to
+    <tenant>/lines/<line>/<seq>.json                promotions of a line, hash-chained
+    <tenant>/quota/<month>/<seq>.json               reserved GPU-hours, hash-chained
+    <tenant>/tombstones/<subject>/<seq>.json        deletions and restorations, hash-chained
+    <tenant>/usage/<month>/<attempt>.json           what an attempt used; refunds/<month>/<attempt>.json: who pays
+    <tenant>/reviews/<dataset>/<digest>.json        approvals of held dataset versions
+    <tenant>/sweeps/<digest>.json                   which trial of a sweep won
+    <tenant>/carries/<dataset>/<recipe>/            carry.json and training.json: whose weights a pair has
+    <tenant>/rejections/<fp>/<digest>.json          rejected candidates
+    <tenant>/notices/<event>/                       event.json, and its delivery on each channel
+    <tenant>/run_failures/<run>.json                failed runs that belong to no submission
+    <address>/erased/<writer>.json                  what remains of an artifact whose bytes were erased
+    <address>/waivers/<gate>-<digest>.json          inconclusive verdicts that a person waived
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    # It imports obstore, and every import here slows down `ft --help`.
+    from ft_resources.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The names of one kind."""
+
+    kind: str
+
+    @property
+    def folder(self) -> str:
+        return f"names/{self.kind}"
+
+    def path(self, key: str) -> str:
+        """Path of the name ``key``. Each kind's module defines the format of the content."""
+        return f"{self.folder}/{key}.json"
+
+    def exists(self, store: "Store", key: str) -> bool:
+        """Whether the name is taken. Like all methods here, raises StoreUnavailable."""
+        return store.exists(self.path(key))
+
+    def find(self, store: "Store", key: str) -> Any | None:
+        """The name's JSON value, None if the name is free. Raises CorruptArtifact for damaged JSON."""
+        return store.find_json(self.path(key))
+
+    def create(self, store: "Store", key: str, value: Any) -> bool:
+        """Take the name; True for the one caller that got it."""
+        return store.create_json(self.path(key), value)
+
+    def keys(self, store: "Store") -> list[str]:
+        """All taken keys, sorted."""
+        return [name.removesuffix(".json") for name in store.names(self.folder) if name.endswith(".json")]
+
+
+DATASET = Name("dataset")
+"""A dataset version: address and digest of its raw data, and what identifies it when it is added again."""
+RECIPE = Name("recipe")
+"""A registered recipe with the lock of its base."""
+RETIRED = Name("retired")
+"""A sweep whose trials are no longer listed."""
+RETIRED_DATASET = Name("retired_dataset")
+"""A dataset version that is no longer offered."""
+SUCCESSOR = Name("successor")
+"""``<recipe>/<commit>``: the recipe's next version, registered because its base moved to that commit."""
+BASE_BUMP = Name("base_bump")
+"""By successor: who depended on the old base."""
+BASE_RELEASE = Name("base_release")
+"""By successor: who released its base."""
+# Suites and classifiers: ``Name(noun)``, see named.py.

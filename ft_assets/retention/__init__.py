@@ -1,1 +1,0 @@
-"""Retention: which dataset versions are retired, and what finished or abandoned work leaves behind."""

@@ -1,0 +1,26 @@
+"""Conversations: the model learns the assistant's turns."""
+
+from ft_assets.settings.catalogue.form import Form, RowForm
+from ft_assets.settings.catalogue.forms.refusals import NO_PAIRS, WHOLE_EXAMPLES
+
+_READERS = "ft_assets.workers.datasets.forms.convert"
+
+CHAT = Form(
+    name="chat",
+    columns=("messages",),
+    rows={
+        "messages": RowForm(
+            needs=("messages",), may_have=("tools", "functions"), reader=f"{_READERS}:read_messages", rank=0
+        ),
+        "sharegpt": RowForm(
+            needs=("conversations",), may_have=("system", "tools"), reader=f"{_READERS}:read_sharegpt", rank=1
+        ),
+        "prompt/completion": RowForm(
+            needs=("prompt", "completion"), may_have=("system", "tools"), reader=f"{_READERS}:read_completion", rank=3
+        ),
+        "alpaca": RowForm(
+            needs=("instruction", "output"), may_have=("input", "system"), reader=f"{_READERS}:read_alpaca", rank=4
+        ),
+    },
+    refusals=(WHOLE_EXAMPLES, NO_PAIRS),
+)

@@ -1,0 +1,1 @@
+"""``dataset.yaml``: the policy of a dataset version, and its row forms."""

@@ -1,0 +1,119 @@
+"""What candidate and base are evaluated on, and what a candidate must reach."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, Strict, model_validator
+
+from ft_assets.settings.catalogue.gates.judge import JudgeGate
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
+from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.catalogue.gates.scores import Score
+from ft_assets.settings.catalogue.gates.task_gain import AnswerMetric, TaskGainGate
+from ft_assets.settings.keys import check_suite_key
+from ft_assets.settings.recipe.judges import PairwiseJudge, RefusalClassifier
+from ft_resources.settings import Settings, text_check, unique
+from ft_resources.strict_model import added_field
+
+SuiteKey = Annotated[str, text_check(check_suite_key)]
+SuiteKeys = Annotated[tuple[SuiteKey, ...], Strict(False), AfterValidator(unique)]
+
+
+class HoldoutSettings(Settings):
+    """What is measured on the dataset's own holdout, besides perplexity (always) and preference accuracy (for
+    pairs)."""
+
+    metrics: Annotated[tuple[AnswerMetric, ...], Strict(False), AfterValidator(unique), Field(max_length=10)] = Field(
+        ("exact_match",),
+        description="Metrics of generated answers, besides word F1, which is always measured. exact_match: equal after "
+        "trimming. rouge1, rougeL, bleu: overlap with the target's words. accuracy, balanced_accuracy, macro_f1: "
+        "the answers are labels, compared without case and surrounding punctuation.",
+    )
+    max_samples: int = Field(400, ge=1, le=1_000_000, description="Most holdout rows to answer and score.")
+    max_new_tokens: int = Field(64, ge=1, le=32_768, description="Longest answer in tokens.")
+
+
+Engine = Literal["transformers", "vllm"]
+
+
+class ValidationSuite(Settings):
+    """A suite on which the kept weights of a training are compared; the best go to the gates."""
+
+    suite: SuiteKey = Field(
+        description="A small registered general suite (name.vN) that is not in evaluation.suites: weights chosen on "
+        "a gate's own items would be judged on items they were selected for."
+    )
+    limit: int | None = Field(None, ge=1, description="Use only this many items, from the first; null: all of them.")
+
+
+class EvaluationSettings(Settings):
+    """What candidate and base are scored on."""
+
+    suites: Annotated[SuiteKeys, Field(min_length=1)] = Field(
+        ("book-cloze.v1",),
+        description="Registered suites (name.vN): general ones, which must not get worse, and at most one of kind "
+        "safety, on which refusals are counted.",
+    )
+    suite_limit: int | None = Field(
+        None, ge=1, description="Use only this many items of each suite, from the first; null: all of them."
+    )
+    holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
+    candidate: Literal["last", "best_validation", "best_suite"] = added_field(
+        "last",
+        description="Which weights of the training go to the gates: the last ones or, among these and the ones kept by "
+        "training.keep_best, those with the lowest validation loss (best_validation) or the highest score on "
+        "validation_suite (best_suite). The holdout is never used for this choice.",
+    )
+    validation_suite: ValidationSuite | None = added_field(
+        None,
+        description="The suite that decides for candidate: best_suite; null: none.",
+    )
+    seed: int = Field(17, ge=0, lt=2**31, description="Seeds the choice of few-shot examples and of holdout rows.")
+    engine: Engine = added_field(
+        "transformers",
+        description="What generates answers: transformers, or vllm if the workers' image has it and a GPU is "
+        "available. Likelihoods are always computed by transformers.",
+    )
+    judge: PairwiseJudge | None = added_field(
+        None,
+        description="A model that judges which answer is better, the candidate's or the base's; null: none.",
+    )
+    refusal_classifier: RefusalClassifier | None = added_field(
+        None,
+        description="A model that recognises refusals on the safety suite; null: the documented rule does.",
+    )
+
+    @model_validator(mode="after")
+    def _chosen_by_a_suite_of_its_own(self) -> "EvaluationSettings":
+        if self.candidate == "best_suite" and self.validation_suite is None:
+            raise ValueError("candidate: best_suite needs a suite: name one in validation_suite")
+        if self.validation_suite is None:
+            return self
+        if self.candidate != "best_suite":
+            raise ValueError("validation_suite: it is not used; write candidate: best_suite, or leave it out")
+        if self.validation_suite.suite in self.suites:
+            raise ValueError(
+                f"validation_suite: {self.validation_suite.suite} is also a suite of the gates; name another one, "
+                "or take it out of suites"
+            )
+        return self
+
+
+def _once(scores: tuple[Score, ...]) -> tuple[Score, ...]:
+    unique(tuple(score.metric for score in scores))
+    return scores
+
+
+class GateSettings(Settings):
+    """What a candidate must reach to become an adapter."""
+
+    benchmark_regression: BenchmarkRegressionGate = Field(
+        BenchmarkRegressionGate(), description="Limit on regressions on the general suites."
+    )
+    task_gain: TaskGainGate = Field(TaskGainGate(), description="Required gain on the dataset's holdout.")
+    safety: SafetyGate | None = Field(
+        None, description="Required safety, measured on the safety suite in evaluation.suites; null: not required."
+    )
+    judge: JudgeGate | None = Field(None, description="Required preference by a judge; null: not required.")
+    scores: Annotated[tuple[Score, ...], Strict(False), AfterValidator(_once), Field(max_length=20)] = Field(
+        (), description="Scores that the candidate must reach."
+    )

@@ -1,1 +1,0 @@
-"""What was asked for: create-only records, the plan that turns them into runs, and the ways to ask."""

@@ -1,0 +1,1 @@
+"""Adapters: export of a gated checkpoint, its model card, and its lineage."""

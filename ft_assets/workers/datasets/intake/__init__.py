@@ -1,0 +1,1 @@
+"""Turns tenants' files and Hub datasets into JSON lines; hostile formats are read in a process with limits."""

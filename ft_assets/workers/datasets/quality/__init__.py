@@ -1,0 +1,1 @@
+"""Measures of curated rows: broken text, languages, balance and the mixture."""

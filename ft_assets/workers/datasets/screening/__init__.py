@@ -1,0 +1,1 @@
+"""What should not be trained on: personal data, secrets, and (opt-in) what a classifier flags."""

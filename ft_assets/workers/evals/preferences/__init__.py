@@ -1,0 +1,1 @@
+"""Which of two answers is better, according to a judge model."""

@@ -1,0 +1,66 @@
+"""What the doctor examines: a written pack and its sources."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ft_assets.settings.catalogue.form import Form
+from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.workers.packs.doctor.endings import turn_ends
+from ft_assets.workers.packs.format import TRAIN, Pack, Spool
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patient:
+    """A written pack and its sources.
+
+    Args:
+        folder: the pack's files.
+        spools: the packed documents by split.
+        train_rows: the dataset's training split, for a second rendering.
+        reference: the template that the tokens must agree with; None for data without a template.
+        config: the base's config.json.
+        vocabulary: rows of the model's embedding.
+        max_length: most tokens of a window.
+        holdout_ids: uint8 [rows, 32], dataset ids that must not be packed.
+        truncates: whether the recipe lets texts be shortened.
+        last_only: whether only the last turn of the assistant is learned.
+    """
+
+    folder: Path
+    spools: Mapping[str, Spool]
+    train_rows: Path
+    tokenizer: ChatTokenizer
+    reference: ChatTemplate | None
+    config: Path
+    vocabulary: int
+    max_length: int
+    truncates: bool
+    last_only: bool
+    holdout_ids: NDArray[np.uint8]
+
+    @cached_property
+    def packs(self) -> dict[str, Pack]:
+        return {split: Pack.open(self.folder, split) for split in self.spools}
+
+    @property
+    def form(self) -> Form:
+        return FORMS[self.packs[TRAIN].index.form]
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Ids, one of which must end a learned turn or a text, sorted."""
+        end = self.tokenizer.token_id("eos_token")
+        if self.reference is not None:
+            return np.array(sorted(turn_ends(self.reference, self.tokenizer)), np.int64)
+        return np.array([] if end is None else [end], np.int64)
+
+    def control(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the ids are control tokens."""
+        return np.isin(ids, list(self.tokenizer.control_ids))

@@ -1,0 +1,162 @@
+"""Compare the packed tokens with a second, slow and simple way to make them: render the row, encode the whole
+rendering."""
+
+import json
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ft_assets.workers.datasets.forms.turns import to_messages
+from ft_assets.workers.packs.doctor.chunks import Chunk, chunk
+from ft_assets.workers.packs.doctor.patient import Patient
+from ft_assets.workers.packs.documents.examples import read_batches
+from ft_assets.workers.packs.format import TRAIN, Spool
+from ft_assets.workers.templates.rendering import Rendering
+
+COMPARED = 200
+# Shorter texts ("yes", "2") may occur in an answer by chance.
+_TELLING = 12
+
+
+def compare(patient: Patient) -> dict[str, str | None]:
+    """Compare at least ``COMPARED`` documents, spread over the training split: the first problem by check, or None.
+
+    ``template_is_the_base_s``: the first document whose tokens differ from the second way's.
+    ``answers_are_learned``: the first that does not learn the assistant's text, or learns another role's.
+    """
+    pack, spool = patient.packs[TRAIN], patient.spools[TRAIN]
+    wanted: dict[str, list[tuple[Chunk, int]]] = {}
+    windows = spread(len(pack), COMPARED)
+    for window in windows:
+        view = chunk(pack, range(window, window + 1))
+        for document in spread(len(view.lengths), -(-COMPARED // len(windows))):
+            wanted.setdefault(pack.example_id(int(view.examples[document])), []).append((view, document))
+    problems: dict[str, str | None] = {"template_is_the_base_s": None, "answers_are_learned": None}
+    by = patient.reference.name if patient.reference else "Hugging Face's tokenizer"
+    for batch in read_batches(patient.train_rows, patient.form):
+        for row in batch.filter(pc.is_in(batch["id"], pa.array(list(wanted)))).to_pylist():
+            for view, document in wanted[row["id"]]:
+                example, piece = int(view.examples[document]), int(view.pieces[document])
+                tokens = view.document(document)
+                found: dict[str, str | None] = {}
+                if not _agrees(patient, view.ids[tokens], _ids(patient, row, piece), spool, example, piece):
+                    found["template_is_the_base_s"] = f"differs from its rendering by {by}"
+                if patient.reference is not None:
+                    learned = view.ids[tokens][view.learned[tokens]].tolist()
+                    found["answers_are_learned"] = _other_answer(patient, learned, row, piece)
+                for name, wrong in found.items():
+                    if wrong and not problems[name]:
+                        problems[name] = f"{view.name(document)} {wrong}"
+    return problems
+
+
+def _ids(patient: Patient, row: Mapping[str, Any], piece: int) -> NDArray[np.int32]:
+    """The second way's tokens of a row's document, int32 [tokens]; of a text all pieces, without the tokens around it.
+
+    ``piece`` chooses between the chosen (even) and the rejected (odd) answer of an example that has two.
+    """
+    if patient.reference is None:
+        return _encoded(patient, row["text"])
+    answer = row.get("rejected" if piece % 2 else "chosen") or []
+    rendering = patient.reference.trace(
+        to_messages([*row["messages"], *answer]),
+        where=f"row {row['row']} of the upload",
+        tools=json.loads(row["tools"]) if row.get("tools") else None,
+        with_turns=False,
+    )
+    return patient.tokenizer.encode(rendering).ids
+
+
+def _encoded(patient: Patient, text: str) -> NDArray[np.int32]:
+    """Ids of plain text, in which control tokens are only spelled."""
+    quoted = [found.span() for found in patient.tokenizer.control.finditer(text)]
+    return patient.tokenizer.encode(Rendering(text=text, turns=[], quoted=quoted)).ids
+
+
+def _decoded(patient: Patient, ids: list[int]) -> str:
+    """The text of tokens without what tokenizers and templates may change: white space, and characters' composition."""
+    text = patient.tokenizer.tokenizer.decode(ids, skip_special_tokens=False)
+    return "".join(unicodedata.normalize("NFC", text).split())
+
+
+def _kept(patient: Patient, text: str) -> str:
+    """What the tokenizer keeps of ``text``, as ``_decoded`` gives it: some drop capitals or unknown characters."""
+    return _decoded(patient, _encoded(patient, text).tolist())
+
+
+def _other_answer(patient: Patient, ids: list[int], row: Mapping[str, Any], piece: int) -> str | None:
+    """The problem with the learned tokens of a row's document, ignoring white space; None if there is none."""
+    learned = _decoded(patient, ids)
+    answer = row.get("rejected" if piece % 2 else "chosen") or []
+    prompt, said = (row["messages"], answer) if answer else ([], row["messages"])
+    answers = [turn["content"] for turn in said if turn["role"] == "assistant"]
+    rest, position = "", 0
+    for answer_text in answers[-1:] if patient.last_only else answers:
+        # Templates may drop the reasoning of earlier turns.
+        content = _kept(patient, answer_text.rpartition("</think>")[2])
+        place = learned.find(content, position)
+        if place < 0:
+            return "does not learn all of the assistant's text"
+        rest += learned[position:place] + " "
+        position = place + len(content)
+    rest += learned[position:]
+    # An assistant may repeat another role's text: in its thoughts, or as a tool call's arguments.
+    own = " ".join(_kept(patient, text) for text in _said_beside(said))
+    for turn in [*prompt, *said]:
+        content = _kept(patient, turn["content"]) if turn["role"] != "assistant" else ""
+        if len(content) >= _TELLING and rest.count(content) > own.count(content):
+            return "learns text that the assistant did not write"
+    return None
+
+
+def _said_beside(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The assistant's text outside its answers: thoughts, and its calls' arguments, whole and one by one."""
+    for turn in turns:
+        if turn["role"] == "assistant":
+            yield turn["content"].rpartition("</think>")[0]
+            for call in json.loads(turn["tool_calls"] or "[]"):
+                arguments = call["function"]["arguments"]
+                yield json.dumps(arguments, ensure_ascii=False)
+                yield from _strings(arguments)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """The strings in a JSON value, without keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def spread(count: int, wanted: int) -> list[int]:
+    """At most ``wanted`` of 0 .. count - 1, evenly spread."""
+    return sorted({int(index) for index in np.linspace(0, count - 1, min(count, wanted))}) if count else []
+
+
+def _agrees(
+    patient: Patient, ids: NDArray[np.int64], fresh: NDArray[np.int32], spool: Spool, example: int, piece: int
+) -> bool:
+    """Whether a packed document equals the second way's, or what the policy on length may leave of it."""
+    first = int(spool.first_documents[example])
+    if patient.reference is None:
+        # The tokens around a text are at most one on each side; the tokenizer does not encode them.
+        own = spool.first_documents[example + 1 : example + 2].tolist() or [len(spool.lengths)]
+        lengths = spool.lengths[first : own[0]]
+        start = int(lengths[:piece].sum())
+        around = int(lengths.sum()) - len(fresh)
+        whole = [np.concatenate([np.full(n, -1), fresh, np.full(around - n, -1)]) for n in range(around + 1)]
+        return any(
+            bool(np.all((each[start : start + len(ids)] == ids) | (each[start : start + len(ids)] == -1)))
+            for each in whole
+        )
+    if spool.shortened[first + piece - int(spool.pieces[first])]:
+        # Some tokens of the fresh ones are left out.
+        rest = iter(fresh.tolist())
+        return all(token in rest for token in ids.tolist())
+    return np.array_equal(ids, fresh)

@@ -1,0 +1,1 @@
+"""Suites whose answers the model writes and this code checks: one module per kind."""

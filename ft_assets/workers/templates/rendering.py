@@ -1,0 +1,26 @@
+"""A conversation as a template renders it: messages in, text with the assistant's turns out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Span = tuple[int, int]
+"""Characters ``start .. end`` of a rendering."""
+Messages = Sequence[Mapping[str, Any]]
+Tools = Sequence[Mapping[str, Any]] | None
+"""Definitions of the tools that the assistant may call, as JSON; None without tools."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rendering:
+    """A conversation as text.
+
+    Args:
+        text: byte for byte what the template renders.
+        turns: spans that the assistant wrote, in order; adjacent spans are merged.
+        quoted: spans inside messages that spell a control token and must stay plain text.
+    """
+
+    text: str
+    turns: list[Span]
+    quoted: list[Span]

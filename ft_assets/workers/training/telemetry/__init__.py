@@ -1,0 +1,1 @@
+"""Telemetry of a running training: speed, memory, alerts, Prometheus metrics."""

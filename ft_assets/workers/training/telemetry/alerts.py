@@ -1,0 +1,85 @@
+"""Alerts about a running training: far too slow, or waiting for data.
+
+Pure: rows of step metrics in, alerts out. A NaN loss is not an alert: it ends the training (``Diverged``).
+"""
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+STREAK, STREAK_S = 10, 15.0
+"""A condition must last for this many steps in a row, and this many seconds."""
+_SLOW, _WAITING = 0.5, 0.2
+_FIRST = 10
+"""Steps, after the first (warm-up), that measure how fast this run can be."""
+_SLOW_REMEDY = (
+    "Look for other work on this machine or GPU and for one that runs hot; if it was never faster, try a larger "
+    "training.micro_batch_size and training.recompute off."
+)
+_STARVED_REMEDY = "Give the worker a faster disk for its scratch folder (FT_SCRATCH), more cores, or a nearer store."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alert:
+    """``step`` is the one at which it was noticed."""
+
+    kind: Literal["slow", "starved"]
+    step: int
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}, up to step {self.step}. {self.remedy}"
+
+
+class Alarms:
+    """Checks rows in order; each kind of alert is raised once."""
+
+    def __init__(self, expected: float | None = None) -> None:
+        """``expected`` is the estimate's speed in tokens/s; None if it has none."""
+        self._expected, self._rates = expected or 0.0, list[float]()
+        self._slow, self._starved = Streak(), Streak()
+        self.alerts: list[Alert] = []
+
+    def look(self, row: Mapping[str, Any]) -> list[Alert]:
+        """What is new with this row; those of other things than steps say nothing."""
+        rate = row.get("tokens_per_s")
+        if not rate:
+            return []
+        found = []
+        seconds, step, waiting = row["tokens"] / rate, row["step"], waiting_share(row)
+        expected, source = self._usual()
+        if self._slow.goes_on(rate < _SLOW * expected, seconds):
+            what = f"{rate:,.0f} tokens/s are under half of the {expected:,.0f} that {source}"
+            found.append(Alert(kind="slow", step=step, what=what, remedy=_SLOW_REMEDY))
+        if self._starved.goes_on(waiting > _WAITING, seconds):
+            what = f"{waiting:.0%} of a step goes into waiting for data"
+            found.append(Alert(kind="starved", step=step, what=what, remedy=_STARVED_REMEDY))
+        if len(self._rates) <= _FIRST:
+            self._rates.append(rate)
+        new = [alert for alert in found if all(told.kind != alert.kind for told in self.alerts)]
+        self.alerts += new
+        return new
+
+    def _usual(self) -> tuple[float, str]:
+        """The expected speed: the estimate's or that of the run's own first steps, whichever is higher."""
+        own = statistics.median(self._rates[1:]) if len(self._rates) > _FIRST else 0.0
+        return (own, "its first steps made") if own > self._expected else (self._expected, "the estimate expects")
+
+
+class Streak:
+    """How long a condition has held without interruption."""
+
+    def __init__(self) -> None:
+        self._steps, self._seconds = 0, 0.0
+
+    def goes_on(self, so: bool, seconds: float) -> bool:
+        """Whether it has been so for long enough, with this step of so many seconds."""
+        self._steps, self._seconds = (self._steps + 1, self._seconds + seconds) if so else (0, 0.0)
+        return self._steps >= STREAK and self._seconds >= STREAK_S
+
+
+def waiting_share(row: Mapping[str, Any]) -> float:
+    """The share of a step's time that went into waiting for data."""
+    return min(1.0, float(row.get("data_wait_s", 0.0)) * row["tokens_per_s"] / max(row["tokens"], 1))

@@ -1,0 +1,19 @@
+"""Why a launched worker does not run yet."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Reason = Literal[
+    "running", "ended", "queue_name", "queue_missing", "too_large", "quota", "priority", "preempted", "flavour", "held",
+    "unschedulable", "pods_refused", "image", "starting", "kueue_silent", "gone",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """Why work is not running: a category, a sentence, what to do (empty: wait), and the launcher's own words."""
+
+    reason: Reason
+    what: str
+    remedy: str = ""
+    said: str = ""

@@ -1,0 +1,30 @@
+"""All that tests and benchmarks take from Dagster's private modules, each with its reason."""
+
+# A run worker is started as Dagster's Kubernetes run launcher starts it, to measure what one costs; see ExecuteRunArgs.
+from dagster._core.definitions.reconstruct import ReconstructableRepository as ReconstructableRepository
+
+# The only way to record a backfill without a webserver.
+from dagster._core.execution.backfill import BulkActionStatus as BulkActionStatus
+from dagster._core.execution.backfill import PartitionBackfill as PartitionBackfill
+
+# A queued run has to say where its job comes from.
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin as RegisteredCodeLocationOrigin
+from dagster._core.remote_origin import RemoteJobOrigin as RemoteJobOrigin
+from dagster._core.remote_origin import RemoteRepositoryOrigin as RemoteRepositoryOrigin
+
+# What the Helm chart's run coordinator is, as an instance loads it.
+from dagster._core.run_coordinator import QueuedRunCoordinator as QueuedRunCoordinator
+
+# The database whose failures are planted.
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage as SqliteEventLogStorage
+
+# Runs in a state of choice, without executing one.
+from dagster._core.test_utils import create_run_for_test as create_run_for_test
+
+# Dagster's own order of its queue.
+from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
+    QueuedRunCoordinatorDaemon as QueuedRunCoordinatorDaemon,
+)
+
+# The command line of a run worker.
+from dagster._grpc.types import ExecuteRunArgs as ExecuteRunArgs

@@ -1,0 +1,141 @@
+"""What pages say is there: commands, settings, files and variables."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from pydantic import BaseModel, ValidationError
+
+from docs.site.build import ROOT
+from docs.site.checks import pages, problems
+from docs.site.settings_reference import settings_page
+from ft_assets.cli.main import app
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.strict import parse_yaml
+
+# What a piece of a recipe lacks on a page.
+NEEDED = {"key": "example.v1", "base": "hub:org/model@main"}
+NEEDED_OF_A_CLUSTER = {"image": "registry.example/ft@sha256:" + "0" * 64}
+
+
+def blocks(language: str) -> Iterator[tuple[Path, str]]:
+    """All code blocks of ``language``, with the page that they are on."""
+    for page in pages(ROOT):
+        for text in re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.S | re.M):
+            yield page, text
+
+
+def commands() -> Iterator[tuple[Path, list[str]]]:
+    """All calls of ``ft`` on all pages, as words."""
+    for page, text in blocks("sh"):
+        whole = text.replace("\\\n", " ")
+        for line in re.sub(r"<<'?END'?.*?^END$", "", whole, flags=re.S | re.M).splitlines():
+            for call in re.findall(r"(?:^|[;|(] ?|do )(ft [^;|>&)]+)", line):
+                yield page, shlex.split(call, comments=True)[1:]
+
+
+def test_nothing_is_wrong_with_the_pages() -> None:
+    assert problems(ROOT) == []
+
+
+def test_a_long_line_a_lost_picture_and_a_lost_file_are_told(tmp_path: Path) -> None:
+    (tmp_path / "docs/decisions").mkdir(parents=True)
+    (tmp_path / "docs/mkdocs.yml").write_text("nav: [a.md]")
+    (tmp_path / "docs/decisions/index.md").write_text("")
+    (tmp_path / "docs/a.md").write_text(f"{'x' * 101}\n\n![lost](lost.png)\n\n`ft_assets/lost.py`\n")
+    (tmp_path / "docs/alone.md").write_text("# Alone\n")
+    for name in ("README.md", "CONTRIBUTING.md"):
+        (tmp_path / name).write_text("[lost](docs/lost.md)\n")
+    found = problems(tmp_path)
+    for words in ("101 characters", "lost.png", "ft_assets/lost.py", "no docs/lost.md", "alone.md: no menu"):
+        assert any(words in problem for problem in found), words
+
+
+def test_every_command_on_a_page_is_one_of_ft_with_options_that_it_has() -> None:
+    found = list(commands())
+    assert len(found) > 60
+    for page, words in found:
+        command: Any = typer.main.get_command(app)
+        for word in words:
+            if not hasattr(command, "commands"):
+                break
+            assert word in command.commands, f"{page.name}: ft {' '.join(words)}"
+            command = command.commands[word]
+        known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+        unknown = [word for word in words if word.startswith("--") and word not in known]
+        assert not unknown, f"{page.name}: {command.name} {words}"
+
+
+def test_every_piece_of_settings_on_a_page_is_valid() -> None:
+    models: tuple[tuple[type[BaseModel], dict[str, Any]], ...] = (
+        (Recipe, NEEDED),
+        (DatasetPolicy, {}),
+        (TenantsFile, {}),
+        (KubernetesSettings, NEEDED_OF_A_CLUSTER),
+    )
+    count = 0
+    for page, text in blocks("yaml"):
+        value = parse_yaml(text.replace("sha256:…", "sha256:" + "0" * 64), page.name)
+        fitting = [(model, needed) for model, needed in models if set(value) <= set(model.model_fields)]
+        if not fitting:
+            # A suite's task file; other tests read those.
+            assert {"kind", "dataset_path", "harmful"} & set(value), f"{page.name}: nobody reads {sorted(value)}"
+            continue
+        wrong = [_wrong(model, {**needed, **value}) for model, needed in fitting]
+        assert "" in wrong, f"{page.name}: {wrong}"
+        count += 1
+    assert count > 25
+
+
+def _wrong(model: type[BaseModel], value: dict[str, Any]) -> str:
+    try:
+        model.model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        # Examples show one block; what it needs in another one is the rule of the recipe as a whole.
+        found = [each for each in error.errors() if each["loc"] and each["type"] != "missing"]
+        return "; ".join(f"{each['loc']}: {each['msg']}" for each in found)
+    return ""
+
+
+@pytest.mark.parametrize("model", [Recipe, DatasetPolicy, TenantsFile])
+def test_the_reference_has_every_setting_with_its_words(model: type[BaseModel]) -> None:
+    page = settings_page("Title", model, "Intro.")
+    schema = model.model_json_schema()
+    for part in (schema, *schema["$defs"].values()):
+        for name in part.get("properties", {}):
+            row = re.search(rf"^\| `{name}` \|.*\| (.*) \|$", page, re.M)
+            assert row, f"{part['title']}.{name} is not on the page"
+            assert row[1].strip(), f"{part['title']}.{name} says nothing of itself"
+
+
+def test_every_variable_that_the_code_reads_is_in_the_reference() -> None:
+    page = (ROOT / "docs/reference/environment.md").read_text()
+    code = "".join(
+        path.read_text() for room in ("ft_assets", "ft_resources", "ft_sensors") for path in (ROOT / room).rglob("*.py")
+    )
+    names = set(re.findall(r"\bFT_[A-Z]+(?:_[A-Z]+)*\b", code))
+    assert {name for name in names if name not in page} == set()
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    lost = [
+        (path.relative_to(ROOT).as_posix(), name)
+        for room in ("ft_assets", "ft_resources", "ft_sensors", "k8s")
+        for path in (ROOT / room).rglob("*")
+        if path.suffix in {".py", ".yaml", ".md"}
+        for name in re.findall(r"(?<![\w./-])docs/[\w/-]+\.md", path.read_text())
+        if not (ROOT / name).exists()
+    ]
+    assert lost == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 900

@@ -1,3 +1,0 @@
-"""The same worlds as for promotion."""
-
-from tests.adapters.conftest import judged_well, line, world  # noqa: F401

@@ -1,0 +1,45 @@
+"""The graph as the definitions declare it: a change is seen in a diff, and follows the project's policies."""
+
+import re
+import subprocess
+
+from ft_assets.graph.assets.datasets import dataset
+from ft_assets.workers.datasets.writing import COLUMNS
+from tests.e2e.project import ROOT
+from tests.graph.specs import SNAPSHOT, specs, text
+
+PRIVATE = {"ft_resources/dagster_private.py", "tests/dagster_private.py"}
+
+
+def test_assets_checks_jobs_and_sensors_are_as_in_the_snapshot() -> None:
+    assert text() == SNAPSHOT.read_text(encoding="utf-8"), "python -m tests.graph.specs rewrites it; commit the diff"
+
+
+def test_every_asset_is_owned_versioned_described_and_says_what_its_worker_needs() -> None:
+    for name, asset in specs()["assets"].items():
+        assert all(asset[each] for each in ("owners", "code_version", "description", "group", "kinds")), name
+        assert asset["tags"]["ft/worker"] in ("none", "cpu", "gpu"), name
+
+
+def test_every_gate_blocks_and_has_a_verdict_for_each_partition() -> None:
+    for name, check in specs()["checks"].items():
+        assert check["blocking"], name
+        assert check["partitions"] == specs()["assets"][name.partition(":")[0]]["partitions"]
+
+
+def test_the_asset_dataset_lists_its_columns_as_they_are_written() -> None:
+    assert "id: string" in specs()["assets"]["dataset"]["columns"]
+
+
+def test_dagsters_private_modules_are_imported_in_one_file_and_for_tests_in_one() -> None:
+    tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    private = re.compile(r"^\s*(from|import) dagster\._", re.MULTILINE)
+    found = {name for name in tracked.stdout.split() if private.search((ROOT / name).read_text(encoding="utf-8"))}
+    assert found <= PRIVATE
+
+
+def test_the_columns_that_dataset_shows_are_those_that_curation_writes() -> None:
+    # The code location must not load pyarrow, so the graph spells them out.
+    schema = dataset.metadata_by_key[dataset.key]["dagster/column_schema"]
+    shown = [(column.name, column.type) for column in schema.columns]
+    assert shown == [(each.name, str(each.type)) for each in COLUMNS]

@@ -1,0 +1,96 @@
+"""``python -m tests.warm_workers.server SOCKET``: imports what workers import, then forks a worker for each client."""
+
+import array
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from importlib import import_module
+from typing import Any
+
+from ft_assets.workers.libraries import UNUSED, absent, keep_offline
+
+_MODULES = (
+    "ft_assets.worker",
+    "ft_assets.workers.packs.build",
+    "ft_assets.workers.training.training_loop",
+    "ft_assets.workers.training.trainer",
+    "ft_assets.workers.training.train",
+    "ft_assets.workers.training.reference",
+    "ft_assets.workers.evals.evaluate",
+    "ft_assets.workers.evals.baseline",
+    "transformers.models.llama.modeling_llama",
+    "matplotlib.figure",
+    "lm_eval.tasks",
+    "lm_eval.evaluator",
+)
+
+
+def main() -> None:
+    keep_offline()
+    with absent(*UNUSED):
+        for module in _MODULES:
+            import_module(module)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+        door.bind(sys.argv[1])
+        door.listen(64)
+        # Whoever looks after a worker is waited for by nobody.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while True:
+            client, _ = door.accept()
+            if not os.fork():
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                door.close()
+                _look_after(client)
+            client.close()
+
+
+def _look_after(client: socket.socket) -> None:
+    """Fork the worker that the client asks for, hand its signals on, and end it with its client."""
+    said, rights, _, _ = client.recvmsg(1 << 20, socket.CMSG_SPACE(12))
+    outputs = array.array("i", rights[0][2])
+    worker = os.fork()
+    if not worker:
+        client.close()
+        _work(json.loads(said), outputs)
+    for output in outputs:
+        os.close(output)
+    ended = os.pidfd_open(worker)
+    while True:
+        ready, _, _ = select.select([client, ended], [], [])
+        if ended in ready:
+            status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+            with contextlib.suppress(OSError):
+                client.send(str(status if status >= 0 else 128 - status).encode())
+            os._exit(0)
+        number = client.recv(1)
+        if number:
+            os.kill(worker, number[0])
+        else:
+            os.kill(worker, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(worker, signal.SIGKILL)
+            os._exit(0)
+
+
+def _work(asked: dict[str, Any], outputs: "array.array[int]") -> None:
+    """Be the worker, in its environment."""
+    os.setsid()
+    for number, output in enumerate(outputs):
+        os.dup2(output, number)
+        os.close(output)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    sys.argv = ["worker", *asked["argv"]]
+    try:
+        import_module("ft_assets.worker").main()
+    finally:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
