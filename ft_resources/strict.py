@@ -92,7 +92,7 @@ def nearest(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known here: {', '.join(sorted(known))}" if known else "no key is allowed here"
+    return f"known here: {', '.join(sorted(known))}" if known else "none exists yet"
 
 
 class _Loader(yaml.SafeLoader):
