@@ -4,7 +4,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -77,7 +77,8 @@ def parse_yaml(text: str, where: str, *, most_bytes: int = MAX_BYTES) -> Any:
 def parse_strict(model_class: type[Model], value: Any, where: str) -> Model:
     """``value`` (JSON-like) as an instance of ``model_class``.
 
-    Raises one BadRecipe that names every bad field by its path, and for an unknown key the nearest known one.
+    Raises one BadRecipe that names every bad field by its path, and for an unknown key the nearest known one, or what
+    the model's ``FOREIGN_NAMES`` (dotted path by the key elsewhere) say.
     """
     try:
         return model_class.model_validate_json(json.dumps(value))
@@ -168,7 +169,7 @@ def _problems(error: ValidationError, model_class: type[BaseModel], value: Any) 
             written = str(path[-1])
             # A look-alike letter of another alphabet is not visible in the key itself.
             spelt = "" if written.isascii() else f" (spelt {written!a})"
-            refused[path] = f"unknown key{spelt}; {nearest(written, _known_keys(model_class, path[:-1]))}"
+            refused[path] = f"unknown key{spelt}; {_meant(model_class, path)}"
         elif item["type"] == "missing":
             refused[path] = "is missing"
         elif item["msg"].startswith("Input should be "):
@@ -210,6 +211,15 @@ def _written(path: FieldPath) -> str:
 def _visible(key: str) -> str:
     """A key for an error message, without control characters that a terminal would interpret."""
     return key if key.isprintable() else repr(key)
+
+
+def _meant(model_class: type[BaseModel], path: FieldPath) -> str:
+    """What an unknown key may stand for: another tool's name for a setting, else the nearest key of its mapping."""
+    foreign: Mapping[str, str] = getattr(model_class, "FOREIGN_NAMES", {})
+    written = str(path[-1])
+    if meant := foreign.get(written):
+        return f"did you mean {meant!r}?"
+    return nearest(written, _known_keys(model_class, path[:-1]))
 
 
 def _known_keys(model_class: type[BaseModel], path: FieldPath) -> list[str]:

@@ -4,7 +4,8 @@ The descriptions are the documentation; ``docs/recipe.schema.json`` is generated
 replace ``auto``: some from the recipe alone, the others once data and base are known.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -15,6 +16,7 @@ from ft_assets.settings.catalogue.methods.simpo import SimpoSettings
 from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.recipe.acceptance import EvaluationSettings, GateSettings
 from ft_assets.settings.recipe.base_ref import BaseReference, parse_base
+from ft_assets.settings.recipe.foreign_names import FOREIGN_NAMES
 from ft_assets.settings.recipe.hardware import HardwareSettings
 from ft_assets.settings.recipe.sweep import SweepSettings
 from ft_assets.settings.recipe.sweep_paths import path_problems
@@ -39,6 +41,8 @@ class PromotionSettings(Settings):
 
 class Recipe(Settings):
     """One immutable version of how to fine-tune."""
+
+    FOREIGN_NAMES: ClassVar[Mapping[str, str]] = FOREIGN_NAMES
 
     key: Annotated[str, text_check(RecipeKey.parse)] = Field(
         description="Name and version: name.vN (shared by all tenants) or tenant.name.vN."

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
+from ft_assets.settings.recipe.foreign_names import FOREIGN_NAMES
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.errors import BadRecipe
 from ft_resources.strict import MAX_BYTES, parse_strict, parse_yaml
@@ -127,6 +128,33 @@ def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
     assert complaint({"key": "x", "training": {"learning_rat": 1}}) == (
         "training.learning_rat: unknown key; did you mean 'learning_rate'?"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"training": {"lr": 1e-4}}, "training.learning_rate"),
+        ({"learning_rate": 1e-4}, "training.learning_rate"),
+        ({"training": {"num_train_epochs": 3}}, "training.epochs"),
+        ({"training": {"batch_size": 8}}, "training.global_batch_size"),
+        ({"lora": {"r": 8}}, "lora.rank"),
+        ({"lora_alpha": 16}, "lora.alpha"),
+        ({"training": {"max_seq_length": 512}}, "packing.max_length"),
+        ({"model_name_or_path": "x"}, "base"),
+    ],
+)
+def test_another_trainers_name_of_a_setting_is_answered_with_ours(written: dict[str, object], meant: str) -> None:
+    with pytest.raises(BadRecipe) as caught:
+        parse_strict(Recipe, {"key": "a.v1", "base": "folder:./base", **written}, "r.yaml")
+    assert caught.value.what.endswith(f"unknown key; did you mean {meant!r}?")
+
+
+def test_every_such_answer_is_a_setting_of_the_recipe() -> None:
+    recipe = parse_strict(Recipe, {"key": "a.v1", "base": "folder:./base"}, "r.yaml")
+    sections = recipe.model_dump()
+    for meant in FOREIGN_NAMES.values():
+        section, _, name = meant.partition(".")
+        assert name in sections[section] if name else section in sections, meant
 
 
 def test_a_key_with_a_look_alike_letter_is_shown_so_that_it_can_be_seen() -> None:
