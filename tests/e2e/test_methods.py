@@ -17,6 +17,7 @@ from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import MissingInput, UserError
 from tests.e2e.project import Project, make_project
+from tests.fake_base import make_fake_base
 
 pytestmark = pytest.mark.e2e
 COLOURS = ("red", "green", "blue", "grey", "white")
@@ -137,8 +138,11 @@ def test_answers_that_people_liked_or_not_are_learned_by_kto_and_measured_by_the
     assert all(target.startswith("thing") for target in columns["target"])
 
 
-def test_texts_are_learned_whole_and_scored_without_questions(project: Project) -> None:
-    recipe = project.recipe("texts.v1", method="cpt", packing={"overlong": "split"}, steps=6)
+def test_texts_are_learned_whole_and_scored_without_questions_on_a_base_without_a_chat_template(
+    project: Project,
+) -> None:
+    make_fake_base(project.folder / "untaught", with_template=False)
+    recipe = project.recipe("texts.v1", base="folder:./untaught", method="cpt", packing={"overlong": "split"}, steps=6)
     result = tune(project, texts(project), "acme.texts", recipe)
     assert result.outcome.status is SubmissionStatus.ACCEPTED, result.outcome.reason
     artifacts, keys = Artifacts(project.store), ("acme.texts.v1", "texts.v1")
@@ -151,8 +155,9 @@ def test_texts_are_learned_whole_and_scored_without_questions(project: Project) 
     assert set(columns) == {"kind", "tokens", "base_nll", "candidate_nll"}
     page = report.read("report/report.html").decode()
     assert "xact match" not in page
-    card = artifacts.get(Address.parse(result.outcome.adapter)).read("README.md").decode()
-    assert "exact match" not in card
+    adapter = artifacts.get(Address.parse(result.outcome.adapter))
+    assert "exact match" not in adapter.read("README.md").decode()
+    assert "chat_template.jinja" not in adapter.manifest.files
     assert "reference_logps" not in {work.asset for work in read_works(project.store, result.submission)}
 
 

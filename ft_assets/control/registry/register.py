@@ -12,6 +12,7 @@ from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import StoredRecipe, find_recipe, get_recipe, record_digest
 from ft_assets.control.recipes.trials import Trial, TrialOf, expand, trial_recipe, trial_recipes
 from ft_assets.control.registry.chain import lock_adapter, name_adapter
+from ft_assets.control.registry.chats import needs_base_template
 from ft_assets.control.registry.check_judges import require_judges
 from ft_assets.control.registry.validation_suite import require_validation_suite
 from ft_assets.control.registry.vocabulary import require_new_tokens
@@ -21,6 +22,7 @@ from ft_assets.settings.keys import SHARED
 from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair, FolderDigest, FolderPath, HubRevision
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
+from ft_assets.workers.base_models.contents import NAME_TEMPLATE, NO_TEMPLATE, TEMPLATE
 from ft_assets.workers.base_models.lock import BaseLock, lock_folder, lock_hub
 from ft_assets.workers.suites.suites import list_suites, suites_of
 from ft_assets.workers.templates.source import own_template
@@ -65,7 +67,7 @@ def register_recipe(
     """
     recipe, where = load_recipe(path), str(path)
     reference = recipe.base_reference
-    given = recipe.chat_template is not None
+    given = not needs_base_template(store, recipe)
     folder: Path | None = None
     lock: BaseLock | None = None
     if isinstance(reference, FolderPath):
@@ -242,9 +244,13 @@ def _lock(store: Store, recipe: Recipe, hub: Hub | None, where: str) -> BaseLock
     if isinstance(reference, FolderDigest):
         return _lock_stored(store, recipe, reference.digest, where)
     if isinstance(reference, AcceptedAdapter):
-        return lock_adapter(Artifacts(store), reference, recipe.recipe_key, where)
+        lock = lock_adapter(Artifacts(store), reference, recipe.recipe_key, where)
+        # Texts are learned without a template, and an adapter is exported with the one that it was trained with.
+        if needs_base_template(store, recipe) and TEMPLATE not in lock.files:
+            raise BadRecipe(NO_TEMPLATE, where=where, remedy=NAME_TEMPLATE)
+        return lock
     assert isinstance(reference, HubRevision)
-    given = recipe.chat_template is not None
+    given = not needs_base_template(store, recipe)
     return lock_hub(hub or HuggingFaceHub(), reference.repo, reference.revision, template_given=given)
 
 
@@ -255,12 +261,8 @@ def _lock_stored(store: Store, recipe: Recipe, content: str, where: str) -> Base
         upload = artifacts.find(upload_address(tenant, UPLOAD, content))
         if upload is None:
             continue
-        if recipe.chat_template is None and not upload.facts["chat_template"]:
-            raise BadRecipe(
-                "the base has no chat template and the recipe names none",
-                where=where,
-                remedy="Name one (chat_template: FILE).",
-            )
+        if needs_base_template(store, recipe) and not upload.facts["chat_template"]:
+            raise BadRecipe(NO_TEMPLATE, where=where, remedy=NAME_TEMPLATE)
         source = f"folder:sha256:{content}"
         files = upload.manifest.files
         return BaseLock(

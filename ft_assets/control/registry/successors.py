@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.control.registry.chats import needs_base_template
 from ft_assets.control.registry.register import register_locked
 from ft_assets.records.names import SUCCESSOR
 from ft_assets.settings.keys import RecipeKey
@@ -62,7 +63,7 @@ def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str |
     record = SUCCESSOR.path(f"{key}/{commit}")
     if commit == stored.lock.revision or store.exists(record):
         return None
-    given = stored.recipe.chat_template is not None
+    given = not needs_base_template(store, stored.recipe)
     lock = lock_hub(hub, reference.repo, commit, template_given=given)
     successor = ""
     if lock.substance != stored.lock.substance:

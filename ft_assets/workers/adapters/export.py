@@ -13,7 +13,7 @@ from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
 from ft_assets.workers.adapters.card import OURS, model_card
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE
 from ft_assets.workers.adapters.lineage import lineage
-from ft_assets.workers.base_models.contents import TOKENIZER_FILES
+from ft_assets.workers.base_models.contents import TEMPLATE, TOKENIZER_FILES
 from ft_assets.workers.base_models.token_ids import settle_tokenizer
 from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.gates import passed
@@ -23,11 +23,9 @@ from ft_assets.workers.evals.verdicts import in_words, judge_candidate, load_evi
 from ft_assets.workers.training.kept_weights import Weights, candidate_weights, stored_weights
 from ft_resources.artifacts import MANIFEST, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
-from ft_resources.errors import BadBase, CorruptArtifact, GateRejected, UserError
+from ft_resources.errors import CorruptArtifact, GateRejected, UserError
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext, WorkResult
-
-TEMPLATE = "chat_template.jinja"
 
 
 def export_adapter(context: WorkContext) -> WorkResult:
@@ -170,7 +168,7 @@ def _pin_base(output: Path, base: Artifact) -> None:
 
 
 def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, scratch: Path) -> None:
-    """The base's tokenizer with the template that training used, stored in exactly one file.
+    """The base's tokenizer with the template that training used, if any, stored in exactly one file.
 
     Raises BadBase if AutoTokenizer would not read texts from this folder as training read them.
     """
@@ -187,13 +185,9 @@ def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, sc
         chat_template = (
             {item["name"]: item["template"] for item in own}.get("default") if isinstance(own, list) else own
         )
-    if not chat_template:
-        raise BadBase(
-            "neither the base nor the recipe has a chat template",
-            where=str(base.address),
-            remedy="Name a Jinja file in the recipe's chat_template.",
-        )
-    (output / TEMPLATE).write_text(chat_template, encoding="utf-8")
+    # Registration refuses a recipe that needs one; texts are learned without.
+    if chat_template:
+        (output / TEMPLATE).write_text(chat_template, encoding="utf-8")
     if settings:
         _write_json(settings_path, settings)
     settle_tokenizer(output)

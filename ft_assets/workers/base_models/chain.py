@@ -2,7 +2,7 @@
 
 import json
 
-from ft_assets.workers.base_models.contents import INDEX, SINGLE, TOKENIZER_FILES, weight_files
+from ft_assets.workers.base_models.contents import INDEX, SINGLE, TEMPLATE, TOKENIZER_FILES, weight_files
 from ft_assets.workers.base_models.lock import BaseLock
 from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
 from ft_assets.workers.base_models.placing import place, replace_text
@@ -11,7 +11,6 @@ from ft_resources.artifacts import MANIFEST, Artifact
 from ft_resources.errors import BadBase, CorruptArtifact
 from ft_resources.worker_context import WorkContext
 
-TEMPLATE = "chat_template.jinja"
 # Files of an exported whole model. All others in the folder describe the adapter, not the base.
 _OF_A_MODEL = ("config.json", "generation_config.json", TEMPLATE, SINGLE, INDEX, *TOKENIZER_FILES)
 
@@ -55,8 +54,8 @@ def _merge(context: WorkContext, adapter: Artifact, base: Artifact) -> None:
         tied=bool(config.get("tie_word_embeddings")),
         report=lambda done, total: context.progress("merging", done, total),
     )
-    template = adapter.read(TEMPLATE).decode()
-    if template != own_template(output):
+    # An adapter that learned texts has no template where its base has none.
+    if TEMPLATE in adapter.manifest.files and (template := adapter.read(TEMPLATE).decode()) != own_template(output):
         replace_text(output / TEMPLATE, template)
 
 

@@ -16,6 +16,12 @@ from ft_assets.workers.templates.template import check_template
 from ft_resources.errors import BadBase
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+TEMPLATE = "chat_template.jinja"
+NO_TEMPLATE = "the base has no chat template and the recipe names none"
+NAME_TEMPLATE = (
+    "Name one in the recipe (chat_template: FILE), or take a base that has one. cpt needs none, unless a suite asks "
+    "the model for answers."
+)
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]*$")
 _SAFE_SUFFIXES = (".safetensors", ".json", ".jinja", ".txt", ".md", "tokenizer.model")
 _SAFE_NAMES = re.compile(r"^(LICENSE|NOTICE|COPYING|USE_POLICY|README)")
@@ -104,7 +110,7 @@ def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str,
     """(architecture, own chat template), from all files but the weights.
 
     Raises BadBase for files that are not what their name says, for a model that brings its own code, and for one
-    without a chat template unless ``template_given`` (the recipe names one).
+    without a chat template unless ``template_given`` (the recipe names one, or needs none).
     """
     for path in sorted(folder.iterdir()):
         if path.suffix != ".safetensors" and not path.name.startswith("."):
@@ -119,8 +125,7 @@ def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str,
         raise BadBase(f"tokenizer.json cannot be read ({str(error)[:200]})", where=where, remedy=remedy) from error
     template = own_template(folder)
     if template is None and not template_given:
-        remedy = "Name one in the recipe (chat_template: FILE), or add chat_template.jinja to the base."
-        raise BadBase("the base has no chat template and the recipe names none", where=where, remedy=remedy)
+        raise BadBase(NO_TEMPLATE, where=where, remedy=NAME_TEMPLATE)
     if template is not None and not template_given:
         check_template(template, f"{where}, chat template")
     architectures = _json_object(folder / "config.json", where).get("architectures")

@@ -66,6 +66,17 @@ def test_a_recipe_on_an_adapter_locks_it_and_the_base_below_it(world: World, wri
     assert register_successor(world.store, "acme.dpo.v1", FakeHub(), actor="sensor") is None
 
 
+def test_an_adapter_that_learned_texts_without_a_template_is_no_base_for_conversations(
+    world: World, write_recipe: Write
+) -> None:
+    base = world.base()
+    files = {**lora_files(0.1), "tokenizer.json": base.read("tokenizer.json")}
+    params = {"dataset": "acme.texts.v1", "recipe": "acme.cpt.v1"}
+    adapter = world.publish("adapter", files, inputs={"base": base}, params=params)
+    path = write_recipe(key="acme.sft.v1", base=f"artifact:{adapter.address}")
+    assert "no chat template and the recipe names none" in refused(world.store, path)
+
+
 def test_a_whole_model_needs_no_base_below_it(world: World, write_recipe: Write, base: Path) -> None:
     model = a_model(world, base)
     lock = register_recipe(

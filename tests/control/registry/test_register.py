@@ -199,6 +199,18 @@ def test_a_base_without_a_template_needs_a_recipe_that_names_one(
     assert "no chat template and the recipe names none" in text
 
 
+def test_texts_are_learned_without_a_template_unless_a_suite_asks_by_one(
+    store: Store, write_recipe: Write, tmp_path: Path
+) -> None:
+    make_fake_base(tmp_path / "base", with_template=False)
+    cpt = {"method": "cpt", "packing": {"overlong": "split"}, "gates": {"task_gain": {"metric": "perplexity"}}}
+    add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
+    asking = write_recipe(**cpt, evaluation={"suites": [SUITE, "care.v1"]})
+    assert "no chat template and the recipe names none" in refused(store, asking, BadBase)
+    done = register_recipe(store, write_recipe(**cpt), actor="ann")
+    register_recipe(store, write_recipe(key="again.v1", base=f"folder:sha256:{done.lock.digest}", **cpt), actor="ann")
+
+
 def test_a_template_with_a_mistake_is_refused_with_its_line(store: Store, write_recipe: Write, tmp_path: Path) -> None:
     (tmp_path / "mine.jinja").write_text("{% for m in messages %}\n{{ m.content\n{% endfor %}")
     text = refused(store, write_recipe(chat_template="mine.jinja"), BadBase)
