@@ -3,7 +3,7 @@
 import dagster as dg
 
 from ft_assets.graph.declared import declared
-from ft_resources.environment import default_store_url
+from ft_resources.environment import default_store_url, warn_of_unknown_variables
 from ft_sensors.ageing import ageing_sensor
 from ft_sensors.base_bumps import base_bump_sensor
 from ft_sensors.base_revisions import base_revision_sensor
@@ -39,4 +39,5 @@ def build_definitions(store_url: str) -> dg.Definitions:
     )
 
 
+warn_of_unknown_variables()
 defs = build_definitions(default_store_url())

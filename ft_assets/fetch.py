@@ -20,7 +20,7 @@ LARGE = ("base_model", "checkpoint")
 
 def models_of(spec: WorkSpec) -> list[Artifact]:
     """The inputs of ``spec`` that are models."""
-    artifacts = Artifacts(Store(spec.store_url))
+    artifacts = Artifacts(Store(spec.store_url, create=False))
     addresses = sorted({ref.address for ref in spec.inputs.values()})
     return [artifacts.get(Address.parse(address)) for address in addresses if Address.parse(address).asset in LARGE]
 

@@ -41,7 +41,7 @@ WORK: dict[str, str] = {
 
 def run_spec(spec: WorkSpec, log: Path) -> Outcome:
     """Do the work of ``spec``: publish its artifact and record how it ended. Raises only SystemExit."""
-    store = Store(spec.store_url)
+    store = Store(spec.store_url, create=False)
     keep = os.environ.get("FT_SCRATCH")
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=keep) as scratch:
         context = WorkContext(spec, store, Path(scratch))
@@ -84,7 +84,7 @@ def run_spec(spec: WorkSpec, log: Path) -> Outcome:
 def follow_spec(spec: WorkSpec) -> Outcome:
     """Do a further node's part of the work of ``spec``. Only the first node's worker reports for the attempt; this one
     reports nothing. Raises nothing."""
-    store = Store(spec.store_url)
+    store = Store(spec.store_url, create=False)
     with tempfile.TemporaryDirectory(prefix=f"ft-{spec.asset}-", dir=os.environ.get("FT_SCRATCH")) as scratch:
         context = WorkContext(spec, store, Path(scratch))
         context.install_signal_handler()
@@ -166,7 +166,7 @@ def _explain(problem: BaseException) -> dict[str, str]:
 def read_spec(location: str) -> WorkSpec:
     """The spec in a file, or in a store given as ``<store url>#<path>``."""
     url, _, path = location.rpartition("#")
-    data = Path(location).read_bytes() if not url else Store(url).get(path)
+    data = Path(location).read_bytes() if not url else Store(url, create=False).get(path)
     return WorkSpec.model_validate(json.loads(data))
 
 

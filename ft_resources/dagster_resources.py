@@ -11,6 +11,7 @@ from ft_resources.hub import Hub, HuggingFaceHub
 from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.choice import make_launcher
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 
 
 class StoreResource(dg.ConfigurableResource):
@@ -20,7 +21,7 @@ class StoreResource(dg.ConfigurableResource):
 
     @cached_property
     def store(self) -> Store:
-        return Store(self.url)
+        return open_store(self.url)
 
     @cached_property
     def artifacts(self) -> Artifacts:

@@ -1,10 +1,54 @@
 """Settings that come from environment variables."""
 
+import difflib
 import os
+import sys
+from collections.abc import Iterable
 
 from ft_resources.errors import UserError
 
 DEFAULT_STORE = ".ft/store"
+VARIABLES = frozenset(
+    {
+        "FT_STORE",
+        "FT_STATE",
+        "FT_CACHE",
+        "FT_CACHE_MB",
+        "FT_TENANTS",
+        "FT_KUBERNETES",
+        "FT_LAUNCHER",
+        "FT_TRACKING",
+        "FT_METERING_DB",
+        "FT_MAX_PAIRS",
+        "FT_SENSOR_SECONDS",
+        "FT_CURATION_PROCESSES",
+        "FT_CURATION_MEMORY_MB",
+        "FT_CURATION_ENGINE",
+        "FT_PACK_PROCESSES",
+        "FT_METRICS_PORT",
+        "FT_RUN_CODE",
+        "FT_NOTIFY_HOSTS",
+        "FT_SMTP_HOST",
+        "FT_SMTP_PORT",
+        "FT_SMTP_FROM",
+        "FT_SMTP_USER",
+        "FT_SMTP_PASSWORD",
+        "FT_SMTP_STARTTLS",
+        "FT_SCRATCH",
+        "FT_WORKER_LOG",
+        "FT_WORKER_FOLDER",
+        "FT_SESSION_POLICY",
+        "FT_COMMIT",
+        "FT_REAL_DATA",
+        "FT_BENCH_ROWS",
+        "FT_CLUSTER_TEST",
+        "FT_CLUSTER_IMAGE",
+        "FT_CLUSTER_WORKER_IMAGE",
+    }
+)
+"""Every variable of ours. What each means: docs/reference/environment.md."""
+SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_")
+"""How variables begin that settings name themselves."""
 
 
 def default_store_url() -> str:
@@ -20,3 +64,18 @@ def whole_number(variable: str, default: int, *, at_least: int) -> int:
             f"{text!r} is not a whole number of at least {at_least}", where=variable, remedy="Correct it, or unset it."
         )
     return int(text)
+
+
+def warn_of_unknown_variables() -> None:
+    """Name each ``FT_…`` variable that means nothing on stderr: a misspelt one would silently do nothing."""
+    for name in sorted(_unknown(os.environ)):
+        close = difflib.get_close_matches(name, VARIABLES, n=1)
+        remedy = f"did you mean {close[0]}?" if close else "see docs/reference/environment.md"
+        print(f"warning: the environment variable {name} is not known and has no effect; {remedy}", file=sys.stderr)
+
+
+def _unknown(names: Iterable[str]) -> set[str]:
+    ours = {name for name in names if name.startswith("FT_")} - VARIABLES
+    # Kubernetes sets such variables for each service whose name begins with "ft-".
+    services = tuple(name.removesuffix("SERVICE_HOST") for name in ours if name.endswith("_SERVICE_HOST"))
+    return {name for name in ours if not name.startswith((*SECRETS, *services))}

@@ -83,6 +83,18 @@ class StoreUnavailable(UserError):
     """The store refused a read or write: it is read-only, full, unreachable, or access is denied."""
 
 
+class NoStore(StoreUnavailable):
+    """There is no store at ``url``: its folder does not exist, or holds nothing of a store."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            "there is no store here",
+            where=f"FT_STORE={url}",
+            remedy="Check FT_STORE, and that its disk is mounted. A new store is created when the first dataset, "
+            "recipe or suite is added, and by ft demo.",
+        )
+
+
 class ClusterUnavailable(UserError):
     """The cluster's API did not answer within the retry limit, or denied access."""
 

@@ -21,7 +21,7 @@ from obstore import exceptions as obstore_errors
 from obstore.store import LocalStore, from_url
 
 from ft_resources.canonical import canonical_json
-from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError, first_line
+from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError, first_line
 from ft_resources.idempotent_retry import broken, create_once, patiently
 from ft_resources.web_identity import narrowed, session_credentials
 
@@ -47,12 +47,16 @@ class Store:
     (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ``AWS_REGION`` …).
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        """Raises NoStore for a folder that does not exist, unless ``create``; StoreUnavailable for one that cannot be
+        created, and UserError for a URL that means nothing."""
         self.url = normalize_url(url)
         self.root: Path | None = None
         self._narrowed = False
         if self.url.startswith("file://"):
             self.root = Path(self.url.removeprefix("file://"))
+            if not create and not self.root.is_dir():
+                raise NoStore(self.url)
             with _explained(self.url, "open"):
                 self.root.mkdir(parents=True, exist_ok=True)
                 self._backend: Any = LocalStore(self.root)
@@ -247,9 +251,12 @@ def _explained(path: str, action: str) -> Iterator[None]:
     """Turn the client's errors into StoreUnavailable, which says what to do."""
     try:
         yield
-    except (FileNotFoundError, obstore_errors.AlreadyExistsError, UserError):
+    except (obstore_errors.AlreadyExistsError, UserError):
         raise
     except (obstore_errors.BaseError, OSError) as error:
+        # Whoever reads asks for it; where a store cannot be opened it means that its folder cannot be created.
+        if isinstance(error, FileNotFoundError) and action != "open":
+            raise
         raise StoreUnavailable(
             f"the store refused to {action} ({first_line(error)})", where=path, remedy=_remedy(error)
         ) from error
@@ -262,4 +269,6 @@ def _remedy(error: Exception) -> str:
         return "The disk is full: free some space or point FT_STORE elsewhere. Nothing half-written is visible."
     if code in (errno.EROFS, errno.EACCES, errno.EPERM) or "read-only" in text or "permission" in text:
         return "The store is read-only for this user: fix its permissions or point FT_STORE elsewhere."
+    if isinstance(error, FileNotFoundError | NotADirectoryError | FileExistsError):
+        return "No folder can be created there: point FT_STORE elsewhere."
     return "Check that the store can be reached and that its credentials are valid, then run this again."

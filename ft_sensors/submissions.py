@@ -14,7 +14,7 @@ from ft_assets.records.submissions import Submission, open_submissions
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile, load_tenants
 from ft_resources.dagster_resources import StoreResource
-from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.errors import NoStore, StoreUnavailable, UserError
 from ft_resources.run_states import ACTIVE_STATUSES
 from ft_sensors.ticks import at_most, said
 
@@ -30,13 +30,17 @@ _BATCH, _TICK_S = 200, 30.0
 )
 def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
     """Launch the next work of open submissions, and record how they ended."""
+    try:
+        records = store.store
+    except NoStore as error:
+        return dg.SkipReason(f"submissions cannot be read: {error}")
     began = time.monotonic()
     wanted: list[Wanted] = []
     problems: list[str] = []
     looked, last = 0, ""
     running = under_way(context.instance)
     tenants, readable = _tenants()
-    for submission in open_submissions(store.store, after=context.cursor or "", problems=problems):
+    for submission in open_submissions(records, after=context.cursor or "", problems=problems):
         looked, last = looked + 1, submission.marker
         stages = running.get(submission.id, frozenset())
         if submission.driver != "caller" and only_waits(stages):

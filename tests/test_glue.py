@@ -14,6 +14,7 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.execution import RunResult
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.work import Priority, Resources, WorkRequest
 
 TENANTS = """
@@ -57,7 +58,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Work
     monkeypatch.setenv("FT_TRACKING", "off")
     monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
     (tmp_path / "tenants.yaml").write_text(TENANTS)
-    execution = Asked(Store(str(tmp_path / "store")), tmp_path / "made")
+    execution = Asked(open_store(str(tmp_path / "store"), create=True), tmp_path / "made")
     monkeypatch.setattr(LauncherResource, "execution", lambda self, store: execution)
 
     def ask(wanted: WorkRequest, **run_tags: str) -> WorkRequest:

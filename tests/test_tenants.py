@@ -33,8 +33,26 @@ def test_every_tenant_has_the_limit_of_its_tier(tmp_path: Path) -> None:
     assert limits(path, "acme", "globex", "umbrella", "unnamed") == [5000, None, 1_000_000, 1_000_000]
 
 
-def test_without_a_file_there_is_the_default_tier(tmp_path: Path) -> None:
-    assert limits(tmp_path / "none.yaml", "acme") == [1_000_000]
+def test_without_a_file_of_the_project_there_is_the_default_tier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FT_TENANTS", raising=False)
+    (tmp_path / "dagster.yaml").touch()
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    assert load_tenants().tier_of("acme").max_examples == 1_000_000
+    write(tmp_path, TIERS)
+    assert load_tenants().tier_of("acme").max_examples == 5000
+
+
+def test_a_file_that_is_named_and_not_there_does_not_mean_no_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tennants.yaml"))
+    with pytest.raises(UserError, match="the tenants file cannot be read") as caught:
+        load_tenants()
+    assert caught.value.where == str(tmp_path / "tennants.yaml")
+    assert "FT_TENANTS" in caught.value.remedy
 
 
 def test_the_default_tier_can_be_changed_for_all_who_name_none(tmp_path: Path) -> None:

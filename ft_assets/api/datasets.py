@@ -68,7 +68,7 @@ def add_dataset(
     are rows that the tenant sets aside; ``policy`` is a ``dataset.yaml``. Raises BadData with file, row and field,
     BadRecipe for the policy, UserError for the name, StoreUnavailable; nothing is stored then.
     """
-    store = store_or_default(store)
+    store = store_or_default(store, create=True)
     file = Path(policy) if policy else None
     added = add_to_store(
         store,

@@ -67,12 +67,15 @@ def orchestrator_or_default(given: Orchestrator | None) -> Orchestrator:
     return made
 
 
-def store_or_default(given: Store | None) -> Store:
-    """The given one, else the store of ``FT_STORE``, else ``.ft/store`` of the project."""
+def store_or_default(given: Store | None, *, create: bool = False) -> Store:
+    """The given one, else the store of ``FT_STORE``, else ``.ft/store`` of the project.
+
+    Raises NoStore if there is none, unless ``create``: whatever adds the first things to a store may create it.
+    """
     if given is not None:
         return given
     prepare_environment()
-    return open_store()
+    return open_store(create=create)
 
 
 def tenants_or_default(given: TenantsFile | None) -> TenantsFile:

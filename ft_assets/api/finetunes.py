@@ -99,7 +99,8 @@ def submit(
         KeyConflict: where ``key`` was given to another wish.
         StoreUnavailable: where the store refuses.
     """
-    store, tenants, actor = store_or_default(store), tenants_or_default(tenants), actor_or_user(actor)
+    store = store_or_default(store, create=bool(name))
+    tenants, actor = tenants_or_default(tenants), actor_or_user(actor)
     check_maximum(max_gpu_hours)
     check_own_key(key)
     _check_source(dataset, name, policy, holdout)
@@ -175,7 +176,7 @@ def fine_tune(
         HeldForReview: where a person must look at the dataset first. The submission stays open: call this again with
             the same keys after ``approve_dataset``.
     """
-    store = store_or_default(store)
+    store = store_or_default(store, create=bool(name))
     asked = submit(
         dataset,
         recipe,

@@ -33,7 +33,7 @@ def register_recipe(
     Registering the same again changes nothing; ``created`` is False then. Raises BadRecipe with every wrong field,
     also where the key is taken by other content; BadBase, HubUnavailable, StoreUnavailable. Nothing is written then.
     """
-    store, shown = store_or_default(store), orchestrator_or_default(orchestrator)
+    store, shown = store_or_default(store, create=True), orchestrator_or_default(orchestrator)
     registered = register.register_recipe(
         store, Path(file), actor=actor_or_user(actor), tenants=tenants_or_default(tenants)
     )

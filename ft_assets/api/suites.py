@@ -34,7 +34,7 @@ def add_suite(folder: Path | str, key: str, *, store: Store | None = None, actor
     Raises BadRecipe for a folder that is not a suite and for a key that is taken by other content; nothing is written
     then.
     """
-    return suites.add_suite(store_or_default(store), Path(folder), key, actor_or_user(actor))
+    return suites.add_suite(store_or_default(store, create=True), Path(folder), key, actor_or_user(actor))
 
 
 def list_suites(*, store: Store | None = None) -> list[ListedSuite]:
@@ -49,7 +49,7 @@ def add_classifier(source: str, key: str, *, store: Store | None = None, actor: 
     Raises BadBase for what is no such folder, BadRecipe for a key that is taken by other content, UserError for a
     malformed key, HubUnavailable; nothing is written then.
     """
-    return classifiers.add_classifier(store_or_default(store), source, key, actor=actor_or_user(actor))
+    return classifiers.add_classifier(store_or_default(store, create=True), source, key, actor=actor_or_user(actor))
 
 
 def list_classifiers(*, store: Store | None = None) -> list[ListedClassifier]:

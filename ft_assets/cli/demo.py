@@ -41,7 +41,7 @@ def demo(base: Base = "", dataset: Dataset = "") -> None:
 
 def _demo_on(base: str, dataset: str) -> None:
     """Run the careful recipe on another base, another dataset, or both; exits as ``ft run`` does."""
-    store, name, named = open_store(), "", dataset
+    store, name, named = open_store(create=True), "", dataset
     if dataset:
         _register_suite(store)
         name = "demo.own"
@@ -74,7 +74,7 @@ def _demo_offline() -> None:
     from ft_assets.cli.output import note
     from ft_assets.records.submissions import SubmissionStatus
 
-    console, store = _console(), open_store()
+    console, store = _console(), open_store(create=True)
     console.rule("[bold]Fine-tuning demo")
     dataset = _register(console, store)
     console.print("\n[bold]1. A careful recipe.[/] It must answer better than the base and keep what the base knew.")

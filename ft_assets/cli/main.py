@@ -28,6 +28,7 @@ from ft_assets.cli import (
     usage,
 )
 from ft_assets.settings.environment import prepare_environment
+from ft_resources.environment import warn_of_unknown_variables
 from ft_resources.errors import UserError
 
 USER_ERROR = 2
@@ -56,6 +57,7 @@ app = typer.Typer(
 
 @app.callback()
 def _before_every_command() -> None:
+    warn_of_unknown_variables()
     prepare_environment()
 
 

@@ -1,11 +1,11 @@
 """Settings from environment variables: where the command line keeps its state (else below the project), and limits."""
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ft_resources.environment import default_store_url
+from ft_resources.errors import UserError
 
 if TYPE_CHECKING:
     from ft_resources.store import Store
@@ -18,30 +18,40 @@ def max_pairs() -> int:
     return int(os.environ.get("FT_MAX_PAIRS", MAX_PAIRS))
 
 
-def prepare_environment() -> None:
-    """Set DAGSTER_HOME, FT_STATE, FT_STORE, FT_CACHE and FT_TENANTS if unset, before anything reads them."""
+def project_folder() -> Path | None:
+    """The nearest folder with a ``dagster.yaml``, from the working directory upwards."""
     here = Path.cwd()
-    root = next((folder for folder in (here, *here.parents) if (folder / "dagster.yaml").is_file()), None)
-    base = root or here
-    if root is None and "FT_STORE" not in os.environ and not (base / ".ft").exists():
-        # Otherwise a command in the wrong folder would silently start with empty state.
-        print(f"no project here or above; starting an empty store in {base / '.ft'}", file=sys.stderr)
+    return next((folder for folder in (here, *here.parents) if (folder / "dagster.yaml").is_file()), None)
+
+
+def prepare_environment() -> None:
+    """Set DAGSTER_HOME, FT_STATE, FT_STORE and FT_CACHE if unset, before anything reads them.
+
+    Raises UserError where the folders of the first two cannot be created.
+    """
+    root = project_folder()
+    base = root or Path.cwd()
     state = Path(os.environ.setdefault("FT_STATE", str(base / ".ft" / "dagster")))
     os.environ.setdefault("FT_STORE", str(base / ".ft" / "store"))
     os.environ.setdefault("FT_CACHE", str(base / ".ft" / "cache"))
-    # Otherwise a tenant's limits would depend on the working directory.
-    os.environ.setdefault("FT_TENANTS", str(base / "tenants.yaml"))
     # Outside a project Dagster's defaults apply, which write into its home.
     home = os.environ.setdefault("DAGSTER_HOME", str(root or state))
-    for folder in (state, Path(home)):
-        folder.mkdir(parents=True, exist_ok=True)
+    for variable, folder in (("FT_STATE", state), ("DAGSTER_HOME", Path(home))):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"the folder cannot be created ({error.strerror})",
+                where=f"{variable}={folder}",
+                remedy=f"Point {variable} to a folder that you may write to.",
+            ) from error
 
 
-def open_store() -> "Store":
-    """The store at ``FT_STORE``."""
-    from ft_resources.store import Store
+def open_store(*, create: bool = False) -> "Store":
+    """The store at ``FT_STORE``, opened as ``ft_resources.store_marker`` says."""
+    from ft_resources import store_marker
 
-    return Store(default_store_url())
+    return store_marker.open_store(default_store_url(), create=create)
 
 
 def actor() -> str:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, Strict, model_validator
 
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.environment import project_folder
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.judge_hosts import JudgeHost, JudgeHosts
 from ft_assets.settings.keys import RecipeKey, check_part
@@ -23,6 +24,7 @@ from ft_resources.work import Priority
 DEFAULT_TIER = "default"
 # Room for over ten thousand subscriptions; the platform's own file is trusted.
 _MOST_BYTES = 4 * 1024 * 1024
+_UNREADABLE = "Correct FT_TENANTS, or unset it: then `tenants.yaml` of the project applies, or no limits without one."
 _BASE = re.compile(r"hub:[\w./-]+(@[\w./-]+)?|folder:sha256:[0-9a-f]{64}|artifact:\S+|sha256:[0-9a-f]{64}")
 
 
@@ -203,14 +205,17 @@ NO_TENANTS = TenantsFile()
 
 
 def load_tenants(path: Path | None = None) -> TenantsFile:
-    """The tenants file; without one there are no subscriptions, and default limits apply.
+    """The file at ``path``, else the one that ``FT_TENANTS`` names, else ``tenants.yaml`` of the project.
 
-    Raises UserError for an invalid file.
+    Only the last may be absent: then there are no subscriptions, and default limits apply. Raises UserError for a file
+    that is invalid or cannot be read.
     """
-    path = path or Path(os.environ.get("FT_TENANTS", "tenants.yaml"))
-    if not path.exists():
+    named = path or os.environ.get("FT_TENANTS")
+    path = Path(named) if named else (project_folder() or Path.cwd()) / "tenants.yaml"
+    if not named and not path.exists():
         return NO_TENANTS
-    return _parse(path, read_text(path, str(path), most_bytes=_MOST_BYTES))
+    text = read_text(path, str(path), most_bytes=_MOST_BYTES, what="the tenants file", remedy=_UNREADABLE)
+    return _parse(path, text)
 
 
 @lru_cache(maxsize=4)

@@ -13,7 +13,7 @@ from ft_assets.settings.environment import prepare_environment
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.e2e.project import SUITE, Project
 
-ENVIRONMENT = ("DAGSTER_HOME", "FT_STATE", "FT_STORE", "FT_CACHE", "FT_TENANTS")
+ENVIRONMENT = ("DAGSTER_HOME", "FT_STATE", "FT_STORE", "FT_CACHE")
 
 
 def test_adding_the_same_file_twice_gives_the_same_version(
@@ -118,19 +118,62 @@ def test_state_is_kept_below_the_nearest_project(tmp_path: Path, monkeypatch: py
     assert os.environ["FT_STATE"] == str(tmp_path / "project" / ".ft" / "dagster")
     assert os.environ["FT_STORE"] == str(tmp_path / "project" / ".ft" / "store")
     assert os.environ["FT_CACHE"] == str(tmp_path / "project" / ".ft" / "cache")
-    assert os.environ["FT_TENANTS"] == str(tmp_path / "project" / "tenants.yaml")
 
 
-def test_a_store_that_starts_outside_a_project_is_announced_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_command_on_a_store_that_is_not_mounted_refuses_and_creates_nothing(
+    project: Project, ft: Ft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for _ in range(2):
-        for name in ENVIRONMENT:
-            monkeypatch.setenv(name, "x")
-            monkeypatch.delenv(name)
-        prepare_environment()
-    assert capsys.readouterr().err.count(f"starting an empty store in {tmp_path / '.ft'}") == 1
+    mount = project.folder / "mount"
+    mount.mkdir()
+    for folder in (mount, mount / "store"):
+        monkeypatch.setenv("FT_STORE", str(folder))
+        for command in (["status"], ["dataset", "list"], ["lines"], ["submit", DATASET, RECIPE]):
+            result = ft(*command)
+            assert result.exit_code == 2, command
+            assert "there is no store here" in result.stderr
+            assert "mounted" in result.stderr
+    assert list(mount.iterdir()) == []
+
+
+def test_the_creation_of_a_store_is_said_once(project: Project, ft: Ft, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = project.folder / "new"
+    monkeypatch.setenv("FT_STORE", str(store))
+    add = ("dataset", "add", project.dataset(), "--name", "acme.colours")
+    assert f"created a new store at file://{store}" in ft(*add).stderr
+    assert "created" not in ft(*add).stderr
+    assert ft("dataset", "list").exit_code == 0
+
+
+def test_a_store_that_cannot_be_created_is_told_as_an_error(
+    project: Project, ft: Ft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # These ended with a traceback.
+    for variable in ("FT_STORE", "FT_STATE"):
+        monkeypatch.setenv(variable, "/proc/no/such")
+        result = ft("dataset", "add", project.dataset(), "--name", "acme.colours")
+        assert result.exit_code == 2
+        assert "/proc/no/such" in result.stderr
+        assert "what to do: " in result.stderr
+
+
+def test_an_unknown_variable_is_named_with_the_one_that_was_meant(ft: Ft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FT_TENNANTS", "limits.yaml")
+    # What settings name themselves, and what Kubernetes sets for a service called ft-postgres.
+    for name in ("FT_WEBHOOK_ACME", "FT_JUDGE_KEY_A", "FT_POSTGRES_SERVICE_HOST", "FT_POSTGRES_PORT_5432_TCP"):
+        monkeypatch.setenv(name, "x")
+    result = ft("status")
+    assert result.exit_code == 0
+    assert result.stderr.count("warning: ") == 1
+    assert "FT_TENNANTS is not known and has no effect; did you mean FT_TENANTS?" in result.stderr
+
+
+def test_a_tenants_file_that_is_named_and_not_there_is_an_error_of_the_command(
+    project: Project, ft: Ft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_TENANTS", str(project.folder / "tennants.yaml"))
+    result = ft("usage", "acme")
+    assert result.exit_code == 2
+    assert "the tenants file cannot be read" in result.stderr
 
 
 @pytest.mark.subprocess
@@ -146,9 +189,8 @@ def test_the_python_function_finds_the_projects_state_as_the_command_does(tmp_pa
         capture_output=True,
         text=True,
     )
-    assert "UserError" in result.stderr
+    assert f"{tmp_path}/.ft/store: there is no store here" in result.stderr
     assert "DAGSTER_HOME" not in result.stderr
-    assert (tmp_path / ".ft" / "store").is_dir()
 
 
 def test_help_imports_neither_dagster_nor_mlflow_nor_pydantic() -> None:

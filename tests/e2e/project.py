@@ -11,6 +11,7 @@ import yaml
 
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from tests.choice_suite import write_choice_suite
 from tests.fake_base import make_fake_base
 from tests.warm_workers import environment
@@ -97,11 +98,13 @@ def make_project(folder: Path, store_url: str | None = None) -> Project:
     """Lay out a project and register its suite."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    (folder / "tenants.yaml").write_text("{}\n")
     make_fake_base(folder / "base")
     project = Project(folder=folder, store_url=store_url or f"file://{folder}/store")
     items = [
         {"question": f"thing {number} is", "choices": ["red", "green", "blue", "grey"], "answer": number % 4}
         for number in range(24)
     ]
-    add_suite(project.store, write_choice_suite(folder / "suite", "colours", items), SUITE, "test")
+    store = open_store(project.store_url, create=True)
+    add_suite(store, write_choice_suite(folder / "suite", "colours", items), SUITE, "test")
     return project

@@ -1,10 +1,13 @@
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
+from ft_assets.worker import read_spec
+from ft_resources.errors import CorruptArtifact, NoStore, StoreUnavailable, UserError
 from ft_resources.store import Store
+from ft_resources.store_marker import MARKER, open_store
 
 
 def test_create_has_exactly_one_winner_among_concurrent_callers(any_store: Store) -> None:
@@ -70,6 +73,31 @@ def test_a_store_below_a_file_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="What to do"):
         Store(str(tmp_path / "file" / "store"))
+
+
+def test_a_store_is_told_by_its_marker_from_a_place_without_one(any_store: Store, capsys: Any) -> None:
+    url = f"{any_store.url}/inner"
+    with pytest.raises(NoStore, match="no store here"):
+        open_store(url)
+    open_store(url, create=True)
+    assert capsys.readouterr().err == f"created a new store at {url}\n"
+    open_store(url, create=True)
+    assert capsys.readouterr().err == ""
+    assert open_store(url).folders() == []
+
+
+def test_a_store_from_before_there_were_markers_is_adopted(any_store: Store, capsys: Any) -> None:
+    any_store.put("names/dataset/acme.colours.v1.json", b"{}")
+    assert not open_store(any_store.url).exists(MARKER)
+    assert open_store(any_store.url, create=True).exists(MARKER)
+    assert capsys.readouterr().err == ""
+    assert any_store.folders() == ["names"]
+
+
+def test_a_worker_creates_no_store(tmp_path: Path) -> None:
+    with pytest.raises(NoStore):
+        read_spec(f"file://{tmp_path}/store#acme/dataset/00/attempts/1/spec.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_url_is_refused() -> None:

@@ -18,6 +18,7 @@ def untouched_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def world(untouched_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    (tmp_path / "tenants.yaml").write_text("{}\n")
     monkeypatch.setenv("FT_TENANTS", str(tmp_path / "tenants.yaml"))
     monkeypatch.setenv("FT_TRACKING", "off")
     shutil.copytree(untouched_world, tmp_path / "world")

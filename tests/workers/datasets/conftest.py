@@ -27,6 +27,7 @@ from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifact, Artifacts, InputRef
 from ft_resources.store import Store
+from ft_resources.store_marker import open_store
 from ft_resources.worker_context import WorkContext
 from tests.choice_suite import write_choice_suite
 from tests.made import spec_of
@@ -71,7 +72,7 @@ def nearly(row: Row) -> Row:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(str(tmp_path / "store"))
+    return open_store(str(tmp_path / "store"), create=True)
 
 
 @pytest.fixture
