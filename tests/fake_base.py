@@ -25,10 +25,10 @@ CHAT_TEMPLATE = (
 _TEXT = "the quick brown fox answers the question: what is the name of the other one and where is it in the house?"
 
 
-def make_fake_base(folder: Path, *, with_template: bool = True, seed: int = 0) -> Path:
+def make_fake_base(folder: Path, *, with_template: bool = True, seed: int = 0, context: int = CONTEXT) -> Path:
     """Fill ``folder`` with config, weights (float32), byte-level BPE tokenizer and, if asked, a chat template."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(_config(), indent=2))
+    (folder / "config.json").write_text(json.dumps({**_config(), "max_position_embeddings": context}, indent=2))
     (folder / "generation_config.json").write_text(json.dumps({"bos_token_id": 1, "eos_token_id": 2}))
     save_file(_weights(seed), folder / "model.safetensors", metadata={"format": "pt"})
     _tokenizer().save(str(folder / "tokenizer.json"))

@@ -19,6 +19,7 @@ from ft_assets.control.planning.token_sizes import Sizes, token_sizes
 from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.recipes.trials import expand, trial_recipes
+from ft_assets.control.recipes.window import within_context
 from ft_assets.control.registry.check_judges import require_judges_of_pair
 from ft_assets.settings.bounds import Bounds
 from ft_assets.settings.catalogue.methods import METHODS
@@ -53,6 +54,7 @@ def estimate_file(artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, 
     recipe = load_recipe(path)
     check_pair(DatasetKey.parse(dataset_key), recipe.recipe_key)
     base = base_of_file(recipe, path)
+    recipe = within_context(recipe, base.context, str(path))
     trials = trial_recipes(recipe, expand(recipe, str(path)), str(path))
     if trials:
         return _sweep(lambda trial: _estimate(artifacts, tenants, dataset_key, trial, base, ""), trials)

@@ -11,6 +11,7 @@ from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.settings.recipe.base_ref import FolderPath
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.base_models.contents import weight_files
+from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.weights import count_parameters
 from ft_assets.workers.model_size.model_size import Architecture, doubt_about, read_architecture
 from ft_resources.artifacts import Address, Artifact, Artifacts
@@ -28,6 +29,7 @@ class KnownBase:
 
     Args:
         architecture: None if neither config.json nor the weights' size is known.
+        context: most tokens that it reads at once; None if not known.
         weight_bytes: size of the stored weights, 0 if unknown.
         digest: of the mirrored base, "" before it is mirrored.
         source: what the architecture was read from, in words.
@@ -35,6 +37,7 @@ class KnownBase:
     """
 
     architecture: Architecture | None
+    context: int | None
     weight_bytes: int
     digest: str
     source: str
@@ -72,7 +75,7 @@ def base_of_file(recipe: Recipe, path: Path) -> KnownBase:
     reference = recipe.base_reference
     folder = path.parent / reference.path.expanduser() if isinstance(reference, FolderPath) else None
     if folder is None or not (folder / "config.json").is_file():
-        return KnownBase(architecture=None, weight_bytes=0, digest="", source=_ABSENT, file=lambda _: None)
+        return _known(lambda _: None, None, 0, digest="", where="")
     shards = [folder / name for name in weight_files(folder, str(folder)) if (folder / name).is_file()]
     parameters = sum(count_parameters(shard, str(folder)) for shard in shards)
 
@@ -86,7 +89,8 @@ def base_of_file(recipe: Recipe, path: Path) -> KnownBase:
 def _known(
     file: Callable[[str], bytes | None], parameters: int | None, weights: int, *, digest: str, where: str
 ) -> KnownBase:
-    config = _config(file("config.json"))
+    stored = file("config.json")
+    config = _config(stored)
     counted = parameters is not None
     if parameters is None and weights:
         bytes_each = _BYTES_EACH.get(str(config.get("dtype", config.get("torch_dtype"))), _USUAL_BYTES_EACH)
@@ -98,6 +102,7 @@ def _known(
         architecture = read_architecture(config, parameters)
     return KnownBase(
         architecture=architecture,
+        context=context_length(stored),
         weight_bytes=weights,
         digest=digest,
         source=_source(architecture, config, where, doubt_about(config, believed), counted=counted),

@@ -77,7 +77,8 @@ def trial_recipe(sweep: Recipe, trial: Trial, where: str) -> Recipe:
         "description": f"Trial {trial.number} of {sweep.key}: {shown_values(trial.values)}"[:2000],
     }
     place = f"{where}, trial {trial.number} ({shown_values(trial.values)})"
-    recipe = parse_strict(Recipe, content, place)
+    # One pack serves all trials: its window may be a default that was lowered to the base's context.
+    recipe = parse_strict(Recipe, content, place).model_copy(update={"packing": sweep.packing})
     require_possible(resolve(recipe)[0], None, place)
     return recipe
 

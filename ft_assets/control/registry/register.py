@@ -1,5 +1,6 @@
 """Registered recipes: create-only names for a recipe and the lock of its base."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +12,8 @@ from ft_assets.control.auto.resolve import resolve, written_paths
 from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import StoredRecipe, find_recipe, get_recipe, record_digest
 from ft_assets.control.recipes.trials import Trial, TrialOf, expand, trial_recipe, trial_recipes
+from ft_assets.control.recipes.window import within_context
+from ft_assets.control.registry.base_files import fetch_base_file
 from ft_assets.control.registry.chain import lock_adapter, name_adapter
 from ft_assets.control.registry.chats import needs_base_template
 from ft_assets.control.registry.check_judges import require_judges
@@ -23,6 +26,7 @@ from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair, F
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
 from ft_assets.workers.base_models.contents import NAME_TEMPLATE, NO_TEMPLATE, TEMPLATE
+from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.lock import BaseLock, lock_folder, lock_hub
 from ft_assets.workers.suites.suites import list_suites, suites_of
 from ft_assets.workers.templates.source import own_template
@@ -93,6 +97,7 @@ def register_recipe(
     _require_suites(store, recipe, where)
     if lock is None:
         lock = _lock(store, recipe, hub, where)
+    recipe = within_context(recipe, _context(store, lock, folder, hub), where)
     require_judges(store, tenants, recipe, lock, folder, where)
     require_new_tokens(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub(), where=where)
     if before is not None:
@@ -236,6 +241,15 @@ def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
             where=where,
             remedy="Also name a suite of questions with right answers.",
         )
+
+
+def _context(store: Store, lock: BaseLock, folder: Path | None, hub: Hub | None) -> int | None:
+    if folder is not None:
+        return context_length((folder / "config.json").read_bytes())
+    with tempfile.TemporaryDirectory(prefix="ft-base-") as scratch:
+        config = Path(scratch) / "config.json"
+        found = fetch_base_file(store, lock, config.name, config, hub=lambda: hub or HuggingFaceHub())
+        return context_length(config.read_bytes()) if found else None
 
 
 def _lock(store: Store, recipe: Recipe, hub: Hub | None, where: str) -> BaseLock:

@@ -1,15 +1,14 @@
 """Check a recipe's new tokens against the base's tokenizer at registration."""
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from ft_assets.control.registry.base_files import fetch_base_file
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.base_models.contents import tokenizer_files
 from ft_assets.workers.base_models.lock import BaseLock
 from ft_assets.workers.base_models.new_tokens import require_new
-from ft_resources.artifacts import Address, Artifacts
 from ft_resources.hub import Hub
 from ft_resources.store import Store
 
@@ -33,9 +32,5 @@ def require_new_tokens(
     with tempfile.TemporaryDirectory(prefix="ft-tokenizer-") as scratch:
         own = Path(scratch)
         for name in tokenizer_files(lock.files):
-            if lock.kind == "hub":
-                hub().download(lock.source.removeprefix("hub:"), lock.revision, name, own / name)
-            else:
-                held = Artifacts(store).get(Address.parse(lock.upload or lock.source.removeprefix("artifact:")))
-                shutil.copyfile(held.path(name, own / "fetched"), own / name)
+            fetch_base_file(store, lock, name, own / name, hub=hub)
         require_new(own, recipe.new_tokens, field)

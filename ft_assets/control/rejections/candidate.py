@@ -10,6 +10,7 @@ from ft_assets.control.rejections.past import past_runs
 from ft_assets.control.rejections.suggest import Observed, Suggestion, suggest
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE
+from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.evals.samples import parse_samples
 from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.verdicts import load_evidence
@@ -20,6 +21,7 @@ from ft_resources.work import WorkRequest
 
 _STEPS = "report/steps.jsonl"
 _HOLDOUT = "samples/holdout.parquet"
+_CONFIG = "config.json"
 
 
 def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequence[Verdict]) -> list[Suggestion]:
@@ -30,7 +32,8 @@ def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequen
     """
     try:
         checkpoint = artifacts.get(Address.parse(request.inputs["checkpoint"].address))
-        recipe = trained_settings(get_recipe(artifacts.store, str(request.params["recipe"])).recipe, checkpoint)
+        registered = get_recipe(artifacts.store, str(request.params["recipe"])).recipe
+        recipe = trained_settings(registered, checkpoint)
     except StoreUnavailable:
         raise
     except (UserError, KeyError):
@@ -46,9 +49,11 @@ def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequen
         Observed(
             line=str(request.params["line"]),
             checkpoint_of=carried.address if carried else "",
+            context=_context(artifacts, checkpoint),
             **_pack_facts(artifacts, checkpoint),
             **_report_facts(artifacts, request),
         ),
+        registered,
     )
 
 
@@ -90,6 +95,15 @@ def _pack_facts(artifacts: Artifacts, checkpoint: Artifact) -> dict[str, Any]:
     }
 
 
+def _context(artifacts: Artifacts, checkpoint: Artifact) -> int | None:
+    """Most tokens that the candidate's base reads at once; None if its config is not available."""
+    ref = checkpoint.manifest.inputs.get("base")
+    base = _find(artifacts, ref.address) if ref else None
+    if base is None or _CONFIG not in base.manifest.files:
+        return None
+    return context_length(base.read(_CONFIG))
+
+
 def _report_facts(artifacts: Artifacts, request: WorkRequest) -> dict[str, Any]:
     """Number of rows scored, number of rows held out, and share of truncated answers."""
     try:
@@ -118,10 +132,15 @@ def _cut_share(report: Artifact) -> float | None:
 
 
 def _facts(artifacts: Artifacts, address: str) -> dict[str, Any]:
+    found = _find(artifacts, address)
+    return dict(found.facts) if found else {}
+
+
+def _find(artifacts: Artifacts, address: str) -> Artifact | None:
+    """The artifact there; None if there is none that can be read."""
     try:
-        found = artifacts.find(Address.parse(address))
+        return artifacts.find(Address.parse(address))
     except StoreUnavailable:
         raise
     except UserError:
-        return {}
-    return dict(found.facts) if found else {}
+        return None

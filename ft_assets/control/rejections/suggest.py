@@ -5,11 +5,12 @@ Each suggestion rests on a figure of this candidate or on an accepted run of the
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ft_assets.control.rejections.curves import Curves
 from ft_assets.control.rejections.past import PastRun, nearest
+from ft_assets.control.rejections.registrable import is_registrable
 from ft_assets.settings.catalogue.gates.judge import JUDGE
 from ft_assets.settings.catalogue.gates.regression import REGRESSION
 from ft_assets.settings.catalogue.gates.safety import SAFETY
@@ -26,6 +27,7 @@ _CUT, _LEARNED, _LEFT_OUT = 0.05, 0.1, 0.05
 _CLIPPED, _SPIKES = 0.5, 0.02
 _FEWEST_SPIKES = 3
 _MOST_EPOCHS = 1000
+_LONGEST_WINDOW = 1_048_576
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,7 @@ class Observed:
         learned: share of the pack's tokens that carry loss.
         left_out: share of the training rows without an example, such as too long ones.
         scored: holdout rows that were scored; ``held`` are all that the dataset has.
+        context: most tokens that the base reads at once.
     """
 
     line: str = ""
@@ -63,6 +66,7 @@ class Observed:
     left_out: float | None = None
     scored: int | None = None
     held: int | None = None
+    context: int | None = None
 
 
 def suggest(
@@ -71,14 +75,16 @@ def suggest(
     verdicts: Sequence[Verdict],
     past: Sequence[PastRun] = (),
     observed: Observed | None = None,
+    registered: Recipe | None = None,
 ) -> list[Suggestion]:
     """What to try, the best supported first.
 
     Args:
         recipe: as it was trained, with every ``auto`` resolved from which a change is computed.
         past: accepted runs of the same tenant, newest first.
+        registered: the recipe to be changed, as it was registered; ``recipe`` if not given.
 
-    Empty if no gate was measured: then a report must be made first.
+    Nothing that registration would refuse. Empty if no gate was measured: then a report must be made first.
     """
     seen = observed or Observed()
     blocking = {verdict.gate: verdict for verdict in verdicts if not verdict.lets_through}
@@ -93,7 +99,16 @@ def suggest(
         *_of_samples(recipe, blocking, seen),
         *_of_past(recipe, past, seen),
     ]
-    return _distinct(found)
+    registered = registered or recipe
+    found = [_within(each, registered, seen.context) for each in _distinct(found)]
+    return [each for each in found if is_registrable(registered, each.change, seen.context)]
+
+
+def _within(suggestion: Suggestion, registered: Recipe, context: int | None) -> Suggestion:
+    """The suggestion; for a recipe from before windows were held against the context, with a window that fits."""
+    if not suggestion.change or context is None or registered.packing.max_length <= context:
+        return suggestion
+    return replace(suggestion, change={"packing.max_length": context, **suggestion.change})
 
 
 def _trained_again(seen: Observed) -> Iterator[Suggestion]:
@@ -180,10 +195,13 @@ def _of_answers(recipe: Recipe, blocking: Mapping[str, Verdict], seen: Observed)
             change={"packing.learn": "all_assistant"} if last else {},
         )
     if seen.left_out is not None and seen.left_out > _LEFT_OUT:
+        length = recipe.packing.max_length
+        longer = min(_LONGEST_WINDOW, seen.context or _LONGEST_WINDOW, 2 * length)
         yield Suggestion(
-            what="raise packing.max_length, or split long rows",
-            why=f"{seen.left_out:.1%} of the training rows were left out, mostly as too long for a window",
-            change={"packing.max_length": min(1_048_576, 2 * recipe.packing.max_length)},
+            what="raise packing.max_length, or split long rows" if longer > length else "split long rows",
+            why=f"{seen.left_out:.1%} of the training rows were left out, mostly as too long for a window"
+            + (f" of {length} tokens, which is all that the base reads at once" if longer <= length else ""),
+            change={"packing.max_length": longer} if longer > length else {},
         )
 
 

@@ -115,7 +115,13 @@ class TrainingSettings(Settings):
 class PackingSettings(Settings):
     """How examples become token windows."""
 
-    max_length: int = Field(1024, ge=16, le=1_048_576, description="Tokens in a window; no example is longer.")
+    max_length: int = Field(
+        1024,
+        ge=16,
+        le=1_048_576,
+        description="Tokens in a window; no example is longer. At most the base's context, which is also the default "
+        "of a base with a shorter one.",
+    )
     learn: Literal["all_assistant", "last_assistant"] = Field(
         "all_assistant", description="Which tokens carry loss: those of every assistant turn, or only of the last one."
     )

@@ -18,6 +18,7 @@ from ft_assets.workers.datasets.engine.local import Purpose, in_process, process
 from ft_assets.workers.packs.doctor.examine import examine
 from ft_assets.workers.packs.doctor.patient import Patient
 from ft_assets.workers.packs.documents.chats import SkeletonDiffers
+from ft_assets.workers.packs.documents.fitting import longer_windows
 from ft_assets.workers.packs.documents.prepare import PrepareSettings
 from ft_assets.workers.packs.documents.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
 from ft_assets.workers.packs.evidence import EVIDENCE, vocabulary_size
@@ -69,7 +70,7 @@ def build_pack(context: WorkContext) -> WorkResult:
         encoder=encoder.engine,
     )
     tokenized = _tokenize_splits(context, files, settings, large)
-    _require_examples(tokenized[TRAIN], settings.max_length)
+    _require_examples(tokenized[TRAIN], settings)
     written = {}
     for split in SPLITS:
         context.progress(f"packing {split}")
@@ -195,12 +196,13 @@ def _tokenizer_files(base: Artifact, scratch: Path) -> Path:
     return paths[0].parent
 
 
-def _require_examples(train: TokenizedSplit, max_length: int) -> None:
+def _require_examples(train: TokenizedSplit, settings: PrepareSettings) -> None:
     if not len(train.spool.lengths):
+        longer = longer_windows(settings.max_length, settings.context)
         raise BadData(
-            f"no training example is left; {len(train.dropped)} are longer than {max_length} tokens",
+            f"no training example is left; {len(train.dropped)} are longer than {settings.max_length} tokens",
             where="train split",
-            remedy="Raise packing.max_length in the recipe.",
+            remedy=f"{longer.capitalize()}or shorten the examples." if longer else "Shorten the examples.",
         )
 
 

@@ -10,6 +10,7 @@ from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import StoredRecipe, get_recipe, list_recipes
 from ft_assets.control.registry.register import register_locked, register_recipe
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.lock import lock_folder
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
@@ -209,6 +210,47 @@ def test_texts_are_learned_without_a_template_unless_a_suite_asks_by_one(
     assert "no chat template and the recipe names none" in refused(store, asking, BadBase)
     done = register_recipe(store, write_recipe(**cpt), actor="ann")
     register_recipe(store, write_recipe(key="again.v1", base=f"folder:sha256:{done.lock.digest}", **cpt), actor="ann")
+
+
+def test_a_window_beyond_the_bases_context_is_refused_with_both_numbers(store: Store, write_recipe: Write) -> None:
+    text = refused(store, write_recipe(packing={"max_length": 257}))
+    assert "packing.max_length is 257, and the base reads at most 256 tokens at once" in text
+    assert "recipe.yaml, packing.max_length" in text
+    assert "packing: {max_length: 256}" in text
+    done = register_recipe(store, write_recipe(packing={"max_length": 256}), actor="ann")
+    named = f"folder:sha256:{done.lock.digest}"
+    assert "257" in refused(store, write_recipe(key="other.v1", base=named, packing={"max_length": 257}))
+
+
+def test_a_window_that_nobody_wrote_fits_the_base(store: Store, write_recipe: Write) -> None:
+    register_recipe(store, write_recipe(), actor="ann")
+    stored = get_recipe(store, "tiny.v1").recipe
+    assert stored.packing.max_length == 256
+    assert resolve(stored)[1]["packing.max_length"] == "default"
+    assert not register_recipe(store, write_recipe(), actor="ann").created
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"max_position_embeddings": 4096}, 4096),
+        ({"n_positions": 1024}, 1024),
+        ({"text_config": {"max_position_embeddings": 512}}, 512),
+        ({"max_position_embeddings": 2048, "rope_scaling": {"type": "linear", "factor": 4.0}}, 8192),
+        (
+            {
+                "max_position_embeddings": 131072,
+                "rope_scaling": {"factor": 8.0, "original_max_position_embeddings": 8192},
+            },
+            131072,
+        ),
+        ({"max_position_embeddings": True}, None),
+        ({"model_type": "mamba"}, None),
+        ([], None),
+    ],
+)
+def test_the_context_is_read_from_the_bases_config(config: object, expected: int | None) -> None:
+    assert context_length(json.dumps(config).encode()) == expected
 
 
 def test_a_template_with_a_mistake_is_refused_with_its_line(store: Store, write_recipe: Write, tmp_path: Path) -> None:

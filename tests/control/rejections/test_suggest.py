@@ -6,8 +6,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ft_assets.control.auto.combinations import require_possible
+from ft_assets.control.auto.resolve import resolve
+from ft_assets.control.recipes.window import within_context
 from ft_assets.control.rejections.curves import Curves
 from ft_assets.control.rejections.past import PastRun
+from ft_assets.control.rejections.registrable import is_registrable
 from ft_assets.control.rejections.suggest import Observed, Suggestion, suggest
 from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
@@ -143,6 +147,11 @@ def test_answers_that_were_cut_and_tokens_that_teach_nothing_are_named() -> None
     assert {"evaluation.holdout.max_new_tokens": 128} in changes
     assert {"packing.learn": "all_assistant"} in changes
     assert {"packing.max_length": 2048} in changes
+    within = suggest(Curves(), recipe, [no_gain()], observed=Observed(left_out=0.2, context=1536))
+    assert [each.change for each in within] == [{"packing.max_length": 1536}]
+    (split,) = suggest(Curves(), recipe, [no_gain()], observed=Observed(left_out=0.2, context=1024))
+    assert (split.change, split.what) == ({}, "split long rows")
+    assert "a window of 1024 tokens, which is all that the base reads at once" in split.why
     few = Observed(cut=0.01, learned=0.5, left_out=0.0)
     assert suggest(Curves(), recipe, [no_gain()], observed=few) == []
 
@@ -199,6 +208,10 @@ def test_who_passed_is_told_nothing() -> None:
     max_steps=st.none() | st.integers(1, 200),
     dropout=st.floats(0.0, 0.9),
     auto=st.booleans(),
+    length=st.sampled_from([64, 512, 1024, 4096]),
+    context=st.none() | st.sampled_from([64, 512, 1000, 8192]),
+    hardware=st.sampled_from([{}, {"gpus": 4, "sharding": "fsdp"}, {"gpus": 3}]),
+    batch=st.sampled_from([8, 12, 64]),
 )
 def test_every_change_gives_a_recipe_that_registers_and_differs(
     curves: Curves,
@@ -210,6 +223,10 @@ def test_every_change_gives_a_recipe_that_registers_and_differs(
     max_steps: int | None,
     dropout: float,
     auto: bool,
+    length: int,
+    context: int | None,
+    hardware: dict[str, Any],
+    batch: int,
 ) -> None:
     assume(max_steps is None or max_steps >= curves.steps)  # no training takes more steps than its recipe allows
     training: dict[str, Any] = {"learning_rate": rate, "epochs": epochs, "max_steps": max_steps}
@@ -217,10 +234,18 @@ def test_every_change_gives_a_recipe_that_registers_and_differs(
     if auto:
         training |= {"learning_rate": "auto", "epochs": "auto"}
         lora |= {"rank": "auto", "alpha": "auto"}
-    recipe = settled(training=training, lora=lora, variant=variant)  # type: ignore[arg-type]
-    seen = Observed(cut=0.5, learned=0.01, left_out=0.5, scored=400, held=500)
-    for each in suggest(curves, recipe, [no_gain(), forgot(), unsafe()], [past()], seen):
+    if hardware:
+        training |= {"global_batch_size": 24, "micro_batch_size": 2 if hardware["gpus"] == 4 else 8}
+    packing = {"max_length": length}
+    recipe = settled(training=training, lora=lora, variant=variant, packing=packing, hardware=hardware)  # type: ignore[arg-type]
+    assume(is_registrable(recipe, {}, None))
+    seen = Observed(cut=0.5, learned=0.01, left_out=0.5, scored=400, held=500, context=context)
+    runs = [past(**{"training.global_batch_size": batch})]
+    for each in suggest(curves, recipe, [no_gain(), forgot(), unsafe()], runs, seen):
         changed = applied(recipe, each)
+        if each.change:
+            require_possible(resolve(changed)[0], None)
+            assert within_context(changed, context) == changed
         assert not each.change or changed != recipe, each
         assert each.why
         assert "None" not in each.sentence()

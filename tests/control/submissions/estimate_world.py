@@ -19,6 +19,7 @@ from ft_resources.attempts import Attempt
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.e2e.project import Project, make_project
+from tests.fake_base import make_fake_base
 from tests.made import leave, spec_of
 from tests.workers.packs.estimate.made import LLAMA_3_8B
 
@@ -111,6 +112,7 @@ class World:
 def make_world(folder: Path) -> None:
     """A project in ``folder`` with the dataset version added, and nothing prepared."""
     project = make_project(folder / "project")
+    make_fake_base(project.folder / "base", context=8192)
     file = project.dataset()
     add_dataset_version(project.store, file, tenant="acme", name="colours", policy=DatasetPolicy(), actor="ann")
 

@@ -74,8 +74,11 @@ def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, co
     )
 
 
-def too_long(dropped: NDArray[np.int64], max_length: int) -> BadData:
-    """The error of ``overlong: reject`` for all rows in ``dropped`` (int64 [rows, 2]: row, tokens)."""
+def too_long(dropped: NDArray[np.int64], max_length: int, context: int | None) -> BadData:
+    """The error of ``overlong: reject`` for all rows in ``dropped`` (int64 [rows, 2]: row, tokens).
+
+    ``context``: most tokens that the base reads at once, None if not known.
+    """
     rows = sorted(dropped[:, 0].tolist())
     shown = ", ".join(str(row) for row in rows[:10]) + (" …" if len(rows) > 10 else "")
     row, tokens = max(dropped.tolist(), key=lambda each: (each[1], -each[0]))
@@ -83,8 +86,17 @@ def too_long(dropped: NDArray[np.int64], max_length: int) -> BadData:
         f"{len(rows)} {'example is' if len(rows) == 1 else 'examples are'} longer than {max_length} tokens; "
         f"the longest, row {row}, has {tokens}",
         where=f"row {shown} of the upload" if len(rows) == 1 else f"rows {shown} of the upload",
-        remedy="Shorten them, raise packing.max_length in the recipe, or set packing.overlong to truncate or drop.",
+        remedy=f"Shorten them, {longer_windows(max_length, context)}or set packing.overlong to truncate or drop.",
     )
+
+
+def longer_windows(max_length: int, context: int | None) -> str:
+    """The advice to raise ``max_length``, as part of a sentence, as far as the base allows; "" if it does not."""
+    if context is None:
+        return "raise packing.max_length in the recipe, "
+    if max_length >= context:
+        return ""
+    return f"raise packing.max_length in the recipe (the base reads up to {context} tokens at once), "
 
 
 def _truncated(own: Sequence[Tokens], first: int, max_length: int, contents: Contents) -> list[list[Tokens]] | None:

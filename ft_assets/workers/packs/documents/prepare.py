@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.forms import FORMS, FormName
+from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.datasets.forms.turns import to_messages
 from ft_assets.workers.packs.documents.chats import ChatLabeller, Labelled, Row
 from ft_assets.workers.packs.documents.conversations import conversations, pairs
@@ -50,6 +51,12 @@ class PrepareSettings:
     overlong: Overlong
     encoder: Engine = "tokenizers"
     skeletons: bool = True
+
+    @property
+    def context(self) -> int | None:
+        """Most tokens that the base reads at once; None if its folder does not say."""
+        config = self.folder / "config.json"
+        return context_length(config.read_bytes() if config.exists() else None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,26 @@
+"""A recipe's windows and the context of its base: no window is longer than what the base reads at once."""
+
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_resources.errors import BadRecipe
+
+
+def within_context(recipe: Recipe, context: int | None, where: str = "") -> Recipe:
+    """``recipe`` with the default of ``packing.max_length`` lowered to the ``context`` of its base (None: not known).
+
+    Raises BadRecipe for a longer one that its author wrote; ``where`` names the file.
+    """
+    length = recipe.packing.max_length
+    if context is None or length <= context:
+        return recipe
+    if "max_length" in recipe.packing.model_fields_set:
+        raise BadRecipe(
+            f"packing.max_length is {length}, and the base reads at most {context} tokens at once "
+            "(max_position_embeddings in its config.json)",
+            where=f"{where}, packing.max_length" if where else "packing.max_length",
+            remedy=f"Write at most {context} (packing: {{max_length: {context}}}), or take a base with a longer "
+            "context.",
+        )
+    packing = recipe.packing.model_copy(update={"max_length": context})
+    # It stays a default, which another registration of the same file need not write either.
+    packing.model_fields_set.discard("max_length")
+    return recipe.model_copy(update={"packing": packing})
