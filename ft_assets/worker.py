@@ -36,6 +36,7 @@ WORK: dict[str, str] = {
     "checkpoint": "ft_assets.workers.training.train:train",
     "eval_report": "ft_assets.workers.evals.evaluate:evaluate",
     "adapter": "ft_assets.workers.adapters.export:export_adapter",
+    "ungated": "ft_assets.workers.adapters.export:export_adapter",
 }
 
 

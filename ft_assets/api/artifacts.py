@@ -14,6 +14,7 @@ from ft_assets.control.lines.lines import list_lines
 from ft_assets.control.lines.verify import Verified, verify_line
 from ft_assets.control.lines.verify import verify as verify_artifacts
 from ft_assets.records.erased import find_erased
+from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_assets.workers.adapters.lineage import Lineage
 from ft_assets.workers.adapters.lineage import lineage as read_lineage
 from ft_assets.workers.training.data_ledger import Proof, prove
@@ -41,13 +42,14 @@ def list_adapters(*, tenant: str = "", store: Store | None = None) -> list[Artif
     for name in [tenant] if tenant else store.folders():
         for fingerprint in store.folders(f"{name}/adapter"):
             artifact = artifacts.find(Address(tenant=name, asset="adapter", fingerprint=fingerprint))
-            if artifact is not None:
+            if artifact is not None and not without_gates(artifact.manifest.identity["params"]):
                 found.append(artifact)
     return sorted(found, key=lambda artifact: artifact.manifest.created_at)
 
 
 def find_adapter(source: str, *, store: Store | None = None) -> Artifact:
-    """The adapter at an address, or the last one of a line. Raises UserError if there is no such adapter."""
+    """The adapter at an address, or the last one of a line; an ungated result only by its address. Raises UserError if
+    there is no such adapter."""
     store = store_or_default(store)
     if "/" not in source:
         of_line = [
@@ -63,7 +65,7 @@ def find_adapter(source: str, *, store: Store | None = None) -> Artifact:
             )
         return of_line[-1]
     artifact = Artifacts(store).get(find_address(source, store=store))
-    if artifact.address.asset != "adapter":
+    if artifact.address.asset not in ("adapter", UNGATED):
         raise UserError(
             f"this is a {artifact.address.asset}, not an adapter",
             where=source,

@@ -7,6 +7,7 @@ from ft_assets.api.defaults import actor_or_user, store_or_default
 from ft_assets.control import identity
 from ft_assets.control.rejections.candidate import suggestions_for
 from ft_assets.control.rejections.record import sentences
+from ft_assets.settings.ungated import without_gates
 from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdict import Verdict
@@ -18,11 +19,15 @@ from ft_resources.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class GateReport:
-    """The verdict of every gate, whether all let the candidate through, and what to try where one does not."""
+    """The verdict of every gate, whether all let the candidate through, and what to try where one does not.
+
+    ``ungated`` says that the recipe has no gates; ``passed`` is False then.
+    """
 
     verdicts: tuple[Verdict, ...]
     passed: bool
     suggestions: tuple[str, ...]
+    ungated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +53,9 @@ def show_gates(dataset: str, recipe: str, *, gates: Sequence[str] = (), store: S
     artifacts = Artifacts(store_or_default(store))
     request = identity.adapter_request(artifacts, dataset, recipe, gates)
     verdicts = judge_candidate(artifacts, request.inputs, request.params)
-    through = passed(verdicts)
-    tried = () if through else sentences(suggestions_for(artifacts, request, verdicts))
-    return GateReport(verdicts=tuple(verdicts), passed=through, suggestions=tried)
+    through, ungated = passed(verdicts), without_gates(request.params)
+    tried = () if through or ungated else sentences(suggestions_for(artifacts, request, verdicts))
+    return GateReport(verdicts=tuple(verdicts), passed=through, suggestions=tried, ungated=ungated)
 
 
 def waive_gate(

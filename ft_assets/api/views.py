@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ft_assets.api.defaults import Known, Orchestrator, orchestrator_or_default, store_or_default
 from ft_assets.control import identity
 from ft_assets.control.lines.lines import list_lines
-from ft_assets.control.lines.mlflow_registry import note_line, register_adapter
+from ft_assets.control.lines.mlflow_registry import note_line, note_ungated, register_adapter
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.submissions.status import tenants
 from ft_assets.control.sweeps.mlflow_comparison import compare
@@ -16,6 +16,7 @@ from ft_assets.records.names import DATASET
 from ft_assets.records.retired_datasets import retired_datasets
 from ft_assets.records.submissions import all_submissions
 from ft_assets.records.sweep_decision import all_decisions
+from ft_assets.settings.ungated import UNGATED
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import Deleted, HeldForReview, MissingInput, UserError
@@ -28,7 +29,7 @@ _OF_DATASET: Finders = {"raw_dataset": identity.raw_dataset, "dataset": identity
 _OF_RECIPE: Finders = {"base_model": identity.base_model, "baseline_report": identity.baseline_report}
 # A trial of a sweep is trained, and nothing more.
 _OF_TRIAL: Finders = {"token_pack": identity.token_pack, "checkpoint": identity.checkpoint}
-_OF_PAIR: Finders = {**_OF_TRIAL, "eval_report": identity.eval_report, "adapter": identity.adapter}
+_OF_PAIR: Finders = {**_OF_TRIAL, "eval_report": identity.eval_report, "adapter": identity.exported}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,9 @@ def rebuild_tracking(store: Store, mirror: Mirror) -> Mirrored:
         address = known.artifact.address
         if known.asset == "checkpoint" and str(address) not in runs and _mirror_training(store, mirror, address):
             runs.add(str(address))
-        if known.asset == "adapter":
+        if address.asset == UNGATED:
+            note_ungated(mirror, known.artifact)
+        elif known.asset == "adapter":
             register_adapter(mirror, artifacts, known.artifact)
             adapters += 1
     problems = []

@@ -31,7 +31,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Show every gate's verdict on a pair, judged now from its per-sample results, and what to try after a fail. Exit
-    code: 0 if all gates let it through, 3 if one does not.
+    code: 0 if all gates let it through, 3 if one does not or the recipe has none.
     """
     from rich.console import Console
 
@@ -44,6 +44,8 @@ def show(
         console = Console(highlight=False, soft_wrap=True)
         console.print(_verdicts(found.verdicts))
         console.print(_figures(found.verdicts))
+        if found.ungated:
+            console.print("ungated: the recipe has no gates, so nothing judged this result")
         print_suggestions(found.suggestions)
     raise typer.Exit(0 if found.passed else 3)
 

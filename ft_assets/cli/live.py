@@ -190,12 +190,17 @@ def _running(work: Work) -> RenderableType:
 
 
 def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutcome) -> None:
-    """Print the gates and the adapter's address, or the reason why there is no adapter."""
+    """Print the gates or scores and the result's address, or the reason why there is none."""
     console = Console(highlight=False, soft_wrap=True)
     if outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED):
         _print_gates(store, submission)
     if outcome.status is SubmissionStatus.ACCEPTED:
         console.print(Text.assemble(("accepted  ", "bold green"), outcome.adapter))
+        console.print(Text(f"download it: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
+    elif outcome.status is SubmissionStatus.UNGATED:
+        _print_scores(store, submission)
+        console.print(Text.assemble(("ungated   ", "bold blue"), outcome.adapter))
+        console.print(Text("the recipe has no gates: nothing judged this result, and it cannot be promoted", "dim"))
         console.print(Text(f"download it: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
     elif outcome.status is SubmissionStatus.REJECTED:
         console.print(Text.assemble(("rejected  ", "bold yellow"), "the candidate stays stored and is not served"))
@@ -216,6 +221,13 @@ def _print_gates(store: Store, submission: Submission) -> None:
         [(verdict.gate, Text(verdict.outcome, styles[verdict.outcome]), verdict.reason) for verdict in found.verdicts],
         empty="",
     )
+
+
+def _print_scores(store: Store, submission: Submission) -> None:
+    """What was measured on the holdout, of the base and of the result."""
+    found = api.evaluation(submission.dataset, submission.recipe, store=store).evidence
+    rows = [(name, f"{m.base:.4g}", f"{m.candidate:.4g}", str(m.n)) for name, m in found.holdout.items()]
+    print_table(("holdout", "base", "result", "rows"), rows, empty="")
 
 
 def _print_cause(store: Store, submission: Submission) -> None:

@@ -14,7 +14,7 @@ from ft_resources.errors import HeldForReview
 if TYPE_CHECKING:
     from ft_assets.api import Asked
 
-EXIT_CODES = {"accepted": 0, "failed": 1, "rejected": 3, "cancelled": 130}
+EXIT_CODES = {"accepted": 0, "ungated": 0, "failed": 1, "rejected": 3, "cancelled": 130}
 HELD = 4
 
 Dataset = Annotated[
@@ -57,8 +57,8 @@ def run(
     key: Key = "",
     holdout: Holdout = None,
 ) -> None:
-    """Fine-tune and watch. Exit code: 0 accepted, 3 rejected by a gate, 1 failed, 2 invalid request, 4 held for review,
-    130 cancelled.
+    """Fine-tune and watch. Exit code: 0 accepted or ungated, 3 rejected by a gate, 1 failed, 2 invalid request,
+    4 held for review, 130 cancelled.
     """
     from ft_assets.cli.live import WatchedRun, print_outcome
     from ft_assets.cli.output import note, print_error

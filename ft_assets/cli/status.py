@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 STYLES = {
     "accepted": "green",
     "rejected": "yellow",
+    "ungated": "blue",
     "failed": "red",
     "cancelled": "dim",
     "preempted": "magenta",

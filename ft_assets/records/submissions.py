@@ -29,10 +29,11 @@ _OPEN: Remembered["Submission"] = Remembered(10_000)
 
 
 class SubmissionStatus(StrEnum):
-    """How a submission ended. A rejected candidate is a result, not a failure."""
+    """How a submission ended. A rejected candidate is a result, not a failure; an ungated one was not judged."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
+    UNGATED = "ungated"
     FAILED = "failed"
     CANCELLED = "cancelled"
 
@@ -82,7 +83,7 @@ class Submission(Record):
 
 
 class SubmissionOutcome(Record):
-    """How a submission ended, with the adapter's address or the reason for its absence."""
+    """How a submission ended, with the address of the adapter or ungated result, or the reason for its absence."""
 
     WHAT: ClassVar[str] = "the end of a submission"
 

@@ -18,6 +18,7 @@ from pydantic import Field
 from ft_assets.records.chained_log import ChainedLog, SealedRecord
 from ft_assets.records.names import DATASET
 from ft_assets.settings.keys import DatasetKey, check_part
+from ft_assets.settings.ungated import UNGATED
 from ft_resources.artifacts import MANIFEST, Address, Artifact
 from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import Deleted, UserError
@@ -52,7 +53,7 @@ class Subject:
 
     @classmethod
     def adapter(cls, address: Address) -> "Subject":
-        if address.asset != "adapter":
+        if address.asset not in ("adapter", UNGATED):
             raise UserError(
                 f"this is a {address.asset}, and only datasets and adapters are deleted",
                 where=str(address),

@@ -11,6 +11,7 @@ CODE_VERSIONS: dict[str, str] = {
     "checkpoint": "2",
     "eval_report": "4",
     "adapter": "3",
+    "ungated": "1",
 }
 # Packages that decide a pack's tokens, as pinned in constraints.txt: an upgrade may encode or render differently.
 # Listed here, since the code location does not have all of them installed; the worker compares.

@@ -16,6 +16,7 @@ class EventKind(StrEnum):
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
+    UNGATED = "ungated"
     FAILED = "failed"
     CANCELLED = "cancelled"
     HELD = "held"

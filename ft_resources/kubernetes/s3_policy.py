@@ -21,7 +21,7 @@ _FINGERPRINT = 20
 SHARED = "shared"
 WORKED = (
     *("dataset", "base_model", "baseline_report", "token_pack", "reference_logps", "checkpoint", "eval_report"),
-    *("adapter", "cache"),
+    *("adapter", "ungated", "cache"),
 )
 """Folders of a tenant that its workers write to: their assets (``ft_assets.worker.WORK``) and curation's cache."""
 _ORCHESTRATORS = ("claim", "spec", "launch", "stop", "place")
@@ -30,7 +30,7 @@ _PERSONS = ("waivers", "erased")
 """Folders next to an artifact with people's decisions about it: waivers and erasures."""
 _PASSING = ("saves", "books", "kept")
 """Folders of an attempt whose files a worker replaces and, with its artifact there, removes (``worker.drop_saves``)."""
-_ANCESTRY = frozenset({"adapter", "eval_report"})
+_ANCESTRY = frozenset({"adapter", "ungated", "eval_report"})
 """Assets whose workers read what their inputs were made from: an adapter's lineage, the author of a judged dataset."""
 _VERSION = "2012-10-17"
 

@@ -6,7 +6,7 @@ import sys
 import dagster as dg
 import pytest
 
-from ft_assets.api import fine_tune
+from ft_assets.api import fine_tune, list_adapters, promote, status
 from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.definitions import build_definitions
@@ -61,6 +61,33 @@ def test_every_asset_is_materialized_with_its_content_digest_as_data_version(
         event = instance.get_latest_materialization_event(dg.AssetKey(name))
         assert event is not None, name
         assert event.asset_materialization.tags["dagster/data_version"], name
+
+
+def test_without_gates_the_result_is_kept_as_ungated_and_is_no_adapter(project: Project, instance, accepted) -> None:
+    # Without a suite too: the recipe's section for them is that of a first try, which has none.
+    bare = project.recipe("bare.v1", gates="none", evaluation={"suites": []})
+    made = fine_tune("acme.things.v1", bare, store=project.store, orchestrator=Dagster(instance), actor="ann")
+    assert made.outcome.status is SubmissionStatus.UNGATED, made.outcome.reason
+    artifacts = Artifacts(project.store)
+    result = artifacts.get(Address.parse(made.outcome.adapter))
+    assert result.address.asset == "ungated"
+    assert {"adapter_model.safetensors", "tokenizer.json", "lineage.json"} <= set(result.manifest.files)
+    card = result.read("README.md").decode()
+    assert "**Ungated" in card
+    assert "passed every gate" not in card
+    assert result.facts["metrics"]["perplexity"]["candidate"] < result.facts["metrics"]["perplexity"]["base"]
+    event = instance.get_latest_materialization_event(dg.AssetKey("adapter"))
+    assert "ungated" in event.asset_materialization.metadata["verdict"].value
+    # The training is that of the recipe with gates; nothing of the other adapter's line has changed.
+    assert (
+        result.manifest.inputs["checkpoint"]
+        == artifacts.get(Address.parse(accepted.outcome.adapter)).manifest.inputs["checkpoint"]
+    )
+    assert [str(each.address) for each in list_adapters(store=project.store)] == [accepted.outcome.adapter]
+    assert status(made.submission.id, store=project.store).state == "ungated"
+    for target in (made.outcome.adapter, "acme.things.v1|bare.v1"):
+        with pytest.raises(UserError, match="is ungated"):
+            promote(target, "dev", reason="it is good", store=project.store)
 
 
 def test_running_the_same_pair_again_trains_nothing(project: Project, instance, accepted) -> None:

@@ -12,6 +12,7 @@ from ft_assets.records.names import BASE_BUMP
 from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, find_submission
 from ft_assets.records.successors import predecessor
 from ft_assets.settings.keys import SHARED, DatasetKey, RecipeKey, line_of
+from ft_assets.settings.ungated import without_gates
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.records import Record
@@ -91,8 +92,8 @@ def find_dependents(artifacts: Artifacts, recipe: str, problems: list[str]) -> l
             except CorruptArtifact as error:
                 problems.append(f"{adapter}: {error.what}")
                 continue
-            if artifact is None:
-                # Erased or lost: there is nothing to carry or to compare with.
+            if artifact is None or without_gates(artifact.manifest.identity["params"]):
+                # Erased or lost: there is nothing to carry or to compare with. Ungated: it was never accepted.
                 continue
             found.append(
                 Dependent(

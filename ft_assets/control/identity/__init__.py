@@ -7,7 +7,7 @@ asset graph: each imports only earlier ones. Callers write ``identity.x``, as ``
 
 from typing import Any
 
-from ft_assets.control.identity.adapters import adapter, adapter_request
+from ft_assets.control.identity.adapters import adapter, adapter_request, exported, require_gated
 from ft_assets.control.identity.bases import base_model, base_model_request
 from ft_assets.control.identity.carried_pairs import carry_problem
 from ft_assets.control.identity.datasets import approved_dataset, dataset, dataset_request, raw_dataset
@@ -46,12 +46,14 @@ __all__ = [
     "decision_path_of",
     "eval_report",
     "eval_report_request",
+    "exported",
     "pair_configuration",
     "pair_requests",
     "raw_dataset",
     "reference_logps",
     "reference_logps_request",
     "require_fitting",
+    "require_gated",
     "token_pack",
     "token_pack_request",
 ]

@@ -1,6 +1,7 @@
 """A pair's adapter: the last step of resolution."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ft_assets.control.identity.bases import base_model
 from ft_assets.control.identity.lookup import require_made
@@ -12,25 +13,30 @@ from ft_assets.records.trial_only import refuse_trial
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
 from ft_assets.settings.recipe.tightening import tighten
+from ft_assets.settings.ungated import NO_GATES, UNGATED, without_gates
 from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import UserError
 from ft_resources.work import WorkRequest
 
 
 def adapter_request(artifacts: Artifacts, dataset_key: str, recipe_key: str, gates: Sequence[str] = ()) -> WorkRequest:
-    """The adapter of a pair; ``gates`` are a submission's additions to the recipe's."""
+    """The adapter of a pair, or its ungated result where the recipe has no gates; ``gates`` are a submission's
+    additions to the recipe's."""
     refuse_trial(artifacts.store, recipe_key)
     recipe = pair_recipe(artifacts, dataset_key, recipe_key)
+    tightened = tighten(recipe.gates, gates)
+    asset = UNGATED if tightened == NO_GATES else "adapter"
     request = WorkRequest(
-        asset="adapter",
+        asset=asset,
         tenant=DatasetKey.parse(dataset_key).tenant,
-        code_version=CODE_VERSIONS["adapter"],
+        code_version=CODE_VERSIONS[asset],
         inputs={
             "checkpoint": checkpoint(artifacts, dataset_key, recipe_key).ref,
             "base": base_model(artifacts, recipe_key).ref,
             "eval_report": eval_report(artifacts, dataset_key, recipe_key).ref,
         },
         params={
-            "gates": tighten(recipe.gates, gates).model_dump(mode="json"),
+            "gates": tightened if tightened == NO_GATES else tightened.model_dump(mode="json"),
             # Suites whose scores must not get worse.
             "suites": [name.partition(":")[2] for name in suite_inputs(artifacts, recipe) if name.startswith("suite:")],
             "line": line_of(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key)),
@@ -45,4 +51,23 @@ def adapter_request(artifacts: Artifacts, dataset_key: str, recipe_key: str, gat
 
 
 def adapter(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    """The accepted adapter of a pair. Raises UserError for a recipe without gates, MissingInput where there is none."""
+    request = adapter_request(artifacts, dataset_key, recipe_key)
+    require_gated(request.params, request.label)
+    return require_made(artifacts, request)
+
+
+def exported(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
+    """What a pair's last step has made: its accepted adapter, or its ungated result."""
     return require_made(artifacts, adapter_request(artifacts, dataset_key, recipe_key))
+
+
+def require_gated(params: Mapping[str, Any], where: str) -> None:
+    """Raise UserError for an ungated result: no gate judged it, whatever address it lies at."""
+    if without_gates(params):
+        raise UserError(
+            "this result is ungated: its recipe has no gates (gates: none), so it is no accepted adapter",
+            where=where,
+            remedy="Register the recipe's next version with gates and run it with the same dataset: the training is "
+            "used again, only the evaluation is new.",
+        )

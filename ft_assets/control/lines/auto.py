@@ -1,5 +1,6 @@
 """Automatic promotion to staging, if an accepted adapter's gain reaches the margin in its recipe."""
 
+from ft_assets.control.identity import require_gated
 from ft_assets.control.lines.lines import read_line
 from ft_assets.control.lines.promotion import Decision, promote
 from ft_assets.control.recipes.stored import get_recipe
@@ -19,6 +20,7 @@ def promote_by_margin(artifacts: Artifacts, adapter: Artifact, log: Log) -> bool
     """
     line = str(adapter.facts["line"])
     try:
+        require_gated(adapter.manifest.identity["params"], str(adapter.address))
         reason = margin_reached(artifacts, adapter)
         records = read_line(artifacts.store, line).records
         known = any(record.adapter.address == str(adapter.address) for record in records)

@@ -2,11 +2,13 @@
 
 import json
 
+from ft_assets.control.identity import require_gated
 from ft_assets.control.lines.releases import is_released
 from ft_assets.records.names import BASE_RELEASE
 from ft_assets.records.tombstones import require_alive
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.tenants import TenantsFile
+from ft_assets.settings.ungated import UNGATED
 from ft_assets.workers.adapters.export import rejection_reason
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import CorruptArtifact, UserError
@@ -19,6 +21,9 @@ VERDICTS = "verdicts.json"
 def accepted_adapter(artifacts: Artifacts, address: str, line: str) -> Artifact:
     """The accepted adapter of ``line`` at ``address``: it exists, matches its manifest and is not deleted."""
     artifact = artifacts.get(Address.parse(address))
+    if artifact.address.asset in ("adapter", UNGATED):
+        # First, as it says more than that this is no adapter, and for an adapter that was written by hand.
+        require_gated(artifact.manifest.identity["params"], address)
     if artifact.address.asset != "adapter":
         raise UserError(
             f"this is a {artifact.address.asset}, not an adapter", where=address, remedy="Name an accepted adapter."

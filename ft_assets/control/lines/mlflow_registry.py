@@ -4,6 +4,7 @@ from collections import Counter
 
 from ft_assets.control.lines.lines import POINTERS, LineState, read_line
 from ft_assets.records.tombstones import require_alive
+from ft_assets.settings.ungated import UNGATED
 from ft_assets.workers.adapters.lineage import lineage
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.dotted import leaves
@@ -19,13 +20,22 @@ def register_adapter(mirror: Mirror, artifacts: Artifacts, adapter: Artifact) ->
 
 
 def register_new_adapter(uri: str, log: Log, artifacts: Artifacts, adapter: Artifact) -> None:
-    """Register a new adapter with the MLflow at ``uri`` (no-op if empty); a failure is only a warning."""
+    """Register a new adapter, or mark an ungated result, with the MLflow at ``uri`` (no-op if empty); a failure is only
+    a warning."""
     if not uri:
         return
     mirror = shared_mirror(uri)
-    register_adapter(mirror, artifacts, adapter)
+    if adapter.address.asset == UNGATED:
+        note_ungated(mirror, adapter)
+    else:
+        register_adapter(mirror, artifacts, adapter)
     if warning := mirror.flush():
         log.warning(warning)
+
+
+def note_ungated(mirror: Mirror, result: Artifact) -> None:
+    """Mark the training's run. MLflow's registry holds accepted adapters only: its newest version may be served."""
+    mirror.tag(result.manifest.inputs["checkpoint"].address, {"ft.verdict": UNGATED, "ft.ungated": str(result.address)})
 
 
 def mirror_line(artifacts: Artifacts, line: str, *, uri: str | None = None, log: Log) -> None:

@@ -33,6 +33,7 @@ from ft_assets.control.lines.mlflow_registry import mirror_line
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
+from ft_assets.settings.ungated import UNGATED
 from ft_assets.workers.adapters.lineage import lineage
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.errors import UserError
@@ -146,6 +147,8 @@ def _resolve(artifacts: Artifacts, target: str, stage: Stage) -> tuple[str, str]
         return line, str(identity.adapter(artifacts, dataset, recipe).address)
     if "/" in target:
         adapter = artifacts.get(Address.parse(target))
+        if adapter.address.asset in ("adapter", UNGATED):
+            identity.require_gated(adapter.manifest.identity["params"], target)
         if adapter.address.asset != "adapter":
             what = f"this is a {adapter.address.asset}, not an adapter"
             raise UserError(what, where=target, remedy="Name an accepted adapter: ft adapter list")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ft_assets.control.lines.lines import read_line
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.records.names import DATASET, RECIPE
+from ft_assets.settings.ungated import UNGATED
 from ft_assets.workers.adapters.lineage import Lineage, lineage, verify_lineage
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
@@ -50,7 +51,7 @@ def verify(artifacts: Artifacts, *addresses: Address | str) -> Verified:
     findings = verify_lineage(artifacts, *addresses, erased=erased)
     for address in addresses:
         parsed = Address.parse(address) if isinstance(address, str) else address
-        if parsed.asset == "adapter":
+        if parsed.asset in ("adapter", UNGATED):
             findings += _adapter_findings(artifacts, parsed)
     return Verified(looked_at=[str(address) for address in addresses], findings=findings, erased=erased)
 

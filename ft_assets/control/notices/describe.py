@@ -63,7 +63,12 @@ def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
     facts = {"submission": submission.id, "dataset": submission.dataset, "recipe": submission.recipe}
     facts |= {"asked by": submission.actor, "mode": submission.mode}
     details = [clean(outcome.reason)] if outcome.reason else []
-    if outcome.adapter:
+    ended = "was"
+    if outcome.status is SubmissionStatus.UNGATED:
+        ended = "ended"
+        facts["result"] = outcome.adapter
+        details.append("Its recipe has no gates: nothing judged it, and it cannot be promoted.")
+    elif outcome.adapter:
         facts["adapter"] = outcome.adapter
         details.append("It passed every gate and is registered.")
     if failure:
@@ -74,7 +79,7 @@ def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
         kind=EventKind(outcome.status),
         tenant=due.tenant,
         subject=submission.id,
-        title=one_line(f"{submission.dataset} with {submission.recipe} was {outcome.status}"),
+        title=one_line(f"{submission.dataset} with {submission.recipe} {ended} {outcome.status}"),
         at=outcome.at,
         facts={name: one_line(value) for name, value in facts.items()},
         details=tuple(details),

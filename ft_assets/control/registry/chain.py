@@ -3,6 +3,7 @@
 from ft_assets.control import identity
 from ft_assets.settings.keys import SHARED, DatasetKey, RecipeKey
 from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair
+from ft_assets.settings.ungated import without_gates
 from ft_assets.workers.base_models.lock import BaseLock
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.errors import BadRecipe, MissingInput
@@ -23,6 +24,12 @@ def lock_adapter(artifacts: Artifacts, reference: AcceptedAdapter, key: RecipeKe
             f"base: this store has no accepted adapter {reference.address}",
             where=where,
             remedy="Name an adapter that `ft adapter list` shows. A rejected candidate cannot be a base.",
+        )
+    if without_gates(adapter.manifest.identity["params"]):
+        raise BadRecipe(
+            f"base: {reference.address} is ungated: no gate judged it",
+            where=where,
+            remedy="Name an accepted adapter: register that recipe's next version with gates, and run it first.",
         )
     for name in adapter.manifest.files:
         if not name.endswith(".safetensors"):

@@ -11,6 +11,7 @@ from ft_assets.settings.judge_hosts import allowed_host
 from ft_assets.settings.recipe.judges import JudgeModel
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import TenantsFile
+from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.lock import BaseLock
 from ft_assets.workers.suites.classifiers import get_classifier
 from ft_assets.workers.suites.suites import get_suite, suites_of
@@ -30,7 +31,7 @@ def require_judges(
             unknown until the base is in the store.
     """
     judge = recipe.evaluation.judge
-    if recipe.gates.judge is not None and judge is None:
+    if recipe.gates != NO_GATES and recipe.gates.judge is not None and judge is None:
         raise BadRecipe(
             "gates.judge: a judge's preference is required, and evaluation.judge is not set",
             where=where,

@@ -25,6 +25,7 @@ from ft_assets.settings.keys import SHARED
 from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair, FolderDigest, FolderPath, HubRevision
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
+from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.contents import NAME_TEMPLATE, NO_TEMPLATE, TEMPLATE
 from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.lock import BaseLock, lock_folder, lock_hub
@@ -223,7 +224,7 @@ def _require_suites(store: Store, recipe: Recipe, where: str) -> None:
 def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
     """Raise BadRecipe if the recipe's suites do not suffice to judge its gates."""
     safety = suites_of(store, recipe.evaluation.suites, "safety")
-    if recipe.gates.safety is not None and not safety:
+    if recipe.gates != NO_GATES and recipe.gates.safety is not None and not safety:
         raise BadRecipe(
             "gates.safety: safety is required, and evaluation.suites has no safety suite to measure it on",
             where=where,
@@ -235,11 +236,11 @@ def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
             where=where,
             remedy="Put their prompts into one suite.",
         )
-    if not suites_of(store, recipe.evaluation.suites, "suite"):
+    if recipe.gates != NO_GATES and not suites_of(store, recipe.evaluation.suites, "suite"):
         raise BadRecipe(
             "evaluation.suites: there is no general suite, so a regression would not be seen",
             where=where,
-            remedy="Also name a suite of questions with right answers.",
+            remedy="Also name a suite of questions with right answers, or write gates: none to try things out.",
         )
 
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ft_assets.control.rejections.candidate import suggestions_for
 from ft_assets.control.rejections.suggest import Suggestion
+from ft_assets.settings.ungated import without_gates
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdict import Verdict
 from ft_resources.artifacts import Artifacts, InputRef
@@ -57,8 +58,8 @@ def quarantine(
     artifacts: Artifacts, request: WorkRequest, verdicts: Sequence[Verdict], *, actor: str
 ) -> RejectionRecord | None:
     """The record of the candidate of the adapter ``request``, written unless it exists; None if every gate accepts the
-    candidate."""
-    if passed(verdicts):
+    candidate, and for an ungated result."""
+    if passed(verdicts) or without_gates(request.params):
         return None
     path = record_path(request, verdicts)
     found = _read(artifacts.store, path)

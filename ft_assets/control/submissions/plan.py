@@ -36,7 +36,7 @@ MOST_AGAIN = 2
 @dataclass(frozen=True, kw_only=True)
 class Present:
     """What exists for a submission: which stages' artifacts, the adapter, and the reasons of a rejection with
-    ``suggestions`` of what to try.
+    ``suggestions`` of what to try. ``ungated`` is the result's address where the recipe has no gates.
 
     ``held`` is why a person must review the dataset first; nothing is launched before an approval.
     ``problem`` is what cannot be read, or may not be launched; then nothing can be launched.
@@ -45,6 +45,7 @@ class Present:
 
     done: frozenset[Stage]
     adapter: str = ""
+    ungated: str = ""
     rejection: str = ""
     suggestions: tuple[str, ...] = ()
     held: str = ""
@@ -161,6 +162,8 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
         return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=present.problem)]
     if present.adapter:
         return [Finish(submission=submission, status=SubmissionStatus.ACCEPTED, adapter=present.adapter)]
+    if present.ungated:
+        return [Finish(submission=submission, status=SubmissionStatus.UNGATED, adapter=present.ungated)]
     if pair is RunState.ACTIVE:
         return []
     if present.rejection and pair in (RunState.FAILED, RunState.SUCCEEDED):

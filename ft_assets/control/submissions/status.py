@@ -22,7 +22,7 @@ from ft_resources.work import WorkRequest
 
 
 class State(StrEnum):
-    """State of a submission; the last four are final."""
+    """State of a submission; the last five are final."""
 
     QUEUED = "queued"
     PREPARING = "preparing"
@@ -32,6 +32,7 @@ class State(StrEnum):
     PREEMPTED = "preempted"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
+    UNGATED = "ungated"
     FAILED = "failed"
     CANCELLED = "cancelled"
 

@@ -16,6 +16,7 @@ from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.recipe.tightening import tighten
 from ft_assets.settings.tenants import TenantsFile
+from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.suites.suites import suites_of
 from ft_resources.errors import UserError
 from ft_resources.store import Store
@@ -141,6 +142,7 @@ def check_gates(store: Store, wanted: Recipe, gates: Sequence[str]) -> None:
         return
     safety, general = (suites_of(store, wanted.evaluation.suites, role) for role in ("safety", "suite"))
     tightened = tighten(wanted.gates, gates, ["perplexity", *wanted.evaluation.holdout.metrics, *general])
+    assert tightened != NO_GATES, "tighten refuses gates of a submission there"
     if tightened.safety is not None and not safety:
         raise UserError(
             f"a safety gate is requested, and recipe {wanted.key} has no safety suite to measure it on",

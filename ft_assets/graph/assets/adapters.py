@@ -11,6 +11,7 @@ from ft_assets.graph.partitions import pair_partitions
 from ft_assets.graph.rejections import shown_suggestions
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_assets.settings.ungated import without_gates
 from ft_assets.workers.adapters.lineage import Lineage, lineage
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdict import Verdict
@@ -32,21 +33,25 @@ from ft_resources.tracking import default_uri
 def adapter(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
-    """Accepted, immutable adapter with its tokenizer, template, card and lineage; its candidate passed every gate."""
+    """Accepted, immutable adapter with its tokenizer, template, card and lineage; its candidate passed every gate.
+    For a recipe without gates, the ungated result, marked as such."""
     request = identity.adapter_request(store.artifacts, *pair_of(context.partition_key), asked_gates(context, store))
     verdicts = judge_candidate(store.artifacts, request.inputs, request.params)
-    if not passed(verdicts):
+    ungated = without_gates(request.params)
+    if not (passed(verdicts) or ungated):
         raise rejection(verdicts, request.label, quarantine(store.artifacts, request, verdicts, actor=acting(context)))
     # The worker judges again, from bytes that it verifies itself.
     known = store.artifacts.find(request.address) is not None
     artifact = run_work(context, store, launcher, request)
     if not known:
         register_new_adapter(default_uri(), context.log, store.artifacts, artifact)
-    promote_by_margin(store.artifacts, artifact, context.log)
+    if not ungated:
+        promote_by_margin(store.artifacts, artifact, context.log)
     report = store.artifacts.get(Address.parse(request.inputs["eval_report"].address))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
+            **({"verdict": "ungated: the recipe has no gates; it cannot be promoted"} if ungated else {}),
             "line": artifact.facts["line"],
             "gates": dg.MetadataValue.md(verdict_table(verdicts)),
             "scores": dg.MetadataValue.md(score_table(load_evidence(report))),

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ft_assets.settings.ungated import NO_GATES
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
@@ -25,5 +27,7 @@ class Refusal:
         """What is wrong with ``recipe``, which trains by ``method``; "" if nothing is."""
         value = recipe
         for name in self.where.split("."):
+            if value == NO_GATES:
+                return ""
             value = getattr(value, name)
         return self.problem.format(value=value, method=method) if self.refused(value) else ""

@@ -48,10 +48,10 @@ class ValidationSuite(Settings):
 class EvaluationSettings(Settings):
     """What candidate and base are scored on."""
 
-    suites: Annotated[SuiteKeys, Field(min_length=1)] = Field(
+    suites: SuiteKeys = Field(
         ("book-cloze.v1",),
         description="Registered suites (name.vN): general ones, which must not get worse, and at most one of kind "
-        "safety, on which refusals are counted.",
+        "safety, on which refusals are counted. With gates: none there need not be any, and the default is none.",
     )
     suite_limit: int | None = Field(
         None, ge=1, description="Use only this many items of each suite, from the first; null: all of them."

@@ -21,6 +21,7 @@ from ft_assets.settings.recipe.hardware import HardwareSettings
 from ft_assets.settings.recipe.sweep import SweepSettings
 from ft_assets.settings.recipe.sweep_paths import path_problems
 from ft_assets.settings.recipe.training import LoraSettings, PackingSettings, TrainingSettings
+from ft_assets.settings.ungated import NO_GATES, NoGates
 from ft_resources.settings import NewTokens, Settings, text_check
 from ft_resources.strict_model import added_field
 
@@ -80,7 +81,11 @@ class Recipe(Settings):
     packing: PackingSettings = Field(PackingSettings(), description="How examples become token windows.")
     hardware: HardwareSettings = Field(HardwareSettings(), description="Where the training runs.")
     evaluation: EvaluationSettings = Field(EvaluationSettings(), description="What candidate and base are scored on.")
-    gates: GateSettings = Field(GateSettings(), description="What a candidate must reach.")
+    gates: GateSettings | NoGates = Field(
+        GateSettings(),
+        description="What a candidate must reach. none: nothing judges it; the result is kept as ungated, to try out, "
+        "and can never be promoted.",
+    )
     sweep: SweepSettings | None = added_field(
         None,
         description="Train several variants and continue with the best: see docs/how-to/sweep.md. null: one training.",
@@ -100,8 +105,23 @@ class Recipe(Settings):
             return data
         return {**data, method.section: data.get(method.section) or {}}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _needs_no_suite_without_gates(cls, data: Any) -> Any:
+        """Without gates the default is no suite: the recipe of a first try must not need one."""
+        if not isinstance(data, dict) or data.get("gates") != NO_GATES:
+            return data
+        evaluation = data.get("evaluation", {})
+        return {**data, "evaluation": {"suites": [], **evaluation}} if isinstance(evaluation, dict) else data
+
     @model_validator(mode="after")
-    def _gate_metric_is_measured(self) -> "Recipe":
+    def _gates_have_what_they_judge(self) -> "Recipe":
+        if self.gates == NO_GATES:
+            if self.promotion is not None:
+                raise ValueError("promotion: nothing is promoted without gates; leave it out, or set gates")
+            return self
+        if not self.evaluation.suites:
+            raise ValueError("evaluation.suites: the gates need at least one general suite; or write gates: none")
         metric = self.gates.task_gain.metric
         if metric not in ("perplexity", "preference_accuracy") and metric not in self.evaluation.holdout.metrics:
             raise ValueError(

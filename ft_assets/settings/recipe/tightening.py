@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from ft_assets.settings.catalogue.gates import GATES
 from ft_assets.settings.catalogue.gates.scores import Score
 from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.settings.ungated import NO_GATES, NoGates
 from ft_resources.errors import UserError
 from ft_resources.strict import nearest
 
@@ -21,7 +22,9 @@ _DEFAULTS = {gate.setting: gate.settings() for gate in GATES.values() if gate.se
 _WHERE = "gates of the submission"
 
 
-def tighten(gates: GateSettings, wishes: Sequence[str], measured: Sequence[str] | None = None) -> GateSettings:
+def tighten(
+    gates: GateSettings | NoGates, wishes: Sequence[str], measured: Sequence[str] | None = None
+) -> GateSettings | NoGates:
     """The recipe's gates with ``wishes``, such as ``exact_match > 0.6`` or ``task_gain.min_relative > 0.1``.
 
     A safety or judge threshold that the recipe does not set makes that gate required. Of several thresholds for the
@@ -30,8 +33,17 @@ def tighten(gates: GateSettings, wishes: Sequence[str], measured: Sequence[str] 
     Args:
         measured: metrics and suite keys that the recipe measures; others are refused. None: not checked.
 
-    Raises UserError for a threshold that is malformed, looser than the recipe's, or for something not measured.
+    Raises UserError for a threshold that is malformed, looser than the recipe's, or for something not measured, and
+    for any wish where the recipe has no gates.
     """
+    if gates == NO_GATES:
+        if wishes:
+            raise UserError(
+                f"the recipe has no gates (gates: none), so {wishes[0]!r} has nothing to tighten",
+                where=_WHERE,
+                remedy="Ask without further gates, or write gates into the recipe's next version.",
+            )
+        return gates
     stricter = {">": max, "<": min}
     strictest: dict[tuple[str, str], float] = {}
     for name, direction, value in map(_read, wishes):

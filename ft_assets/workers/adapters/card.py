@@ -27,6 +27,7 @@ def model_card(
     evidence: Evidence,
     verdicts: list[Verdict],
     is_adapter: bool,
+    ungated: bool = False,
     carried_from: str = "",
 ) -> str:
     """Markdown with the front matter that the Hub reads (``card.md.jinja``).
@@ -36,6 +37,7 @@ def model_card(
         params: the adapter's parameters (``line``, ``dataset``, ``recipe``).
         base: the base model's facts.
         recipe: the training settings as resolved (the checkpoint's ``recipe.json``).
+        ungated: whether no gate judged it.
         is_adapter: True for a PEFT folder, False for a full model.
         carried_from: address of the checkpoint that the weights come from, if the base changed after they were trained.
     """
@@ -62,5 +64,6 @@ def model_card(
         safe=any(verdict.gate == SAFETY.name and verdict.outcome == "pass" for verdict in verdicts),
         settings=settings,
         is_adapter=is_adapter,
+        ungated=ungated,
         carried_from=carried_from,
     )

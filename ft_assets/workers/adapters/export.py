@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
+from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_assets.workers.adapters.card import OURS, model_card
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE
 from ft_assets.workers.adapters.lineage import lineage
 from ft_assets.workers.base_models.contents import TEMPLATE, TOKENIZER_FILES
 from ft_assets.workers.base_models.token_ids import settle_tokenizer
 from ft_assets.workers.evals.evidence import Evidence
-from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.gates import passed, unjudged
 from ft_assets.workers.evals.selection_rule import chosen_weights
 from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.verdicts import in_words, judge_candidate, load_evidence
@@ -29,10 +30,13 @@ from ft_resources.worker_context import WorkContext, WorkResult
 
 
 def export_adapter(context: WorkContext) -> WorkResult:
-    """Export the accepted adapter; raises GateRejected for any other. Files: ``docs/reference/artifacts.md``."""
+    """Export the accepted adapter, or an ungated result to an address of its own; raises GateRejected for any other.
+    Files: ``docs/reference/artifacts.md``."""
     context.progress("judging")
     verdicts = judge_candidate(context.artifacts, context.spec.inputs, context.params)
-    require_pass(verdicts, context.spec.label)
+    ungated = context.spec.asset == UNGATED and without_gates(context.params) and unjudged(verdicts)
+    if not ungated:
+        require_pass(verdicts, context.spec.label)
     context.progress("writing")
     checkpoint, base = context.input("checkpoint"), context.input("base")
     for name, artifact in (("checkpoint", checkpoint), ("base", base)):
@@ -73,6 +77,7 @@ def export_adapter(context: WorkContext) -> WorkResult:
         recipe=recipe,
         evidence=evidence,
         verdicts=verdicts,
+        ungated=ungated,
         is_adapter=(output / "adapter_config.json").exists(),
         carried_from=carried.address if carried else "",
     )

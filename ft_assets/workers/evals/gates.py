@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 
 from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
 from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.settings.ungated import NO_GATES, NoGates
 from ft_assets.workers.evals.evidence import Measured
 from ft_assets.workers.evals.verdict import Verdict
 from ft_resources.lazy import load
 
 
 def judge(
-    evidence: Measured, gates: GateSettings, *, expected_fingerprint: str, suites: Sequence[str]
+    evidence: Measured, gates: GateSettings | NoGates, *, expected_fingerprint: str, suites: Sequence[str]
 ) -> list[Verdict]:
     """One verdict for each of ``GATES``.
 
@@ -27,6 +28,8 @@ def judge(
             f"the evidence belongs to another eval report ({evidence.fingerprint[:12]}, "
             f"not {expected_fingerprint[:12]}); materialize eval_report for this pair"
         )
+    if gates == NO_GATES:
+        return [Verdict(gate=gate, outcome="not required", reason="the recipe has no gates") for gate in GATES]
     return [
         load(gate.verdict)(*gate.measure(evidence, getattr(gates, gate.setting), suites)) for gate in GATES.values()
     ]
@@ -38,10 +41,19 @@ def refuse(reason: str) -> list[Verdict]:
 
 
 def passed(verdicts: Iterable[Verdict]) -> bool:
-    """Whether every gate has a verdict and none blocks: pass, not required, or inconclusive and waived."""
+    """Whether every gate has a verdict and none blocks: pass, not required, or inconclusive and waived.
+
+    False for a result without gates, which ``unjudged`` is for.
+    """
     found = list(verdicts)
     waived_wrongly = any(verdict.waiver is not None and verdict.gate not in WAIVABLE for verdict in found)
     required = {gate.name for gate in GATES.values() if gate.always}
     always = {verdict.gate for verdict in found if verdict.outcome != "not required"} >= required
     complete = {verdict.gate for verdict in found} == set(GATES)
     return complete and always and not waived_wrongly and all(verdict.lets_through for verdict in found)
+
+
+def unjudged(verdicts: Iterable[Verdict]) -> bool:
+    """Whether the evidence was read and no gate was required of it: what ``gates: none`` gives."""
+    found = list(verdicts)
+    return {verdict.gate for verdict in found} == set(GATES) and all(v.outcome == "not required" for v in found)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ft_assets.settings.recipe.acceptance import GateSettings
+from ft_assets.settings.ungated import NO_GATES, NoGates, without_gates
 from ft_assets.workers.evals.evidence import REPORT, Evidence, read_evidence
 from ft_assets.workers.evals.gates import judge, refuse
 from ft_assets.workers.evals.verdict import Verdict
@@ -37,6 +38,8 @@ def judge_candidate(artifacts: Artifacts, inputs: Mapping[str, InputRef], params
             return refuse(f"the eval report {report.address} is about another {strangers[0]}")
         measured, gates = remeasure(report, load_evidence(report)), _gates(params)
         verdicts = judge(measured, gates, expected_fingerprint=report.address.fingerprint, suites=params["suites"])
+        if gates == NO_GATES:
+            return verdicts
         waivers = [find_waiver(artifacts.store, report, gates, verdict) for verdict in verdicts]
     except StoreUnavailable:
         raise
@@ -49,15 +52,22 @@ def waive_candidate(
     artifacts: Artifacts, inputs: Mapping[str, InputRef], params: Mapping[str, Any], gate: str, *, actor: str, note: str
 ) -> WaiverRecord:
     """Waive the inconclusive verdict of ``gate`` on a candidate; see ``waive`` for what is refused."""
+    gates = _gates(params)
+    if gates == NO_GATES:
+        raise UserError(
+            "the recipe has no gates, so there is nothing to waive",
+            where=f"gate {gate}",
+            remedy="Use the ungated result as it is, or write gates into the recipe's next version.",
+        )
     verdicts = {verdict.gate: verdict for verdict in judge_candidate(artifacts, inputs, params)}
     if gate not in verdicts:
         raise UserError(f"there is no gate {gate!r}", where="gate", remedy=f"Name one of {', '.join(verdicts)}.")
     report = artifacts.get(Address.parse(inputs["eval_report"].address))
-    return waive(artifacts.store, report, _gates(params), verdicts[gate], actor=actor, note=note)
+    return waive(artifacts.store, report, gates, verdicts[gate], actor=actor, note=note)
 
 
-def _gates(params: Mapping[str, Any]) -> GateSettings:
-    return GateSettings.model_validate_json(canonical_json(params["gates"]))
+def _gates(params: Mapping[str, Any]) -> GateSettings | NoGates:
+    return NO_GATES if without_gates(params) else GateSettings.model_validate_json(canonical_json(params["gates"]))
 
 
 def load_evidence(report: Artifact) -> Evidence:

@@ -1,7 +1,7 @@
 """A line with accepted adapters: dataset, recipe and everything between, published by hand."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ft_assets.control.lines.lines import PromotionRecord
@@ -81,8 +81,11 @@ class Promotable:
         raw: Artifact | None = None,
         right: Sequence[float] | None = None,
         verdicts: list[dict[str, object]] | None = None,
+        ungated: str = "",
     ) -> Artifact:
-        """An accepted adapter; ``right`` are its scores on the holdout's items, in order (half of them by default)."""
+        """An accepted adapter; with ``ungated`` a result without gates, at the address of that asset.
+
+        ``right`` are its scores on the holdout's items, in order (half of them by default)."""
         world = self.world
         curated = world.publish("dataset", {"train.parquet": b"rows"}, inputs={"raw": raw or self.raw})
         pack = world.publish("token_pack", {"tokens.bin": b"12"}, inputs={"dataset": curated, "base": self.base})
@@ -102,6 +105,8 @@ class Promotable:
         report = world.publish("eval_report", files, inputs=inputs)
         request = world.adapter_request(self.base, checkpoint, report)
         request.params.update(dataset=dataset, recipe=recipe)
+        if ungated:
+            request = replace(request, asset=ungated, params={**request.params, "gates": "none"})
         return self._accept(request, report, number, verdicts)
 
     def _accept(

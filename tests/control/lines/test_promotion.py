@@ -1,6 +1,7 @@
 """Promotion: what may stand in a stage, what is put on record, and that nothing is promoted on less than evidence."""
 
 import json
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,12 +9,16 @@ from typing import cast
 
 import pytest
 
+from ft_assets.api import list_adapters
 from ft_assets.control.lines.auto import promote_by_margin
 from ft_assets.control.lines.eligibility import require_strict_safety
-from ft_assets.control.lines.lines import PromotionLost, PromotionRecord, Stage, read_line
+from ft_assets.control.lines.lines import PromotionLost, PromotionRecord, Stage, append, read_line
 from ft_assets.control.lines.promotion import Decision, promote, rollback
 from ft_assets.control.lines.releases import release_base
+from ft_assets.control.registry.chain import lock_adapter
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.keys import RecipeKey
+from ft_assets.settings.recipe.base_ref import AcceptedAdapter
 from ft_assets.settings.tenants import Tenant, TenantsFile
 from ft_assets.workers.adapters.export import export_adapter
 from ft_resources.artifacts import Artifact, Artifacts
@@ -126,6 +131,36 @@ def test_the_evidence_is_judged_once_more_and_what_was_altered_since_refuses_it(
     flip(report.path("report.json", world.folder))
     with pytest.raises(UserError, match="judged again"):
         promote(world.artifacts, str(adapter.address), "staging", decided())
+
+
+@pytest.mark.parametrize("asset", ["ungated", "adapter"])
+def test_an_ungated_result_is_refused_at_every_door_also_where_records_were_written_by_hand(
+    line: Promotable, asset: str
+) -> None:
+    """``adapter``: somebody published it where accepted adapters lie, with verdicts that pass."""
+    artifacts, accepted = line.world.artifacts, line.adapter()
+    go(line, accepted, "staging")
+    ungated = line.adapter(2, ungated=asset)
+    address = str(ungated.address)
+    for stage in ("dev", "staging", "production", "deprecated", "archived"):
+        with pytest.raises(UserError, match="is ungated") as caught:
+            promote(artifacts, address, stage, decided())  # type: ignore[arg-type]
+        assert "gates" in caught.value.remedy
+    # A record of the line that says it stood there; its digest chains as promotion's own do.
+    for adapter in (ungated, accepted):
+        state = read_line(artifacts.store, LINE)
+        forged = state.records[-1].model_copy(
+            update={"adapter": adapter.ref, "seq": len(state.records) + 1, "previous": state.head, "id": str(adapter)}
+        )
+        append(artifacts.store, forged)
+    with pytest.raises(UserError, match="is ungated"):
+        rollback(artifacts, LINE, decided(), stage="staging", to=address)
+    assert rollback(artifacts, LINE, decided(), stage="staging").adapter == accepted.ref
+    recipe = RecipeKey.parse("acme.next.v1")
+    with pytest.raises(UserError, match="ungated"):
+        lock_adapter(artifacts, AcceptedAdapter(address=address), recipe, "recipe.yaml")
+    assert not promote_by_margin(artifacts, ungated, logging.getLogger())
+    assert [each.address for each in list_adapters(store=artifacts.store)] == [accepted.address]
 
 
 @pytest.mark.parametrize("outcome", ["absent", "not required", "waived"])

@@ -1,0 +1,15 @@
+"""Results that no gate judges: what ``gates: none`` in a recipe gives."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+NoGates = Literal["none"]
+NO_GATES: NoGates = "none"
+UNGATED = "ungated"
+"""The asset in the address of such a result. It is another than ``adapter``, so that nothing that asks for an accepted
+adapter can take the one for the other."""
+
+
+def without_gates(params: Mapping[str, Any]) -> bool:
+    """Whether the params of an adapter or ungated result say that no gate judges it."""
+    return bool(params.get("gates") == NO_GATES)
