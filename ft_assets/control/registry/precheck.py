@@ -2,27 +2,37 @@
 
 from collections.abc import Sequence
 
-from ft_assets.settings.dataset.policy import MIN_EXAMPLES, DatasetPolicy
-from ft_assets.workers.datasets.forms.content_keys import content_keys
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ft_assets.settings.dataset.policy import MIN_CHUNK, MIN_EXAMPLES, DatasetPolicy
+from ft_assets.workers.datasets.forms.content_keys import content_keys, prompt_keys
 from ft_assets.workers.datasets.forms.parse import FormSettings, parse_lines
 from ft_assets.workers.datasets.intake.chunking import chunks
+from ft_assets.workers.datasets.intake.kinds import kind_of
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reading import ROLES, Reading
-from ft_assets.workers.datasets.reporting.acceptance import check_rows
+from ft_assets.workers.datasets.reporting.acceptance import check_rows, empty_split
 from ft_assets.workers.datasets.reporting.report import DatasetReport, SplitNumbers, Upload
-from ft_assets.workers.datasets.split import SIDES
+from ft_assets.workers.datasets.split import SIDES, Split, sides_of, units_of
 from ft_resources.errors import BadData
+
+# Formats without rows, which are cut into pieces.
+_CUT = ("txt", "pdf")
 
 
 def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
     """The number of rows of ``spools``, read in one pass and in bounded memory.
 
-    Raises BadData for bad rows beyond what the policy allows, for rows of different kinds of data, and for fewer than
-    100 different examples.
+    Raises BadData for bad rows beyond what the policy allows, for rows of different kinds of data, for fewer than
+    100 different examples, and for groups or prompts of which none falls into a split.
     """
     form = FormSettings.of(policy)
     reading = Reading()
     different: set[bytes] = set()
+    drawn = _Drawn(policy, {ROLES[spool.role] for spool in spools})
+    characters = 0
     for spool in sorted(spools, key=lambda each: list(ROLES).index(each.role)):
         rows = 0
         for chunk in chunks(spool):
@@ -30,21 +40,23 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
             rows += reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
             if len(different) < MIN_EXAMPLES:
                 different.update(content_keys(parsed.examples).unique()[:MIN_EXAMPLES].to_pylist())
+                characters += pc.sum(pc.utf8_length(parsed.examples.column("text"))).as_py() or 0
+            if ROLES[spool.role] == "train":
+                drawn.add(parsed.examples)
         reading.uploads.append(
             Upload(
                 name=spool.name, role=ROLES[spool.role], size=spool.source_size, sha256=spool.source_sha256, rows=rows
             )
         )
-    check_rows(
-        DatasetReport(
-            uploads=reading.uploads,
-            policy=policy,
-            form="",
-            rows_read=reading.rows,
-            steps=[reading.step],
-            splits={side.value: SplitNumbers() for side in SIDES},
-        )
+    report = DatasetReport(
+        uploads=reading.uploads,
+        policy=policy,
+        form="",
+        rows_read=reading.rows,
+        steps=[reading.step],
+        splits={side.value: SplitNumbers() for side in SIDES},
     )
+    check_rows(report)
     if reading.kind and len(different) < MIN_EXAMPLES:
         bad = reading.bad.total()
         again = reading.rows - bad - len(different)
@@ -54,6 +66,66 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
             f"{len(different)} different examples are too few to learn from and to measure on"
             + (f" ({reading.rows} rows, of which {' and '.join(less)})" if less else ""),
             where=reading.uploads[0].name,
-            remedy=f"Add examples: at least {MIN_EXAMPLES} different ones are needed.",
+            remedy=_more_pieces(policy, characters)
+            if reading.rows < MIN_EXAMPLES and all(kind_of(spool.name).format in _CUT for spool in spools)
+            else f"Add examples: at least {MIN_EXAMPLES} different ones are needed.",
         )
+    if drawn.empty:
+        counted = SplitNumbers(rows=reading.rows - reading.bad.total(), groups=drawn.units)
+        raise empty_split(report.model_copy(update={"splits": {**report.splits, "train": counted}}), drawn.empty)
     return reading.rows
+
+
+def _more_pieces(policy: DatasetPolicy, characters: int) -> str:
+    """What gives enough pieces of a text of so many characters."""
+    now = policy.text.chunk_characters
+    # Pieces end at headings and paragraphs, so there are more than this; some may be left out later.
+    wanted = characters // (2 * MIN_EXAMPLES)
+    if wanted >= MIN_CHUNK:
+        return (
+            f"Cut the text into smaller pieces: text.chunk_characters in dataset.yaml is {now:,}, and {wanted:,} would "
+            f"make about {2 * MIN_EXAMPLES}. Or add text."
+        )
+    return (
+        f"Add text: there are {characters:,} characters, and {MIN_EXAMPLES} pieces need at least "
+        f"{2 * MIN_EXAMPLES * MIN_CHUNK:,}, with text.chunk_characters ({now:,}) at its least, {MIN_CHUNK}."
+    )
+
+
+class _Drawn:
+    """Which splits the groups or prompts of the uploaded rows fall into, until each split has one.
+
+    Curation draws the same, from rows that were not left out. It also scrubs: then prompts are not the same yet, and
+    nothing is said.
+    """
+
+    def __init__(self, policy: DatasetPolicy, roles: set[str]) -> None:
+        self._policy, self._known = policy, policy.personal_data.action != "scrub"
+        self._own = {"validation": "validation" in roles, "holdout": "holdout" in roles}
+        given = {side for side, own in self._own.items() if own} | ({Split.TRAIN} if policy.mix else set())
+        self._missing = {side.value for side in SIDES} - given
+        self._units: np.ndarray = np.zeros(0, np.uint64)
+
+    def add(self, examples: pa.RecordBatch) -> None:
+        if not self._known or not self._missing or not examples.num_rows:
+            return
+        found = np.unique(units_of(prompt_keys(examples), examples.column("group")))
+        self._units = np.union1d(self._units, found)
+        drawn = sides_of(
+            found,
+            self._policy.split,
+            validation=not self._own["validation"],
+            holdout=not self._own["holdout"],
+        )
+        self._missing -= {SIDES[side].value for side in np.unique(drawn).tolist()}
+
+    @property
+    def empty(self) -> str:
+        """The first split without any row; "" if there is none, or no row was read."""
+        order = [side.value for side in SIDES]
+        return min(self._missing, key=order.index) if len(self._units) and self._missing else ""
+
+    @property
+    def units(self) -> int:
+        """Groups, or different prompts; all of them where a split is empty."""
+        return len(self._units)

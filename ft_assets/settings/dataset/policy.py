@@ -13,6 +13,7 @@ from ft_resources.strict_model import StrictModel
 
 # Not a setting: below this, neither training nor scores on a holdout are meaningful.
 MIN_EXAMPLES = 100
+MIN_CHUNK = 200
 
 PersonalType = Literal["card", "iban", "phone", "email", "ip", "secret"]
 Filter = Literal["empty_answer", "short", "long", "repetitive", "truncated"]
@@ -23,7 +24,7 @@ class TextSettings(StrictModel):
 
     chunk_characters: int = Field(
         default=4000,
-        ge=200,
+        ge=MIN_CHUNK,
         le=100_000,
         description="Longest piece, in characters; pieces end at headings, paragraphs or sentences if possible.",
     )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
@@ -34,5 +34,5 @@ def _scaled(values: Mapping[str, Any], length: int) -> int:
     return round(factor * (original if _is_length(original) else length))
 
 
-def _is_length(value: object) -> bool:
+def _is_length(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1

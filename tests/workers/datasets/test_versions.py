@@ -1,6 +1,7 @@
 """Adding versions: what is refused and in which words, what is the same version, and races."""
 
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from ft_assets.control.identity import raw_dataset
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version, latest_version, list_versions
-from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings
+from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings, TextSettings
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
@@ -108,6 +109,41 @@ def test_a_bad_file_is_refused_with_its_row_and_leaves_no_trace(
     assert list(store.entries("names")) == list(store.entries("acme")) == []
 
 
+def test_groups_too_few_for_a_split_are_refused_before_anything_is_stored(
+    add: Add, write: WriteRows, store: Store, tmp_path: Path
+) -> None:
+    rows = [{**pair(number), "source": f"book {number % 3}"} for number in range(150)]
+    policy = DatasetPolicy(split=SplitSettings(group_by="source"))
+    with pytest.raises(BadData) as error:
+        add(write(rows), policy)
+    assert re.search(r"the \w+ split is empty: none of the 3 groups \(source\) fell into it", error.value.what)
+    assert "set split.group_by (source) to a field with more different values" in error.value.remedy
+    assert list(store.entries("names")) == list(store.entries("acme")) == []
+    many = [{**row, "source": f"book {number}"} for number, row in enumerate(rows)]
+    assert add(write(many), policy).created
+
+
+def test_a_text_too_short_for_its_pieces_is_told_the_setting_and_its_value(
+    add: Add, tmp_path: Path, store: Store
+) -> None:
+    def text(name: str, paragraphs: int) -> Path:
+        path = tmp_path / name
+        path.write_text("\n\n".join(" ".join(f"word{number}{n}" for n in range(75)) for number in range(paragraphs)))
+        return path
+
+    with pytest.raises(BadData) as error:
+        add(text("manual.txt", 90))
+    cut = re.match(
+        r"Cut the text .* text.chunk_characters in dataset.yaml is 4,000, and (\d+) would", error.value.remedy
+    )
+    assert cut
+    settings = TextSettings(chunk_characters=int(cut[1]))
+    assert add(text("manual.txt", 90), DatasetPolicy(text=settings)).created
+    with pytest.raises(BadData) as error:
+        add(text("leaflet.txt", 10), name="leaflet")
+    assert "100 pieces need at least 40,000, with text.chunk_characters (4,000) at its least, 200" in error.value.remedy
+
+
 def test_different_rows_count_also_behind_very_many_equal_ones(add: Add, write: WriteRows) -> None:
     assert add(write([*[pair(0)] * 11_000, *GOOD])).created
 
@@ -190,7 +226,14 @@ def test_the_same_bytes_read_in_another_format_are_another_version(add: Add, wri
     lines = write([pair(number, note="word " * 40) for number in range(2000)])
     text = tmp_path / "data.txt"
     text.write_bytes(lines.read_bytes())
-    assert [str(add(path).key) for path in (text, lines, text)] == ["acme.facts.v1", "acme.facts.v2", "acme.facts.v1"]
+    # The pieces of a section stay together, and these are few.
+    with pytest.raises(
+        BadData, match="none of the 8 units \\(sections of a text, or prompts\\) of the 142 examples fell"
+    ):
+        add(text)
+    policy = DatasetPolicy(split=SplitSettings(holdout=0.4))
+    keys = [str(add(path, policy).key) for path in (text, lines, text)]
+    assert keys == ["acme.facts.v1", "acme.facts.v2", "acme.facts.v1"]
 
 
 def test_concurrent_adds_of_the_same_bytes_are_one_version(add: Add, write: WriteRows, store: Store) -> None:

@@ -41,16 +41,21 @@ def accept(report: DatasetReport, judges: Iterable[str] = ()) -> DatasetReport:
     _check_size(report)
     for side in _SIDES:
         if not report.splits[side].rows:
-            raise BadData(
-                f"the {side} split is empty: none of {_units(report)} fell into it",
-                where=_files(report),
-                remedy=split_advice(report, side),
-            )
+            raise empty_split(report, side)
     return report.model_copy(
         update={
             "held": [*report.held, *_reasons_to_hold(report)],
             "warnings": [*report.warnings, *all_warnings(report, judges)],
         }
+    )
+
+
+def empty_split(report: DatasetReport, side: str) -> BadData:
+    """The error of a split without a row."""
+    return BadData(
+        f"the {side} split is empty: none of {_units(report)} fell into it",
+        where=_files(report),
+        remedy=split_advice(report, side),
     )
 
 
@@ -173,7 +178,9 @@ def _files(report: DatasetReport) -> str:
 
 def _units(report: DatasetReport) -> str:
     settings = report.policy.split
+    groups = sum(numbers.groups for numbers in report.splits.values())
+    if 0 < groups < report.examples and not settings.group_by:
+        return f"the {groups} units (sections of a text, or prompts) of the {report.examples} examples"
     if settings.group_by:
-        groups = sum(numbers.groups for numbers in report.splits.values())
         return f"the {groups} {'group' if groups == 1 else 'groups'} ({settings.group_by})"
     return f"the {report.examples} examples"
