@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ft_assets.api.adapters import download_adapter as download_adapter
+    from ft_assets.api.adapters import download_base as download_base
+    from ft_assets.api.adapters import find_adapter as find_adapter
+    from ft_assets.api.adapters import list_adapters as list_adapters
     from ft_assets.api.addresses import find_address as find_address
     from ft_assets.api.artifacts import Lineage as Lineage
-    from ft_assets.api.artifacts import download_adapter as download_adapter
-    from ft_assets.api.artifacts import download_base as download_base
-    from ft_assets.api.artifacts import find_adapter as find_adapter
     from ft_assets.api.artifacts import lineage as lineage
-    from ft_assets.api.artifacts import list_adapters as list_adapters
     from ft_assets.api.artifacts import prove_ledger as prove_ledger
     from ft_assets.api.artifacts import verify as verify
     from ft_assets.api.base_bumps import BaseBumpReport as BaseBumpReport
@@ -100,11 +100,14 @@ if TYPE_CHECKING:
     from ft_assets.api.suites import add_suite as add_suite
     from ft_assets.api.suites import list_classifiers as list_classifiers
     from ft_assets.api.suites import list_suites as list_suites
+    from ft_assets.api.targets import find_target as find_target
+    from ft_assets.api.targets import names_of as names_of
     from ft_assets.api.views import rebuild as rebuild
 
 _MODULES = {
+    "adapters": "download_adapter download_base find_adapter list_adapters",
     "addresses": "find_address",
-    "artifacts": "Lineage download_adapter download_base find_adapter lineage list_adapters prove_ledger verify",
+    "artifacts": "Lineage lineage prove_ledger verify",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",
     "clusters": "bucket_policy cluster_manifests",
     "datasets": "DatasetReport add_dataset approve_dataset dataset_report list_datasets",
@@ -124,6 +127,7 @@ _MODULES = {
     "steps": "Step",
     "submissions": "Status TrialProgress Work cancel end_interrupted list_submissions logs status sweep_progress works",
     "suites": "add_classifier add_suite list_classifiers list_suites",
+    "targets": "find_target names_of",
     "views": "rebuild",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -1,6 +1,7 @@
 """Dataset versions: add them, see what curation made of them, and let held ones through."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,14 @@ from ft_assets.control.identity.review import approve as record_approval
 from ft_assets.control.registry.adding import add_dataset as add_to_store
 from ft_assets.control.registry.versions import DatasetVersion
 from ft_assets.records.names import DATASET
+from ft_assets.records.tombstones import require_dataset_alive
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.datasets.reporting.reasons import reason_words
 from ft_resources.artifacts import Artifact, Artifacts
-from ft_resources.errors import HeldForReview, MissingInput, UserError
+from ft_resources.attempts import attempts_at
+from ft_resources.errors import CorruptArtifact, Deleted, HeldForReview, MissingInput, UserError
+from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
 
 
@@ -43,10 +47,15 @@ class DatasetReport:
 
 @dataclass(frozen=True, kw_only=True)
 class ListedDataset:
-    """A version, its state (``accepted``, ``held``, ``approved``, ``not curated`` or ``unreadable``) and its record."""
+    """A version, its state and its record.
+
+    ``state`` is ``accepted``, ``held``, ``approved``, ``not curated``, ``curation failed``, ``cannot be curated``,
+    ``damaged`` or ``deleted``; ``why`` is a sentence for those of them that need one, else "".
+    """
 
     key: DatasetKey
     state: str
+    why: str
     record: dict[str, Any]
 
 
@@ -116,16 +125,36 @@ def list_datasets(*, name: str = "", tenant: str = "", store: Store | None = Non
         key = DatasetKey.parse(text)
         if tenant in ("", key.tenant) and name in ("", f"{key.tenant}.{key.name}"):
             record = store.get_json(DATASET.path(text))
-            found.append(ListedDataset(key=key, state=_state_of(artifacts, str(key)), record=record))
+            state, why = _state_of(artifacts, key)
+            found.append(ListedDataset(key=key, state=state, why=why, record=record))
     return sorted(found, key=lambda row: (row.key.tenant, row.key.name, row.key.version))
 
 
-def _state_of(artifacts: Artifacts, dataset_key: str) -> str:
-    """One broken record hides no others."""
+def _state_of(artifacts: Artifacts, key: DatasetKey) -> tuple[str, str]:
+    """State and reason. One broken record hides no others."""
     try:
-        return review_of(artifacts, dataset_key).state
+        require_dataset_alive(artifacts.store, key)
+    except Deleted:
+        return "deleted", ""
+    except UserError as error:
+        return "damaged", error.what
+    try:
+        return _review_state(artifacts, str(key))
+    except CorruptArtifact as error:
+        return "damaged", error.what
+    except UserError as error:
+        return "cannot be curated", error.what
+
+
+def _review_state(artifacts: Artifacts, dataset_key: str) -> tuple[str, str]:
+    """How a version stands with its reviewers; where it is not curated, whether that failed, and why."""
+    try:
+        return review_of(artifacts, dataset_key).state, ""
     except (MissingInput, HeldForReview):
-        # Not curated, perhaps as a dataset that it mixes in is not there or is held.
-        return "not curated"
-    except UserError:
-        return "unreadable"
+        # Perhaps as a dataset that it mixes in is not there or is held.
+        with suppress(MissingInput, HeldForReview):
+            attempts = attempts_at(artifacts.store, identity.dataset_request(artifacts, dataset_key).address)
+            ending = attempts[-1].ending() if attempts else None
+            if ending is not None and ending.outcome not in (Outcome.PREEMPTED, Outcome.CANCELLED):
+                return "curation failed", (ending.error or {}).get("what") or POLICIES[ending.outcome].message
+        return "not curated", ""

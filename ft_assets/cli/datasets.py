@@ -80,17 +80,23 @@ def list_(
     tenant: Annotated[str, typer.Option(help="Only this tenant's.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """List dataset versions and their state: accepted, held, approved, or not curated yet."""
+    """List dataset versions and their state: accepted, held, approved, deleted, not curated, or why curation failed."""
     from ft_assets.cli.output import print_json, print_table
 
     rows = api.list_datasets(name=name, tenant=tenant)
     if as_json:
-        print_json([{"key": str(row.key), "state": row.state, **row.record} for row in rows])
+        print_json([{"key": str(row.key), "state": row.state, "why": row.why, **row.record} for row in rows])
         return
     print_table(
         ("dataset", "state", "added", "by", "digest"),
         [
-            (str(row.key), row.state, row.record["created_at"], row.record["actor"], row.record["digest"][:12])
+            (
+                str(row.key),
+                f"{row.state}: {row.why}" if row.why else row.state,
+                row.record["created_at"],
+                row.record["actor"],
+                row.record["digest"][:12],
+            )
             for row in rows
         ],
         empty="No datasets yet. Add one: ft dataset add FILE --name tenant.name",

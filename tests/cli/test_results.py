@@ -95,6 +95,24 @@ def test_lineage_reaches_the_uploaded_bytes(ft: Ft, made: Made) -> None:
     assert "as above" in shown
 
 
+def test_lineage_and_verify_take_what_people_call_things_and_say_it_again(project: Project, ft: Ft, made: Made) -> None:
+    for target, asset in {
+        DATASET: "dataset",
+        RECIPE: "base_model",
+        f"{DATASET}|{RECIPE}": "adapter",
+        LINE: "adapter",
+    }.items():
+        lineage, verified = ft("lineage", target), ft("verify", target)
+        assert (lineage.exit_code, verified.exit_code) == (0, 0), target
+        assert lineage.stdout.startswith(str(made[asset].address)[: -64 + 12])
+        assert str(made[asset].address)[: -64 + 12] in verified.stderr
+    assert f"{DATASET}, rows.jsonl" in ft("lineage", DATASET).stdout
+    spoil(project, made["raw_dataset"], "upload/rows.jsonl")
+    assert f"({DATASET}, rows.jsonl)" in ft("verify", DATASET).stdout
+    for unknown in ("acme.colours.v9", "tiny.v9", "acme.colours.other", f"{DATASET}|tiny.v9"):
+        assert ft("lineage", unknown).exit_code == ft("verify", unknown).exit_code == 2
+
+
 def test_verify_finds_one_flipped_byte_anywhere(project: Project, ft: Ft, made: Made) -> None:
     assert ft("verify", made["adapter"].address).exit_code == 0
     assert ft("verify", "--all").exit_code == 0

@@ -6,11 +6,14 @@ import dagster as dg
 import pytest
 
 from ft_assets.api import fine_tune
+from ft_assets.control import identity
 from ft_assets.graph.checks.datasets import REVIEW
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.records.submissions import open_submissions
 from ft_resources.artifacts import Artifacts
+from ft_resources.attempts import Attempt
 from ft_resources.errors import HeldForReview
+from ft_resources.outcomes import Outcome
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.curated import LEAK, leave_dataset
 from tests.e2e.project import Project
@@ -108,7 +111,27 @@ def test_one_broken_approval_does_not_hide_the_list(project: Project, ft: Ft, he
     (record,) = project.store.entries("acme/reviews")
     project.store.put(record.path, b"{}")
     (found,) = json.loads(ft("dataset", "list", "--json").stdout)
-    assert found["state"] == "unreadable"
+    assert found["state"] == "damaged"
+    assert "approval" in found["why"]
+
+
+def test_the_list_says_what_was_deleted_and_why_curation_failed(project: Project, ft: Ft, held: Pair) -> None:
+    # Both were "not curated" or "unreadable".
+    ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "acme.colours")
+    ft("delete", DATASET, "--reason", "contract ended")
+    artifacts = Artifacts(project.store)
+    attempt = Attempt(project.store, identity.dataset_request(artifacts, "acme.colours.v2").address, 1)
+    attempt.claim("ann")
+    error = {"type": "BadData", "what": "rows.jsonl, row 7: no answer", "where": "", "remedy": ""}
+    attempt.record_ending(Outcome.BAD_DATA, error)
+    result = ft("dataset", "list")
+    assert result.exit_code == 0, result.exception
+    lines = result.stdout.splitlines()
+    assert lines[1].split()[:2] == [DATASET, "deleted"]
+    assert "curation failed: rows.jsonl, row 7: no answer" in lines[2]
+    attempt = Attempt(project.store, attempt.address, 2)
+    attempt.claim("ann")
+    assert json.loads(ft("dataset", "list", "--json").stdout)[1]["state"] == "not curated"
 
 
 def test_the_report_is_summed_up_with_numbers_reasons_and_the_page(project: Project, ft: Ft, held: Pair) -> None:

@@ -1,0 +1,94 @@
+"""Accepted adapters: list them, and take them home."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from ft_assets.api.addresses import find_address
+from ft_assets.api.defaults import store_or_default
+from ft_assets.settings.ungated import UNGATED, without_gates
+from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.errors import UserError
+from ft_resources.store import Store
+
+
+def list_adapters(*, tenant: str = "", store: Store | None = None) -> list[Artifact]:
+    """The accepted adapters of one tenant, or of all, oldest first."""
+    store = store_or_default(store)
+    artifacts = Artifacts(store)
+    found = []
+    for name in [tenant] if tenant else store.folders():
+        for fingerprint in store.folders(f"{name}/adapter"):
+            artifact = artifacts.find(Address(tenant=name, asset="adapter", fingerprint=fingerprint))
+            if artifact is not None and not without_gates(artifact.manifest.identity["params"]):
+                found.append(artifact)
+    return sorted(found, key=lambda artifact: artifact.manifest.created_at)
+
+
+def find_adapter(source: str, *, store: Store | None = None) -> Artifact:
+    """The adapter at an address, or the last one of a line; an ungated result only by its address. Raises UserError if
+    there is no such adapter."""
+    store = store_or_default(store)
+    if "/" not in source:
+        of_line = [
+            artifact
+            for artifact in list_adapters(tenant=source.partition(".")[0], store=store)
+            if artifact.facts["line"] == source
+        ]
+        if not of_line:
+            raise UserError(
+                f"line {source!r} has no accepted adapter yet",
+                where="line",
+                remedy="List the accepted adapters: ft adapter list",
+            )
+        return of_line[-1]
+    artifact = Artifacts(store).get(find_address(source, store=store))
+    if artifact.address.asset not in ("adapter", UNGATED):
+        raise UserError(
+            f"this is a {artifact.address.asset}, not an adapter",
+            where=source,
+            remedy="Name an adapter: only adapters have passed the gates.",
+        )
+    return artifact
+
+
+def download_adapter(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:
+    """Copy an adapter to a folder that does not exist yet, every byte verified, all or nothing.
+
+    ``source`` is an address or a line. Raises UserError where there is no such adapter, and where the folder exists or
+    cannot be written; CorruptArtifact for changed bytes.
+    """
+    artifact = find_adapter(source, store=store)
+    _download(artifact, Path(target))
+    return artifact
+
+
+def download_base(source: str, target: Path | str, *, store: Store | None = None) -> Artifact:
+    """The same for the base model that an adapter stands on."""
+    store = store_or_default(store)
+    adapter = find_adapter(source, store=store)
+    artifact = Artifacts(store).get(Address.parse(adapter.manifest.inputs["base"].address))
+    _download(artifact, Path(target))
+    return artifact
+
+
+def _download(artifact: Artifact, target: Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise UserError("this path exists already", where=str(target), remedy="Name a folder that does not exist yet.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the target, so that it is on the same disk and one rename makes it appear.
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
+            whole = Path(scratch) / "whole"
+            for name in artifact.manifest.files:
+                verified = artifact.path(name, Path(scratch) / "fetched")
+                copy = whole / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(verified, copy)
+            whole.rename(target)
+    except OSError as error:
+        raise UserError(
+            f"the folder cannot be written ({error.strerror or error})",
+            where=str(target),
+            remedy="Name a folder that you may write to, on a disk with room. Nothing half-written was left behind.",
+        ) from error
