@@ -75,10 +75,13 @@ if TYPE_CHECKING:
     from ft_assets.api.orchestration import present as present
     from ft_assets.api.orchestration import require_approved as require_approved
     from ft_assets.api.orphans import settle_orphans as settle_orphans
+    from ft_assets.api.recipes import RetiredRecipe as RetiredRecipe
     from ft_assets.api.recipes import get_recipe as get_recipe
     from ft_assets.api.recipes import list_recipes as list_recipes
     from ft_assets.api.recipes import register_recipe as register_recipe
     from ft_assets.api.recipes import resolved_recipe as resolved_recipe
+    from ft_assets.api.recipes import restore_recipe as restore_recipe
+    from ft_assets.api.recipes import retire_recipe as retire_recipe
     from ft_assets.api.retention import PlacesCollected as PlacesCollected
     from ft_assets.api.retention import collect_leftovers as collect_leftovers
     from ft_assets.api.retention import collect_unreferenced as collect_unreferenced
@@ -121,7 +124,7 @@ _MODULES = {
     "notices": "list_notices send_notices watch_queues",
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted next_launches present require_approved",
     "orphans": "settle_orphans",
-    "recipes": "get_recipe list_recipes register_recipe resolved_recipe",
+    "recipes": "RetiredRecipe get_recipe list_recipes register_recipe resolved_recipe restore_recipe retire_recipe",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
     "steps": "Step",

@@ -16,6 +16,7 @@ from ft_assets.control.lines.releases import BaseRelease, find_release
 from ft_assets.control.registry.successors import current_recipe, register_successor
 from ft_assets.control.submissions.retraining import Wish, take_budget
 from ft_assets.control.submissions.submit import check_admission, check_wish
+from ft_assets.records.retired_recipes import retired_recipes
 from ft_assets.records.successors import is_successor
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
@@ -91,10 +92,11 @@ def start_base_bumps(
     in_use = {item.recipe for tenant in tenants.tenants.values() for item in tenant.subscriptions}
     in_use |= _served(store, batch, problems)
     looked: dict[str, str] = {}
+    retired = retired_recipes(store)
     for key in sorted(in_use):
         try:
             current = current_recipe(store, key)
-            if current in looked:
+            if current in looked or current in retired:
                 continue
             looked[current] = ""
             looked[current], missing = start_base_bump(current, hub=hub, store=store, actor=actor)
@@ -142,7 +144,8 @@ def advance_base_bumps(
     Raises UserError for a tenants file, or records, that cannot be read.
     """
     store, tenants, actor = store_or_default(store), tenants_or_default(tenants), actor_or_user(actor)
-    recipes, said, worked = open_bumps(store), list[str](), 0
+    retired = retired_recipes(store)
+    recipes, said, worked = [each for each in open_bumps(store) if each not in retired], list[str](), 0
     for recipe in recipes:
         try:
             open_now, steps = _advance(store, tenants, recipe, most_open, said, actor)

@@ -20,6 +20,7 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.submit import check_dataset, check_gates, check_maximum
 from ft_assets.control.submissions.submit import submit as record_submission
 from ft_assets.control.submissions.user_keys import check_own_key
+from ft_assets.records.retired_recipes import require_recipe_not_retired
 from ft_assets.records.submissions import Driver, Origin, Submission, SubmissionOutcome, resubmit_key
 from ft_assets.records.trial_only import refuse_trial
 from ft_assets.settings.keys import DatasetKey, check_pair
@@ -112,6 +113,7 @@ def submit(
         wanted = parse_name(name) if name else DatasetKey.parse(dataset_key)
         check_pair(wanted, found.recipe.recipe_key)
         check_gates(store, found.recipe, gates)
+        require_recipe_not_retired(store, found.recipe.key)
         if restricted(tenants, wanted.tenant):
             require_allowed(tenants, wanted.tenant, found)
         if name:

@@ -15,6 +15,8 @@ from ft_assets.control.recipes.stored import StoredRecipe
 from ft_assets.control.registry import register
 from ft_assets.control.registry.register import RegisteredRecipe
 from ft_assets.control.sweeps.trial_retirement import is_retired
+from ft_assets.records.retired_recipes import Action, RetiredRecipe, record, retired_recipes
+from ft_assets.records.trial_only import refuse_trial
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.store import Store
@@ -55,8 +57,32 @@ def resolved_recipe(key: str, *, store: Store | None = None) -> tuple[Recipe, di
     return resolve(get_recipe(key, store=store).recipe)
 
 
-def list_recipes(*, trials: bool = False, store: Store | None = None) -> list[StoredRecipe]:
-    """All registered recipes in order of their keys; with ``trials`` those of sweeps as well."""
+def list_recipes(*, trials: bool = False, retired: bool = False, store: Store | None = None) -> list[StoredRecipe]:
+    """All registered recipes in order of their keys; with ``trials`` those of sweeps as well, with ``retired`` those
+    that are retired."""
     store = store_or_default(store)
-    found = (stored.get_recipe(store, key) for key in stored.list_recipes(store))
+    gone = retired_recipes(store) if not retired else {}
+    found = (stored.get_recipe(store, key) for key in stored.list_recipes(store) if key not in gone)
     return [recipe for recipe in found if trials or recipe.trial is None]
+
+
+def retire_recipe(key: str, *, note: str, store: Store | None = None, actor: str = "") -> tuple[RetiredRecipe, bool]:
+    """Offer a recipe no longer: new submissions and sensors leave it alone, and what was made with it stays.
+
+    The record names who and why; the second value is False where it was retired before. Raises UserError for an
+    unknown key, and without a note.
+    """
+    return _record(key, "retire", note=note, store=store, actor=actor)
+
+
+def restore_recipe(key: str, *, note: str, store: Store | None = None, actor: str = "") -> tuple[RetiredRecipe, bool]:
+    """Offer a retired recipe again. Raises UserError for one that never was retired, for an unknown key, and without a
+    note; the second value is False where it was taken back before."""
+    return _record(key, "restore", note=note, store=store, actor=actor)
+
+
+def _record(key: str, action: Action, *, note: str, store: Store | None, actor: str) -> tuple[RetiredRecipe, bool]:
+    store = store_or_default(store)
+    recipe = stored.get_recipe(store, key)
+    refuse_trial(store, recipe.recipe.key)
+    return record(store, recipe.recipe.key, action, actor=actor_or_user(actor), note=note)

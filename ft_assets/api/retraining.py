@@ -10,6 +10,7 @@ from ft_assets.control.registry.successors import last_of, successors
 from ft_assets.control.registry.versions import latest_versions
 from ft_assets.control.submissions.retraining import LineState, Wish, plan_retraining, take_budget
 from ft_assets.control.submissions.submit import check_admission, check_wish, submit
+from ft_assets.records.retired_recipes import retired_recipes
 from ft_assets.records.submissions import FIRST_WISH, find_submission, submission_id
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import UserError
@@ -68,7 +69,7 @@ def _lines(store: Store, tenants: TenantsFile, seconds: float, problems: list[st
     """Where every subscribed line stands: newest dataset version, recipe or its successor, and whether submitted."""
     lines, began, left = [], time.monotonic(), 0
     latest, following = latest_versions(store), successors(store)
-    moved = set(following.values())
+    moved, retired = set(following.values()), retired_recipes(store)
     for tenant, settings in sorted(tenants.tenants.items()):
         for subscription in settings.subscriptions:
             if time.monotonic() - began > seconds:
@@ -77,6 +78,8 @@ def _lines(store: Store, tenants: TenantsFile, seconds: float, problems: list[st
             try:
                 newest = latest.get((tenant, subscription.dataset))
                 recipe = last_of(following, subscription.recipe)
+                if recipe in retired:
+                    continue
                 lines.append(_line(store, tenant, str(newest or ""), recipe, successor=recipe in moved))
             except UserError as error:
                 problems.append(f"{tenant}.{subscription.dataset} with {subscription.recipe}: {error.what}")

@@ -1,12 +1,15 @@
 """``ft recipe``: register recipes and see what they mean."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ft_assets import api
 from ft_resources.dotted import leaves
+
+if TYPE_CHECKING:
+    from ft_assets.api import RetiredRecipe
 
 app = typer.Typer(
     no_args_is_help=True, help="Recipes: immutable, versioned YAML files that say how to fine-tune and from which base."
@@ -30,6 +33,7 @@ def add(file: Annotated[Path, typer.Argument(help="The recipe's YAML file.")]) -
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
     trials: Annotated[bool, typer.Option("--trials", help="Include the trials of sweeps.")] = False,
+    retired: Annotated[bool, typer.Option("--retired", help="Include retired recipes.")] = False,
 ) -> None:
     """List the registered recipes."""
     from ft_assets.cli.output import print_json, print_table
@@ -42,7 +46,7 @@ def list_(
             "digest": stored.digest,
             "description": stored.recipe.description,
         }
-        for stored in api.list_recipes(trials=trials)
+        for stored in api.list_recipes(trials=trials, retired=retired)
     ]
     if as_json:
         print_json(rows)
@@ -70,6 +74,28 @@ def show(key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")
     rows += [("lock.source", lock.source, "locked"), ("lock.revision", lock.revision, "locked")]
     rows += [("lock.digest", lock.digest, "locked")]
     print_table(("setting", "value", "from"), rows, empty="")
+
+
+@app.command()
+def retire(
+    key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")],
+    note: Annotated[str, typer.Option(help="Why; it is recorded with your name.")],
+) -> None:
+    """Offer a recipe no longer: it is refused for new submissions. What was made with it stays."""
+    _tell("retired", *api.retire_recipe(key, note=note))
+
+
+@app.command()
+def restore(
+    key: Annotated[str, typer.Argument(help="Key of a retired recipe.")],
+    note: Annotated[str, typer.Option(help="Why; it is recorded with your name.")],
+) -> None:
+    """Offer a retired recipe again."""
+    _tell("restored", *api.restore_recipe(key, note=note))
+
+
+def _tell(done: str, record: "RetiredRecipe", created: bool) -> None:
+    print(f"{record.recipe}: {done}{'' if created else ' already'} by {record.actor} at {record.at}: {record.note}")
 
 
 @app.command()

@@ -74,6 +74,8 @@ RETIRED = Name("retired")
 """A sweep whose trials are no longer listed."""
 RETIRED_DATASET = Name("retired_dataset")
 """A dataset version that is no longer offered."""
+RETIRED_RECIPE = Name("retired_recipe")
+"""``<recipe>/<seq>``: a log of who retired a recipe, or took it back."""
 SUCCESSOR = Name("successor")
 """``<recipe>/<commit>``: the recipe's next version, registered because its base moved to that commit."""
 BASE_BUMP = Name("base_bump")

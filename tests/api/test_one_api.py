@@ -67,6 +67,8 @@ def world(project: Project, pair: tuple[str, str], monkeypatch: pytest.MonkeyPat
     gpus = {"gpus": 1, "gpu_type": "H100-80GB"}
     for recipe in (project.recipe("globex.own.v1"), project.recipe("big.v1", hardware=gpus)):
         register_recipe(project.store, recipe, actor="ann")
+    register_recipe(project.store, project.recipe("old.v1", steps=7), actor="ann")
+    api.retire_recipe("old.v1", note="too slow", store=project.store, actor="ann")
     # Not registered; what is recorded of a refused wish would show.
     project.recipe("new.v1", steps=9)
     project.recipe("globex.new.v1", steps=9)
@@ -181,6 +183,8 @@ def test_a_good_request_leaves_the_same_records_at_every_door(
 BAD = {
     "a dataset that was never added": (Wish(dataset="acme.nothing.v1"), "there is no dataset 'acme.nothing.v1'"),
     "a recipe that was never added": (Wish(recipe="tinny.v1"), "there is no recipe 'tinny.v1'; did you mean 'tiny.v1'"),
+    "a retired recipe": (Wish(recipe="old.v1"), "old.v1 was retired by ann"),
+    "a retired recipe's file": (Wish(dataset="more.jsonl", recipe="old.v1.yaml", name="acme.more"), "was retired by"),
     "no dataset key": (Wish(dataset="acme.colours"), "acme.colours"),
     "another tenant's recipe": (Wish(recipe="globex.own.v1"), "globex"),
     "more than the quota": (Wish(recipe="big.v1"), "GPU-hours"),

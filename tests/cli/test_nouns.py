@@ -69,6 +69,25 @@ def test_a_recipe_says_where_its_settings_are_from(ft: Ft, pair: tuple[str, str]
     assert rows["lock.digest"][1] == "locked"
 
 
+def test_a_retired_recipe_is_not_offered_and_can_be_taken_back(ft: Ft, pair: tuple[str, str]) -> None:
+    assert ft("recipe", "retire", RECIPE, "--note", " ").exit_code == 2
+    assert "retired by" in ft("recipe", "retire", RECIPE, "--note", "too slow").stdout
+    assert "retired already by" in ft("recipe", "retire", RECIPE, "--note", "again").stdout
+    assert RECIPE not in ft("recipe", "list").stdout
+    assert RECIPE in ft("recipe", "list", "--retired").stdout
+    # What it says can be read as before.
+    assert ft("recipe", "show", RECIPE).exit_code == 0
+    refused = ft("submit", DATASET, RECIPE)
+    assert refused.exit_code == 2
+    assert "too slow" in refused.stderr
+    assert f"ft recipe restore {RECIPE}" in refused.stderr
+    assert "restored by" in ft("recipe", "restore", RECIPE, "--note", "a newcomer needs it").stdout
+    assert RECIPE in ft("recipe", "list").stdout
+    assert ft("submit", DATASET, RECIPE).exit_code == 0
+    never = ft("recipe", "restore", "tinny.v1", "--note", "x")
+    assert "did you mean 'tiny.v1'?" in never.stderr
+
+
 def test_the_schema_is_json(ft: Ft) -> None:
     assert "training" in json.loads(ft("recipe", "schema").stdout)["properties"]
 

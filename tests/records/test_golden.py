@@ -33,6 +33,7 @@ from ft_assets.control.submissions.user_keys import KeyRecord
 from ft_assets.records.carries import Carry
 from ft_assets.records.erased import Erased
 from ft_assets.records.retired_datasets import RetiredDataset
+from ft_assets.records.retired_recipes import RetiredRecipe
 from ft_assets.records.submissions import Submission, SubmissionOutcome
 from ft_assets.records.sweep_decision import Decision
 from ft_assets.records.tombstones import Tombstone, all_tombstones
@@ -59,6 +60,7 @@ KINDS: dict[str, type[BaseModel] | None] = {
     r"names/successor/[\w.-]+/\w+\.json": None,
     r"names/retired/[\w.-]+\.json": None,
     r"names/retired_dataset/[\w.-]+\.json": RetiredDataset,
+    r"names/retired_recipe/[\w.-]+/\d+\.json": RetiredRecipe,
     r"(open_attempts|open_submissions|notices_due|unreferenced_since)/\w+/[\w.]+\.json": None,
     r"(retiring|retrainings/[\d-]+)/[\w.-]+\.json": None,
     rf"{_AT}/manifest\.json": Manifest,

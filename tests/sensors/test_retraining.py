@@ -1,6 +1,7 @@
 import dagster as dg
 import pytest
 
+from ft_assets.api import restore_recipe, retire_recipe
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.submit import submit
@@ -39,6 +40,16 @@ def test_a_new_version_of_a_subscribed_dataset_is_submitted_once(project: Projec
     add_version(project, rows=170)
     tick(instance, project)
     assert wanted(project) == {("acme.things.v1", "tiny.v1", "sensor"), ("acme.things.v2", "tiny.v1", "sensor")}
+
+
+def test_a_retired_recipe_is_left_alone_until_it_is_taken_back(project: Project, instance) -> None:
+    register_recipe(project.store, project.recipe(), actor="ann")
+    subscribe(project, "tiny.v1")
+    add_version(project)
+    retire_recipe("tiny.v1", note="too slow", store=project.store, actor="ann")
+    assert tick(instance, project) == "checked 0 subscribed lines: 0 submitted"
+    restore_recipe("tiny.v1", note="fast again", store=project.store, actor="ann")
+    assert tick(instance, project) == "checked 1 subscribed lines: 1 submitted"
 
 
 def test_a_tick_that_submitted_says_that_it_worked_and_one_that_did_not_that_there_was_nothing_to_do(

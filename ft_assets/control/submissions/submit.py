@@ -10,6 +10,7 @@ from ft_assets.control.submissions.user_keys import claim_key, require_key_free
 from ft_assets.records.carries import find_carry, note_training
 from ft_assets.records.names import DATASET, RECIPE
 from ft_assets.records.retired_datasets import require_not_retired
+from ft_assets.records.retired_recipes import require_recipe_not_retired
 from ft_assets.records.submissions import FIRST_WISH, Driver, Mode, Origin, Submission, find_submission, submission_id
 from ft_assets.records.trial_only import refuse_trial
 from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair
@@ -109,12 +110,13 @@ def admit_submission(store: Store, tenants: TenantsFile, submission: Submission,
 
 
 def check_wish(store: Store, dataset: str, recipe: str) -> None:
-    """Raise UserError for unknown keys and for an invalid pair."""
+    """Raise UserError for unknown keys, for an invalid pair and for a retired recipe."""
     check_pair(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
     check_dataset(store, dataset)
     if not RECIPE.exists(store, recipe):
         raise UserError(f"there is no recipe {recipe!r}", where="submission", remedy="Add it first: ft recipe add FILE")
     refuse_trial(store, recipe)
+    require_recipe_not_retired(store, recipe)
 
 
 def check_dataset(store: Store, dataset: str) -> None:
