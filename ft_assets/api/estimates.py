@@ -1,14 +1,24 @@
 """What a training would take, before anything of it runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.control.planning.estimate import estimate_file, estimate_training
 from ft_assets.control.planning.estimated import Estimate
+from ft_assets.control.planning.known_base import KnownBase, base_of_file, base_of_recipe
+from ft_assets.control.recipes.load import load_recipe
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.recipes.window import within_context
 from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
+from ft_resources.launchers.choice import gpus_missing
+from ft_resources.lazy import load
 from ft_resources.store import Store
+
+_LOOK_AHEAD = "ft_assets.control.planning.ahead:look_ahead"
 
 
 def estimate(
@@ -16,11 +26,27 @@ def estimate(
 ) -> Estimate:
     """Tokens, steps, time, memory and price of training a recipe, registered or a YAML file, on a dataset version.
 
-    Each number says what it stands on. Raises UserError for keys that were never added and for a pair that makes no
-    sense, BadRecipe and BadBase for what is wrong with a file.
+    Each number says what it stands on; ``notes`` say what a sample of the rows and this machine say of the training.
+    Raises UserError for keys that were never added and for a pair that makes no sense, BadRecipe and BadBase for what
+    is wrong with a file, BadData for rows that the template refuses or that are too long.
     """
     artifacts, tenants = Artifacts(store_or_default(store)), tenants_or_default(tenants)
     if isinstance(recipe, Path) or recipe.endswith((".yaml", ".yml")):
-        return estimate_file(artifacts, tenants, dataset, Path(recipe))
+        path = Path(recipe)
+        found = estimate_file(artifacts, tenants, dataset, path)
+        unregistered = load_recipe(path)
+        base = base_of_file(unregistered, path)
+        return with_notes(artifacts, found, dataset, within_context(unregistered, base.context), base)
     check_pair(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
-    return estimate_training(artifacts, tenants, dataset, recipe)
+    found = estimate_training(artifacts, tenants, dataset, recipe)
+    return with_notes(
+        artifacts, found, dataset, get_recipe(artifacts.store, recipe).recipe, base_of_recipe(artifacts, recipe)
+    )
+
+
+def with_notes(artifacts: Artifacts, found: Estimate, dataset: str, recipe: Recipe, base: KnownBase) -> Estimate:
+    """The estimate with what can be known of the rows and of this machine before anything runs. Raises BadData."""
+    # It needs tokenizers and kernels, for which those who only read names should not wait.
+    notes = [] if found.counted else load(_LOOK_AHEAD)(artifacts, dataset, recipe, base)
+    missing = gpus_missing(recipe.hardware.gpus)
+    return replace(found, notes=(*notes, *([missing] if missing else [])))

@@ -11,8 +11,11 @@ from ft_assets.api.defaults import (
     store_or_default,
     tenants_or_default,
 )
+from ft_assets.api.estimates import with_notes
+from ft_assets.control import identity
 from ft_assets.control.planning.estimate import estimate_training
 from ft_assets.control.planning.estimated import Estimate
+from ft_assets.control.planning.known_base import base_of_recipe
 from ft_assets.control.recipes.allowed import require_allowed, restricted
 from ft_assets.control.recipes.stored import StoredRecipe, get_recipe
 from ft_assets.control.registry.adding import add_dataset, parse_name
@@ -28,7 +31,8 @@ from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.datasets.intake.hub import PREFIX
 from ft_assets.workers.datasets.intake.kinds import kind_of
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import BadData, UserError
+from ft_resources.errors import BadData, HeldForReview, MissingInput, UserError
+from ft_resources.launchers.choice import gpus_missing
 from ft_resources.store import Store
 
 
@@ -94,7 +98,9 @@ def submit(
 
     Raises:
         UserError: for anything wrong with the arguments; nothing is recorded then, no dataset and no recipe either.
-            BadData, BadRecipe and BadBase are kinds of it.
+            BadData, BadRecipe and BadBase are kinds of it. What only a sample of the rows shows (the template refuses
+            one, or they are too long), and GPUs that this machine lacks, are refused before the submission is recorded;
+            a dataset or recipe given as a file is there then.
         NotAllowed: for a base or a method that the tenant may not use.
         OverQuota: where the tenant has too few GPU-hours left, which is known once the dataset is read.
         KeyConflict: where ``key`` was given to another wish.
@@ -129,7 +135,16 @@ def submit(
         recipe_key = stored.recipe.key
         refuse_trial(store, recipe_key)
         settle_dataset(stored)
-    estimate = estimate_training(Artifacts(store), tenants, dataset_key, recipe_key)
+    artifacts = Artifacts(store)
+    estimate = with_notes(
+        artifacts,
+        estimate_training(artifacts, tenants, dataset_key, recipe_key),
+        dataset_key,
+        get_recipe(store, recipe_key).recipe,
+        base_of_recipe(artifacts, recipe_key),
+    )
+    if driver == "caller":
+        _require_gpus(artifacts, dataset_key, recipe_key)
     submission, created = record_submission(
         store,
         tenants,
@@ -198,6 +213,22 @@ def fine_tune(
         on_asked(asked)
     outcome = orchestrator_or_default(orchestrator).run(store, asked.submission)
     return FineTuned(submission=asked.submission, outcome=outcome, estimate=asked.estimate)
+
+
+def _require_gpus(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> None:
+    """Raise UserError for a training that would run here and needs GPUs that this machine does not have."""
+    missing = gpus_missing(get_recipe(artifacts.store, recipe_key).recipe.hardware.gpus)
+    if not missing:
+        return
+    try:
+        identity.checkpoint(artifacts, dataset_key, recipe_key)
+    except (MissingInput, HeldForReview) as error:
+        raise UserError(
+            missing.rstrip("."),
+            where=f"recipe {recipe_key}, hardware.gpus",
+            remedy="Set hardware: {gpus: 0} in a new recipe version, run it where the GPUs are, or send workers to a "
+            "cluster (FT_LAUNCHER=kubernetes).",
+        ) from error
 
 
 def _is_recipe_file(recipe: Path | str) -> bool:

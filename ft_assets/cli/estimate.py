@@ -18,13 +18,15 @@ def estimate(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Estimate tokens, steps, time, memory and price of training RECIPE on DATASET, with the source of each number."""
-    from ft_assets.cli.output import print_json, print_table
+    from ft_assets.cli.output import note, print_json, print_table
 
     found = api.estimate(dataset, recipe)
     if as_json:
         print_json(asdict(found))
     else:
         print_table(("", "estimate", "source"), rows_of(found), empty="")
+        for each in found.notes:
+            note(each)
         settled = [row for row in found.settings if row[2].startswith("auto")]
         if settled:
             print()
@@ -74,6 +76,8 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
     if found.price:
         words.append(f"{_between(found.price, '.2f')} {found.currency}")
     note(f"estimated: {', '.join(words)}; more: ft estimate {dataset} {recipe}")
+    for each in found.notes:
+        note(each)
     if found.gpu_hours and max_gpu_hours is not None and found.gpu_hours.expected > max_gpu_hours:
         note(
             f"that is above the maximum of {max_gpu_hours:g} GPU-hours; the decision follows once the tokens are "

@@ -15,6 +15,7 @@ from ft_resources.launchers.local import LocalLauncher
 from ft_resources.strict import read_strict
 
 DEFAULT_SETTINGS = "kubernetes.yaml"
+_DEVICES = Path("/dev")
 
 
 def make_launcher(kind: str = "", settings_path: str = "") -> Launcher:
@@ -33,6 +34,21 @@ def make_launcher(kind: str = "", settings_path: str = "") -> Launcher:
         where="FT_LAUNCHER",
         remedy="Set it to local or kubernetes, or leave it out for workers on this machine.",
     )
+
+
+def gpus_missing(wanted: int) -> str:
+    """Why workers of this process's launcher cannot have so many NVIDIA GPUs, as a sentence; "" if they may."""
+    here = local_gpus()
+    if os.environ.get("FT_LAUNCHER", "local") != "local" or here >= wanted:
+        return ""
+    has = {0: "no GPU", 1: "one GPU"}.get(here, f"{here} GPUs")
+    return f"The recipe trains on {wanted} {'GPU' if wanted == 1 else 'GPUs'}, and this machine has {has}."
+
+
+def local_gpus() -> int:
+    """NVIDIA GPUs of this machine."""
+    # Under WSL the devices have no names of their own.
+    return len([*_DEVICES.glob("nvidia[0-9]*"), *_DEVICES.glob("dxg")])
 
 
 def read_settings(path: str = "") -> KubernetesSettings:

@@ -137,6 +137,7 @@ def _estimate(
         price=price,
         currency=currency,
         price_from=price_from,
+        counted=sizes.counted,
         settings=shown_settings(settled.recipe, settled.origins),
     )
 

@@ -12,6 +12,7 @@ class Estimate:
     """Sizes of one training; each ``…_from`` describes the source of its numbers.
 
     Args:
+        counted: whether the sizes are those of the pair's token pack.
         tokens: over the whole run; windows and tokens_per_epoch are for one epoch.
         seconds: training alone; None if the speed is unknown.
         memory: peak bytes of one GPU or of the process on a CPU; ``memory_parts`` are expected bytes.
@@ -20,6 +21,7 @@ class Estimate:
         gpu_hours: from the worker's start to its end, times the GPUs; 0 on a CPU, None if unknown.
         settings: (path, value, origin) of each setting of the training, resolved from what is known now.
         trials: number of trainings covered, more than one for a sweep.
+        notes: what else to know before the training, as sentences.
         price: in ``currency``; None if GPU-hours or the type's price are unknown.
     """
 
@@ -43,6 +45,8 @@ class Estimate:
     price_from: str
     settings: list[tuple[str, str, str]]
     trials: int = 1
+    counted: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:

@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
+from ft_assets import api
 from ft_assets.control import identity
+from ft_assets.control.planning.ahead import look_ahead
 from ft_assets.control.planning.estimate import estimate_file, estimate_training
+from ft_assets.control.planning.known_base import KnownBase, base_of_recipe
 from ft_assets.control.planning.predict import Fits
+from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import load_tenants
-from ft_resources.errors import UserError
+from ft_resources.errors import BadData, UserError
+from ft_resources.launchers import choice
 from tests.control.submissions.estimate_world import DATASET, Tenants, World
 from tests.workers.packs.estimate.made import LLAMA_3_8B
 
@@ -45,6 +51,52 @@ def test_the_pack_s_tokens_and_the_architecture_give_time_memory_and_price(world
     assert middle(found.price) == pytest.approx(3.5 * middle(found.gpu_hours))
     assert (found.currency, found.price_from) == ("EUR", "3.50 EUR an hour of one H100")
     assert json.loads(json.dumps(asdict(found)))["fits"] == "yes"
+
+
+def registered(world: World, key: str, **changes: Any) -> tuple[Recipe, KnownBase]:
+    recipe = register_recipe(world.store, world.project.recipe(key, **changes), actor="ann").key
+    return get_recipe(world.store, recipe).recipe, base_of_recipe(world.artifacts, recipe)
+
+
+def test_rows_longer_than_the_window_are_told_from_a_sample_before_anything_is_curated(world: World) -> None:
+    def told(key: str, max_length: int, overlong: str) -> list[str]:
+        packing = {"max_length": max_length, "overlong": overlong}
+        return look_ahead(world.artifacts, DATASET, *registered(world, key, packing=packing))
+
+    assert told("long.v1", 40, "reject") == []
+    about = (
+        "132 rows are longer than packing.max_length (36 tokens; the longest has 40) in a sample of 160 of 160 rows: "
+    )
+    assert told("drop.v1", 36, "drop") == [about + "packing.overlong: drop will leave out about 82.5% of the rows."]
+    assert told("cut.v1", 36, "truncate") == [about + "packing.overlong: truncate will shorten them."]
+    with pytest.raises(BadData, match=r"132 examples are longer than 36 tokens; .* \(in a sample of 160 of 160 rows\)"):
+        told("reject.v1", 36, "reject")
+
+
+def test_a_template_that_refuses_the_rows_says_so_in_its_own_words_before_anything_is_curated(world: World) -> None:
+    template = "{{ raise_exception('I want a system message') }}"
+    (world.project.folder / "strict.jinja").write_text(template)
+    strict = registered(world, "strict.v1", chat_template="strict.jinja")
+    with pytest.raises(BadData, match="I want a system message") as refused:
+        look_ahead(world.artifacts, DATASET, *strict)
+    assert "of the upload" in refused.value.where
+
+
+def test_a_machine_without_the_recipes_gpus_says_so_with_the_estimate(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recipe = world.recipe(gpus=2)
+    world.pack(recipe)
+    monkeypatch.setattr(choice, "_DEVICES", tmp_path)
+    assert api.estimate(DATASET, recipe, store=world.store).notes == (
+        "The recipe trains on 2 GPUs, and this machine has no GPU.",
+    )
+    with pytest.raises(UserError, match="this machine has no GPU"):
+        api.submit(DATASET, recipe, driver="caller", store=world.store)
+    assert api.submit(DATASET, recipe, store=world.store).created
+    for number in range(2):
+        (tmp_path / f"nvidia{number}").touch()
+    assert api.estimate(DATASET, recipe, store=world.store).notes == ()
 
 
 def test_gpu_hours_count_the_gpus_of_all_nodes(world: World) -> None:
