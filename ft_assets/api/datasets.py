@@ -74,8 +74,9 @@ def add_dataset(
     """Add files, or splits as ``hub:org/name@revision#split``, as the next version of ``name`` (``tenant.name``).
 
     The same bytes with the same policy are the same version; ``created`` is False then. ``validation`` and ``holdout``
-    are rows that the tenant sets aside; ``policy`` is a ``dataset.yaml``. Raises BadData with file, row and field,
-    BadRecipe for the policy, UserError for the name, StoreUnavailable; nothing is stored then.
+    are rows that the tenant sets aside; ``policy`` is a ``dataset.yaml``. ``warnings`` of the result are about fields
+    that say something, such as ``score``, and are not used. Raises BadData with file, row and field, BadRecipe for the
+    policy, UserError for the name, StoreUnavailable; nothing is stored then.
     """
     store = store_or_default(store, create=True)
     file = Path(policy) if policy else None

@@ -39,11 +39,13 @@ from ft_resources.store import Store
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """What asking gave. ``created`` is False where an equal wish was under way: that one is the answer, with its own
-    maximum. ``estimate`` is what the training is expected to take."""
+    maximum. ``estimate`` is what the training is expected to take. ``warnings`` are about fields of a new dataset that
+    say something and are not used."""
 
     submission: Submission
     created: bool
     estimate: Estimate
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +114,11 @@ def submit(
     check_own_key(key)
     _check_source(dataset, name, policy, holdout)
     dataset_key = str(dataset)
+    warnings: tuple[str, ...] = ()
 
     def settle_dataset(found: StoredRecipe) -> None:
         """The last checks that need no rows, and then the dataset: nothing of the recipe is recorded yet."""
-        nonlocal dataset_key
+        nonlocal dataset_key, warnings
         wanted = parse_name(name) if name else DatasetKey.parse(dataset_key)
         check_pair(wanted, found.recipe.recipe_key)
         check_gates(store, found.recipe, gates)
@@ -124,7 +127,8 @@ def submit(
             require_allowed(tenants, wanted.tenant, found)
         if name:
             file = Path(policy) if policy else None
-            dataset_key = str(add_dataset(store, tenants, dataset, name, file, actor=actor, holdout=holdout).key)
+            added = add_dataset(store, tenants, dataset, name, file, actor=actor, holdout=holdout)
+            dataset_key, warnings = str(added.key), added.warnings
         else:
             check_dataset(store, dataset_key)
 
@@ -157,7 +161,7 @@ def submit(
         max_gpu_hours=max_gpu_hours,
         gates=gates,
     )
-    return Asked(submission=submission, created=created, estimate=estimate)
+    return Asked(submission=submission, created=created, estimate=estimate, warnings=warnings)
 
 
 def fine_tune(

@@ -35,9 +35,10 @@ def add(
     holdout: Annotated[list[Path] | None, typer.Option(help="A file of your own holdout rows; repeatable.")] = None,
 ) -> None:
     """Add files as the next version of a dataset. Equal bytes with an equal policy are the same version."""
-    from ft_assets.cli.output import note
+    from ft_assets.cli.output import note, warn
 
     added = api.add_dataset(sources, name, policy=policy, validation=validation or (), holdout=holdout or ())
+    warn(added.warnings)
     print(added.key)
     note("added" if added.created else "that version already has these bytes and this policy; nothing was added")
 

@@ -26,6 +26,13 @@ def note(text: str) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text(text, style="dim"))
 
 
+def warn(warnings: Iterable[str]) -> None:
+    """Print what people must know before they go on to stderr."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for text in warnings:
+        console.print(Text.assemble(("Warning: ", "bold yellow"), text))
+
+
 def print_json(value: Any) -> None:
     """``value`` as indented JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False))

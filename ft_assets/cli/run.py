@@ -121,9 +121,10 @@ def submit(
 
 def _tell(asked: "Asked", max_gpu_hours: float | None) -> None:
     """Print the training's estimate and remarks on the submission."""
-    from ft_assets.cli.output import note
+    from ft_assets.cli.output import note, warn
 
     note_estimate(asked, max_gpu_hours)
+    warn(asked.warnings)
     for warning in asked.submission.warnings:
         note(warning)
     standing = asked.submission.max_gpu_hours

@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from ft_assets.api import add_dataset
 from ft_assets.settings.environment import prepare_environment
 from tests.cli.conftest import DATASET, RECIPE, Ft
 from tests.e2e.project import SUITE, Project
@@ -41,6 +42,25 @@ def test_a_policy_is_part_of_the_version(project: Project, ft: Ft) -> None:
     result = ft("dataset", "add", file, "--name", "acme.colours", "--policy", project.folder / "none.yaml")
     assert result.exit_code == 2
     assert "none.yaml" in result.stderr
+
+
+def test_a_field_that_is_not_used_is_told_and_thumbs_down_are_refused(project: Project, ft: Ft) -> None:
+    def written(**more: object) -> Path:
+        rows = [{"prompt": f"What is {number}?", "completion": f"It is {number}.", **more} for number in range(120)]
+        file = project.folder / "my rows.jsonl"
+        file.write_text("\n".join(map(json.dumps, rows)))
+        return file
+
+    told = ft("dataset", "add", written(score=1), "--name", "acme.told")
+    assert (told.exit_code, told.stdout) == (0, "acme.told.v1\n")
+    assert "Warning: 120 rows have a field 'score' that is not used" in told.stderr
+    assert "\nfields: {ignore: [score]}\n" in told.stderr
+    refused = ft("dataset", "add", written(label=False), "--name", "acme.told")
+    assert refused.exit_code == 2
+    assert "where: my rows.jsonl, row 1, label" in refused.stderr
+    assert "\nform: unpaired_preference\n" in refused.stderr
+    added = add_dataset(written(weight=2), "acme.told", store=project.store)
+    assert "'weight' that is not used" in added.warnings[0]
 
 
 def test_datasets_are_listed_by_tenant_and_for_machines(ft: Ft, pair: tuple[str, str]) -> None:

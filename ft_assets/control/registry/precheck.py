@@ -1,6 +1,9 @@
-"""Check uploads before they are stored: data form and number of distinct rows."""
+"""Check uploads before they are stored: data form, fields that nothing would use, and number of distinct rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +11,11 @@ import pyarrow.compute as pc
 
 from ft_assets.settings.dataset.policy import MIN_CHUNK, MIN_EXAMPLES, DatasetPolicy
 from ft_assets.workers.datasets.forms.content_keys import content_keys, prompt_keys
-from ft_assets.workers.datasets.forms.parse import FormSettings, parse_lines
+from ft_assets.workers.datasets.forms.decode import decode_line
+from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, guess_columns
+from ft_assets.workers.datasets.forms.meaning import Meanings
+from ft_assets.workers.datasets.forms.parse import FormSettings, Parsed, parse_lines
+from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.intake.chunking import chunks
 from ft_assets.workers.datasets.intake.kinds import kind_of
 from ft_assets.workers.datasets.intake.spool import Spool
@@ -20,16 +27,27 @@ from ft_resources.errors import BadData
 
 # Formats without rows, which are cut into pieces.
 _CUT = ("txt", "pdf")
+_UNKNOWN = Reason.UNKNOWN_SCHEMA.value
 
 
-def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
-    """The number of rows of ``spools``, read in one pass and in bounded memory.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """What an upload is like: how many rows, and what the tenant must know before training on them."""
 
-    Raises BadData for bad rows beyond what the policy allows, for rows of different kinds of data, for fewer than
-    100 different examples, and for groups or prompts of which none falls into a split.
+    rows: int
+    warnings: tuple[str, ...]
+
+
+def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
+    """What ``spools`` are like, read in one pass and in bounded memory.
+
+    Raises BadData for bad rows beyond what the policy allows, for rows of different kinds of data, for answers that
+    people did not like and that would be learned as good ones, for fewer than 100 different examples, and for groups or
+    prompts of which none falls into a split.
     """
     form = FormSettings.of(policy)
-    reading = Reading()
+    reading, meanings = Reading(), Meanings(form)
+    unknown: list[dict[str, Any]] = []
     different: set[bytes] = set()
     drawn = _Drawn(policy, {ROLES[spool.role] for spool in spools})
     characters = 0
@@ -38,6 +56,8 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
         for chunk in chunks(spool):
             parsed = parse_lines(chunk.lines, form, ended=chunk.ended)
             rows += reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
+            meanings.add(spool.name, chunk.first_row, chunk.lines, parsed)
+            unknown += islice(_unknown(chunk.lines, parsed), MAX_SAMPLE - len(unknown))
             if len(different) < MIN_EXAMPLES:
                 different.update(content_keys(parsed.examples).unique()[:MIN_EXAMPLES].to_pylist())
                 characters += pc.sum(pc.utf8_length(parsed.examples.column("text"))).as_py() or 0
@@ -56,7 +76,20 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
         steps=[reading.step],
         splits={side.value: SplitNumbers() for side in SIDES},
     )
-    check_rows(report)
+    try:
+        check_rows(report)
+    except BadData as error:
+        # Where only some rows have such fields, a mapping would lose the others.
+        guess = guess_columns(unknown, form) if 2 * reading.bad[_UNKNOWN] > reading.rows else None
+        if guess is None:
+            raise
+        instead = ", in place of its form and fields" if policy.form != "auto" or policy.fields else ""
+        remedy = (
+            "If this is what the columns hold, put these lines into dataset.yaml"
+            f"{instead}, and add the file with `--policy dataset.yaml`:\n{guess.lines}"
+        )
+        raise BadData(error.what, where=error.where, remedy=remedy) from None
+    warnings = meanings.warnings()
     if reading.kind and len(different) < MIN_EXAMPLES:
         bad = reading.bad.total()
         again = reading.rows - bad - len(different)
@@ -73,7 +106,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> int:
     if drawn.empty:
         counted = SplitNumbers(rows=reading.rows - reading.bad.total(), groups=drawn.units)
         raise empty_split(report.model_copy(update={"splits": {**report.splits, "train": counted}}), drawn.empty)
-    return reading.rows
+    return Checked(rows=reading.rows, warnings=warnings)
 
 
 def _more_pieces(policy: DatasetPolicy, characters: int) -> str:
@@ -129,3 +162,11 @@ class _Drawn:
     def units(self) -> int:
         """Groups, or different prompts; all of them where a split is empty."""
         return len(self._units)
+
+
+def _unknown(lines: bytes, parsed: Parsed) -> Iterator[dict[str, Any]]:
+    """The rows of a chunk whose fields fit no form."""
+    places = [bad["row"] - 1 for bad in parsed.bad.to_pylist() if bad["reason"] == _UNKNOWN]
+    if places:
+        pieces = lines.split(b"\n")
+        yield from (decode_line(pieces[place], ended=True) for place in places)

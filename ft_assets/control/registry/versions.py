@@ -3,10 +3,11 @@
 import tempfile
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ft_assets.control.registry.settle import settle
 from ft_assets.records.names import DATASET
@@ -23,14 +24,21 @@ from ft_resources.canonical import canonical_json, digest
 from ft_resources.errors import BadData, UserError
 from ft_resources.store import Store
 
+if TYPE_CHECKING:
+    from ft_assets.control.registry.precheck import Checked
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetVersion:
-    """Result of adding; ``created`` is False if the same bytes and policy were a version already."""
+    """Result of adding; ``created`` is False if the same bytes and policy were a version already.
+
+    ``warnings`` are sentences about fields of a new version that say something and are not used.
+    """
 
     key: DatasetKey
     address: Address
     created: bool
+    warnings: tuple[str, ...] = ()
 
 
 def add_dataset_version(
@@ -73,7 +81,8 @@ def add_dataset_version(
         key, found = _walk(store, first, content)
         if found is not None:
             return DatasetVersion(key=key, address=found, created=False)
-        rows = _check_rows(uploads, policy, Path(scratch))
+        checked = _check_rows(uploads, policy, Path(scratch))
+        rows = checked.rows
         if max_examples is not None and rows > max_examples:
             raise BadData(
                 f"{rows:,} examples are more than the {max_examples:,} that {tenant} may have in one dataset version",
@@ -81,7 +90,7 @@ def add_dataset_version(
                 remedy="Upload fewer examples, or have the tenant moved to a larger tier in tenants.yaml.",
             )
         artifact = _publish(store, folder, tenant, uploads, settled, rows, actor)
-    return _claim(store, first, artifact, content, actor)
+    return replace(_claim(store, first, artifact, content, actor), warnings=checked.warnings)
 
 
 def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
@@ -91,12 +100,12 @@ def _content(uploads: list[Snapshot], policy: DatasetPolicy) -> str:
     shas: dict[str, list[str]] = {}
     for upload in uploads:
         role = "files" if upload.role == "upload" else upload.role
-        shas.setdefault(role, []).append(f"{upload.sha256}.{kind_of(upload.name).format}")
+        shas.setdefault(role, []).append(f"{upload.sha256}.{kind_of(upload.given).format}")
     return digest({**{role: sorted(files) for role, files in shas.items()}, "policy": policy.model_dump(mode="json")})
 
 
-def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -> int:
-    """Number of rows in the uploads. Raises BadData if their rows cannot be used or are too few.
+def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -> "Checked":
+    """What the rows of the uploads are like. Raises BadData if their rows cannot be used or are too few.
 
     Checks across all rows (near-duplicates, contamination, the split) are left to the asset.
     """
@@ -104,7 +113,7 @@ def _check_rows(uploads: list[Snapshot], policy: DatasetPolicy, scratch: Path) -
     from ft_assets.control.registry.precheck import check_uploads
 
     spools = [
-        spool(upload.path, upload.name, scratch / "spool", role=upload.role, text=policy.text, sha256=upload.sha256)
+        spool(upload.path, upload.given, scratch / "spool", role=upload.role, text=policy.text, sha256=upload.sha256)
         for upload in uploads
     ]
     return check_uploads(spools, policy)
@@ -183,12 +192,17 @@ def _claim(store: Store, first: DatasetKey, artifact: Artifact, content: str, ac
 def _publish(
     store: Store, folder: Path, tenant: str, uploads: list[Snapshot], policy: DatasetPolicy, rows: int, actor: str
 ) -> Artifact:
-    """Publish the ``raw_dataset`` artifact of the snapshots in ``folder``, or return the existing one."""
+    """Publish the ``raw_dataset`` artifact of the snapshots in ``folder``, or return the existing one.
+
+    The fact ``names`` maps files to the names that they were given, where the store does not allow those.
+    """
     settled = policy.model_dump(mode="json")
     (folder / "policy.json").write_bytes(canonical_json(settled))
     files: dict[str, dict[str, str]] = {}
     for upload in uploads:
         files.setdefault("files" if upload.role == "upload" else upload.role, {})[upload.name] = upload.sha256
+    facts = {"files": len(uploads), "bytes": sum(upload.size for upload in uploads), "rows": rows}
+    given = {f"{upload.role}/{upload.name}": upload.given for upload in uploads if upload.given != upload.name}
     identity = {
         "asset": "raw_dataset",
         "code_version": CODE_VERSIONS["raw_dataset"],
@@ -200,6 +214,6 @@ def _publish(
         folder,
         writer=f"upload-{uuid.uuid4().hex[:8]}",
         identity=identity,
-        facts={"files": len(uploads), "bytes": sum(upload.size for upload in uploads), "rows": rows},
+        facts={**facts, **({"names": given} if given else {})},
         actor=actor,
     )

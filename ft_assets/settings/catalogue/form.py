@@ -15,13 +15,19 @@ class RowForm:
         needs: fields that every row must have.
         may_have: optional fields.
         reader: ``module:function`` that reads the fields into an example (``forms.convert.Converted``).
-        rank: place in the order in which ``auto`` tries the row forms; None: only used if a policy names it.
+        rank: place in the order in which ``auto`` tries the row forms; None: not recognised by its fields alone.
+        recognised: ``module:function`` that says, from a function that gives the row's values by field, whether
+            ``auto`` may read a row in this form; "" if only a policy can name it. It says yes only to rows that could
+            not be read at all without this form.
+        instead_of: the row form that a recognised row's fields fit as well; "" if they fit none.
     """
 
     needs: tuple[str, ...]
     reader: str
     may_have: tuple[str, ...] = ()
-    rank: int | None
+    rank: int | None = None
+    recognised: str = ""
+    instead_of: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,11 +20,13 @@ class FormSettings:
         form: a key of ROW_FORMS, or ``auto``.
         fields: pairs of a form's field and the upload's field that holds it, if their names differ.
         group_by: field whose value keeps rows together, or None.
+        ignore: the upload's fields that are read as if they were not there.
     """
 
     form: str = "auto"
     fields: tuple[tuple[str, str], ...] = ()
     group_by: str | None = None
+    ignore: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         forms = self.forms.values()
@@ -46,6 +48,13 @@ class FormSettings:
                     remedy="Map each field of the upload once.",
                 )
             taken[source] = field
+        used = {*taken, self.group_by} & {*self.ignore}
+        if used:
+            raise BadRecipe(
+                f"the upload's field {min(used)!r} is ignored and used",
+                where="dataset.yaml: fields.ignore",
+                remedy="Take it out of ignore, or do not map it or group by it.",
+            )
         for form in forms:
             names = {*form.needs, *form.may_have}
             for field, source in self.fields:
@@ -59,7 +68,13 @@ class FormSettings:
     @classmethod
     def of(cls, policy: DatasetPolicy) -> Self:
         """The settings in ``policy``. Raises BadRecipe if it maps fields that no form has."""
-        return cls(form=policy.form, fields=tuple(sorted(policy.fields.items())), group_by=policy.split.group_by)
+        mapped = {field: source for field, source in policy.fields.items() if isinstance(source, str)}
+        return cls(
+            form=policy.form,
+            fields=tuple(sorted(mapped.items())),
+            group_by=policy.split.group_by,
+            ignore=tuple(policy.fields.get("ignore", ())),
+        )
 
     @property
     def forms(self) -> Mapping[str, RowForm]:

@@ -19,6 +19,16 @@ PersonalType = Literal["card", "iban", "phone", "email", "ip", "secret"]
 Filter = Literal["empty_answer", "short", "long", "repetitive", "truncated"]
 
 
+def _only_ignore_is_a_list(fields: dict[str, str | tuple[str, ...]]) -> dict[str, str | tuple[str, ...]]:
+    for name, value in fields.items():
+        if isinstance(value, str) == (name == "ignore"):
+            raise ValueError(f"{name} should be {'a list of fields' if name == 'ignore' else 'the name of one field'}")
+    return fields
+
+
+Fields = Annotated[dict[str, str | tuple[str, ...]], AfterValidator(_only_ignore_is_a_list)]
+
+
 class TextSettings(StrictModel):
     """How texts and documents without rows become examples."""
 
@@ -159,10 +169,11 @@ class DatasetPolicy(StrictModel):
     """What to do with an upload. ``DatasetPolicy()`` applies to uploads without a ``dataset.yaml``."""
 
     form: RowFormName = Field(default="auto", description="Form of the rows; `auto` recognises it by its fields.")
-    fields: dict[str, str] = Field(
+    fields: Fields = Field(
         default_factory=dict,
         description="Maps fields of the form to fields of the upload, if they differ, such as {prompt: question}. "
-        "`kind`, the label by which scores are broken down, may be mapped too.",
+        "`kind`, the label by which scores are broken down, may be mapped too. `ignore` lists fields of the upload "
+        "that are left out on purpose, such as {ignore: [score]}.",
     )
     on_bad_row: Literal["reject", "drop"] = Field(
         default="reject",

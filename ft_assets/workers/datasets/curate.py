@@ -109,8 +109,8 @@ def spools_of(raw: Artifact, policy: DatasetPolicy, scratch: Path) -> list[Spool
         for name in sorted(each for each in raw.manifest.files if each.startswith(f"{role}/")):
             path = raw.path(name, scratch)
             sha256 = raw.manifest.files[name].sha256
-            short = name.removeprefix(f"{role}/")
-            found.append(spool(path, short, scratch / "spools", role=role, text=policy.text, sha256=sha256))
+            given = raw.facts.get("names", {}).get(name, name.removeprefix(f"{role}/"))
+            found.append(spool(path, given, scratch / "spools", role=role, text=policy.text, sha256=sha256))
     return found
 
 

@@ -14,7 +14,7 @@ from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPoli
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
-from tests.workers.datasets.conftest import Row, WriteRows, chat, pair
+from tests.workers.datasets.conftest import Row, WriteRows, chat, pair, report_of, run_curation
 
 Add = Callable[..., DatasetVersion]
 GOOD: list[Row | bytes] = [pair(number) for number in range(150)]
@@ -160,11 +160,34 @@ def test_bad_rows_may_be_dropped_up_to_the_share_allowed(add: Add, write: WriteR
 
 
 @pytest.mark.parametrize(
-    "name", ["my data.jsonl", ".hidden.jsonl", "-x.jsonl", "a\nb.jsonl", "ä.jsonl", "x" * 120 + ".jsonl"]
+    "name", [".hidden.jsonl", "-x.jsonl", "a\nb.jsonl", "x" * 120 + ".jsonl", "你" * 70 + ".jsonl"]
 )
-def test_a_file_name_that_is_unsafe_is_refused(add: Add, write: WriteRows, name: str) -> None:
-    with pytest.raises(BadData, match=r"cannot be a file name in the store\n  What to do: Rename it"):
+def test_a_file_name_that_people_cannot_read_is_refused(add: Add, write: WriteRows, name: str) -> None:
+    with pytest.raises(BadData, match=r"cannot be the name of an upload\n  What to do: Rename it"):
         add(write(GOOD, name))
+
+
+@pytest.mark.parametrize("name", ["my data.jsonl", "Größe (2).jsonl", "问题.jsonl", "+a.jsonl", "a" * 113 + "é.jsonl"])
+def test_any_other_name_is_stored_safely_and_shown_as_given(
+    add: Add, write: WriteRows, artifacts: Artifacts, name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadData) as error:
+        add(write([*GOOD, b"x"], name))
+    assert error.value.where == f"{name}, row 151"
+    version = add([write(GOOD, name), write([pair(number) for number in range(150, 300)], "plain.jsonl")])
+    artifact = raw_dataset(artifacts, str(version.key))
+    (stored,) = artifact.facts["names"]
+    assert artifact.facts["names"] == {stored: name}
+    assert re.fullmatch(r"upload/[A-Za-z0-9_][A-Za-z0-9._+=@-]{0,119}", stored)
+    assert {*artifact.manifest.files} == {"policy.json", stored, "upload/plain.jsonl"}
+    uploads = report_of(run_curation(artifacts, str(version.key), tmp_path)).uploads
+    assert {upload.name for upload in uploads} == {name, "plain.jsonl"}
+
+
+def test_names_that_differ_are_stored_apart_and_those_that_only_look_so_are_one(add: Add, write: WriteRows) -> None:
+    assert add([write(GOOD, "a b.jsonl"), write([pair(999)], "a_b.jsonl"), write([pair(998)], "a?b.jsonl")]).created
+    with pytest.raises(BadData, match="two of the files have this name"):
+        add([write(GOOD, "\u00e9.jsonl"), write([pair(999)], "e\u0301.jsonl")])
 
 
 def test_what_is_no_regular_file_is_refused(add: Add, write: WriteRows, tmp_path: Path, store: Store) -> None:

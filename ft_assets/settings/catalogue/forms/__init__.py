@@ -28,6 +28,11 @@ GUESSED: Mapping[str, RowForm] = MappingProxyType(
 )
 """The row forms that ``auto`` recognises by their fields, in the order in which it tries them."""
 
+RECOGNISED: Mapping[str, RowForm] = MappingProxyType(
+    {name: way.row for name, way in ROW_FORMS.items() if way.row.recognised}
+)
+"""The row forms that ``auto`` recognises by their values."""
+
 if TYPE_CHECKING:
     FormName = str
     RowFormName = str

@@ -15,6 +15,10 @@ CHAT = Form(
         "sharegpt": RowForm(
             needs=("conversations",), may_have=("system", "tools"), reader=f"{_READERS}:read_sharegpt", rank=1
         ),
+        # Such rows were read without their system field before there was this form, and still are by ``auto``.
+        "system/messages": RowForm(
+            needs=("messages",), may_have=("system", "tools"), reader=f"{_READERS}:read_anthropic"
+        ),
         "prompt/completion": RowForm(
             needs=("prompt", "completion"), may_have=("system", "tools"), reader=f"{_READERS}:read_completion", rank=3
         ),

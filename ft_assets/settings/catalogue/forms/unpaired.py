@@ -3,6 +3,8 @@
 from ft_assets.settings.catalogue.form import Form, RowForm
 from ft_assets.settings.catalogue.forms.refusals import NO_PAIRS, WHOLE_ANSWERS, WHOLE_EXAMPLES
 
+_READERS = "ft_assets.workers.datasets.forms.unpaired"
+
 UNPAIRED = Form(
     name="unpaired_preference",
     # The answer is in ``chosen`` if people liked it, else in ``rejected``.
@@ -10,14 +12,22 @@ UNPAIRED = Form(
     answers=1,
     documents=2,
     completed_by="ft_assets.workers.packs.documents.mismatched:with_mismatched",
+    # Such rows were read without their label before there were these forms, and still are by ``auto``: a policy names
+    # the form, and ``ft dataset add`` refuses answers that people did not like otherwise.
     rows={
         "unpaired_preference": RowForm(
             needs=("prompt", "completion", "label"),
             may_have=("system", "tools"),
-            reader="ft_assets.workers.datasets.forms.unpaired:read_labelled",
-            # Such rows were read as prompt/completion before there was this form, and still are by ``auto``.
-            rank=None,
-        )
+            reader=f"{_READERS}:read_labelled",
+        ),
+        "messages/label": RowForm(
+            needs=("messages", "label"), may_have=("system", "tools"), reader=f"{_READERS}:read_labelled_messages"
+        ),
+        "alpaca/label": RowForm(
+            needs=("instruction", "output", "label"),
+            may_have=("input", "system"),
+            reader=f"{_READERS}:read_labelled_alpaca",
+        ),
     },
     refusals=(WHOLE_EXAMPLES, WHOLE_ANSWERS, NO_PAIRS),
 )

@@ -4,13 +4,14 @@ import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
-from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
+from ft_assets.settings.catalogue.forms import GUESSED, RECOGNISED, ROW_FORMS
 from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.forms.parts import has_tool_parts, read_parts
 from ft_assets.workers.datasets.forms.preference import read_pair
-from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import TYPES, TextReader, clean, is_blank
 from ft_assets.workers.datasets.forms.tools import read_tools
-from ft_assets.workers.datasets.forms.turns import NAME, Turn, check_order, read_turns
+from ft_assets.workers.datasets.forms.turns import Placed, Turn, check_order, read_turns
 from ft_resources.lazy import load
 from ft_resources.strict import nearest
 
@@ -37,6 +38,8 @@ class Converted:
 
 def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
     """The example in ``row``. Raises RowProblem that names the field (as the form calls it), never its text."""
+    if settings.ignore:
+        row = {name: item for name, item in row.items() if name not in settings.ignore}
     form = form_of(row, settings)
     rows = ROW_FORMS[form].row
     fields = {*rows.needs, *rows.may_have, "kind"}
@@ -59,19 +62,38 @@ def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
 
 
 def form_of(row: dict[str, Any], settings: FormSettings) -> str:
-    """The form that the policy names, else the first form whose fields are all present (and, if possible, not null)."""
+    """The form that the policy names, else the one that the row's fields and values show.
+
+    The first form of GUESSED whose fields are all present (and, if possible, not null) is used, unless the row cannot
+    be read so and has the values of a form of RECOGNISED.
+    """
     if settings.form != "auto":
         for name in ROW_FORMS[settings.form].row.needs:
             if settings.source(name) not in row:
                 raise RowProblem(Reason.WRONG_TYPE, name, _missing(settings.source(name), row))
         return settings.form
     present = {name for form in GUESSED.values() for name in form.needs if settings.source(name) in row}
+    guess = _guess(present, row, settings)
+
+    def value(field: str) -> Any:
+        return row.get(settings.source(field))
+
+    for name, form in RECOGNISED.items():
+        there = form.instead_of == guess and all(value(field) is not None for field in form.needs)
+        if there and load(form.recognised)(value):
+            return name
+    if guess:
+        return guess
+    raise RowProblem(Reason.UNKNOWN_SCHEMA, "", _unknown(row, settings, present))
+
+
+def _guess(present: set[str], row: dict[str, Any], settings: FormSettings) -> str:
     filled = {name for name in present if row[settings.source(name)] is not None}
     for there in (filled, present):
         for name, form in GUESSED.items():
             if there.issuperset(form.needs) and (name != "text" or there == {"text"}):
                 return name
-    raise RowProblem(Reason.UNKNOWN_SCHEMA, "", _unknown(row, settings, present))
+    return ""
 
 
 def _missing(name: str, row: dict[str, Any]) -> str:
@@ -98,60 +120,79 @@ def _unknown(row: dict[str, Any], settings: FormSettings, present: set[str]) -> 
 
 def read_messages(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
     """Turns in ``messages``."""
-    result.messages = read_turns(value["messages"], "messages", texts)
-    check_order(result.messages, _names("messages", result.messages))
-    for name in ("tools", "functions"):
-        result.tools = result.tools or read_tools(value.get(name), name)
+    _read_conversation("messages", value, result, texts)
+    _read_tools(value, result, anthropic=has_tool_parts(value["messages"]))
 
 
 def read_sharegpt(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
     """Turns in ``conversations``, as ShareGPT names them."""
-    turns = read_turns(value["conversations"], "conversations", texts, sharegpt=True)
-    system = _system(value, texts)
-    result.messages = system + turns
-    check_order(result.messages, ["system"] * len(system) + _names("conversations", turns))
-    result.tools = read_tools(value.get("tools"), "tools")
+    _read_conversation("conversations", value, result, texts)
+    _read_tools(value, result, anthropic=False)
+
+
+def read_anthropic(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    """Turns in ``messages``, with the system turn in its own field, as Anthropic writes them."""
+    _read_conversation("messages", value, result, texts)
+    _read_tools(value, result, anthropic=True)
+
+
+def _read_conversation(name: str, value: dict[str, Any], result: Converted, texts: TextReader) -> None:
+    system, said = read_system(value, texts), read_turns(value[name], name, texts)
+    result.messages = system.turns + said.turns
+    check_order(result.messages, system.names + said.names)
+
+
+def _read_tools(value: dict[str, Any], result: Converted, *, anthropic: bool) -> None:
+    for name in ("tools", "functions"):
+        result.tools = result.tools or read_tools(value.get(name), name, anthropic=anthropic)
 
 
 def read_completion(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
     """A prompt and its completion, both texts or both lists of turns."""
+    before, after = read_halves(value, texts)
+    result.messages = before + after
+    result.tools = read_tools(value.get("tools"), "tools")
+
+
+def read_halves(value: dict[str, Any], texts: TextReader) -> tuple[list[Turn], list[Turn]]:
+    """The turns of the prompt, after the system turn if there is one, and those of the completion."""
     prompt, completion = value["prompt"], value["completion"]
-    system = _system(value, texts)
+    system = read_system(value, texts)
     if isinstance(prompt, list) and isinstance(completion, list):
-        before = read_turns(prompt, "prompt", texts)
-        after = read_turns(completion, "completion", texts)
-        names = _names("prompt", before) + _names("completion", after)
-        check_order([*system, *before], ["system"] * len(system) + _names("prompt", before), prompt_only=True)
-        result.messages = system + before + after
-        check_order(result.messages, ["system"] * len(system) + names)
-    elif isinstance(prompt, list) or isinstance(completion, list):
+        before, after = read_turns(prompt, "prompt", texts), read_turns(completion, "completion", texts)
+        asked, names = system.turns + before.turns, system.names + before.names
+        check_order(asked, names, prompt_only=True)
+        check_order(asked + after.turns, names + after.names)
+        return asked, after.turns
+    if isinstance(prompt, list) or isinstance(completion, list):
         name, other = ("completion", "prompt") if isinstance(prompt, list) else ("prompt", "completion")
         problem = f"this should be a list of turns as {other} is, not {TYPES[type(value[name])]}"
         raise RowProblem(Reason.WRONG_TYPE, name, problem)
-    else:
-        result.messages = [
-            *system,
-            Turn("user", texts.text(prompt, "prompt")),
-            Turn("assistant", texts.text(completion, "completion")),
-        ]
-    result.tools = read_tools(value.get("tools"), "tools")
+    asked = [*system.turns, Turn("user", texts.text(prompt, "prompt"))]
+    return asked, [Turn("assistant", texts.text(completion, "completion"))]
 
 
 def read_alpaca(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
     """Instruction and input are one user turn with a blank line between them; the input may be missing or blank."""
-    system = _system(value, texts)
+    system = read_system(value, texts).turns
+    instruction = read_instruction(value, texts)
+    output = texts.text(value["output"], "output")
+    result.messages = [*system, Turn("user", instruction), Turn("assistant", output)]
+
+
+def read_instruction(value: dict[str, Any], texts: TextReader) -> str:
+    """Alpaca's instruction, and its input after a blank line."""
     instruction = texts.text(value["instruction"], "instruction")
     if value.get("input") is not None:
         more = texts.maybe_empty(value["input"], "input")
         if not is_blank(more):
             instruction += "\n\n" + more
-    output = texts.text(value["output"], "output")
-    result.messages = [*system, Turn("user", instruction), Turn("assistant", output)]
+    return instruction
 
 
 def read_preference(value: dict[str, Any], result: Converted, texts: TextReader) -> None:
     """See ``read_pair``."""
-    system = _system(value, texts)
+    system = read_system(value, texts).turns
     result.messages, result.chosen, result.rejected = read_pair(
         value.get("prompt"), value["chosen"], value["rejected"], system, texts
     )
@@ -163,16 +204,15 @@ def read_text(value: dict[str, Any], result: Converted, texts: TextReader) -> No
     result.text = texts.text(value["text"], "text")
 
 
-def _system(value: dict[str, Any], texts: TextReader) -> list[Turn]:
+def read_system(value: dict[str, Any], texts: TextReader) -> Placed:
     """The system turn in its own field; null and blank fields count as missing."""
     if value.get("system") is None:
-        return []
-    text = texts.maybe_empty(value["system"], "system")
-    return [] if is_blank(text) else [Turn("system", text)]
-
-
-def _names(where: str, turns: list[Turn]) -> list[str]:
-    return [f"{where}[{index}]" for index in range(len(turns))]
+        return Placed([], [])
+    system = value["system"]
+    if isinstance(system, list):
+        system = read_parts(system, "system", "system").text or ""
+    text = texts.maybe_empty(system, "system")
+    return Placed([], []) if is_blank(text) else Placed([Turn("system", text)], ["system"])
 
 
 def is_page(value: Any) -> bool:

@@ -77,6 +77,12 @@ def read_plain(lines: Sequence[bytes], settings: FormSettings) -> Plain:
         if not same or len(line) > MAX_ROW_BYTES:
             plain.left.append(number)
             continue
+        if settings.ignore:
+            # How deeply they are nested decides about a row even so.
+            if any(isinstance(row.get(name), (dict, list)) for name in settings.ignore):
+                plain.left.append(number)
+                continue
+            row = {name: value for name, value in row.items() if name not in settings.ignore}
         if None in row.values():
             row = {name: value for name, value in row.items() if value is not None}
         groups[tuple(row)].append((number, row))
@@ -208,7 +214,7 @@ class _Table:
         turns = list(chain.from_iterable(lists))
         if not sizes.all() or set(map(type, turns)) != {dict} or set(map(len, turns)) != {2}:
             raise _NotPlain
-        spoken = self._form == "sharegpt" and "from" in turns[0]
+        spoken = "from" in turns[0]
         try:
             fields, codes = (("from", "value"), _SPEAKERS) if spoken else (("role", "content"), _ROLES)
             names, texts = (list(map(itemgetter(name), turns)) for name in fields)

@@ -16,8 +16,8 @@ from ft_assets.workers.datasets.columns import BAD_ROWS, EXAMPLES, TURN
 from ft_assets.workers.datasets.forms.convert import Converted, convert
 from ft_assets.workers.datasets.forms.decode import decode_line
 from ft_assets.workers.datasets.forms.fast import Plain, read_plain
-from ft_assets.workers.datasets.forms.reasons import RowProblem
-from ft_assets.workers.datasets.forms.turns import NAME, Turn
+from ft_assets.workers.datasets.forms.reasons import NAME, RowProblem
+from ft_assets.workers.datasets.forms.turns import Turn
 
 MAX_UNUSED = 50
 OTHER_FIELDS = "(other fields)"

@@ -1,23 +1,16 @@
 """Preference rows: a prompt and two continuations, in any of the known spellings."""
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import TextReader
-from ft_assets.workers.datasets.forms.turns import Turn, check_order, read_turns
+from ft_assets.workers.datasets.forms.turns import Placed, Turn, check_order, read_turns
 
 # Whole conversations in one text, as in Anthropic's hh-rlhf, are recognised only if the text starts like this.
 DIALOGUE_START = "\n\nHuman:"
 _PROMPT_END = "\n\nAssistant:"
 _SPEAKER = re.compile(r"\n\n(Human|Assistant):")
-
-
-class Placed(NamedTuple):
-    """Turns, and each turn's place in the row (for errors)."""
-
-    turns: list[Turn]
-    names: list[str]
 
 
 def read_pair(
@@ -71,15 +64,15 @@ def _prompt(value: Any, texts: TextReader) -> Placed:
         # "…\n\nAssistant:" at the end is where the answers continue.
         return _dialogue(value.rstrip().removesuffix(_PROMPT_END), "prompt", texts)
     if isinstance(value, list):
-        return _numbered(read_turns(value, "prompt", texts), "prompt")
+        return read_turns(value, "prompt", texts)
     return Placed([Turn("user", texts.text(value, "prompt"))], ["prompt"])
 
 
 def _answer(value: Any, name: str, texts: TextReader) -> Placed:
     if isinstance(value, str) and value.startswith(DIALOGUE_START):
         return _dialogue(value, name, texts)
-    if isinstance(value, list):
-        return _numbered(read_turns(value, name, texts), name)
+    if isinstance(value, (list, dict)):
+        return read_turns(value if isinstance(value, list) else [value], name, texts)
     return Placed([Turn("assistant", texts.text(value, name))], [name])
 
 
@@ -90,10 +83,6 @@ def _dialogue(text: str, name: str, texts: TextReader) -> Placed:
         Turn("user" if speaker == "Human" else "assistant", texts.text(said.strip(), f"{name}[{index}]"))
         for index, (speaker, said) in enumerate(zip(pieces[::2], pieces[1::2], strict=True))
     ]
-    return _numbered(turns, name)
-
-
-def _numbered(turns: list[Turn], name: str) -> Placed:
     return Placed(turns, [f"{name}[{index}]" for index in range(len(turns))])
 
 

@@ -1,6 +1,10 @@
 """Why a row is not kept: an identifier for machines and a text for people."""
 
+import re
 from enum import StrEnum
+
+# Errors show names only in this form: anything else could be the row's text.
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 
 
 class Reason(StrEnum):

@@ -7,6 +7,10 @@ from ft_assets.workers.datasets.forms.decode import decode_line
 from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import refuse_surrogates
 
+_ANTHROPIC = {"input_schema": "parameters"}
+# What Anthropic's API is told of a tool beyond its definition.
+_NOT_LEARNED = ("type", "cache_control")
+
 
 def to_json(value: Any, field: str) -> str:
     """``value`` as compact JSON with its keys in the order of the upload and its texts unchanged."""
@@ -73,10 +77,11 @@ def parse_inner(text: str, field: str) -> dict[str, Any]:
         raise RowProblem(Reason.NOT_JSON, field, bad.problem.replace("the row", "this text")) from None
 
 
-def read_tools(value: Any, field: str) -> str:
+def read_tools(value: Any, field: str, *, anthropic: bool = False) -> str:
     """Tool definitions as canonical JSON: ``[{"type": "function", "function": {…}}]``; "" if there are none.
 
-    They come as a list or as the JSON text of one; a bare function (name, description, parameters) is wrapped.
+    They come as a list or as the JSON text of one; a bare function (name, description, parameters) is wrapped. With
+    ``anthropic``, its parameters may be named ``input_schema``.
     """
     if isinstance(value, str) and value.strip():
         wrapped = parse_inner(f'{{"tools":{value}}}', field)
@@ -93,5 +98,7 @@ def read_tools(value: Any, field: str) -> str:
         function = tool.get("function", tool)
         if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not function["name"].strip():
             raise RowProblem(Reason.WRONG_TYPE, where, "a tool definition should name its function")
-        tools.append(tool if "function" in tool else {"type": "function", "function": tool})
+        if anthropic and "input_schema" in function:
+            function = {_ANTHROPIC.get(key, key): item for key, item in function.items() if key not in _NOT_LEARNED}
+        tools.append(tool if "function" in tool else {"type": "function", "function": function})
     return to_json(tools, field)

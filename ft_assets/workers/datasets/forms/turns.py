@@ -1,12 +1,12 @@
 """Turns of a conversation: read from any spelling, checked for a trainable order, and written back as messages."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
+from ft_assets.workers.datasets.forms.parts import Parts, read_parts
+from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import TextReader, refuse_surrogates
 from ft_assets.workers.datasets.forms.tools import parse_inner, read_calls, read_function, to_json
 
@@ -30,8 +30,8 @@ SHAREGPT_ROLES: Mapping[str, str] = MappingProxyType(
 )
 """Maps ``from`` values in ShareGPT conversations to roles."""
 
-# Errors show names only in this form: anything else could be the row's text.
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
+# Speakers of LLaMA-Factory's that also stand in ``role``: their content is that of a ShareGPT turn.
+_SPOKEN_ROLES = ("function_call", "observation", "function_response")
 _TURN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "function_call", "weight"})
 
 
@@ -45,30 +45,41 @@ class Turn(NamedTuple):
     name: str = ""
 
 
-def read_turns(value: Any, where: str, texts: TextReader, *, sharegpt: bool = False) -> list[Turn]:
+class Placed(NamedTuple):
+    """Turns, and each turn's place in the row (for errors)."""
+
+    turns: list[Turn]
+    names: list[str]
+
+
+def read_turns(value: Any, where: str, texts: TextReader) -> Placed:
     """The turns in the list ``value``, each by itself; ``check_order`` checks their order.
 
-    ``sharegpt`` also allows ``from`` and ``value`` in a turn.
+    A turn has role and content, or ShareGPT's from and value. The tool results in a message of Anthropic's are a turn
+    each.
     """
     if not isinstance(value, list) or not value:
         raise RowProblem(Reason.WRONG_TYPE, where, "this should be a list of turns, with at least one in it")
-    turns = []
+    placed = Placed([], [])
     for index, turn in enumerate(value):
-        if sharegpt and isinstance(turn, dict) and "from" in turn:
-            turns.append(_sharegpt_turn(turn, f"{where}[{index}]", texts))
+        name = f"{where}[{index}]"
+        if isinstance(turn, dict) and "from" in turn:
+            read = [_sharegpt_turn(turn, name, texts)]
         else:
-            turns.append(_turn(turn, f"{where}[{index}]", texts, first=index == 0))
-    return turns
+            read = _turns_of(turn, name, texts, first=index == 0)
+        placed.turns.extend(read)
+        placed.names.extend([name] * len(read))
+    return placed
 
 
-def _turn(turn: Any, where: str, texts: TextReader, *, first: bool) -> Turn:
+def _turns_of(turn: Any, where: str, texts: TextReader, *, first: bool) -> list[Turn]:
+    """The one turn of a message, after the tool results in it."""
     if not isinstance(turn, dict):
         raise RowProblem(Reason.WRONG_TYPE, where, "a turn should be an object with role and content")
-    if "role" not in turn and "from" in turn:
-        problem = "this turn has from and value: such rows are of the form sharegpt, in a field named conversations"
-        raise RowProblem(Reason.WRONG_TYPE, where, problem)
     if "role" not in turn:
         raise RowProblem(Reason.WRONG_TYPE, f"{where}.role", "this field is missing")
+    if turn["role"] in _SPOKEN_ROLES and turn.keys() <= {"role", "content", "weight"}:
+        return [_sharegpt_turn({**turn, "from": turn["role"], "value": turn.get("content")}, where, texts)]
     role = _role(turn["role"], f"{where}.role", first)
     # Ignoring reasoning, weights or pictures would train on something other than the upload.
     extra = [key for key, item in turn.items() if key not in _TURN_FIELDS and item is not None]
@@ -79,10 +90,16 @@ def _turn(turn: Any, where: str, texts: TextReader, *, first: bool) -> Turn:
     if turn.get("weight") not in (None, 1) or turn.get("weight") is True:
         problem = "weights of turns are not supported: leave out the row, or the turns after the last to be learned"
         raise RowProblem(Reason.WRONG_TYPE, f"{where}.weight", problem)
-    calls = _calls(turn, role, where)
-    content = turn.get("content")
+    calls, content, results = _calls(turn, role, where), turn.get("content"), []
     if isinstance(content, list):
-        content = _only_part(content, f"{where}.content")
+        parts = read_parts(content, role, f"{where}.content")
+        content, calls = parts.text, _with_parts(calls, parts, where)
+        results = [
+            Turn("tool", texts.maybe_empty(given.content, f"{where}.content"), tool_call_id=given.call_id)
+            for given in parts.results
+        ]
+        if results and content is None:
+            return results
     if calls and content in (None, ""):
         content = ""
     elif "content" not in turn:
@@ -91,7 +108,17 @@ def _turn(turn: Any, where: str, texts: TextReader, *, first: bool) -> Turn:
         content = texts.maybe_empty(content, f"{where}.content")
     else:
         content = texts.text(content, f"{where}.content")
-    return Turn(role, content, calls, _label(turn, "tool_call_id", where), _label(turn, "name", where))
+    said = Turn(role, content, calls, _label(turn, "tool_call_id", where), _label(turn, "name", where))
+    return [*results, said]
+
+
+def _with_parts(calls: str, parts: Parts, where: str) -> str:
+    """The turn's tool calls, which stand in its parts or beside them, as canonical JSON."""
+    if not parts.calls:
+        return calls
+    if calls:
+        raise RowProblem(Reason.TOOL_CALLS, f"{where}.content", "this turn has tool calls in its parts and beside them")
+    return read_calls(parts.calls, f"{where}.content")[0]
 
 
 def _role(value: Any, field: str, first: bool) -> str:
@@ -120,14 +147,6 @@ def _calls(turn: dict[str, Any], role: str, where: str) -> str:
         function = read_function(turn[field], f"{where}.{field}")
         return to_json([{"id": "", "type": "function", "function": function}], f"{where}.{field}")
     return ""
-
-
-def _only_part(parts: list[Any], field: str) -> Any:
-    """The text of content given as a list of parts, if it is a single text."""
-    if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].get("type") == "text":
-        return parts[0].get("text")
-    problem = "content in parts should be exactly one part of type text; pictures and sound cannot be used"
-    raise RowProblem(Reason.WRONG_TYPE, field, problem)
 
 
 def _label(turn: dict[str, Any], field: str, where: str) -> str:

@@ -4,25 +4,31 @@ import hashlib
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from ft_assets.workers.datasets.intake.spool import Role
 from ft_resources.errors import BadData
 
 # A subset of what the store allows in a path, short enough for every file system.
 _FILE_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]{0,119}$")
+_MOST, _MOST_BYTES, _MOST_ENDING = 120, 200, 24
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """A copied upload at ``path``, which no other process writes to; ``size`` in bytes."""
+    """A copied upload at ``path``, which no other process writes to; ``size`` in bytes.
+
+    ``name`` is the one that it is stored under, ``given`` the one that people see.
+    """
 
     role: Role
     name: str
+    given: str
     path: Path
     size: int
     sha256: str
@@ -31,38 +37,58 @@ class Snapshot:
 def take_snapshots(files: Mapping[Role, Sequence[Path]], folder: Path) -> list[Snapshot]:
     """Copy ``files`` to ``folder/<role>/<name>``; sorted by name in each role, which is the order of their rows.
 
+    A name that the store does not allow, such as one with blanks, is stored as another; ``given`` keeps it.
+
     Raises:
         BadData: a name or file that cannot be accepted, the same name twice in a role, or the same bytes twice.
     """
     taken: list[Snapshot] = []
     by_content: dict[str, Snapshot] = {}
     for role, paths in files.items():
-        for path in sorted(paths, key=lambda path: path.name):
-            if any(other.role == role and other.name == path.name for other in taken):
-                raise BadData(
-                    "two of the files have this name", where=path.name, remedy="Rename one; the names are kept."
-                )
-            one = _snapshot(path, folder / role, role)
+        for path in sorted(paths, key=lambda path: _stored_name(_given_name(path))):
+            given = _given_name(path)
+            if any(other.role == role and other.given == given for other in taken):
+                raise BadData("two of the files have this name", where=given, remedy="Rename one; the names are kept.")
+            one = _snapshot(path, given, folder / role, role)
             other = by_content.setdefault(one.sha256, one)
             if other is not one:
                 also = "" if other.role == role else f" ({other.role})"
                 raise BadData(
-                    f"the file holds the same bytes as {other.name}{also}",
-                    where=one.name if other.role == role else f"{one.name} ({role})",
+                    f"the file holds the same bytes as {other.given}{also}",
+                    where=given if other.role == role else f"{given} ({role})",
                     remedy="Give each file once: rows that are trained on cannot be measured on.",
                 )
             taken.append(one)
     return taken
 
 
-def _snapshot(file: Path, folder: Path, role: Role) -> Snapshot:
-    name = file.name
-    if not _FILE_NAME.match(name):
+def _given_name(file: Path) -> str:
+    """The name of ``file`` for people, in NFC: some file systems decompose what was typed."""
+    name = unicodedata.normalize("NFC", file.name)
+    if not name or not name.isprintable() or name[0] in ".-" or len(name) > _MOST or len(name.encode()) > _MOST_BYTES:
         raise BadData(
-            f"{name!r} cannot be a file name in the store",
+            f"{file.name!r} cannot be the name of an upload",
             where="file name",
-            remedy="Rename it: at most 120 letters, digits and . _ - + = @, and no dot or hyphen in front.",
+            remedy=f"Rename it: at most {_MOST} printable characters, and no dot or hyphen in front.",
         )
+    return name
+
+
+def _stored_name(given: str) -> str:
+    """The name in the store: ``given`` where the store allows it; equal for equal names, different for different ones.
+
+    ``"Fragen 1.jsonl.gz"`` gives ``"Fragen_1-5a0f3e9d.jsonl.gz"`` (with another digest).
+    """
+    if _FILE_NAME.match(given):
+        return given
+    safe = re.sub(r"[^A-Za-z0-9._+=@-]", "_", given)
+    ending = "".join(PurePath(safe).suffixes[-2:])[-_MOST_ENDING:]
+    stem = safe.removesuffix(ending)[: _MOST - _MOST_ENDING - 10]
+    return f"{'' if safe[0].isalnum() else '_'}{stem}-{hashlib.sha256(given.encode()).hexdigest()[:8]}{ending}"
+
+
+def _snapshot(file: Path, given: str, folder: Path, role: Role) -> Snapshot:
+    name = _stored_name(given)
     folder.mkdir(exist_ok=True)
     hasher, size = hashlib.sha256(), 0
     with _open(file) as descriptor, (folder / name).open("wb", buffering=0) as copy:
@@ -75,12 +101,12 @@ def _snapshot(file: Path, folder: Path, role: Role) -> Snapshot:
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or size != after.st_size:
         raise BadData(
             "the file changed while it was being read",
-            where=name,
+            where=given,
             remedy="Wait until it is written, then add it again.",
         )
     if not size:
-        raise BadData("the file is empty (0 bytes)", where=name, remedy="Upload a file with examples in it.")
-    return Snapshot(role=role, name=name, path=folder / name, size=size, sha256=hasher.hexdigest())
+        raise BadData("the file is empty (0 bytes)", where=given, remedy="Upload a file with examples in it.")
+    return Snapshot(role=role, name=name, given=given, path=folder / name, size=size, sha256=hasher.hexdigest())
 
 
 @contextmanager

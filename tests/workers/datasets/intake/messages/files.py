@@ -12,24 +12,24 @@ FILES: dict[str, str] = {
         "/nowhere/../../nowhere/data.jsonl: there is no such file\n  What to do: Check the path."
     ),
     "name of dots": (
-        "file name: '..' cannot be a file name in the store\n"
-        "  What to do: Rename it: at most 120 letters, digits and . _ - + = @, and no dot or hyphen in front."
+        "file name: '..' cannot be the name of an upload\n"
+        "  What to do: Rename it: at most 120 printable characters, and no dot or hyphen in front."
     ),
     "name with backslashes": (
-        "file name: '..\\\\..\\\\data.jsonl' cannot be a file name in the store\n"
-        "  What to do: Rename it: at most 120 letters, digits and . _ - + = @, and no dot or hyphen in front."
+        "file name: '..\\\\..\\\\data.jsonl' cannot be the name of an upload\n"
+        "  What to do: Rename it: at most 120 printable characters, and no dot or hyphen in front."
     ),
     "name with a line end": (
-        "file name: 'data\\n.jsonl' cannot be a file name in the store\n"
-        "  What to do: Rename it: at most 120 letters, digits and . _ - + = @, and no dot or hyphen in front."
+        "file name: 'data\\n.jsonl' cannot be the name of an upload\n"
+        "  What to do: Rename it: at most 120 printable characters, and no dot or hyphen in front."
     ),
     "hidden name": (
-        "file name: '.data.jsonl' cannot be a file name in the store\n"
-        "  What to do: Rename it: at most 120 letters, digits and . _ - + = @, and no dot or hyphen in front."
+        "file name: '.data.jsonl' cannot be the name of an upload\n"
+        "  What to do: Rename it: at most 120 printable characters, and no dot or hyphen in front."
     ),
     "name like an option": (
-        "file name: '-rf.jsonl' cannot be a file name in the store\n"
-        "  What to do: Rename it: at most 120 letters, digits and . _ - + = @, and no dot or hyphen in front."
+        "file name: '-rf.jsonl' cannot be the name of an upload\n"
+        "  What to do: Rename it: at most 120 printable characters, and no dot or hyphen in front."
     ),
     "unknown ending": (
         "data.xlsx: files ending in '.xlsx' cannot be read\n"

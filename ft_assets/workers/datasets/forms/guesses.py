@@ -1,0 +1,202 @@
+"""Guesses, tried out: which policy reads rows that the present one cannot, or uses a field that it does not."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ft_assets.settings.catalogue.forms import ROW_FORMS
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.forms.convert import Converted, convert
+from ft_assets.workers.datasets.forms.reasons import NAME, RowProblem
+from ft_assets.workers.datasets.forms.texts import is_blank
+from ft_resources.errors import BadRecipe
+
+MAX_SAMPLE = 50
+_MAX_NAME = 60
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_RESERVED = ("null", "true", "false")
+_WORDS = re.compile(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]+|[^\W\d_a-zA-Z]+")
+
+_ASKS = (
+    *("question", "query", "instruction", "prompt", "input", "user", "ask", "asked", "request", "problem", "human"),
+    "q",
+)
+_ANSWERS = (
+    *("answer", "response", "output", "completion", "reply", "target", "solution", "assistant", "summary"),
+    "a",
+)
+_TEXTS = ("text", "content", "document", "body", "passage", "article", "story", "paragraph", "transcript", "chapter")
+_GOOD = ("chosen", "preferred", "accepted", "better", "winner", "good", "positive", "best")
+_BAD = ("rejected", "dispreferred", "refused", "worse", "loser", "bad", "negative", "worst")
+_MORE = ("context", "input", "passage", "background")
+_SYSTEM = ("system",)
+_LABELS = (
+    *("id", "uuid", "url", "link", "source", "date", "time", "category", "kind", "type", "topic", "lang", "language"),
+    *("label", "score", "rating", "weight", "split", "tag", "tags", "author", "name", "version", "model", "file"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guess:
+    """The part of a dataset policy that says how rows are read."""
+
+    form: str
+    fields: Mapping[str, str]
+    ignore: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> str:
+        """The lines of a ``dataset.yaml``."""
+        pairs = [f"{field}: {_word(source)}" for field, source in self.fields.items()]
+        if self.ignore:
+            pairs.append(f"ignore: [{', '.join(map(_word, self.ignore))}]")
+        form = [] if self.form == "auto" else [f"form: {self.form}"]
+        return "\n".join([*form, *([f"fields: {{{', '.join(pairs)}}}"] if pairs else [])])
+
+
+def _word(text: str) -> str:
+    plain = _PLAIN.fullmatch(text) and text.lower() not in _RESERVED
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Guess | None:
+    """The policy that most probably reads ``rows``, whose fields fit no form; None if there is none that reads them."""
+    for form, fields in _candidates(_Columns(rows)):
+        found = try_out(rows, form, fields, settings)
+        if found is not None:
+            return found
+    return None
+
+
+def try_out(
+    rows: Sequence[dict[str, Any]],
+    form: str,
+    fields: Mapping[str, str],
+    settings: FormSettings,
+    *,
+    uses: str = "",
+    losing: Sequence[str] = (),
+) -> Guess | None:
+    """The policy with ``form`` and ``fields`` added to ``settings``; None if it does not read most of ``rows``.
+
+    ``uses`` names a field that it must read, and it may leave out only ``losing`` of what ``settings`` reads.
+    """
+    row_form = ROW_FORMS[form].row
+    known = {*row_form.needs, *row_form.may_have, "kind"}
+    kept = {field: source for field, source in settings.fields if field in known} | fields
+    kept = {field: source for field, source in kept.items() if field != source}
+    before = _read(rows, settings) if uses else []
+    for name in ("auto", form):
+        try:
+            tried = FormSettings(
+                form=name, fields=tuple(kept.items()), ignore=settings.ignore, group_by=settings.group_by
+            )
+        except BadRecipe:
+            continue
+        read = _read(rows, tried)
+        fits = [each is not None and each.form == form for each in read]
+        if sum(fits) * 2 <= len(rows) or (name == "auto" and not all(fits)):
+            continue
+        if uses and any(
+            new and (uses in new.unused or {*new.unused} - {*losing} - {*(old.unused if old else ())})
+            for old, new in zip(before, read, strict=True)
+        ):
+            continue
+        return Guess(form=name, fields=kept, ignore=settings.ignore)
+    return None
+
+
+def _read(rows: Iterable[dict[str, Any]], settings: FormSettings) -> list[Converted | None]:
+    found: list[Converted | None] = []
+    for row in rows:
+        try:
+            found.append(convert(row, settings))
+        except RowProblem:
+            found.append(None)
+    return found
+
+
+class _Columns:
+    """The fields of ``rows`` by what most of their values are, in the order of the upload."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        # A name in every row is a column's; any other could be the row's text.
+        shown = [name for name in names if NAME.fullmatch(name) or _is_header(name, rows)]
+        self._rows = rows
+        self.texts = [name for name in shown if self._most(name, lambda value: isinstance(value, str))]
+        self.turns = [name for name in shown if self._most(name, _is_turns)]
+
+    def _most(self, name: str, fits: Any) -> bool:
+        values = [row.get(name) for row in self._rows]
+        filled = [value for value in values if not (isinstance(value, str) and is_blank(value)) and fits(value)]
+        return 2 * len(filled) > len(values)
+
+    def find(self, words: Sequence[str], *, among: Sequence[str], without: Sequence[str] = ()) -> str:
+        """The field of ``among`` that ``words`` name best; the earlier words count more; "" if there is none."""
+        ranked = [
+            (place, words.index(word), name)
+            for name in among
+            if name not in without
+            for place, word in enumerate([_joined(name), *_words(name)[::-1]])
+            if word in words
+        ]
+        return min(ranked)[2] if ranked else ""
+
+    def length(self, name: str) -> float:
+        """Characters of all its texts."""
+        return sum(len(row[name]) for row in self._rows if isinstance(row.get(name), str))
+
+
+def _is_header(name: str, rows: Sequence[dict[str, Any]]) -> bool:
+    return len(rows) > 1 and len(name) <= _MAX_NAME and name.isprintable() and all(name in row for row in rows)
+
+
+def _is_turns(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(turn, dict) for turn in value)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower().removesuffix("s") if len(word) > 3 else word.lower() for word in _WORDS.findall(name)]
+
+
+def _joined(name: str) -> str:
+    return "".join(_words(name))
+
+
+def _candidates(columns: _Columns) -> Iterable[tuple[str, dict[str, str]]]:
+    """Row forms and their fields, the more probable first."""
+    any_value = [*columns.texts, *columns.turns]
+    good, bad = columns.find(_GOOD, among=any_value), columns.find(_BAD, among=any_value)
+    if good and bad:
+        asked = columns.find(_ASKS, among=any_value, without=(good, bad))
+        yield "preference", {**({"prompt": asked} if asked else {}), "chosen": good, "rejected": bad}
+        for conversation in columns.turns:
+            yield "messages/pairs", {"messages": conversation, "chosen": good, "rejected": bad}
+    for conversation in columns.turns:
+        yield "messages", {"messages": conversation}
+    answer = columns.find(_ANSWERS, among=columns.texts)
+    asked = columns.find(_ASKS, among=columns.texts, without=(answer,))
+    if asked and answer:
+        more = columns.find(_MORE, among=columns.texts, without=(asked, answer))
+        if more:
+            yield "alpaca", {"instruction": asked, "input": more, "output": answer}
+        system = columns.find(_SYSTEM, among=columns.texts, without=(asked, answer))
+        if system:
+            yield "prompt/completion", {"prompt": asked, "completion": answer, "system": system}
+        yield "prompt/completion", {"prompt": asked, "completion": answer}
+    text = columns.find(_TEXTS, among=columns.texts)
+    if text and not (asked or answer):
+        yield "text", {"text": text}
+    rest = [name for name in columns.texts if not {_joined(name), *_words(name)} & {*_LABELS}]
+    others = [name for name in rest if name not in (asked, answer)]
+    if asked and not answer and others:
+        yield "prompt/completion", {"prompt": asked, "completion": max(others, key=columns.length)}
+    if answer and not asked and others:
+        yield "prompt/completion", {"prompt": others[0], "completion": answer}
+    if len(rest) == 2:
+        yield "prompt/completion", {"prompt": rest[0], "completion": rest[1]}
+    if rest:
+        yield "text", {"text": max(rest, key=columns.length)}

@@ -1,0 +1,174 @@
+"""Fields that say something about their row and that the policy does not use: refused, or told loudly."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+
+from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.forms.convert import convert, form_of
+from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, Guess, try_out
+from ft_assets.workers.datasets.forms.parse import Parsed
+from ft_assets.workers.datasets.forms.reasons import RowProblem
+from ft_assets.workers.datasets.forms.unpaired import liked
+from ft_resources.errors import BadData
+
+_LIKED = ("label", "kto_tag")
+_PAIR = ("chosen", "rejected")
+SAYS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(_LIKED, "says something about the answer that nothing learns"),
+        **dict.fromkeys(("score", "rating"), "grades the rows, and every row is learned alike"),
+        **dict.fromkeys(_PAIR, "holds one answer of a pair, and pairs are not compared"),
+        "weight": "weighs the rows, and every row counts the same",
+        "system": "holds a system prompt that the model would not see",
+        "tools": "holds tool definitions that the model would not see",
+        "history": "holds earlier turns that the model would not see",
+        "images": "holds pictures that the model would not see",
+    }
+)
+"""The fields, and what is lost if they are not used."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Unused:
+    """One unused field: how many rows have it, the first of them, and what labels say."""
+
+    rows: int = 0
+    labels: Counter[bool | None] = field(default_factory=Counter)
+    first_bad: tuple[str, int] | None = None
+    sample: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Meanings:
+    """The unused fields of an upload, counted chunk by chunk."""
+
+    def __init__(self, settings: FormSettings) -> None:
+        self._settings = settings
+        self._found: dict[str, _Unused] = {}
+        self._known: dict[str, frozenset[str]] = {}
+
+    def add(self, file: str, first_row: int, lines: bytes, parsed: Parsed) -> None:
+        """Count the fields of one chunk. Raises BadData at an answer that was rejected and would be learned."""
+        names = [name for name in parsed.unused if name.lower() in SAYS]
+        if not names:
+            return
+        for place, line in enumerate(lines.split(b"\n")):
+            try:
+                row = orjson.loads(line)
+                form = form_of(row, self._settings) if isinstance(row, dict) else ""
+            except (orjson.JSONDecodeError, RowProblem):
+                continue
+            if form:
+                for name in names:
+                    if row.get(name) not in (None, "", [], {}) and name not in self._names(form):
+                        self._count(name, row, form, (file, first_row + place))
+
+    def _names(self, form: str) -> frozenset[str]:
+        """The upload's fields that ``form`` reads."""
+        if form not in self._known:
+            row, settings = ROW_FORMS[form].row, self._settings
+            read = {settings.source(name) for name in (*row.needs, *row.may_have, "kind")}
+            self._known[form] = frozenset({*read, *settings.ignore, settings.group_by or ""})
+        return self._known[form]
+
+    def _count(self, name: str, row: dict[str, Any], form: str, place: tuple[str, int]) -> None:
+        found = self._found.setdefault(name, _Unused())
+        found.rows += 1
+        if len(found.sample) < MAX_SAMPLE:
+            found.sample.append(row)
+        if ROW_FORMS[form].form.name != "chat":
+            return
+        if name.lower() in _LIKED:
+            said = liked(row[name])
+            found.labels[said] += 1
+            if said is False and found.first_bad is None:
+                found.first_bad = place
+        if name.lower() == "rejected" and self._learns(row, row[name]):
+            problem = "the answer that would be learned is the rejected one"
+            raise self._refusal(problem, name, place, self._use(name, found.sample))
+
+    def _learns(self, row: dict[str, Any], rejected: Any) -> bool:
+        """Whether the last turn that ``row`` teaches is ``rejected``, a text or turns."""
+        try:
+            answer = convert(row, self._settings).messages[-1].content
+        except RowProblem:
+            return False
+        last = rejected[-1] if isinstance(rejected, list) else rejected
+        text = last.get("content", last.get("value")) if isinstance(last, dict) else last
+        return isinstance(text, str) and text.strip() == answer.strip()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is not used, each with the lines that use or ignore it.
+
+        Raises BadData if answers that people did not like would be learned as good ones.
+        """
+        for name, found in self._found.items():
+            if found.first_bad is not None and not found.labels[None]:
+                count = found.labels[False]
+                problem = (
+                    f"{name} says that people did not like this answer, and it would be learned as a good one "
+                    f"({count:,} such {'row' if count == 1 else 'rows'})"
+                )
+                raise self._refusal(problem, name, found.first_bad, self._use(name, found.sample))
+        told = [self._warning(name, found) for name, found in sorted(self._found.items())]
+        if len(told) > 1:
+            told.append(f"To ignore all of them, put this into dataset.yaml:\n{self._ignore(*sorted(self._found))}")
+        return tuple(told)
+
+    def _warning(self, name: str, found: _Unused) -> str:
+        rows = f"{found.rows:,} {'row has' if found.rows == 1 else 'rows have'}"
+        return f"{rows} a field {name!r} that is not used: it {SAYS[name.lower()]}. " + self._advice(
+            name, self._use(name, found.sample)
+        )
+
+    def _refusal(self, problem: str, name: str, place: tuple[str, int], use: Guess | None) -> BadData:
+        return BadData(problem, where=f"{place[0]}, row {place[1]}, {name}", remedy=self._advice(name, use))
+
+    def _advice(self, name: str, use: Guess | None) -> str:
+        there = self._settings.form != "auto" or bool(self._settings.fields) or bool(self._settings.ignore)
+        instead = ", in place of its form and fields" if there else ""
+        to_use = ""
+        if use is not None:
+            why = "for method kto, " if ROW_FORMS.get(use.form) and "label" in ROW_FORMS[use.form].row.needs else ""
+            to_use = f"To use it, {why}put this into dataset.yaml{instead}:\n{use.lines}\n"
+        return f"{to_use}To ignore it, put this into dataset.yaml{instead}:\n{self._ignore(name)}"
+
+    def _ignore(self, *names: str) -> str:
+        settings = self._settings
+        return Guess(form=settings.form, fields=dict(settings.fields), ignore=(*settings.ignore, *names)).lines
+
+    def _use(self, name: str, sample: Sequence[dict[str, Any]]) -> Guess | None:
+        # What was learned in place of the pair is one of its answers.
+        losing = ("messages", "conversations", "completion", "output") if name.lower() in _PAIR else ()
+        for form, fields in _uses(name, sample[0]):
+            found = try_out(sample, form, fields, self._settings, uses=name, losing=losing)
+            if found is not None:
+                return found
+        return None
+
+
+def _uses(name: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Row forms that read the field ``name`` of ``row``, with their other fields mapped as other forms name them."""
+    lower = name.lower()
+    if lower in _LIKED:
+        for form, conversation in (("messages/label", "messages"), ("messages/label", "conversations")):
+            yield form, {"messages": conversation, "label": name}
+        yield "unpaired_preference", {"label": name}
+        yield "alpaca/label", {"label": name}
+        for form in GUESSED if isinstance(row[name], str) else ():
+            yield form, {"kind": name}
+    elif lower in _PAIR:
+        for form in ("preference", "messages/pairs", "sharegpt/pairs", "alpaca/pairs"):
+            yield form, {lower: name}
+        yield "preference", {"chosen": "completion", lower: name}
+        yield "alpaca/pairs", {"chosen": "output", lower: name}
+    elif lower in ("system", "tools"):
+        yield "system/messages", {lower: name}
+        yield "sharegpt", {lower: name}
+        yield "prompt/completion", {lower: name}
+        yield "prompt/completion", {"prompt": "instruction", "completion": "output", lower: name}

@@ -1,0 +1,158 @@
+"""Where fields fit no form, the lines that are guessed work when they are pasted."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.settings.dataset.policy import load_policy
+from ft_assets.workers.datasets.forms.guesses import guess_columns
+from ft_assets.workers.datasets.forms.parse import parse_slowly
+from ft_assets.workers.datasets.forms.reasons import Reason
+
+Row = dict[str, Any]
+TURNS = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+SPOKEN = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]
+
+
+@pytest.mark.parametrize(
+    ("names", "lines"),
+    [
+        ("question answer", "fields: {prompt: question, completion: answer}"),
+        ("id answer question category", "fields: {prompt: question, completion: answer}"),
+        ("instruction response", "fields: {prompt: instruction, completion: response}"),
+        ("Prompt Response", "fields: {prompt: Prompt, completion: Response}"),
+        ("user_input modelReply", "fields: {prompt: user_input, completion: modelReply}"),
+        ("question context answer", "fields: {instruction: question, input: context, output: answer}"),
+        ("system_prompt question answer", "fields: {prompt: question, completion: answer, system: system_prompt}"),
+        ("prompt better worse", "fields: {chosen: better, rejected: worse}"),
+        (
+            "query chosen_response rejected_response",
+            "fields: {prompt: query, chosen: chosen_response, rejected: rejected_response}",
+        ),
+        ("document title url", "fields: {text: document}"),
+        ("Body", "fields: {text: Body}"),
+        ("utterance answer", "fields: {prompt: utterance, completion: answer}"),
+        ("question explanation", "fields: {prompt: question, completion: explanation}"),
+        ("Frage Antwort", "fields: {prompt: Frage, completion: Antwort}"),
+        ("null true", 'fields: {prompt: "null", completion: "true"}'),
+    ],
+)
+def test_lines_are_guessed_from_the_names(names: str, lines: str) -> None:
+    rows = [{name: f"{name} of row {number}" for name in names.split()} for number in range(5)]
+    assert_pasted(rows, lines)
+
+
+@pytest.mark.parametrize(
+    ("row", "lines"),
+    [
+        ({"dialog": TURNS}, "fields: {messages: dialog}"),
+        ({"data": SPOKEN, "id": 3}, "fields: {messages: data}"),
+        ({"history": TURNS[:1], "good": "a", "bad": "b"}, "fields: {messages: history, chosen: good, rejected: bad}"),
+        (
+            {"Customer question": "a", "Our reply": "b"},
+            'fields: {prompt: "Customer question", completion: "Our reply"}',
+        ),
+        ({"text": "a", "instruction": "b"}, "fields: {prompt: instruction, completion: text}"),
+        ({"x": 1, "y": "a"}, "fields: {text: y}"),
+    ],
+)
+def test_lines_are_guessed_from_the_values(row: Row, lines: str) -> None:
+    assert_pasted([row, row], lines)
+
+
+def assert_pasted(rows: list[Row], lines: str) -> None:
+    guess = guess_columns(rows, FormSettings())
+    assert guess is not None
+    assert guess.lines == lines
+    parsed = parse(rows, guess.lines)
+    assert (parsed.rows, parsed.bad.num_rows) == (len(rows), 0)
+
+
+def parse(rows: list[Row], policy: str) -> Any:
+    form = FormSettings.of(load_policy(policy, "dataset.yaml"))
+    return parse_slowly("\n".join(map(json.dumps, rows)).encode(), form, ended=True)
+
+
+@pytest.mark.parametrize("row", [{"x": 1}, {"label": "a", "score": "b"}, {"a secret sentence.\n": "b"}, {}])
+def test_where_nothing_can_be_guessed_there_are_no_lines(row: Row) -> None:
+    assert guess_columns([row, row], FormSettings()) is None
+
+
+def test_a_name_that_may_be_the_rows_text_is_not_shown() -> None:
+    assert guess_columns([{"Dear Ann, I am ill": "x"}, {"Dear Bob, I am well": "y"}], FormSettings()) is None
+
+
+def test_what_the_policy_maps_already_stays() -> None:
+    given_settings = FormSettings(fields=(("kind", "topic"),), ignore=("score",), group_by="id")
+    rows = [{"question": "a", "answer": "b", "topic": "c", "score": 1, "id": 3}] * 2
+    guess = guess_columns(rows, given_settings)
+    assert guess is not None
+    assert guess.lines == "fields: {kind: topic, prompt: question, completion: answer, ignore: [score]}"
+
+
+_names = st.sampled_from(
+    [
+        *(
+            "question",
+            "Question",
+            "answer",
+            "answers",
+            "user query",
+            "Antwort",
+            "input",
+            "output",
+            "prompt",
+            "completion",
+        ),
+        *(
+            "instruction",
+            "response",
+            "chosen",
+            "rejected",
+            "better",
+            "worst answer",
+            "context",
+            "system",
+            "tools",
+            "kind",
+        ),
+        *(
+            "text",
+            "document",
+            "body",
+            "id",
+            "score",
+            "label",
+            "messages",
+            "conversations",
+            "dialog",
+            "yes",
+            "null",
+            "a: b",
+        ),
+        *("#x", "page", "source", "1", "preferred_output", "non_preferred_output", "ignore", "{a}", "é", "a'b", 'a"b'),
+    ]
+)
+_values = st.one_of(
+    st.text(st.characters(codec="utf-8"), max_size=8),
+    st.sampled_from(["a", "b c", "", " ", None, 1, True, [], {}, TURNS, SPOKEN, TURNS[:1], TURNS[1:], [{}], ["a"]]),
+)
+
+
+@given(st.lists(st.dictionaries(_names, _values, max_size=6), min_size=1, max_size=6), st.booleans())
+@settings(max_examples=150, deadline=None)
+@example([{"prompt": "a", "better": "b", "worst answer": "c"}], False)
+def test_pasted_lines_read_most_rows_whatever_the_columns(rows: list[Row], alike: bool) -> None:
+    if alike:
+        rows = [{**rows[0], **row} for row in rows]
+    guess = guess_columns(rows, FormSettings())
+    if guess is None:
+        return
+    before, after = parse(rows, ""), parse(rows, guess.lines)
+    assert after.examples.num_rows * 2 > len(rows)
+    if guess.form == "auto" and not before.examples.num_rows:
+        assert not [bad for bad in after.bad.to_pylist() if bad["reason"] == Reason.UNKNOWN_SCHEMA]
