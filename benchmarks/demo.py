@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.table import Figure
+from docs.site.layouts import LAYOUTS, read
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -90,7 +91,22 @@ def measure() -> list[Figure]:
             goal="< 3",
             met=peak < 3,
         ),
+        layouts_accepted(),
     ]
+
+
+def layouts_accepted() -> Figure:
+    """How many of the documented layouts of rows are read as documented."""
+    accepted = sum(read(layout) == layout.becomes for layout in LAYOUTS)
+    return Figure(
+        key="layouts_accepted",
+        what="documented layouts of rows read as documented",
+        ours=float(accepted),
+        peer=float(len(LAYOUTS)),
+        peer_is="layouts documented",
+        goal="all",
+        met=accepted == len(LAYOUTS),
+    )
 
 
 def _make_demo(clone: Path) -> tuple[float, float, float]:
