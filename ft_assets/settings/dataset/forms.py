@@ -48,7 +48,7 @@ class FormSettings:
                     remedy="Map each field of the upload once.",
                 )
             taken[source] = field
-        used = {*taken, self.group_by} & {*self.ignore}
+        used = {*taken, *([self.group_by] if self.group_by else [])} & {*self.ignore}
         if used:
             raise BadRecipe(
                 f"the upload's field {min(used)!r} is ignored and used",

@@ -85,7 +85,7 @@ def try_out(
     """
     row_form = ROW_FORMS[form].row
     known = {*row_form.needs, *row_form.may_have, "kind"}
-    kept = {field: source for field, source in settings.fields if field in known} | fields
+    kept = {**{field: source for field, source in settings.fields if field in known}, **fields}
     kept = {field: source for field, source in kept.items() if field != source}
     before = _read(rows, settings) if uses else []
     for name in ("auto", form):
