@@ -46,7 +46,9 @@ class MissingInput(UserError):
         super().__init__(
             f"{asset} has not been materialized for {partition!r} with the current inputs and code.",
             where=asset,
-            remedy=f"Materialize {asset} for partition {partition!r}, then run this again.",
+            remedy=f"Curate it (ft dataset curate {partition}), then run this again."
+            if asset == "dataset"
+            else f"Materialize {asset} for partition {partition!r}, then run this again.",
         )
 
 

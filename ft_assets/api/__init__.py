@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ft_assets.api.datasets import DatasetReport as DatasetReport
     from ft_assets.api.datasets import add_dataset as add_dataset
     from ft_assets.api.datasets import approve_dataset as approve_dataset
+    from ft_assets.api.datasets import curate_dataset as curate_dataset
     from ft_assets.api.datasets import dataset_report as dataset_report
+    from ft_assets.api.datasets import diff_datasets as diff_datasets
     from ft_assets.api.datasets import list_datasets as list_datasets
     from ft_assets.api.defaults import Known as Known
     from ft_assets.api.defaults import Orchestrator as Orchestrator
@@ -113,7 +115,7 @@ _MODULES = {
     "artifacts": "Lineage lineage prove_ledger verify",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",
     "clusters": "bucket_policy cluster_manifests",
-    "datasets": "DatasetReport add_dataset approve_dataset dataset_report list_datasets",
+    "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets",
     "defaults": "Known Orchestrator",
     "deletion": "collect_deleted delete erase_tenant held_beyond_grace restore",
     "estimates": "Estimate estimate",

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from ft_assets.api.defaults import (
+    Known,
     Orchestrator,
     actor_or_user,
     orchestrator_or_default,
@@ -26,8 +28,15 @@ from ft_assets.workers.datasets.reporting.reasons import reason_words
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import CorruptArtifact, Deleted, HeldForReview, MissingInput, UserError
+from ft_resources.execution import Execution
+from ft_resources.launchers.base import Launcher
+from ft_resources.launchers.choice import make_launcher
+from ft_resources.lazy import load
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
+
+if TYPE_CHECKING:
+    from ft_assets.workers.datasets.version_diff import VersionDiff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +125,45 @@ def dataset_report(key: str, *, store: Store | None = None) -> DatasetReport:
     """What curation made of a version. Raises UserError for an unknown key, MissingInput where it is not curated."""
     artifacts = Artifacts(store_or_default(store))
     return DatasetReport(key=key, artifact=identity.dataset(artifacts, key), review=review_of(artifacts, key))
+
+
+def diff_datasets(older: str, newer: str, *, store: Store | None = None) -> "VersionDiff":
+    """Rows that were added, removed, changed or moved to another split between two curated versions.
+
+    Raises UserError for an unknown key, MissingInput for a version that is not curated.
+    """
+    artifacts = Artifacts(store_or_default(store))
+    with TemporaryDirectory(prefix="ft-diff-") as scratch:
+        files = [
+            {side: curated.path(f"{side}.parquet", Path(scratch)) for side in ("train", "validation", "holdout")}
+            for curated in (identity.dataset(artifacts, key) for key in (older, newer))
+        ]
+        # It needs pyarrow and a kernel, for which those who list versions should not wait.
+        found: VersionDiff = load("ft_assets.workers.datasets.version_diff:diff_versions")(*files)
+        return found
+
+
+def curate_dataset(
+    key: str,
+    *,
+    store: Store | None = None,
+    actor: str = "",
+    launcher: Launcher | None = None,
+    orchestrator: Orchestrator | None = None,
+) -> DatasetReport:
+    """Curate a version now, without a recipe, and wait for its report. One that is curated is not curated again.
+
+    Raises UserError for an unknown key, and what is wrong with the rows (BadData).
+    """
+    store, shown = store_or_default(store), orchestrator_or_default(orchestrator)
+    artifacts = Artifacts(store)
+    request = identity.dataset_request(artifacts, key)
+    execution = Execution(store=store, launcher=launcher or make_launcher())
+    curated = execution.run(request, actor=actor_or_user(actor)).artifact
+    shown.show_keys(dataset=key)
+    shown.show_artifacts([Known(asset="dataset", keys=(key,), artifact=curated, above={})])
+    shown.show_review(artifacts, key)
+    return dataset_report(key, store=store)
 
 
 def list_datasets(*, name: str = "", tenant: str = "", store: Store | None = None) -> list[ListedDataset]:

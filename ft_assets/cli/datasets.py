@@ -44,6 +44,47 @@ def add(
 
 
 @app.command()
+def curate(key: Key) -> None:
+    """Curate a version now, without a recipe, and show the result. What exists is not made again."""
+    print("\n".join(describe_report(api.curate_dataset(key, actor=actor()))))
+
+
+@app.command()
+def diff(
+    older: Annotated[str, typer.Argument(metavar="A", help="Key of the older version.")],
+    newer: Annotated[str, typer.Argument(metavar="B", help="Key of the newer version.")],
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Show what changed between two curated versions: rows added, removed, changed, and moved to another split."""
+    from ft_assets.cli.output import print_json, print_table
+
+    found = api.diff_datasets(older, newer)
+    moves = {f"{before} to {after}": count for (before, after), count in sorted(found.moved.items())}
+    if as_json:
+        rows = dict(zip((older, newer), found.rows, strict=True))
+        numbers = {"same": found.same, "changed": found.changed, "added": found.added, "removed": found.removed}
+        print_json({"rows": rows, **numbers, "moved": moves})
+        return
+    splits = ("train", "validation", "holdout")
+    print_table(
+        ("", *splits),
+        [
+            (name, *(f"{counts.get(split, 0):,}" for split in splits))
+            for name, counts in (
+                (older, found.rows[0]),
+                (newer, found.rows[1]),
+                ("added", found.added),
+                ("removed", found.removed),
+            )
+        ],
+        empty="",
+    )
+    print(f"{found.same:,} rows are the same; {found.changed:,} have the same prompt and something else changed")
+    for name, count in moves.items():
+        print(f"{count:,} moved from {name}")
+
+
+@app.command()
 def approve(
     key: Key,
     note: Annotated[str, typer.Option(help="Why the version may be used anyway; it is recorded.")],

@@ -63,6 +63,30 @@ def test_a_field_that_is_not_used_is_told_and_thumbs_down_are_refused(project: P
     assert "'weight' that is not used" in added.warnings[0]
 
 
+@pytest.mark.e2e
+def test_a_version_is_curated_without_a_recipe_and_compared_with_another(
+    project: Project, ft: Ft, instance: dg.DagsterInstance
+) -> None:
+    policy, file = project.folder / "dataset.yaml", project.dataset()
+    policy.write_text("duplicates: {near: off}\n")
+    lines = file.read_text().splitlines(keepends=True)
+    ft("dataset", "add", file, "--name", "acme.colours", "--policy", policy)
+    assert "ft dataset curate" in ft("dataset", "diff", DATASET, DATASET).stderr
+    curated = ft("dataset", "curate", DATASET)
+    assert curated.exit_code == 0, curated.stderr
+    assert curated.stdout.startswith(f"{DATASET}: accepted\n  rows: 160 read; train ")
+    asset = dg.AssetKey("dataset")
+    assert instance.get_materialized_partitions(asset) == {DATASET}
+    file.write_text("".join([lines[0].replace("is red", "is pink"), *lines[6:], lines[1].replace("thing 1", "it")]))
+    ft("dataset", "add", file, "--name", "acme.colours", "--policy", policy)
+    ft("dataset", "curate", "acme.colours.v2")
+    found = json.loads(ft("dataset", "diff", DATASET, "acme.colours.v2", "--json").stdout)
+    assert (found["same"], found["changed"], found["moved"]) == (154, 1, {})
+    assert (sum(found["added"].values()), sum(found["removed"].values())) == (1, 5)
+    assert "1 have the same prompt" in ft("dataset", "diff", DATASET, "acme.colours.v2").stdout
+    assert "there is no dataset version" in ft("dataset", "curate", "acme.none.v1").stderr
+
+
 def test_datasets_are_listed_by_tenant_and_for_machines(ft: Ft, pair: tuple[str, str]) -> None:
     assert DATASET in ft("dataset", "list").stdout
     assert [item["key"] for item in json.loads(ft("dataset", "list", "--tenant", "acme", "--json").stdout)] == [DATASET]

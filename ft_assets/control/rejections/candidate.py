@@ -6,7 +6,7 @@ from typing import Any
 
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.rejections.curves import Curves, read_curves
-from ft_assets.control.rejections.past import past_runs
+from ft_assets.control.rejections.past import Conditions, past_runs
 from ft_assets.control.rejections.suggest import Observed, Suggestion, suggest
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE
@@ -39,7 +39,12 @@ def suggestions_for(artifacts: Artifacts, request: WorkRequest, verdicts: Sequen
     except (UserError, KeyError):
         return []
     carried = checkpoint.manifest.inputs.get(SOURCE)
-    past = [run for run in past_runs(artifacts, request.tenant) if run.adapter != str(request.address)]
+    conditions = Conditions.of(request.params, request.inputs)
+    past = [
+        run
+        for run in past_runs(artifacts, request.tenant)
+        if run.conditions == conditions and run.adapter != str(request.address)
+    ]
     return suggest(
         curves_of(checkpoint),
         recipe,

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.recipe.recipe import Recipe
-from ft_resources.artifacts import Address, Artifact, Artifacts
+from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
+from ft_resources.canonical import digest
 from ft_resources.errors import StoreUnavailable, UserError
 
 # Settings that affect a training's result and that a person would change.
@@ -29,8 +31,30 @@ _READ = 50
 
 
 @dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """What two runs must share for one's settings to say anything about the other's.
+
+    Args:
+        data: the dataset without its version, as ``tenant.name``: versions of it are comparable, other data are not.
+        base: digest of the base model.
+        gates: digest of the gates' settings and of the suites that they look at.
+    """
+
+    data: str
+    base: str
+    gates: str
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], inputs: Mapping[str, InputRef]) -> "Conditions":
+        """Those of an adapter, made or wanted. Raises KeyError and UserError for a record without them."""
+        key = DatasetKey.parse(str(params["dataset"]))
+        measured = {"gates": params["gates"], "suites": sorted(params["suites"])}
+        return cls(data=f"{key.tenant}.{key.name}", base=inputs["base"].digest, gates=digest(measured))
+
+
+@dataclass(frozen=True, kw_only=True)
 class PastRun:
-    """An accepted adapter: its inputs, and its training settings by recipe path."""
+    """An accepted adapter: its inputs, its conditions, and its training settings by recipe path."""
 
     adapter: str
     checkpoint: str
@@ -39,6 +63,7 @@ class PastRun:
     recipe: str
     method: str
     variant: str
+    conditions: Conditions
     settings: Mapping[str, Any]
 
     def differences(self, recipe: Recipe) -> dict[str, Any]:
@@ -98,6 +123,7 @@ def _past_run(artifacts: Artifacts, adapter: Artifact, tenant: str) -> PastRun |
             recipe=str(params["recipe"]),
             method=str(told["method"]),
             variant=str(told["variant"]),
+            conditions=Conditions.of(params, adapter.manifest.inputs),
             settings=_settings(told),
         )
     except StoreUnavailable:

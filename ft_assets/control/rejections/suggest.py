@@ -255,7 +255,7 @@ def _of_past(recipe: Recipe, past: Sequence[PastRun], seen: Observed) -> Iterato
     if change:
         what, why = "try the settings that passed before", f"{run.recipe} {whose} passed with {run.dataset}"
     else:
-        what = "look at what changed in the data (ft dataset diff)"
+        what = "look at what changed in the data (ft dataset diff A B)"
         why = f"{run.recipe} {whose} passed with {run.dataset} and the same settings"
     yield Suggestion(what=what, why=why, change=change)
 

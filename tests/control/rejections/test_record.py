@@ -8,13 +8,14 @@ import pytest
 
 from ft_assets.control.rejections.past import past_runs
 from ft_assets.control.rejections.record import FOLDER, find_rejection, quarantine, record_path
+from ft_assets.settings.recipe.acceptance import GateSettings
 from ft_assets.workers.evals.verdicts import judge_candidate
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact
 from ft_resources.work import WorkRequest
 from tests.control.lines.promotable import add_recipe
-from tests.workers.evals.results import flips, losses, make_results
+from tests.workers.evals.results import SUITE, flips, losses, make_results
 from tests.workers.evals.world import World
 
 STEPS = "".join(
@@ -33,16 +34,31 @@ TRAINED = {
 WORSE = {"correct": flips(0.4, 0.3, 400), "losses": losses(400, fall=-0.5)}
 
 
-def made_adapter(world: World, *, tenant: str = "acme", dataset: str = "acme.things.v0", **training: Any) -> Artifact:
+def made_adapter(
+    world: World,
+    *,
+    tenant: str = "acme",
+    dataset: str = "acme.things.v2",
+    base: bytes = b"{}",
+    gates: dict[str, Any] | None = None,
+    **training: Any,
+) -> Artifact:
     """An accepted adapter with the settings of its training."""
     told = {**TRAINED, "training": {**TRAINED["training"], **training}}  # type: ignore[dict-item]
     checkpoint = world.publish(
         "checkpoint", {"recipe.json": canonical_json(told)}, tenant=tenant, params={"for": dataset, **training}
     )
-    params = {"line": f"{tenant}.things.tiny", "dataset": dataset, "recipe": "tiny.v1"}
-    return world.publish(
-        "adapter", {"README.md": b"#"}, tenant=tenant, inputs={"checkpoint": checkpoint}, params=params
-    )
+    params = {
+        "line": f"{tenant}.things.tiny",
+        "dataset": dataset,
+        "recipe": "tiny.v1",
+        "gates": GateSettings.model_validate(gates or {}).model_dump(mode="json"),
+        "suites": [SUITE],
+    }
+    of = {} if base == b"{}" else {"params": {"source": "another"}}
+    model = world.publish("base_model", {"config.json": base}, tenant="shared", **of)
+    inputs = {"checkpoint": checkpoint, "base": model}
+    return world.publish("adapter", {"README.md": b"#"}, tenant=tenant, inputs=inputs, params=params)
 
 
 def rejected(world: World) -> WorkRequest:
@@ -105,12 +121,31 @@ def test_a_run_of_the_same_tenant_that_passed_is_an_example_and_nobody_elses_is(
     assert record is not None
     last = record.tried_next[-1]
     assert last.change == {"training.learning_rate": 0.0003, "training.epochs": 1}
-    assert last.why == "tiny.v1 of this line passed with acme.things.v0"
+    assert last.why == "tiny.v1 of this line passed with acme.things.v2"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"dataset": "acme.letters.v1"},
+        {"base": b'{"model_type": "gpt2"}'},
+        {"gates": {"benchmark_regression": {"max_drop_points": 50.0}}},
+    ],
+)
+def test_a_run_on_other_data_another_base_or_under_other_gates_is_no_example(
+    world: World, other: dict[str, Any]
+) -> None:
+    request = rejected(world)
+    made_adapter(world, learning_rate=0.0003, **other)
+    verdicts = judge_candidate(world.artifacts, request.inputs, request.params)
+    record = quarantine(world.artifacts, request, verdicts, actor="ann")
+    assert record is not None
+    assert "0.0003" not in record.model_dump_json()
 
 
 def test_an_adapter_whose_checkpoint_lies_with_another_tenant_is_no_example(world: World) -> None:
     checkpoint = world.publish("checkpoint", {"recipe.json": canonical_json(TRAINED)}, tenant="rival")
-    params = {"line": "acme.things.tiny", "dataset": "acme.things.v0", "recipe": "tiny.v1"}
+    params = {"line": "acme.things.tiny", "dataset": "acme.things.v2", "recipe": "tiny.v1"}
     world.publish("adapter", {"README.md": b"#"}, inputs={"checkpoint": checkpoint}, params=params)
     assert past_runs(world.artifacts, "acme") == []
 

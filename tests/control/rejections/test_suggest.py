@@ -10,7 +10,7 @@ from ft_assets.control.auto.combinations import require_possible
 from ft_assets.control.auto.resolve import resolve
 from ft_assets.control.recipes.window import within_context
 from ft_assets.control.rejections.curves import Curves
-from ft_assets.control.rejections.past import PastRun
+from ft_assets.control.rejections.past import Conditions, PastRun
 from ft_assets.control.rejections.registrable import is_registrable
 from ft_assets.control.rejections.suggest import Observed, Suggestion, suggest
 from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
@@ -87,6 +87,7 @@ def past(line: str = "acme.things.tiny", recipe: str = "tiny.v3", **settings: An
         recipe=recipe,
         method="sft",
         variant="lora",
+        conditions=Conditions(data="acme.things", base="ab", gates="cd"),
         settings={**defaults, **settings},
     )
 
