@@ -30,6 +30,10 @@ class BadData(UserError):
     """A dataset, or one row of it, that cannot be used."""
 
 
+class DoctorRefused(BadData):
+    """A token pack that must not be trained on. The text names examples and never quotes them."""
+
+
 class BadRecipe(UserError):
     """An invalid recipe, policy or suite."""
 

@@ -254,7 +254,7 @@ def error_of(ending: Ending, attempt: Attempt, label: str) -> errors.UserError:
     if not (isinstance(kind, type) and issubclass(kind, errors.UserError)) or kind in _OF_OTHER_WORDS:
         kind = errors.WorkFailed
     if kind is errors.WorkFailed:
-        what = f"{attempt.address.asset} of {label} {POLICIES[ending.outcome].message}: {details['what']}"
+        what = f"{attempt.address.asset}: the worker {POLICIES[ending.outcome].message}: {details['what']}"
         remedy = details["remedy"] or f"Read the worker's log: ft logs {attempt.address}"
-        return errors.WorkFailed(what, where=details["where"] or attempt.path, remedy=remedy)
+        return errors.WorkFailed(what, where=details["where"] or f"{label}, {attempt.path}", remedy=remedy)
     return kind(details["what"], where=details["where"], remedy=details["remedy"])

@@ -1,10 +1,15 @@
 """Notifications to people and machines outside: a message and its target."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import UserError
+
+_LONGEST = 1500
+# Control characters that a terminal, mail or chat client would interpret; line breaks are kept.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
 class NotSent(UserError):
@@ -56,3 +61,14 @@ class EmailTarget:
 
 
 Target = WebhookTarget | EmailTarget
+
+
+def clean(text: str) -> str:
+    """``text`` without control characters, and no longer than a message should be."""
+    settled = _CONTROL.sub(" ", text).strip()
+    return settled if len(settled) <= _LONGEST else f"{settled[: _LONGEST - 1]}…"
+
+
+def one_line(text: str) -> str:
+    """``clean`` without line breaks."""
+    return " ".join(clean(text).split())

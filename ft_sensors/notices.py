@@ -1,11 +1,8 @@
 """Tells tenants and the platform what happened; what was told is in the store, and never told again."""
 
-from functools import partial
-
 import dagster as dg
 
 from ft_assets import api
-from ft_assets.graph.failed_runs import failure_of_submission
 from ft_resources.dagster_resources import StoreResource
 from ft_sensors.ticks import at_most, take
 
@@ -13,9 +10,8 @@ from ft_sensors.ticks import at_most, take
 @dg.sensor(minimum_interval_seconds=at_most(15), default_status=dg.DefaultSensorStatus.RUNNING)
 def notices_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Send due notices to webhooks and by mail, with back-off after failures."""
-    failure_of = partial(failure_of_submission, context.instance)
     return take(
         context,
-        lambda: api.send_notices(failure_of, after=context.cursor or "", store=store.store),
+        lambda: api.send_notices(after=context.cursor or "", store=store.store),
         "notices cannot be sent",
     )

@@ -1,11 +1,13 @@
 """Brings every open submission one step further: prepare the dataset, prepare the recipe, train the pair."""
 
 import time
+from functools import partial
 
 import dagster as dg
 
 from ft_assets import api
 from ft_assets.api import Launch, Present, RunState, Wanted
+from ft_assets.graph.failed_runs import failure_of_submission
 from ft_assets.graph.jobs.submissions import prepare_dataset, prepare_recipe, train_pair, train_trial
 from ft_assets.graph.retire_trials import retire_trials
 from ft_assets.graph.run import launch_tags, register_launched
@@ -61,7 +63,8 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     # Nobody may have more than their limit because it cannot be read.
     nowhere = {item.submission.tenant: 0 for item in wanted}
     places = _places(context.instance, wanted, tenants) if readable else nowhere
-    launches, finished = api.next_launches(wanted, places, store=store.store)
+    failure_of = partial(failure_of_submission, context.instance, store.store)
+    launches, finished = api.next_launches(wanted, places, failure_of=failure_of, store=store.store)
     register_launched(context.instance, launches)
     requests = [_request(launch, tenants) for launch in launches]
     retired = _retire(context.instance, store, problems)
@@ -103,7 +106,7 @@ def _wanted(instance: dg.DagsterInstance, store: StoreResource, submission: Subm
     except UserError as error:
         if RunState.ACTIVE in (*runs.stages.values(), *runs.trials.values()):
             raise
-        there = Present(done=frozenset(), problem=str(error))
+        there = api.impossible(error)
     return Wanted(submission=submission, present=there, runs=runs.stages, trial_runs=runs.trials, again=runs.again)
 
 

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from ft_assets.api.orchestration import RunState as RunState
     from ft_assets.api.orchestration import Stage as Stage
     from ft_assets.api.orchestration import Wanted as Wanted
+    from ft_assets.api.orchestration import impossible as impossible
     from ft_assets.api.orchestration import next_launches as next_launches
     from ft_assets.api.orchestration import present as present
     from ft_assets.api.orchestration import require_approved as require_approved
@@ -124,7 +125,8 @@ _MODULES = {
     "lines": "POINTERS LineState Pointer PromotionRecord list_lines promote roll_back show_line",
     "metering": "Usage meter refund usage",
     "notices": "list_notices send_notices watch_queues",
-    "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted next_launches present require_approved",
+    "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
+    "require_approved",
     "orphans": "settle_orphans",
     "recipes": "RetiredRecipe get_recipe list_recipes register_recipe resolved_recipe restore_recipe retire_recipe",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",

@@ -9,7 +9,6 @@ from itertools import islice
 from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.api.steps import Step
 from ft_assets.control.notices.deliver import tell
-from ft_assets.control.notices.describe import FailureOf
 from ft_assets.control.notices.event_records import Told, told
 from ft_assets.control.notices.queue_alerts import Wait, record_waits
 from ft_assets.control.submissions.status import State, read_works, status_of
@@ -40,15 +39,12 @@ def list_notices(tenant: str = SHARED, *, limit: int = 50, store: Store | None =
     return Notices(told=found, due=sum(1 for _ in store.entries(f"{FOLDER}/{tenant}")))
 
 
-def send_notices(
-    failure_of: FailureOf, *, after: str = "", store: Store | None = None, tenants: TenantsFile | None = None
-) -> Step:
+def send_notices(*, after: str = "", store: Store | None = None, tenants: TenantsFile | None = None) -> Step:
     """Send what is due to webhooks and by mail, with back-off after failures, beginning beyond ``after``.
 
-    ``failure_of`` says why the run of a failed submission failed, where no worker of it said so. Raises UserError for a
-    tenants file that cannot be read, and where the store refuses.
+    Raises UserError for a tenants file that cannot be read, and where the store refuses.
     """
-    done = tell(store_or_default(store), tenants_or_default(tenants), Notifier().send, failure_of, after=after)
+    done = tell(store_or_default(store), tenants_or_default(tenants), Notifier().send, after=after)
     counts = {"sent": done.sent, "failed": done.failed, "given up": done.given_up, "waiting": done.waiting}
     words = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to send"
     return Step(

@@ -6,9 +6,11 @@ from ft_assets.api.defaults import store_or_default, tenants_or_default
 from ft_assets.control import identity
 from ft_assets.control.rejections.record import find_rejection
 from ft_assets.control.submissions.admission import refusal, sweep_refusal
+from ft_assets.control.submissions.failures import of_lost_run, of_text, with_logs
 from ft_assets.control.submissions.plan import MOST_AGAIN, Launch, Present, RunState, Stage, Wanted, plan
 from ft_assets.control.sweeps.trial_states import missing_trials
-from ft_assets.records.submissions import Submission, finish
+from ft_assets.records.failures import Failure
+from ft_assets.records.submissions import Submission, SubmissionStatus, finish
 from ft_assets.records.sweep_decision import SweepFailed
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import without_gates
@@ -16,17 +18,24 @@ from ft_assets.workers.adapters.export import reasons
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdicts import judge_candidate
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import HeldForReview, MissingInput
+from ft_resources.errors import HeldForReview, MissingInput, UserError
 from ft_resources.store import Store
 
 __all__ = ["MOST_AGAIN", "Launch", "Present", "RunState", "Stage", "Wanted"]
 
+# Why the newest failed run of a submission failed, from whoever ran it; None if none did.
+FailureOf = Callable[[Submission], Failure | None]
+
 
 def next_launches(
-    wanted: Iterable[Wanted], places: Mapping[str, int] | None = None, *, store: Store | None = None
+    wanted: Iterable[Wanted],
+    places: Mapping[str, int] | None = None,
+    *,
+    failure_of: FailureOf = lambda submission: None,
+    store: Store | None = None,
 ) -> tuple[list[Launch], int]:
     """The jobs to launch now that bring every submission one step further, and how many submissions ended: their ends
-    are recorded here.
+    are recorded here, with the cause and the remedy that every door shows.
 
     ``places`` has the number of further trainings allowed at once, for tenants with a limit.
     """
@@ -35,10 +44,27 @@ def next_launches(
         if isinstance(action, Launch):
             launches.append(action)
         else:
-            said = {"reason": action.reason, "adapter": action.adapter}
-            finish(store, action.submission, action.status, suggestions=action.suggestions, **said)
+            failure = action.failure
+            if action.of_run:
+                failure = with_logs(failure_of(action.submission) or of_lost_run(), action.submission.id)
+            elif failure is None and action.status is SubmissionStatus.FAILED:
+                failure = of_text(action.reason)
+            finish(
+                store,
+                action.submission,
+                action.status,
+                adapter=action.adapter,
+                reason=action.reason,
+                suggestions=action.suggestions,
+                failure=failure,
+            )
             ended += 1
     return launches, ended
+
+
+def impossible(error: UserError) -> Present:
+    """What a submission has whose inputs cannot be read, or whose pair can never work."""
+    return Present(done=frozenset(), problem=str(error), failure=of_text(str(error), name=type(error).__name__))
 
 
 def require_approved(dataset: str, *, store: Store | None = None) -> None:

@@ -43,10 +43,12 @@ class Logs:
     Args:
         attempts: the last attempt at each piece of work; their ``chunks("log", after)`` are the text.
         ended: whether no more of it is to come.
+        status: how the submission stands, and why; None for an artifact.
     """
 
     attempts: Callable[[], list[Attempt]]
     ended: Callable[[], bool]
+    status: Callable[[], Status | None] = lambda: None
 
 
 def status(submission: str, *, store: Store | None = None, launcher: Launcher | None = None) -> Status:
@@ -88,6 +90,7 @@ def logs(target: str, *, store: Store | None = None) -> Logs:
         return Logs(
             attempts=lambda: list(last_attempts(store, submission)),
             ended=lambda: find_outcome(store, submission) is not None,
+            status=lambda: status_of(store, submission),
         )
     address = find_address(target, store=store)
 

@@ -24,7 +24,8 @@ from rich.text import Text
 from ft_assets import api
 from ft_assets.api import Work
 from ft_assets.cli.addresses import short
-from ft_assets.cli.output import print_error, print_suggestions, print_table, seconds
+from ft_assets.cli.output import print_suggestions, print_table, seconds
+from ft_assets.cli.status import reasons
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.graph.run import drive
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
@@ -197,19 +198,22 @@ def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutco
     if outcome.status is SubmissionStatus.ACCEPTED:
         console.print(Text.assemble(("accepted  ", "bold green"), outcome.adapter))
         console.print(Text(f"download it: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
-    elif outcome.status is SubmissionStatus.UNGATED:
+        return
+    if outcome.status is SubmissionStatus.UNGATED:
         _print_scores(store, submission)
         console.print(Text.assemble(("ungated   ", "bold blue"), outcome.adapter))
         console.print(Text("the recipe has no gates: nothing judged this result, and it cannot be promoted", "dim"))
         console.print(Text(f"download it: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
-    elif outcome.status is SubmissionStatus.REJECTED:
-        console.print(Text.assemble(("rejected  ", "bold yellow"), "the candidate stays stored and is not served"))
-        print_suggestions(outcome.suggestions)
-    else:
-        style = "bold red" if outcome.status is SubmissionStatus.FAILED else "bold"
-        console.print(Text.assemble((f"{outcome.status}  ", style), outcome.reason))
-    if outcome.status is SubmissionStatus.FAILED:
-        _print_cause(store, submission)
+        return
+    styles = {SubmissionStatus.REJECTED: "bold yellow", SubmissionStatus.FAILED: "bold red"}
+    reason, *more = reasons(api.status(submission.id, store=store))
+    if outcome.status is SubmissionStatus.REJECTED:
+        # The table above has the reasons.
+        reason = "the candidate stays stored and is not served"
+    console.print(Text.assemble((f"{outcome.status}  ", styles.get(outcome.status, "bold")), reason))
+    for line in more:
+        console.print(Text(line))
+    print_suggestions(outcome.suggestions)
 
 
 def _print_gates(store: Store, submission: Submission) -> None:
@@ -228,11 +232,3 @@ def _print_scores(store: Store, submission: Submission) -> None:
     found = api.evaluation(submission.dataset, submission.recipe, store=store).evidence
     rows = [(name, f"{m.base:.4g}", f"{m.candidate:.4g}", str(m.n)) for name, m in found.holdout.items()]
     print_table(("holdout", "base", "result", "rows"), rows, empty="")
-
-
-def _print_cause(store: Store, submission: Submission) -> None:
-    """Print the failed worker's own message, if there is one."""
-    for work in api.works(submission, store=store):
-        error = work.ending.error if work.ending and not work.done else None
-        if error and error["what"]:
-            print_error(UserError(error["what"], where=error["where"] or work.asset, remedy=error["remedy"]))

@@ -7,6 +7,7 @@ import typer
 
 from ft_assets import api
 from ft_assets.cli.addresses import short
+from ft_assets.cli.status import reasons
 
 POLL_S = 0.5
 
@@ -36,3 +37,8 @@ def logs(
         time.sleep(POLL_S)
     if not seen:
         note("no worker has written anything yet")
+    standing = found.status()
+    if standing is not None and standing.detail:
+        note(f"── {standing.state}")
+        for line in reasons(standing):
+            note(line)

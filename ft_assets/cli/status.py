@@ -54,6 +54,8 @@ def status(
         empty="No submissions yet. Make one: ft run DATASET RECIPE",
     )
     if submission:
+        for line in reasons(found[0])[1:]:
+            print(line)
         print_suggestions(found[0].suggestions)
     if trials:
         print()
@@ -68,9 +70,16 @@ def _trial_row(item: "TrialProgress") -> tuple[str, ...]:
     return (item.trial, shown_values(item.values), item.state, step, loss, "winner" if item.winner else "")
 
 
+def reasons(item: "Status") -> list[str]:
+    """Why a submission is in its state, then where, what to do, and what a failed worker said, one line each."""
+    named = {"where": item.where, "what to do": item.remedy, "the worker said": item.words}
+    return [item.detail, *(f"  {name}: {text}" for name, text in named.items() if text)]
+
+
 def remark(item: "Status") -> str:
     """Remarks beside the numbers: why the submission is in its state, and alerts of a running training."""
-    return "; ".join([*([item.detail] if item.detail else []), *(f"alert: {alert}" for alert in item.alerts)])
+    to_do = [f"what to do: {item.remedy}"] if item.remedy and item.state != "rejected" else []
+    return "; ".join([*filter(None, [item.detail]), *to_do, *(f"alert: {alert}" for alert in item.alerts)])
 
 
 def describe(item: "Status") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from ft_assets.control.notices.failures import chain_of, is_ours
+from ft_assets.control.submissions.failures import chain_of, is_ours
 
 # A database that was away, a connection that was cut. Mistakes in SQL or in data (ProgrammingError, IntegrityError and
 # the like) would be the same again. Only SQLAlchemy's: Dagster uses its databases through nothing else.
@@ -45,4 +45,4 @@ def is_databases(chain: list[tuple[str, str]]) -> bool:
         chain: class name and text of the error and of its causes, outermost first; texts begin with the class's full
         name, as Python writes them.
     """
-    return any(_AWAY.match(text) for _, text in chain) and not any(is_ours(name) for name, _ in chain)
+    return any(_AWAY.match(text) for _, text in chain) and not any(is_ours(*each) for each in chain)

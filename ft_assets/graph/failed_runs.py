@@ -5,14 +5,20 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from ft_assets.control.notices.failures import Failure, chain_of, of_lost_run, of_step
 from ft_assets.control.notices.runs import RUN_FAILURES, FailedRun, Seen, plan_failures
+from ft_assets.control.submissions.failures import chain_of, of_lost_run, of_step
+from ft_assets.control.submissions.status import last_attempts
 from ft_assets.records.due_notices import mark_due
+from ft_assets.records.failures import Failure
 from ft_assets.records.submissions import Submission, find_outcome, find_submission, submission_id
 from ft_assets.settings import tags
 from ft_assets.settings.keys import SHARED, DatasetKey, RecipeKey, check_part
-from ft_resources.errors import UserError
+from ft_resources.attempts import Attempt
+from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.store import Store
+
+# Checks are steps of their own, and what they refuse is an asset.
+_CHECKED = {"dataset_review": "dataset", "pack_doctor": "token_pack", "eval_gates": "eval_report"}
 
 
 def record_failures(
@@ -66,7 +72,7 @@ def _record(instance: dg.DagsterInstance, store: Store, record: dg.RunRecord) ->
         failed.create(store, path)
 
 
-def failure_of_submission(instance: dg.DagsterInstance, submission: Submission) -> Failure | None:
+def failure_of_submission(instance: dg.DagsterInstance, store: Store, submission: Submission) -> Failure | None:
     """Why the newest failed run of the submission failed; None if none did."""
     failed = [dg.DagsterRunStatus.FAILURE]
     runs = list(instance.get_runs(dg.RunsFilter(tags={tags.SUBMISSION: submission.id}, statuses=failed), limit=1))
@@ -74,18 +80,30 @@ def failure_of_submission(instance: dg.DagsterInstance, submission: Submission) 
         by_root = dg.RunsFilter(tags={"dagster/root_run_id": submission.run_id}, statuses=failed)
         own = dg.RunsFilter(run_ids=[submission.run_id], statuses=failed)
         runs += [*instance.get_runs(by_root, limit=1), *instance.get_runs(own, limit=1)]
-    return failure_of(instance, runs[0].run_id) if runs else None
+    return failure_of(instance, runs[0].run_id, _attempts(store, submission)) if runs else None
 
 
-def failure_of(instance: dg.DagsterInstance, run_id: str) -> Failure:
-    """Why a run failed, from its first failed step."""
+def _attempts(store: Store, submission: Submission) -> list[Attempt]:
+    """The last attempts at the submission's work, latest first; none if a record cannot be read, of which the run's
+    own error tells."""
+    try:
+        return list(last_attempts(store, submission))[::-1]
+    except StoreUnavailable:
+        raise
+    except UserError:
+        return []
+
+
+def failure_of(instance: dg.DagsterInstance, run_id: str, attempts: Sequence[Attempt] = ()) -> Failure:
+    """Why a run failed, from its first failed step. ``attempts`` are those of the work that it may have waited for."""
     found = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.STEP_FAILURE, limit=1).records
     event = found[0].event_log_entry.dagster_event if found else None
     if event is None:
         return of_lost_run()
     data = event.step_failure_data
     user = data.user_failure_data
-    return of_step(event.step_key or "", chain_of(data.error), (user.description or "") if user else "")
+    asset = _CHECKED.get(event.step_key or "", event.step_key or "")
+    return of_step(asset, chain_of(data.error), (user.description or "") if user else "", attempts)
 
 
 def tenant_of(run: dg.DagsterRun) -> str:

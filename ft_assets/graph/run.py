@@ -1,6 +1,7 @@
 """Run a submission's jobs in this process: the same plan and jobs as the submissions sensor launches."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import dagster as dg
 
@@ -8,10 +9,11 @@ from ft_assets import api
 from ft_assets.api import Launch, Present, RunState, Stage, Wanted
 from ft_assets.graph.cut_off import all_cut_off
 from ft_assets.graph.declared import declared
+from ft_assets.graph.failed_runs import failure_of_submission
 from ft_assets.graph.queueing import tier_tags
 from ft_assets.graph.retire_trials import retire_trials
 from ft_assets.graph.runs import as_dagster_shows
-from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, find_outcome, finish
+from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.errors import StoreUnavailable, UserError
@@ -39,11 +41,12 @@ def drive(
     runs: dict[Stage, RunState] = {}
     trial_runs: dict[str, RunState] = {}
     again: dict[str, int] = {}
+    failure_of = partial(failure_of_submission, instance, store)
     while (outcome := find_outcome(store, submission)) is None:
         tenants = load_tenants()
         shown = as_dagster_shows(instance, submission, _present(store, submission, tenants))
         wanted = Wanted(submission=submission, present=shown, runs=runs, trial_runs=trial_runs, again=again)
-        launches, ended = api.next_launches([wanted], store=store)
+        launches, ended = api.next_launches([wanted], failure_of=failure_of, store=store)
         if not launches:
             if not ended:
                 # No run is active here, so only a held dataset can be waited for; in the foreground nobody waits days.
@@ -70,7 +73,7 @@ def _present(store: Store, submission: Submission, tenants: TenantsFile) -> Pres
     except StoreUnavailable:
         raise
     except UserError as error:
-        finish(store, submission, SubmissionStatus.FAILED, reason=str(error))
+        api.next_launches([Wanted(submission=submission, present=api.impossible(error), runs={})], store=store)
         raise
 
 

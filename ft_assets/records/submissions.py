@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from ft_assets.records.due_notices import mark_due
+from ft_assets.records.failures import Failure
 from ft_assets.settings.keys import DatasetKey
 from ft_resources.canonical import digest
 from ft_resources.errors import UserError
@@ -93,6 +94,7 @@ class SubmissionOutcome(Record):
     suggestions: tuple[str, ...] = Field(
         default=(), description="Of a rejected candidate: what to try, from its curves and the tenant's past runs."
     )
+    failure: Failure | None = Field(default=None, description="Of a failed submission: why, where, and what to do.")
     at: str
 
 
@@ -137,10 +139,16 @@ def finish(
     adapter: str = "",
     reason: str = "",
     suggestions: Sequence[str] = (),
+    failure: Failure | None = None,
 ) -> SubmissionOutcome:
-    """Record the end of a submission; the first record is final."""
+    """Record the end of a submission; the first record is final. The reason of a failure is its sentence."""
     outcome = SubmissionOutcome(
-        status=status, adapter=adapter, reason=reason, suggestions=tuple(suggestions), at=_now()
+        status=status,
+        adapter=adapter,
+        reason=failure.reason if failure else reason,
+        suggestions=tuple(suggestions),
+        failure=failure,
+        at=_now(),
     )
     path = f"{submission.tenant}/submissions/{submission.id}/outcome.json"
     mark_due(store, "submission", submission.tenant, path)

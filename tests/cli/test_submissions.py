@@ -15,6 +15,7 @@ from ft_assets.control.submissions.plan import Launch
 from ft_assets.control.submissions.status import read_works
 from ft_assets.control.submissions.submit import submit
 from ft_assets.graph.run import drive
+from ft_assets.records.failures import Failure
 from ft_assets.records.submissions import (
     Submission,
     SubmissionOutcome,
@@ -184,17 +185,15 @@ def test_run_ends_with_the_exit_code_of_its_outcome(
     ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch, status: SubmissionStatus, code: int, words: str
 ) -> None:
     def drive(store: Store, _instance: object, submission: Submission) -> SubmissionOutcome:
-        attempt_at_dataset(store).record_ending(
-            Outcome.BAD_DATA, {"type": "BadData", "what": "a row is wrong", "where": "row 7", "remedy": "fix it"}
-        )
-        return finish(store, submission, status, reason=words)
+        failure = Failure(asset="dataset", cause=words, blame="user", where="row 7", remedy="fix it")
+        failed = status is SubmissionStatus.FAILED
+        return finish(store, submission, status, reason=words, failure=failure if failed else None)
 
     monkeypatch.setattr("ft_assets.cli.live.drive", drive)
     result = ft("run", *pair)
     assert result.exit_code == code
     assert words in result.stdout
-    # The worker's own words are shown for a failure, and only for one.
-    assert ("a row is wrong" in result.stderr) == (status is SubmissionStatus.FAILED)
+    assert ("where: row 7" in result.stdout) == (status is SubmissionStatus.FAILED)
 
 
 def test_ctrl_c_of_a_run_is_a_cancel(project: Project, ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def test_a_held_submission_waits_with_the_reasons_and_goes_on_by_itself_after_ap
     status = status_of(project.store, asked)
     assert status.state is State.HELD
     assert LEAK in status.detail
-    assert f"ft dataset approve {asked.dataset}" in status.detail
+    assert f"ft dataset approve {asked.dataset}" in status.remedy
 
     approve(artifacts, asked.dataset, actor="ann", note="the tests are public")
     assert status_of(project.store, asked).state is not State.HELD

@@ -13,6 +13,7 @@ from ft_assets.control.notices.runs import Seen, plan_failures
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
+from ft_assets.graph.failed_runs import failure_of_submission
 from ft_assets.graph.run import register_partitions
 from ft_assets.records.submissions import SubmissionStatus, finish
 from ft_assets.settings import tags
@@ -95,7 +96,8 @@ def test_a_run_of_a_submission_is_told_with_its_end_and_not_twice(
     launched = {tags.SUBMISSION: asked.id, tags.TENANT: "acme"}
     run(project, instance, "train_pair", asked.pair, **launched)
     assert "0 to report" in say(project, instance, run_failures_sensor)
-    finish(project.store, asked, SubmissionStatus.FAILED, reason="train_pair failed")
+    failure = failure_of_submission(instance, project.store, asked)
+    finish(project.store, asked, SubmissionStatus.FAILED, failure=failure)
     assert "0 to report" in say(project, instance, run_failures_sensor)
     say(project, instance, notices_sensor)
     (event,) = told(hook)

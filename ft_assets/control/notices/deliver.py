@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from ft_assets.control.notices.channels import Channel, channels_of
-from ft_assets.control.notices.describe import FailureOf, concerned, describe
-from ft_assets.control.notices.event import Event, one_line
+from ft_assets.control.notices.describe import concerned, describe
+from ft_assets.control.notices.event import Event
 from ft_assets.control.notices.event_records import (
     begin_try,
     deliveries,
@@ -27,7 +27,7 @@ from ft_assets.records.due_notices import Due, forget, mark_due, markers, read_m
 from ft_assets.settings.keys import SHARED
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import StoreUnavailable, UserError
-from ft_resources.messages import NotSent, Target
+from ft_resources.messages import NotSent, Target, one_line
 from ft_resources.notifier import Send
 from ft_resources.store import Store
 
@@ -62,7 +62,6 @@ def tell(
     store: Store,
     tenants: TenantsFile,
     send: Send,
-    failure_of: FailureOf,
     *,
     after: str = "",
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -83,7 +82,7 @@ def tell(
             break
         done.looked += 1
         try:
-            for sending in _next(store, tenants, due, failure_of, now(), done):
+            for sending in _next(store, tenants, due, now(), done):
                 sendings.setdefault(sending.channel.target, []).append(sending)
         except StoreUnavailable:
             raise
@@ -94,16 +93,14 @@ def tell(
     return done
 
 
-def _next(
-    store: Store, tenants: TenantsFile, due: Due, failure_of: FailureOf, now: datetime, done: Round
-) -> Iterator[_Sending]:
+def _next(store: Store, tenants: TenantsFile, due: Due, now: datetime, done: Round) -> Iterator[_Sending]:
     """What to send of one event now; a settled event's marker is deleted."""
     if not _anybody(tenants, due):
         forget(store, due)
         return
     event = find_event(store, due.tenant, due.id)
     if event is None:
-        event = describe(store, due, failure_of)
+        event = describe(store, due)
         if event is None:
             if now - due.at > _FORGET_AFTER:
                 forget(store, due)

@@ -8,22 +8,19 @@ from ft_assets.control.base_bumps.report import summary
 from ft_assets.control.identity.review import review_of
 from ft_assets.control.lines.lines import PromotionRecord, read_line
 from ft_assets.control.lines.releases import find_release
-from ft_assets.control.notices.event import Event, clean, one_line
-from ft_assets.control.notices.failures import Failure, of_ending
+from ft_assets.control.notices.event import Event
 from ft_assets.control.notices.queue_alerts import queue_event
 from ft_assets.control.notices.runs import FailedRun
-from ft_assets.control.submissions.status import last_attempts
+from ft_assets.control.submissions.failures import remedy_of
 from ft_assets.records.due_notices import Due, Source
-from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, find_submission
+from ft_assets.records.submissions import find_outcome, find_submission
 from ft_assets.settings.keys import SHARED, DatasetKey
 from ft_assets.settings.notices import EventKind
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import MissingInput, StoreUnavailable, UserError
-from ft_resources.outcomes import Outcome
+from ft_resources.errors import MissingInput
+from ft_resources.messages import clean, one_line
 from ft_resources.store import Store
 
-# Dagster's reason for the failure of a submission's run.
-FailureOf = Callable[[Submission], Failure | None]
 _KINDS = {
     "deprecated": EventKind.DEPRECATED,
     "archived": EventKind.ARCHIVED,
@@ -32,10 +29,10 @@ _KINDS = {
 }
 
 
-def describe(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
+def describe(store: Store, due: Due) -> Event | None:
     """The event for a record. Raises UserError for unreadable records."""
     makers: dict[Source, Callable[[], Event | None]] = {
-        "submission": lambda: _submission(store, due, failure_of),
+        "submission": lambda: _submission(store, due),
         "line": lambda: _line(store, due),
         "base_bump": lambda: _base_bump(store, due),
         "base_release": lambda: _base_release(store, due),
@@ -54,12 +51,12 @@ def concerned(store: Store, due: Due) -> list[str]:
     return sorted({DatasetKey.parse(each.dataset).tenant for each in bump.dependents}) if bump else []
 
 
-def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
+def _submission(store: Store, due: Due) -> Event | None:
     submission = find_submission(store, due.tenant, due.path.split("/")[2])
     outcome = find_outcome(store, submission) if submission else None
     if submission is None or outcome is None:
         return None
-    failure = _why(store, submission, failure_of) if outcome.status is SubmissionStatus.FAILED else None
+    failure = outcome.failure
     facts = {"submission": submission.id, "dataset": submission.dataset, "recipe": submission.recipe}
     facts |= {"asked by": submission.actor, "mode": submission.mode}
     details = [clean(outcome.reason)] if outcome.reason else []
@@ -73,7 +70,7 @@ def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
         details.append("It passed every gate and is registered.")
     if failure:
         facts |= {"asset": failure.asset} if failure.asset else {}
-        details += [text for text in (failure.sentence, failure.where) if text]
+        details += [failure.where] if failure.where else []
     return Event(
         id=due.id,
         kind=EventKind(outcome.status),
@@ -85,24 +82,9 @@ def _submission(store: Store, due: Due, failure_of: FailureOf) -> Event | None:
         details=tuple(details),
         cause=failure.cause if failure else "",
         blame=failure.blame if failure else "",
-        remedy=failure.remedy if failure else "",
+        remedy=remedy_of(submission, outcome),
         suggestions=tuple(one_line(text) for text in outcome.suggestions),
     )
-
-
-def _why(store: Store, submission: Submission, failure_of: FailureOf) -> Failure | None:
-    """The last unsuccessful ending of a worker, else Dagster's reason."""
-    try:
-        endings = [(each.address.asset, each.ending()) for each in last_attempts(store, submission)]
-    except StoreUnavailable:
-        raise
-    except UserError:
-        # The unreadable record is the reason for the failure, and its message says so.
-        endings = []
-    for asset, ending in reversed(endings):
-        if ending is not None and ending.outcome is not Outcome.DONE:
-            return of_ending(asset, ending.outcome, ending.error)
-    return failure_of(submission)
 
 
 def _line(store: Store, due: Due) -> Event | None:

@@ -1,19 +1,14 @@
 """A notice's content: numbers, names and sentences; never a row's text or a secret."""
 
-import re
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ft_assets.records.failures import Blame
 from ft_assets.settings.keys import SHARED
 from ft_assets.settings.notices import EventKind
 from ft_resources.messages import Message
 from ft_resources.records import Record
-
-Blame = Literal["", "user", "platform", "unclear"]
-_LONGEST = 1500
-# Control characters that a terminal, mail or chat client would interpret; line breaks are kept.
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
 class Event(Record):
@@ -62,14 +57,3 @@ class Event(Record):
             f"event: {self.id}",
         ]
         return "\n".join(lines) + "\n"
-
-
-def clean(text: str) -> str:
-    """``text`` without control characters, and no longer than a notice should be."""
-    settled = _CONTROL.sub(" ", text).strip()
-    return settled if len(settled) <= _LONGEST else f"{settled[: _LONGEST - 1]}…"
-
-
-def one_line(text: str) -> str:
-    """``clean`` without line breaks."""
-    return " ".join(clean(text).split())

@@ -10,11 +10,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ft_assets.control.notices.event import Event, one_line
+from ft_assets.control.notices.event import Event
 from ft_assets.records.due_notices import Due, mark_due
 from ft_assets.settings.keys import SHARED
 from ft_assets.settings.notices import EventKind
 from ft_resources.canonical import digest
+from ft_resources.messages import one_line
 from ft_resources.records import Record
 from ft_resources.store import Store
 

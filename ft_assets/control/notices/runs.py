@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from ft_assets.control.notices.failures import Failure
+from ft_assets.records.failures import Failure
 from ft_resources.records import Record
 
 RUN_FAILURES = "run_failures"

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ft_assets.records.failures import Failure
 from ft_assets.records.submissions import Submission, SubmissionStatus
 
 
@@ -39,7 +40,8 @@ class Present:
     ``suggestions`` of what to try. ``ungated`` is the result's address where the recipe has no gates.
 
     ``held`` is why a person must review the dataset first; nothing is launched before an approval.
-    ``problem`` is what cannot be read, or may not be launched; then nothing can be launched.
+    ``problem`` is what cannot be read, or may not be launched; then nothing can be launched. ``failure`` is the same
+    for the record, where an error was raised.
     ``trials`` are the recipe keys of a sweep's trials that have not ended; the pair waits for them.
     """
 
@@ -50,6 +52,7 @@ class Present:
     suggestions: tuple[str, ...] = ()
     held: str = ""
     problem: str = ""
+    failure: Failure | None = None
     trials: tuple[str, ...] = ()
 
 
@@ -89,13 +92,15 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Finish:
-    """Record how the submission ended."""
+    """Record how the submission ended. ``of_run``: a run failed, and Dagster knows why."""
 
     submission: Submission
     status: SubmissionStatus
     adapter: str = ""
     reason: str = ""
     suggestions: tuple[str, ...] = ()
+    failure: Failure | None = None
+    of_run: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +164,8 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
     pair = item.of_stage(Stage.TRAIN_PAIR)
     active = RunState.ACTIVE in (pair, *item.trial_runs.values())
     if present.problem and not active:
-        return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=present.problem)]
+        failed, failure = SubmissionStatus.FAILED, present.failure
+        return [Finish(submission=submission, status=failed, reason=present.problem, failure=failure)]
     if present.adapter:
         return [Finish(submission=submission, status=SubmissionStatus.ACCEPTED, adapter=present.adapter)]
     if present.ungated:
@@ -182,7 +188,7 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
         # An artifact counts even if its run failed: the run of a held dataset ends with a failed check.
         if state in (RunState.FAILED, RunState.SUCCEEDED) and stage not in present.done:
             reason = f"{stage} failed; open its run in the UI, or: ft logs {submission.id}"
-            return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=reason)]
+            return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=reason, of_run=True)]
     if present.held:
         return []
     prepare = [stage for stage in (Stage.PREPARE_DATASET, Stage.PREPARE_RECIPE) if stage not in present.done]
@@ -208,4 +214,5 @@ def _trial_steps(item: Wanted) -> list[Launch | Finish]:
         return [] if cancelled else launches
     # All missing trials have run, and each ended without a checkpoint and without a final ending.
     reason = f"these trials have no result: {', '.join(states)}; open their runs in the UI, or: ft logs "
-    return [Finish(submission=item.submission, status=SubmissionStatus.FAILED, reason=f"{reason}{item.submission.id}")]
+    reason += item.submission.id
+    return [Finish(submission=item.submission, status=SubmissionStatus.FAILED, reason=reason, of_run=True)]

@@ -10,7 +10,14 @@ from typing import Any
 
 from ft_assets.control import identity
 from ft_assets.control.recipes.stored import get_recipe
-from ft_assets.records.submissions import Submission, SubmissionOutcome, all_submissions, find_outcome, find_submission
+from ft_assets.control.submissions.failures import own_words, remedy_of
+from ft_assets.records.submissions import (
+    Submission,
+    SubmissionOutcome,
+    all_submissions,
+    find_outcome,
+    find_submission,
+)
 from ft_assets.records.sweep_decision import FINAL, SweepFailed
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, Ending, attempts_at
@@ -88,7 +95,8 @@ class Status:
 
     ``step`` and ``steps`` count what the present phase counts (optimizer steps while training), ``eta_s`` is the
     worker's own estimate of the seconds left of it, ``alerts`` are sentences of a running training, ``suggestions`` of
-    what to try after a rejection.
+    what to try after a rejection. ``detail``, ``where`` and ``remedy`` say why it is in its state and what to do,
+    ``words`` are a failed worker's own where they may quote data.
     """
 
     submission: str
@@ -107,21 +115,28 @@ class Status:
     alerts: tuple[str, ...] = ()
     adapter: str = ""
     detail: str = ""
+    where: str = ""
+    remedy: str = ""
+    words: str = ""
     suggestions: tuple[str, ...] = ()
 
 
 def derive(
-    submission: Submission, outcome: SubmissionOutcome | None, works: Sequence[Work], *, now: float, held: str = ""
+    submission: Submission,
+    outcome: SubmissionOutcome | None,
+    works: Sequence[Work],
+    *,
+    now: float,
+    held: HeldForReview | None = None,
 ) -> Status:
     """The status that follows from the records; ``now`` in seconds since the epoch. Pure.
 
     ``held`` is why a person must review the dataset first, and what to do.
     """
     if outcome is not None:
-        ended = _status(submission, State(outcome.status), adapter=outcome.adapter, detail=outcome.reason)
-        return replace(ended, suggestions=outcome.suggestions)
+        return _of_outcome(submission, outcome)
     if held:
-        return _status(submission, State.HELD, detail=held)
+        return replace(_status(submission, State.HELD, detail=held.what), where=held.where, remedy=held.remedy)
     asked = datetime.fromisoformat(submission.created_at).timestamp()
     open_works = [work for work in works if not work.done and not work.lost]
     for work in reversed(open_works):
@@ -135,6 +150,12 @@ def derive(
     if begun and open_works:
         return _status(submission, state_of_work(open_works[0].asset), open_works[0], detail="next")
     return _status(submission, State.QUEUED)
+
+
+def _of_outcome(submission: Submission, outcome: SubmissionOutcome) -> Status:
+    ended = _status(submission, State(outcome.status), adapter=outcome.adapter, detail=outcome.reason)
+    where = outcome.failure.where if outcome.failure else ""
+    return replace(ended, suggestions=outcome.suggestions, where=where, remedy=remedy_of(submission, outcome))
 
 
 def _of_running(submission: Submission, work: Work, now: float) -> Status:
@@ -154,7 +175,8 @@ def _of_ended(submission: Submission, work: Work, ending: Ending) -> Status:
         return _status(submission, State(ending.outcome), work, detail=POLICIES[ending.outcome].message)
     if POLICIES[ending.outcome].retries:
         return _status(submission, state_of_work(work.asset), work, detail=f"retrying after: {detail}")
-    return _status(submission, State.FAILED, work, detail=detail)
+    failed = _status(submission, State.FAILED, work, detail=detail)
+    return replace(failed, where=error.get("where", ""), remedy=error.get("remedy", ""))
 
 
 def _status(
@@ -255,21 +277,22 @@ def status_of(store: Store, submission: Submission) -> Status:
     outcome = find_outcome(store, submission)
     try:
         works = () if outcome else read_works(store, submission)
-        held = "" if outcome else _held(store, submission)
+        held = None if outcome else _held(store, submission)
     except UserError as error:
         return _status(submission, State.FAILED, detail=str(error))
-    return derive(submission, outcome, works, now=time.time(), held=held)
+    words = own_words(store, outcome.failure) if outcome and outcome.failure else ""
+    return replace(derive(submission, outcome, works, now=time.time(), held=held), words=words)
 
 
-def _held(store: Store, submission: Submission) -> str:
-    """Why the submission waits for a person, and what that person can do; empty if it does not."""
+def _held(store: Store, submission: Submission) -> HeldForReview | None:
+    """Why the submission waits for a person, and what that person can do; None if it does not."""
     try:
         identity.approved_dataset(Artifacts(store), submission.dataset)
     except HeldForReview as error:
-        return f"{error.what} {error.remedy}"
+        return error
     except MissingInput:
         pass
-    return ""
+    return None
 
 
 def tenants(store: Store) -> list[str]:

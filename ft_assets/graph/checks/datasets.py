@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import dagster as dg
 from sqlalchemy.exc import IntegrityError
 
+from ft_assets.control import identity
+from ft_assets.control.identity.approvals import require_approved
 from ft_assets.control.identity.review import Review, review_of
 from ft_assets.graph.partitions import dataset_check, dataset_partitions
 from ft_resources.artifacts import Artifacts
@@ -23,6 +25,9 @@ _DESCRIPTION = "The version may be used: curation accepted it, or a person revie
 def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Reads curation's reasons for a hold, and the approval if there is one. A missing record is a fail."""
     yield partition_verdict(store.artifacts, context.partition_key)
+    # So that the run's own failure says why, and what a person can do.
+    artifact = identity.dataset(store.artifacts, context.partition_key)
+    require_approved(store.artifacts, artifact, context.partition_key)
 
 
 def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> bool:

@@ -10,7 +10,7 @@ from ft_assets.graph.partitions import pair_check
 from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, Finding, verdicts
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
-from ft_resources.errors import BadData, MissingInput
+from ft_resources.errors import DoctorRefused, MissingInput
 
 __all__ = ["DOCTOR_CHECKS", "pack_doctor"]
 
@@ -27,13 +27,17 @@ def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding
 
 
 def refuse_sick_pack(artifacts: Artifacts, partition_key: str) -> None:
-    """Raise BadData unless every blocking check passes: Dagster's own blocking stops only the run in which it
+    """Raise DoctorRefused unless every blocking check passes: Dagster's own blocking stops only the run in which it
     failed."""
-    findings = partition_findings(artifacts, partition_key)
+    refuse(partition_findings(artifacts, partition_key), partition_key)
+
+
+def refuse(findings: list[Finding], partition_key: str) -> None:
+    """Raise DoctorRefused for findings of which one blocks."""
     failed = [finding for finding in findings if not finding.passed and finding.blocks]
     if failed:
-        raise BadData(
-            "the token pack's doctor found: " + "; ".join(f"{finding.name}: {finding.detail}" for finding in failed),
+        raise DoctorRefused(
+            "; ".join(f"{finding.name.replace('_', ' ')}: {finding.detail}" for finding in failed),
             where=f"token_pack of {partition_key}",
             remedy="Correct the dataset, the template or the packing settings; nothing was trained.",
         )
@@ -44,11 +48,14 @@ def refuse_sick_pack(artifacts: Artifacts, partition_key: str) -> None:
 )
 def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Reads the evidence in this partition's pack. Missing or stale evidence is a fail."""
-    for finding in partition_findings(store.artifacts, context.partition_key):
+    findings = partition_findings(store.artifacts, context.partition_key)
+    for finding in findings:
         yield dg.AssetCheckResult(
             asset_key="token_pack",
             check_name=finding.name,
             passed=finding.passed,
             severity=dg.AssetCheckSeverity.ERROR if finding.blocks else dg.AssetCheckSeverity.WARN,
-            metadata={"detail": finding.detail},
+            description=finding.detail,
         )
+    # So that the run's own failure says what was found, and not only which checks failed.
+    refuse(findings, context.partition_key)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ft_assets.control.notices.deliver import Round, tell
-from ft_assets.control.notices.failures import Failure
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.store import Store
 from tests.control.notices.servers import Hook, webhook
@@ -30,8 +29,8 @@ def tick(tmp_path: Path, store: Store, hooks: dict[str, Hook]) -> Tell:
     """A round at a later time; nothing is kept in the process between two of them."""
     path = tenants_file(tmp_path, hooks)
 
-    def at(later_s: float = 0.0, failure: Failure | None = None, **more: object) -> Round:
+    def at(later_s: float = 0.0, **more: object) -> Round:
         moment = datetime.now(UTC) + timedelta(seconds=later_s)
-        return tell(Store(store.url), load_tenants(path), send_for(), lambda _: failure, now=lambda: moment, **more)
+        return tell(Store(store.url), load_tenants(path), send_for(), now=lambda: moment, **more)
 
     return at

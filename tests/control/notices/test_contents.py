@@ -9,11 +9,13 @@ import pytest
 from ft_assets.control.base_bumps.bump import BaseBump, Dependent
 from ft_assets.control.lines.lines import append
 from ft_assets.control.notices.deliver import tell
-from ft_assets.control.notices.failures import of_ending, of_step
+from ft_assets.control.submissions.failures import of_ending, of_step
 from ft_assets.records.due_notices import mark_due, markers
+from ft_assets.records.failures import Failure
 from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.settings.tenants import load_tenants
-from ft_resources.artifacts import InputRef
+from ft_resources.artifacts import Address, InputRef
+from ft_resources.attempts import Attempt, Ending
 from ft_resources.canonical import canonical_json, sha256_bytes
 from ft_resources.errors import UserError
 from ft_resources.notifier import Notifier
@@ -29,30 +31,35 @@ def test_only_what_was_asked_for_is_told(store: Store, hooks: dict[str, Hook], t
     ended(store, n=1)
     ended(store, status=SubmissionStatus.REJECTED, reason="task_gain: fail, 0.1 where 0.2 is required", n=2)
     for _ in range(2):
-        tell(store, load_tenants(path), send_for(), lambda _: None)
+        tell(store, load_tenants(path), send_for())
     assert kinds(hooks["acme"]) == ["rejected"]
     assert bodies(hooks["acme"])[0]["details"] == ["task_gain: fail, 0.1 where 0.2 is required"]
     assert bodies(hooks["acme"])[0]["suggestions"] == ["train for fewer epochs"]
     assert markers(store) == []
 
 
+def ending_of(store: Store, asset: str, outcome: Outcome, error: dict[str, str] | None = None) -> Failure:
+    attempt = Attempt(store, Address(tenant="acme", asset=asset, fingerprint="ab"), 1)
+    return of_ending(attempt, Ending(outcome=outcome, error=error))
+
+
 def test_a_failure_says_whose_it_is_and_what_to_do(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
     error = {"type": "UserError", "what": "loss 1e9 at step 4", "remedy": "less"}
-    why = of_ending("checkpoint", Outcome.DIVERGED, error)
-    ended(store, status=SubmissionStatus.FAILED, reason="train_pair failed")
-    tick(failure=why)
+    ended(store, status=SubmissionStatus.FAILED, failure=ending_of(store, "checkpoint", Outcome.DIVERGED, error))
+    tick()
     (body,) = bodies(hooks["acme"])
     assert body["kind"] == "failed"
     assert body["facts"]["asset"] == "checkpoint"
     assert (body["blame"], body["remedy"]) == ("user", "less")
     assert "diverged" in body["cause"]
-    assert "loss 1e9 at step 4" in body["details"]
+    assert "loss 1e9 at step 4" in body["details"][0]
 
 
 @pytest.mark.parametrize("kind", ["BadData", "WorkFailed", "KeyError", ""])
-def test_what_may_quote_a_row_is_not_told(kind: str) -> None:
+def test_what_may_quote_a_row_is_not_told(store: Store, kind: str) -> None:
     row = "the patient's name is Ann"
-    ending = of_ending("dataset", Outcome.BAD_DATA, {"type": kind, "what": row, "where": "rows.jsonl, row 7"})
+    error = {"type": kind, "what": row, "where": "rows.jsonl, row 7"}
+    ending = ending_of(store, "dataset", Outcome.BAD_DATA, error)
     chain = [("DagsterExecutionStepExecutionError", "x"), (kind, f"ft_resources.errors.{kind}: {row}")]
     step = of_step("dataset", chain)
     for failure in (ending, step):
@@ -60,14 +67,16 @@ def test_what_may_quote_a_row_is_not_told(kind: str) -> None:
     assert ending.where == "rows.jsonl, row 7"
 
 
-def test_users_and_platforms_failures_are_told_apart() -> None:
+def test_users_and_platforms_failures_are_told_apart(store: Store) -> None:
     said = "ft.BadRecipe: r.v1: no such key\n  What to do: y\n"
     asked = of_step("token_pack", [("Dagster", "x"), ("BadRecipe", said)])
     assert (asked.blame, asked.sentence, asked.remedy) == ("user", "r.v1: no such key", "y")
     assert of_step("a", [("Dagster", "x"), ("StoreUnavailable", "ft.StoreUnavailable: down")]).blame == "platform"
     assert of_step("a", [("Dagster", "x"), ("ZeroDivisionError", "x")]).blame == "platform"
-    assert of_ending("checkpoint", Outcome.PREEMPTED, None).blame == "platform"
-    assert of_ending("checkpoint", Outcome.DIVERGED, None).blame == "user"
+    assert ending_of(store, "checkpoint", Outcome.PREEMPTED).blame == "platform"
+    assert ending_of(store, "checkpoint", Outcome.DIVERGED).blame == "user"
+    refused = of_step("checkpoint", [("OverLimit", "ft_assets.control.submissions.admission.OverLimit: a: too long")])
+    assert (refused.blame, refused.sentence) == ("user", "a: too long")
 
 
 def test_promotions_and_their_like_are_told_with_who_and_why(store: Store, hooks: dict[str, Hook], tick: Tell) -> None:
@@ -115,7 +124,7 @@ def test_a_mail_says_it_in_words(store: Store, tmp_path: Path) -> None:
         }
         send = Notifier(environment=environment.get).send
         for _ in range(2):
-            tell(store, load_tenants(tmp_path / "tenants.yaml"), send, lambda _: None)
+            tell(store, load_tenants(tmp_path / "tenants.yaml"), send)
     ((to, data),) = box.got
     assert to == ["ann@example.org"]
     head, _, body = data.decode().partition("\r\n\r\n")

@@ -110,7 +110,7 @@ def test_a_process_that_dies_while_it_sends_is_followed_by_another_after_its_lea
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tell(store, load_tenants(tmp_path / "tenants.yaml"), die, lambda _: None)
+        tell(store, load_tenants(tmp_path / "tenants.yaml"), die)
     # Whether it got through nobody knows, so for a while nobody tries.
     assert tick().sent == 0
     assert tick(LEASE_S + 10).sent >= 1
@@ -127,7 +127,7 @@ def test_two_daemons_at_once_send_one_notice(store: Store, hooks: dict[str, Hook
             inner[0] = tick()
         send_for()(target, message)
 
-    tell(store, load_tenants(tmp_path / "tenants.yaml"), send, lambda _: None)
+    tell(store, load_tenants(tmp_path / "tenants.yaml"), send)
     assert len(hooks["acme"].got) == 1
     assert len(hooks["platform"].got) == 1
 
@@ -159,7 +159,7 @@ def test_a_round_is_bounded_and_the_next_goes_on(store: Store, hooks: dict[str, 
 
 def test_with_nobody_to_tell_markers_go_and_nothing_is_read_or_kept(store: Store, tmp_path: Path) -> None:
     ended(store)
-    tell(store, load_tenants(tmp_path / "none.yaml"), send_for(), lambda _: None)
+    tell(store, load_tenants(tmp_path / "none.yaml"), send_for())
     assert markers(store) == []
     assert "notices" not in store.folders("acme")
 
@@ -206,6 +206,6 @@ def test_a_missing_key_is_a_failed_try_that_names_the_variable(
 ) -> None:
     ended(store)
     send = Notifier(environment={}.get).send
-    done = tell(store, load_tenants(tmp_path / "tenants.yaml"), send, lambda _: None)
+    done = tell(store, load_tenants(tmp_path / "tenants.yaml"), send)
     assert done.failed == 2
     assert any("FT_WEBHOOK_ACME is not set" in problem for problem in done.problems)

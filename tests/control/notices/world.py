@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ft_assets.control.notices.deliver import Round
+from ft_assets.records.failures import Failure
 from ft_assets.records.submissions import Submission, SubmissionStatus, finish
 from ft_resources.canonical import canonical_json
 from ft_resources.messages import Message, Target
@@ -40,6 +41,7 @@ def ended(
     status: SubmissionStatus = SubmissionStatus.ACCEPTED,
     reason: str = "",
     n: int = 0,
+    failure: Failure | None = None,
 ) -> Submission:
     """A submission that ended; only its records."""
     submission = Submission(
@@ -55,7 +57,7 @@ def ended(
     store.put(submission.path, canonical_json(submission.model_dump(mode="json")))
     adapter = "acme/adapter/a" if status == "accepted" else ""
     tried = ["train for fewer epochs"] if status == "rejected" else []
-    finish(store, submission, status, reason=reason, adapter=adapter, suggestions=tried)
+    finish(store, submission, status, reason=reason, adapter=adapter, suggestions=tried, failure=failure)
     return submission
 
 

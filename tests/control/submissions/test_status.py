@@ -9,6 +9,7 @@ from ft_assets.control.submissions.status import STATE_OF_WORK, State, Status, W
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Ending
+from ft_resources.errors import HeldForReview
 from ft_resources.outcomes import Outcome
 
 ASKED = datetime.fromisoformat("2026-11-01T12:00:00+00:00").timestamp()
@@ -108,10 +109,11 @@ def test_the_last_attempts_ending_decides_while_nothing_runs(outcome: Outcome, s
 
 def test_a_held_dataset_decides_until_the_submission_has_ended() -> None:
     works = (done("dataset"), running("baseline_report"), work("token_pack"))
-    found = derive(SUBMISSION, None, works, now=ASKED + 100, held="3 rows are like tests")
-    assert (found.state, found.detail) == (State.HELD, "3 rows are like tests")
+    held = HeldForReview("acme.support.v1", ["3 rows are like tests."])
+    found = derive(SUBMISSION, None, works, now=ASKED + 100, held=held)
+    assert (found.state, found.detail, found.remedy) == (State.HELD, held.what, held.remedy)
     ended_by = SubmissionOutcome(status=SubmissionStatus.CANCELLED, reason="enough", at="2026-11-01T12:00:09+00:00")
-    assert derive(SUBMISSION, ended_by, works, now=ASKED + 100, held="3 rows").state is State.CANCELLED
+    assert derive(SUBMISSION, ended_by, works, now=ASKED + 100, held=held).state is State.CANCELLED
 
 
 def test_an_ending_from_before_this_was_asked_for_is_not_this_ones() -> None:

@@ -129,7 +129,7 @@ def test_a_base_of_another_architecture_is_warned_about_and_may_train(
     result = _run(monkeypatch, workbench, pack)
     (warned,) = [evaluation for evaluation in result.get_asset_check_evaluations() if not evaluation.passed]
     assert (warned.check_name, warned.severity) == ("packed_equals_alone", dg.AssetCheckSeverity.WARN)
-    assert "Not shown for this base (mistral)" in str(warned.metadata["detail"].value)
+    assert "Not shown for this base (mistral)" in str(warned.description)
     assert result.success
     assert _downstream_ran(result)
     refuse_sick_pack(workbench.artifacts, PAIR)
