@@ -6,6 +6,7 @@ import socket
 from dagster import DagsterRun, DefaultRunLauncher
 
 from ft_resources.dagster_private import GRPC_INFO_TAG, CheckRunHealthResult, WorkerStatus
+from ft_resources.run_processes import PROCESS, gone
 
 _PATIENCE_S = 5.0
 
@@ -22,10 +23,13 @@ class WatchedRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
-        """``FAILED`` if nothing listens any more at the run's code server; all else is no reason to end a run."""
+        """``FAILED`` if nothing listens any more at the run's code server, or if the process that executed it without
+        one is gone; all else is no reason to end a run."""
         info = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
         if info and not _listens(info):
             return CheckRunHealthResult(WorkerStatus.FAILED, "the code server that executed it is gone")
+        if words := gone(run.tags.get(PROCESS, "")):
+            return CheckRunHealthResult(WorkerStatus.FAILED, words)
         return CheckRunHealthResult(WorkerStatus.RUNNING)
 
 

@@ -17,6 +17,8 @@ from ft_assets.records.submissions import Submission, SubmissionOutcome, find_ou
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import TenantsFile, load_tenants
 from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.run_processes import PROCESS, gone, process_tag
+from ft_resources.run_states import ACTIVE_STATUSES
 from ft_resources.store import Store
 
 # Databases have a limit of parameters in a question.
@@ -37,6 +39,7 @@ def drive(
     Raises HeldForReview, and leaves the submission open, if a person must review the dataset first. Any other problem
     of the pair is raised as its own UserError and ends the submission.
     """
+    end_lost_runs(instance)
     register_partitions(instance, dataset=submission.dataset, recipe=submission.recipe)
     runs: dict[Stage, RunState] = {}
     trial_runs: dict[str, RunState] = {}
@@ -64,6 +67,14 @@ def drive(
             runs[action.stage] = state
     retire_trials(store, instance)
     return outcome
+
+
+def end_lost_runs(instance: dg.DagsterInstance) -> None:
+    """Fail the runs whose ``ft run`` was killed; a daemon that watches runs does the same."""
+    foreground = dg.RunsFilter(tags={tags.FOREGROUND: "true"}, statuses=ACTIVE_STATUSES)
+    for run in instance.get_runs(filters=foreground):
+        if words := gone(run.tags.get(PROCESS, "")):
+            instance.report_run_failed(run, f"Failed: {words}. To go on with it, ask for the pair again.")
 
 
 def _present(store: Store, submission: Submission, tenants: TenantsFile) -> Present:
@@ -124,7 +135,13 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch, tenants
         instance=instance,
         partition_key=action.partition,
         raise_on_error=False,
-        tags={**launch_tags(action, tenants), tags.FOREGROUND: "true"},
+        # Whoever was killed asks again; a retry by the daemon would go on behind their back.
+        tags={
+            **launch_tags(action, tenants),
+            tags.FOREGROUND: "true",
+            PROCESS: process_tag(),
+            "dagster/max_retries": "0",
+        },
     )
     if result.success:
         return RunState.SUCCEEDED

@@ -1,0 +1,45 @@
+"""Which process executes a run that no launcher started: a tag of the run, and whether that process is gone."""
+
+import os
+import socket
+from pathlib import Path
+
+import psutil
+
+# On runs that a process executes itself, as `ft run` does.
+PROCESS = "ft/process"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def process_tag() -> str:
+    """This process: its machine, and its id there with the time at which it began."""
+    return f"{_machine()} {os.getpid()} {_began(os.getpid())}"
+
+
+def gone(tag: str) -> str:
+    """In words, that the process of a run's tag is gone; "" where it lives, or where nobody on this machine can
+    know."""
+    machine, pid, began = (*tag.rsplit(" ", 2), "", "")[:3]
+    if machine != _machine() or not pid.isdigit() or _began(int(pid)) == began:
+        return ""
+    return f"the process that executed it is gone (process {pid} on {socket.gethostname()}); what it made is kept"
+
+
+def _machine() -> str:
+    """Host, boot, and the space that process ids count in: one host may run containers."""
+    space = Path("/proc/self/ns/pid")
+    boot = _BOOT.read_text().strip() if _BOOT.exists() else ""
+    return f"{socket.gethostname()} {boot} {os.readlink(space) if space.exists() else ''}"
+
+
+def _began(pid: int) -> str:
+    """When a living process began, in ticks since the boot where the system tells them: the clock may be set. "" if
+    there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat")
+        if Path("/proc/self/stat").exists():
+            state, *fields = stat.read_text().rpartition(")")[2].split()
+            return "" if state == "Z" else fields[18]
+        return str(psutil.Process(pid).create_time())
+    except (OSError, psutil.NoSuchProcess):
+        return ""
