@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ft_resources.strict_model import StrictModel
+from ft_resources.strict_model import StrictModel, added_field
 
 Blame = Literal["", "user", "platform", "unclear"]
 
@@ -18,7 +18,7 @@ class Failure(StrictModel):
     sentence: str = Field(default="", description="What was wrong, if it may be shown.")
     where: str = ""
     remedy: str = ""
-    attempt: str = Field(default="", description="Path of the failed attempt, whose record has the worker's own words.")
+    attempt: str = added_field("", description="Path of the failed attempt, whose record has the worker's own words.")
 
     @property
     def reason(self) -> str:

@@ -16,6 +16,7 @@ from ft_resources.errors import UserError
 from ft_resources.records import Record
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
+from ft_resources.strict_model import added_field
 
 Origin = Literal["ui", "cli", "python", "sensor", "backfill"]
 Driver = Literal["sensor", "caller", "run"]
@@ -94,7 +95,7 @@ class SubmissionOutcome(Record):
     suggestions: tuple[str, ...] = Field(
         default=(), description="Of a rejected candidate: what to try, from its curves and the tenant's past runs."
     )
-    failure: Failure | None = Field(default=None, description="Of a failed submission: why, where, and what to do.")
+    failure: Failure | None = added_field(None, description="Of a failed submission: why, where, and what to do.")
     at: str
 
 

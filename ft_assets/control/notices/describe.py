@@ -13,7 +13,7 @@ from ft_assets.control.notices.queue_alerts import queue_event
 from ft_assets.control.notices.runs import FailedRun
 from ft_assets.control.submissions.failures import remedy_of
 from ft_assets.records.due_notices import Due, Source
-from ft_assets.records.submissions import find_outcome, find_submission
+from ft_assets.records.submissions import SubmissionStatus, find_outcome, find_submission
 from ft_assets.settings.keys import SHARED, DatasetKey
 from ft_assets.settings.notices import EventKind
 from ft_resources.artifacts import Artifacts
