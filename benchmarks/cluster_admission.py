@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.cluster_world import TENANT, cluster_with_queue, settings_file
 from ft_resources.attempts import Attempt
 from ft_resources.kubernetes.api import Api
-from ft_resources.launchers.choice import read_settings
+from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.store import Store
 from ft_resources.work import Resources, WorkSpec

@@ -20,7 +20,7 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.execution import Execution
 from ft_resources.kubernetes import names
 from ft_resources.kubernetes.api import Api, jobs
-from ft_resources.launchers.choice import read_settings
+from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.store import Store
 from tests.cluster.cluster import Cluster

@@ -14,9 +14,9 @@ from email.policy import SMTP
 from email.utils import formatdate
 
 from ft_resources.messages import Message, NotSent
+from ft_resources.receivers import ADDRESS, check_address
 
 # Deliberately narrow: no quotes, comments or display names, so that no address can inject a header.
-_ADDRESS = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LONGEST_SUBJECT = 180
 
@@ -33,20 +33,13 @@ class SmtpSettings:
     starttls: bool
 
 
-def check_address(text: str) -> str:
-    """``text`` itself if it is a mail address. Raises ValueError otherwise."""
-    if not _ADDRESS.fullmatch(text) or len(text) > 254:
-        raise ValueError("should be one mail address, such as ml-team@example.org")
-    return text
-
-
 def smtp_settings(environment: Callable[[str], str | None]) -> SmtpSettings:
     """The settings in ``FT_SMTP_*``. Raises NotSent if they are invalid."""
     port = environment("FT_SMTP_PORT") or "587"
     host, sender = environment("FT_SMTP_HOST") or "", environment("FT_SMTP_FROM") or ""
     user, password = environment("FT_SMTP_USER") or "", environment("FT_SMTP_PASSWORD") or ""
     starttls = (environment("FT_SMTP_STARTTLS") or "on") != "off"
-    if not host or not port.isdecimal() or not _ADDRESS.fullmatch(sender):
+    if not host or not port.isdecimal() or not ADDRESS.fullmatch(sender):
         raise NotSent(
             "no mail server is configured",
             where="FT_SMTP_HOST, FT_SMTP_PORT, FT_SMTP_FROM",

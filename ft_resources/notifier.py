@@ -12,7 +12,6 @@ from ft_resources.mail import send_mail, smtp_settings
 from ft_resources.messages import Message, NotSent, Target, WebhookTarget
 from ft_resources.webhook import allowed_hosts, post
 
-SECRET_PREFIX = "FT_WEBHOOK_"
 _LEAST_SECRET = 16
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class StrictModel(BaseModel):
     """Frozen; unknown keys, other types, NaN and infinities are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def added_field(default: Any, **details: Any) -> Any:

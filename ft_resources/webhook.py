@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from ft_resources import pinned_http
 from ft_resources.messages import Message, NotSent
 from ft_resources.public_address import is_public
+from ft_resources.receivers import PORTS
 
 SIGNATURE, EVENT_ID = "FT-Signature", "FT-Event-Id"
-_PORTS = {"https": 443, "http": 80}
 
 
 def allowed_hosts(text: str) -> frozenset[str]:
@@ -34,26 +34,11 @@ def sign(secret: bytes, body: bytes, at: int) -> str:
     return f"t={at},v1={mac}"
 
 
-def check_url(url: str) -> str:
-    """``url`` itself if it is valid for a webhook. Raises ValueError, with the reason, otherwise."""
-    parts = urlsplit(url)
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError("should be a URL in ASCII without spaces")
-    if parts.scheme not in _PORTS or not parts.hostname:
-        raise ValueError("should be https://HOST/PATH")
-    if parts.username or parts.password:
-        raise ValueError("should have no user and password: everyone who can read this file would see them")
-    if parts.fragment:
-        raise ValueError("should have no #fragment")
-    _ = parts.port  # Raises ValueError if the port is invalid.
-    return url
-
-
 def post(url: str, message: Message, *, secret: bytes, hosts: Collection[str], timeout_s: float) -> None:
     """POST the message's payload. Raises NotSent unless a status of 200 to 299 comes back within ``timeout_s``."""
     parts = urlsplit(url)
     host, scheme = parts.hostname or "", parts.scheme
-    port = parts.port or _PORTS[scheme]
+    port = parts.port or PORTS[scheme]
     trusted = host in hosts or f"{host}:{port}" in hosts
     if scheme != "https" and not trusted:
         raise _failed(url, "it is plain HTTP", "Use https, or name the host in FT_NOTIFY_HOSTS.")

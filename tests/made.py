@@ -9,7 +9,7 @@ from typing import Any
 from ft_assets.control.registry.register import register_locked
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.recipe.recipe import Recipe
-from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store

@@ -13,7 +13,7 @@ from ft_resources.kubernetes.egress import JudgeReach
 from ft_resources.kubernetes.kueue import read_flavours
 from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy
-from ft_resources.launchers.choice import read_settings
+from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.strict import nearest
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ft_assets.api.defaults import actor_or_user, store_or_default
-from ft_assets.workers.suites import classifiers, suites
+from ft_assets.workers.suites import classifiers, registered, suites
 from ft_assets.workers.suites.classifiers import RegisteredClassifier
 from ft_assets.workers.suites.suites import RegisteredSuite
 from ft_resources.artifacts import Address, Artifacts
@@ -40,7 +40,9 @@ def add_suite(folder: Path | str, key: str, *, store: Store | None = None, actor
 def list_suites(*, store: Store | None = None) -> list[ListedSuite]:
     """All registered suites in order of their keys."""
     store = store_or_default(store)
-    return [ListedSuite(key=key, digest=suites.get_suite(store, key).digest) for key in suites.list_suites(store)]
+    return [
+        ListedSuite(key=key, digest=registered.get_suite(store, key).digest) for key in registered.list_suites(store)
+    ]
 
 
 def add_classifier(source: str, key: str, *, store: Store | None = None, actor: str = "") -> RegisteredClassifier:
@@ -57,7 +59,7 @@ def list_classifiers(*, store: Store | None = None) -> list[ListedClassifier]:
     store = store_or_default(store)
     found = []
     for key in classifiers.list_classifiers(store):
-        ref = classifiers.get_classifier(store, key)
+        ref = registered.get_classifier(store, key)
         labels = Artifacts(store).get(Address.parse(ref.address)).facts["labels"]
         found.append(ListedClassifier(key=key, digest=ref.digest, labels=tuple(labels)))
     return found

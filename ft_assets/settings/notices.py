@@ -5,10 +5,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, Strict
 
-from ft_resources.mail import check_address
-from ft_resources.notifier import SECRET_PREFIX
+from ft_resources.receivers import SECRET_PREFIX, check_address, check_url
 from ft_resources.settings import Settings, unique
-from ft_resources.webhook import check_url
 
 
 class EventKind(StrEnum):

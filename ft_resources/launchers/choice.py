@@ -7,14 +7,12 @@ import os
 from pathlib import Path
 
 from ft_resources.errors import UserError
-from ft_resources.kubernetes.api import Api
-from ft_resources.kubernetes.settings import KubernetesSettings
 from ft_resources.launchers.base import Launcher
-from ft_resources.launchers.kubernetes import KubernetesLauncher
-from ft_resources.launchers.local import LocalLauncher
-from ft_resources.strict import read_strict
+from ft_resources.lazy import load
 
-DEFAULT_SETTINGS = "kubernetes.yaml"
+# By name: each imports much that only it needs, and most commands launch nothing.
+_LOCAL = "ft_resources.launchers.local:LocalLauncher"
+_KUBERNETES = "ft_resources.launchers.kubernetes:connect"
 _DEVICES = Path("/dev")
 
 
@@ -25,10 +23,11 @@ def make_launcher(kind: str = "", settings_path: str = "") -> Launcher:
     """
     kind = kind or os.environ.get("FT_LAUNCHER", "local")
     if kind == "local":
-        return LocalLauncher()
+        local: Launcher = load(_LOCAL)()
+        return local
     if kind == "kubernetes":
-        settings = read_settings(settings_path)
-        return KubernetesLauncher(settings, Api.connect(settings.context))
+        cluster: Launcher = load(_KUBERNETES)(settings_path)
+        return cluster
     raise UserError(
         f"there is no launcher {kind!r}",
         where="FT_LAUNCHER",
@@ -49,10 +48,3 @@ def local_gpus() -> int:
     """NVIDIA GPUs of this machine."""
     # Under WSL the devices have no names of their own.
     return len([*_DEVICES.glob("nvidia[0-9]*"), *_DEVICES.glob("dxg")])
-
-
-def read_settings(path: str = "") -> KubernetesSettings:
-    """The cluster's settings. Raises BadRecipe, which names every mistake in the file."""
-    file = Path(path or os.environ.get("FT_KUBERNETES", DEFAULT_SETTINGS))
-    remedy = "Write them (docs/how-to/cluster.md), and name the file in FT_KUBERNETES."
-    return read_strict(KubernetesSettings, file, what="the cluster's settings", remedy=remedy)

@@ -18,6 +18,7 @@ from ft_resources.kubernetes.placement import CANCELLED, lost_spot, record_place
 from ft_resources.kubernetes.pod import WORKER
 from ft_resources.kubernetes.queue import KueueQueue, job_of, list_jobs
 from ft_resources.kubernetes.settings import KubernetesSettings
+from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.kubernetes.waiting import why_waiting
 from ft_resources.launchers.base import LaunchState
 from ft_resources.outcomes import Refund
@@ -30,6 +31,15 @@ _LOOK_EVERY_S = 10.0
 _SETTLE_S = 20.0
 """Time for a pod to be gone after its worker reported its ending."""
 _FORCE_S = 10.0
+
+
+def connect(settings_path: str = "") -> "KubernetesLauncher":
+    """The launcher of the cluster that the settings in this file, else in ``FT_KUBERNETES``, describe.
+
+    Raises UserError for bad settings, or without a cluster.
+    """
+    settings = read_settings(settings_path)
+    return KubernetesLauncher(settings, Api.connect(settings.context))
 
 
 class KubernetesLauncher:

@@ -21,7 +21,7 @@ from ft_resources.kubernetes.job_plan import plan_pod
 from ft_resources.kubernetes.kueue import read_flavours
 from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
-from ft_resources.launchers.choice import read_settings
+from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.outcomes import STOP_GRACE_S
 from tests.k8s.chart import K8S, KEYS, at, instance_config, values
 from tests.resources.kubernetes.specs import settings_of, spec_of

@@ -7,8 +7,7 @@ from ft_assets.records.tombstones import require_dataset_alive
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.dataset.policy import policy_of
 from ft_assets.settings.keys import DatasetKey
-from ft_assets.workers.suites.classifiers import get_classifier
-from ft_assets.workers.suites.suites import get_suite
+from ft_assets.workers.suites.registered import get_classifier, get_suite
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.work import WorkRequest

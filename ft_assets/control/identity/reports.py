@@ -17,8 +17,7 @@ from ft_assets.workers.evals.preferences.judge import JUDGE_INPUT
 from ft_assets.workers.evals.preferences.prompt import PROMPT
 from ft_assets.workers.evals.refusals import ASKED, CLASSIFIER_INPUT, RULE
 from ft_assets.workers.evals.selection_rule import VALIDATION_INPUT
-from ft_assets.workers.suites.classifiers import get_classifier
-from ft_assets.workers.suites.suites import get_suite, role_of
+from ft_assets.workers.suites.registered import get_classifier, get_suite, role_of
 from ft_resources.artifacts import Artifact, Artifacts, InputRef
 from ft_resources.work import WorkRequest
 

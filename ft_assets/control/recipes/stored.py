@@ -8,7 +8,7 @@ from ft_assets.control.recipes.trials import Trial, TrialOf
 from ft_assets.records.names import RECIPE
 from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.recipe.recipe import Recipe
-from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.canonical import digest
 from ft_resources.errors import BadRecipe, CorruptArtifact, UserError
 from ft_resources.store import Store

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.hub import Hub
 from ft_resources.store import Store

@@ -4,7 +4,7 @@ from ft_assets.control import identity
 from ft_assets.settings.keys import SHARED, DatasetKey, RecipeKey
 from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair
 from ft_assets.settings.ungated import without_gates
-from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.errors import BadRecipe, MissingInput
 

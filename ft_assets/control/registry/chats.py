@@ -3,8 +3,8 @@
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.suites.kinds.registry import uses_chat
+from ft_assets.workers.suites.registered import get_suite, list_suites
 from ft_assets.workers.suites.safety_suite import SAFETY
-from ft_assets.workers.suites.suites import get_suite, list_suites
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.store import Store
 

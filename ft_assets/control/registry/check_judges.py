@@ -12,9 +12,8 @@ from ft_assets.settings.recipe.judges import JudgeModel
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import NO_GATES
-from ft_assets.workers.base_models.lock import BaseLock
-from ft_assets.workers.suites.classifiers import get_classifier
-from ft_assets.workers.suites.suites import get_suite, suites_of
+from ft_assets.workers.base_models.base_lock import BaseLock
+from ft_assets.workers.suites.registered import get_classifier, get_suite, suites_of
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import BadRecipe, MissingInput, UserError
 from ft_resources.store import Store

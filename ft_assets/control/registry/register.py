@@ -26,10 +26,11 @@ from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair, F
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
 from ft_assets.settings.ungated import NO_GATES
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import NAME_TEMPLATE, NO_TEMPLATE, TEMPLATE
 from ft_assets.workers.base_models.context import context_length
-from ft_assets.workers.base_models.lock import BaseLock, lock_folder, lock_hub
-from ft_assets.workers.suites.suites import list_suites, suites_of
+from ft_assets.workers.base_models.lock import lock_folder, lock_hub
+from ft_assets.workers.suites.registered import list_suites, suites_of
 from ft_assets.workers.templates.source import own_template
 from ft_resources.artifacts import Artifacts
 from ft_resources.dotted import leaves

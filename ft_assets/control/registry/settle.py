@@ -4,8 +4,7 @@ from ft_assets.records.names import DATASET
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.keys import SHARED, DatasetKey
-from ft_assets.workers.suites.classifiers import get_classifier
-from ft_assets.workers.suites.suites import get_suite, list_suites
+from ft_assets.workers.suites.registered import get_classifier, get_suite, list_suites
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 

@@ -5,7 +5,8 @@ from tempfile import TemporaryDirectory
 
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.suites.overlap import shared_items
-from ft_assets.workers.suites.suites import get_suite, role_of, scored_items, scored_texts
+from ft_assets.workers.suites.registered import get_suite, role_of
+from ft_assets.workers.suites.suites import scored_items, scored_texts
 from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ft_assets.control.registry.base_files import fetch_base_file
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import tokenizer_files
-from ft_assets.workers.base_models.lock import BaseLock
 from ft_assets.workers.base_models.new_tokens import require_new
 from ft_resources.hub import Hub
 from ft_resources.store import Store

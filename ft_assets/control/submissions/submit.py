@@ -18,7 +18,7 @@ from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.recipe.tightening import tighten
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import NO_GATES
-from ft_assets.workers.suites.suites import suites_of
+from ft_assets.workers.suites.registered import suites_of
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 

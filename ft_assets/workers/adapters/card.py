@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
 from ft_assets.settings.catalogue.gates.safety import SAFETY
 from ft_assets.settings.catalogue.methods import SECTIONS
 from ft_assets.workers.evals.evidence import Evidence
@@ -42,6 +40,8 @@ def model_card(
         carried_from: address of the checkpoint that the weights come from, if the base changed after they were trained.
     """
     source = str(base["source"])
+    from jinja2 import Environment, StrictUndefined
+
     settings: list[tuple[str, Any]] = [("weights", evidence.chosen.in_words)] if evidence.chosen else []
     settings += [("method", recipe["method"]), ("variant", recipe["variant"])]
     for section in ("lora", *SECTIONS, "training"):

@@ -2,8 +2,8 @@
 
 import json
 
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import INDEX, SINGLE, TEMPLATE, TOKENIZER_FILES, weight_files
-from ft_assets.workers.base_models.lock import BaseLock
 from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
 from ft_assets.workers.base_models.placing import place, replace_text
 from ft_assets.workers.templates.source import own_template

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.chain import take_accepted
 from ft_assets.workers.base_models.contents import inspect_base, tokenizer_files
-from ft_assets.workers.base_models.lock import BaseLock
 from ft_assets.workers.base_models.new_tokens import add_new_tokens
 from ft_assets.workers.base_models.placing import place
 from ft_assets.workers.base_models.token_ids import examine_tokenizer

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ft_assets.records.named import add_named, get_named, list_named
+from ft_assets.records.named import add_named, list_named
 from ft_assets.settings.keys import check_classifier_key
 from ft_assets.settings.recipe.base_ref import HubRevision, parse_base
 from ft_assets.workers.base_models.contents import inspect_base
@@ -53,12 +53,6 @@ def add_classifier(store: Store, source: str, key: str, *, actor: str, hub: Hub 
         told = {"architecture": architecture, "labels": list(facts.labels), "multi_label": facts.multi_label}
         ref, created = add_named(store, "classifier", key, files, source=source, facts=told, actor=actor)
     return RegisteredClassifier(key=key, ref=ref, labels=facts.labels, created=created)
-
-
-def get_classifier(store: Store, key: str) -> InputRef:
-    """The artifact of classifier ``key``. Raises UserError that names the nearest key if there is none."""
-    remedy = "Use a registered one, or add it with: ft dataset classifier add FOLDER NAME.vN"
-    return get_named(store, "classifier", check_classifier_key(key), remedy)
 
 
 def list_classifiers(store: Store) -> list[str]:

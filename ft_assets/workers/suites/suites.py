@@ -1,22 +1,23 @@
 """Evaluation suites: a task file and its data, named, immutable and addressed by content."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
-from ft_assets.records.named import add_named, get_named, list_named
+from ft_assets.records.named import add_named
 from ft_assets.settings.keys import check_suite_key
 from ft_assets.workers.suites.kinds.registry import KINDS, kind_of
 from ft_assets.workers.suites.overlap import all_texts
+from ft_assets.workers.suites.registered import ASSETS, Role
 from ft_assets.workers.suites.safety_suite import SAFETY, Kind, Prompt, SafetyTask, read_prompts
 from ft_assets.workers.suites.suite_items import check_items
 from ft_assets.workers.suites.suite_rows import template_rows
 from ft_assets.workers.suites.suite_source import fetch, is_remote
 from ft_assets.workers.suites.suite_task import DATA_ENDINGS, SuiteTask
-from ft_resources.artifacts import MANIFEST, Address, InputRef
+from ft_resources.artifacts import MANIFEST, InputRef
 from ft_resources.errors import BadRecipe
 from ft_resources.hub import Hub
 from ft_resources.settings import Settings
@@ -25,9 +26,6 @@ from ft_resources.strict import nearest, parse_strict, parse_yaml, read_text
 
 TASK_FILE = "task.yaml"
 _DATA_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._-]*\.(?:json|jsonl|csv|txt|parquet)$")
-Role = Literal["suite", "safety", "shown"]
-# The asset of a suite's address by its role, so that a reference alone shows the role.
-_ASSETS: dict[Role, str] = {"suite": "suite", "safety": "safety_suite", "shown": "shown_suite"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,31 +69,8 @@ def _add(store: Store, folder: Path, files: dict[str, Path], key: str, source: s
         found = checker.read(task, files, str(folder))
         kind, items, role = checker.name, len(found), "suite" if checker.is_scored(found) else "shown"
     facts = {"items": items, "kind": kind}
-    ref, created = add_named(store, "suite", key, files, asset=_ASSETS[role], source=source, facts=facts, actor=actor)
+    ref, created = add_named(store, "suite", key, files, asset=ASSETS[role], source=source, facts=facts, actor=actor)
     return RegisteredSuite(key=key, ref=ref, items=items, created=created)
-
-
-def get_suite(store: Store, key: str) -> InputRef:
-    """The artifact of suite ``key``. Raises UserError that names the nearest registered key if there is none."""
-    remedy = "Use a registered suite, or register it with: ft suite add FOLDER --key NAME.vN"
-    return get_named(store, "suite", check_suite_key(key), remedy)
-
-
-def list_suites(store: Store) -> list[str]:
-    """The keys of all registered suites, sorted."""
-    return list_named(store, "suite")
-
-
-def role_of(suite: InputRef) -> Role:
-    """What a registered suite is for: ``safety`` counts refusals, ``shown`` has no right answers and is only displayed;
-    others are general, and a candidate may not get worse on them."""
-    asset = Address.parse(suite.address).asset
-    return next(role for role, name in _ASSETS.items() if name == asset)
-
-
-def suites_of(store: Store, keys: Iterable[str], role: Role) -> list[str]:
-    """The registered suites among ``keys`` that have this role."""
-    return [key for key in keys if role_of(get_suite(store, key)) == role]
 
 
 def safety_prompts(folder: Path) -> tuple[SafetyTask, dict[Kind, list[Prompt]]]:

@@ -19,7 +19,7 @@ from ft_assets.settings import tags
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.adapters.carried_checkpoint import make_carried
-from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.attempts import attempts_at
 from ft_resources.canonical import digest

@@ -6,7 +6,8 @@ import pytest
 
 from ft_resources.dagster_resources import LauncherResource
 from ft_resources.errors import BadRecipe, UserError
-from ft_resources.launchers.choice import make_launcher, read_settings
+from ft_resources.kubernetes.settings_file import read_settings
+from ft_resources.launchers.choice import make_launcher
 from ft_resources.launchers.kubernetes import KubernetesLauncher
 from ft_resources.launchers.local import LocalLauncher
 from tests.resources.launchers.conftest import OnCluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ft_assets.workers.base_models.lock import BaseLock
+from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.mirror import mirror
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import sha256_bytes

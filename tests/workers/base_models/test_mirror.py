@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ft_assets.records.uploads import publish_upload, upload_address
-from ft_assets.workers.base_models.lock import BaseLock, lock_folder, lock_hub
+from ft_assets.workers.base_models.base_lock import BaseLock
+from ft_assets.workers.base_models.lock import lock_folder, lock_hub
 from ft_assets.workers.base_models.mirror import mirror
 from ft_resources.artifacts import Artifacts, InputRef
 from ft_resources.canonical import sha256_bytes, sha256_file

@@ -9,7 +9,8 @@ import yaml
 
 from ft_assets.workers.suites.kinds import golden
 from ft_assets.workers.suites.kinds.golden import GoldenItem, GoldenTask
-from ft_assets.workers.suites.suites import add_suite, get_suite, role_of, scored_texts
+from ft_assets.workers.suites.registered import get_suite, role_of
+from ft_assets.workers.suites.suites import add_suite, scored_texts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 

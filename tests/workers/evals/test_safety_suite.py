@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ft_assets.workers.suites.suites import add_suite, get_suite, role_of, safety_prompts, scored_texts
+from ft_assets.workers.suites.registered import get_suite, role_of
+from ft_assets.workers.suites.suites import add_suite, safety_prompts, scored_texts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store

@@ -11,7 +11,8 @@ from ft_assets.workers.evals.evaluate import evaluate
 from ft_assets.workers.evals.model import LoadedModel
 from ft_assets.workers.evals.samples import read_suite_samples
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
-from ft_assets.workers.suites.suites import add_suite, role_of
+from ft_assets.workers.suites.registered import role_of
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifact
 from ft_resources.errors import UserError
 from ft_resources.work import WorkRequest

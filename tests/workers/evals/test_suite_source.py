@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from ft_assets.workers.suites.suites import add_suite, get_suite, read_task, scored_texts
+from ft_assets.workers.suites.registered import get_suite
+from ft_assets.workers.suites.suites import add_suite, read_task, scored_texts
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe
 from ft_resources.hub import Hub

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from ft_assets.workers.suites.registered import get_suite, list_suites
 from ft_assets.workers.suites.suite_rows import read_rows
-from ft_assets.workers.suites.suites import add_suite, get_suite, list_suites
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store

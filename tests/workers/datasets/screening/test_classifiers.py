@@ -10,12 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ft_assets.settings.keys import check_classifier_key
-from ft_assets.workers.suites.classifiers import (
-    add_classifier,
-    get_classifier,
-    list_classifiers,
-    require_labels,
-)
+from ft_assets.workers.suites.classifiers import add_classifier, list_classifiers, require_labels
+from ft_assets.workers.suites.registered import get_classifier
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe, UserError
 from ft_resources.store import Store
