@@ -38,6 +38,8 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
     from ft_assets.cli.output import seconds
 
     time = "unknown" if found.seconds is None else f"about {seconds(found.seconds)}"
+    if found.rough_seconds:
+        time = _roughly(found.rough_seconds)
     rows = [
         ("tokens per epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
         ("windows per epoch", f"{found.windows:,}", found.tokens_from),
@@ -69,6 +71,8 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
         words.insert(0, f"{found.trials} trials")
     if found.seconds is not None:
         words.append(f"about {seconds(found.seconds)}")
+    elif found.rough_seconds:
+        words.append(_roughly(found.rough_seconds))
     if found.memory:
         words.append(f"peak memory {_gib(found.memory)}")
     if found.gpu_hours and found.gpu_hours.upper:
@@ -83,6 +87,12 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
             f"that is above the maximum of {max_gpu_hours:g} GPU-hours; the decision follows once the tokens are "
             "counted"
         )
+
+
+def _roughly(bounds: "Bounds") -> str:
+    from ft_assets.cli.output import seconds
+
+    return f"roughly {seconds(bounds.lower)} to {seconds(bounds.upper)}"
 
 
 def _hours(found: "Estimate") -> str:

@@ -15,7 +15,7 @@ def estimate_metadata(found: Estimate) -> dict[str, Any]:
     rows = [
         ("tokens of an epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
         ("optimizer steps", f"{found.steps:,}", steps),
-        ("seconds to train", "unknown" if found.seconds is None else f"{found.seconds:,.0f}", found.seconds_from),
+        ("seconds to train", _seconds(found), found.seconds_from),
         ("peak memory, GiB", _between(found.memory, GIB), found.memory_from),
         ("GPU-hours", _between(found.gpu_hours), found.gpu_hours_from),
         (f"price, {found.currency}", _between(found.price), found.price_from),
@@ -36,6 +36,12 @@ def estimate_metadata(found: Estimate) -> dict[str, Any]:
     if found.price:
         metadata["estimated_price"] = round(found.price.expected, 2)
     return metadata
+
+
+def _seconds(found: Estimate) -> str:
+    if found.rough_seconds:
+        return f"roughly {found.rough_seconds.lower:,.0f} to {found.rough_seconds.upper:,.0f}"
+    return "unknown" if found.seconds is None else f"{found.seconds:,.0f}"
 
 
 def _between(bounds: Bounds | None, unit: float = 1.0) -> str:

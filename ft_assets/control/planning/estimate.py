@@ -1,5 +1,6 @@
 """Estimate a training from the store: exact if the pack exists, otherwise rough and labelled as such."""
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -30,13 +31,14 @@ from ft_assets.settings.recipe.shown import shown_settings
 from ft_assets.settings.recipe.training import SettledTraining
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.model_size.known import Known
-from ft_assets.workers.model_size.memory import Memory
-from ft_assets.workers.model_size.time import Work
+from ft_assets.workers.model_size.memory import Memory, Setup
+from ft_assets.workers.model_size.time import Work, any_gpu_seconds, cpu_seconds
 from ft_assets.workers.packs.sampler import Order
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadRecipe, HeldForReview, MissingInput
 
 Trial = TypeVar("Trial")
+_CORES = os.cpu_count() or 1
 
 
 def estimate_training(artifacts: Artifacts, tenants: TenantsFile, dataset_key: str, recipe_key: str) -> Estimate:
@@ -93,16 +95,18 @@ def _estimate(
     setup = memory_setup(recipe, known, fit_of(recipe))
     every = recipe.training.validate_every_steps
     scored = _scored_tokens(artifacts, dataset_key, recipe, recipe_key, sizes)
+    work = Work(
+        tokens=tokens,
+        steps=order.steps,
+        learned=sizes.learned.expected,
+        document_length=sizes.document_length,
+        validation_tokens=sizes.validation_tokens * (1 + (order.steps // every if every else 0)),
+    )
+    rough = None
     found = predict(
         base.architecture,
         setup,
-        Work(
-            tokens=tokens,
-            steps=order.steps,
-            learned=sizes.learned.expected,
-            document_length=sizes.document_length,
-            validation_tokens=sizes.validation_tokens * (1 + (order.steps // every if every else 0)),
-        ),
+        work,
         hardware,
         rates=past.rates,
         converted=past.converted,
@@ -115,6 +119,9 @@ def _estimate(
         seconds_from = (
             f"arithmetic at the usual share of the peak of {setup.gpus} x {hardware.name if hardware else ''}"
         )
+    elif rough := _rough_seconds(base, setup, work):
+        device = f"{_CORES} CPU cores, as this machine has" if not setup.gpus else "GPUs from B200 to T4"
+        seconds_from = f"arithmetic for {device}; {past.source}"
     else:
         seconds_from = past.source
     price, currency, price_from = _price(found.gpu_hours, hardware, recipe, tenants)
@@ -127,6 +134,7 @@ def _estimate(
         tokens_from=sizes.source,
         seconds=found.seconds.expected if found.seconds else None,
         seconds_from=seconds_from,
+        rough_seconds=rough,
         memory=found.memory.total if found.memory else None,
         memory_parts=_parts(found.memory),
         memory_from=base.source,
@@ -140,6 +148,15 @@ def _estimate(
         counted=sizes.counted,
         settings=shown_settings(settled.recipe, settled.origins),
     )
+
+
+def _rough_seconds(base: KnownBase, setup: Setup, work: Work) -> Bounds | None:
+    """Seconds of a training on this machine's CPU, or on a GPU of any type; None if the base is not known."""
+    if base.architecture is None:
+        return None
+    if setup.gpus:
+        return any_gpu_seconds(base.architecture, setup, work)
+    return cpu_seconds(base.architecture, setup, work, _CORES)
 
 
 def _known(sizes: Sizes, base: KnownBase) -> Known:

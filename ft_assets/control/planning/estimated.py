@@ -14,7 +14,9 @@ class Estimate:
     Args:
         counted: whether the sizes are those of the pair's token pack.
         tokens: over the whole run; windows and tokens_per_epoch are for one epoch.
-        seconds: training alone; None if the speed is unknown.
+        seconds: training alone; None if the speed is unknown or only roughly known.
+        rough_seconds: the range of it where no such training was measured and the device is a CPU, or a GPU of no known
+            type; None otherwise, and if the base is not known.
         memory: peak bytes of one GPU or of the process on a CPU; ``memory_parts`` are expected bytes.
         gpu_memory: bytes of the recipe's GPU; None on a CPU and for an unknown type.
         fits: whether the peak fits it.
@@ -45,6 +47,7 @@ class Estimate:
     price_from: str
     settings: list[tuple[str, str, str]]
     trials: int = 1
+    rough_seconds: Bounds | None = None
     counted: bool = False
     notes: tuple[str, ...] = ()
 
@@ -62,6 +65,7 @@ def total(estimates: Sequence[Estimate]) -> Estimate:
         steps=sum(each.steps for each in estimates),
         tokens=sum(each.tokens for each in estimates),
         seconds=sum(seconds) if len(seconds) == len(estimates) else None,
+        rough_seconds=_added([each.rough_seconds for each in estimates]),
         gpu_hours=_added([each.gpu_hours for each in estimates]),
         price=_added([each.price for each in estimates]),
         settings=_settings(estimates),

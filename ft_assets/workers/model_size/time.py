@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ft_assets.settings.bounds import Bounds
-from ft_assets.settings.gpus import Hardware
+from ft_assets.settings.gpus import CATALOGUE, Hardware
 from ft_assets.workers.model_size.memory import Setup, trained_parameters
 from ft_assets.workers.model_size.model_size import Architecture
 
@@ -22,6 +22,10 @@ _SMALL, _SMALL_UTILISATION = 1e9, Bounds(lower=0.08, expected=0.25, upper=0.45)
 _SCALING = Bounds(lower=0.85, expected=0.95, upper=1.0)
 # float32 does not run on the units that the peak refers to; its own peak is about this share of it.
 _FLOAT32_SHARE = 1 / 16
+# Operations/s of one core in float32: from an old one that others use too to a new one with wide vectors.
+_CORE_FLOPS = Bounds(lower=3e9, expected=20e9, upper=60e9)
+# What an optimizer step takes beside its operations; all that counts for tiny models.
+_CPU_STEP_S = Bounds(lower=0.01, expected=0.05, upper=0.5)
 # AdamW reads weight, gradient and two moments in float32, and writes all but the gradient.
 _OPTIMIZER_TRAFFIC = 28.0
 # From the start of the pod to the first step, and from the last step to the end, without reading the weights.
@@ -79,6 +83,22 @@ def training_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardwar
         return total / (peak * share * scaling**doublings) + updates
 
     return Bounds.of(seconds, _share(model), _SCALING)
+
+
+def cpu_seconds(model: Architecture, setup: Setup, work: Work, cores: int) -> Bounds:
+    """The same on a CPU that nobody measured: rough, as cores differ by an order of magnitude."""
+    total = training_flops(model, setup, work) + work.validation_tokens * _forward(model, work)
+    return Bounds.of(lambda each: total / (cores * each), _CORE_FLOPS) + _CPU_STEP_S.times(work.steps)
+
+
+def any_gpu_seconds(model: Architecture, setup: Setup, work: Work) -> Bounds:
+    """The same on a GPU of a type that nobody named: from the fastest to the slowest that is known."""
+    found = [training_seconds(model, setup, work, gpu) for gpu in CATALOGUE.values()]
+    return Bounds(
+        lower=min(each.lower for each in found),
+        expected=median(each.expected for each in found),
+        upper=max(each.upper for each in found),
+    )
 
 
 def scoring_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardware) -> Bounds:

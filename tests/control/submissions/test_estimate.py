@@ -1,6 +1,7 @@
 """What the store says a training would take, and what each number stands on."""
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from ft_assets import api
+from ft_assets.cli.estimate import rows_of
 from ft_assets.control import identity
 from ft_assets.control.planning.ahead import look_ahead
 from ft_assets.control.planning.estimate import estimate_file, estimate_training
@@ -158,8 +160,25 @@ def test_an_unknown_gpu_is_estimated_without_time_fit_and_price(world: World, gp
     world.pack(recipe)
     found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
     assert (found.gpu_hours, found.price, found.fits, found.gpu_memory) == (None, None, None, None)
+    assert found.rough_seconds is not None
+    assert "GPUs from B200 to T4" in found.seconds_from
     assert words in found.gpu_hours_from
     assert found.memory is not None
+
+
+def test_before_the_first_training_on_a_cpu_the_time_is_a_rough_range(world: World) -> None:
+    path = world.project.recipe("cpu.v1", hardware={"gpus": 0})
+    recipe = register_recipe(world.store, path, actor="ann").key
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    assert found.seconds is None
+    assert found.rough_seconds is not None
+    assert 0 < found.rough_seconds.lower < found.rough_seconds.upper < 3600
+    assert re.match(r"arithmetic for \d+ CPU cores, as this machine has; the base model is not", found.seconds_from)
+    assert any(value.startswith("roughly ") for name, value, _ in rows_of(found) if name == "time to train")
+    # Once it is measured there, the figure is of the tenant's own trainings.
+    world.trained(recipe, 500.0)
+    measured = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    assert (measured.rough_seconds, measured.seconds) == (None, pytest.approx(measured.tokens / 500))
 
 
 def test_an_unknown_architecture_is_rough_and_says_so(world: World) -> None:
