@@ -15,7 +15,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 unexport PYTHONDONTWRITEBYTECODE
 UV_INSTALL = VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/python -m uv pip install -q -c constraints.txt
 
-.PHONY: help install demo test test-fast ui check format docs benchmark clean
+.PHONY: help install demo test test-fast ui mlflow check format docs benchmark clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -28,6 +28,9 @@ demo: $(VENV)/.train  ## install, then turn real text into a gated adapter in st
 ui: $(VENV)/.train  ## open Dagster on the same state
 	mkdir -p $(FT_STATE)
 	$(BIN)/dagster dev -w workspace.yaml -p $${PORT:-3000}
+
+mlflow: $(VENV)/.train  ## open MLflow on the tracking store that trainings write to
+	$(BIN)/python -m ft_resources.mlflow_ui $${PORT:-5000}
 
 # One thread in each of the two processes: with more, threads wait for those of the other, and twice the time is spent.
 test: $(VENV)/.dev  ## all tests

@@ -6,7 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class StrictModel(BaseModel):
-    """Frozen; unknown keys, other types, NaN and infinities are errors."""
+    """Frozen; unknown keys, other types, NaN and infinities are errors.
+
+    Validators are built when a model is first used: every command imports about a hundred models and uses a few.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 

@@ -13,12 +13,15 @@ import pytest
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.attempts import Attempt
 from ft_resources.canonical import digest
+from ft_resources.errors import UserError
 from ft_resources.execution import Observer
+from ft_resources.mlflow_ui import command
 from ft_resources.outcomes import Outcome
 from ft_resources.store import Store
 from ft_resources.tracking import Mirror, MlflowObserver, default_uri, mirrored, shared_mirror
 from ft_resources.work import WorkSpec
 
+ROOT = Path(__file__).resolve().parents[2]
 ADDRESS = Address(tenant="acme", asset="checkpoint", fingerprint="ab" * 32)
 LINE = "acme.support.tiny"
 
@@ -237,3 +240,22 @@ def test_a_mirror_that_failed_is_replaced_and_a_good_one_is_shared() -> None:
 def test_importing_the_mirror_imports_no_mlflow() -> None:
     script = "import sys, ft_resources.tracking; raise SystemExit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_the_pages_open_on_the_store_that_trainings_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FT_TRACKING", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("FT_STATE", str(tmp_path / "state"))
+    arguments = command(default_uri(), "5001")
+    assert arguments[arguments.index("--backend-store-uri") + 1] == f"sqlite:///{tmp_path}/state/mlflow.db"
+    assert (tmp_path / "state").is_dir()
+    assert (
+        "ft_resources.mlflow_ui"
+        in subprocess.run(["make", "-n", "mlflow"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    )
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example.org")
+    with pytest.raises(UserError, match=r"https://mlflow\.example\.org"):
+        command(default_uri(), "5001")
+    monkeypatch.setenv("FT_TRACKING", "off")
+    with pytest.raises(UserError, match="FT_TRACKING"):
+        command(default_uri(), "5001")
