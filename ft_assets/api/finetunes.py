@@ -18,7 +18,8 @@ from ft_assets.control.planning.estimated import Estimate
 from ft_assets.control.planning.known_base import base_of_recipe
 from ft_assets.control.recipes.allowed import require_allowed, restricted
 from ft_assets.control.recipes.stored import StoredRecipe, get_recipe
-from ft_assets.control.registry.adding import add_dataset, parse_name
+from ft_assets.control.registry.adding import add_dataset, look_at_rows, parse_name
+from ft_assets.control.registry.first_try import name_of, register_first_try
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.submit import check_dataset, check_gates, check_maximum
 from ft_assets.control.submissions.submit import submit as record_submission
@@ -26,6 +27,8 @@ from ft_assets.control.submissions.user_keys import check_own_key
 from ft_assets.records.retired_recipes import require_recipe_not_retired
 from ft_assets.records.submissions import Driver, Origin, Submission, SubmissionOutcome, resubmit_key
 from ft_assets.records.trial_only import refuse_trial
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.environment import caller_tenant
 from ft_assets.settings.keys import DatasetKey, check_pair
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.datasets.intake.hub import PREFIX
@@ -34,6 +37,9 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, HeldForReview, MissingInput, UserError
 from ft_resources.launchers.choice import gpus_missing
 from ft_resources.store import Store
+
+NOBODYS = "local"
+"""The tenant of a first try by somebody who names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +68,9 @@ class FineTuned:
 
 def submit(
     dataset: Path | str,
-    recipe: Path | str,
+    recipe: Path | str = "",
     *,
+    base: str = "",
     name: str = "",
     policy: Path | str | None = None,
     holdout: Sequence[Path | str] = (),
@@ -83,7 +90,10 @@ def submit(
     Args:
         dataset: key of a version; or a file, or ``hub:org/name@revision#split``, which needs ``name``.
         recipe: key of a registered recipe, or a recipe's YAML file (``.yaml`` or ``.yml``), which is registered.
-        name: with a file, ``tenant.name`` that it becomes a version of.
+        base: instead of a recipe, for a first try: the base as a recipe names it, or a folder. The method follows from
+            the rows of the file, everything else is ``auto`` or a default, and no gate judges the result (ungated).
+        name: with a file, ``tenant.name`` that it becomes a version of; with ``base`` it is made from the file's name
+            if it is not given, for the tenant of ``FT_TENANT``, else ``local``.
         policy: with a file, its ``dataset.yaml``.
         holdout: with a file, files of rows to measure on; they are part of the version.
         max_gpu_hours: the training is refused where it is expected to take more; None for no limit.
@@ -108,6 +118,9 @@ def submit(
         KeyConflict: where ``key`` was given to another wish.
         StoreUnavailable: where the store refuses.
     """
+    _check_one_way(recipe, base)
+    if base and not name and _is_source(dataset):
+        name = f"{caller_tenant() or NOBODYS}.{name_of(str(dataset))}"
     store = store_or_default(store, create=bool(name))
     tenants, actor = tenants_or_default(tenants), actor_or_user(actor)
     check_maximum(max_gpu_hours)
@@ -115,6 +128,7 @@ def submit(
     _check_source(dataset, name, policy, holdout)
     dataset_key = str(dataset)
     warnings: tuple[str, ...] = ()
+    rows_policy: Path | DatasetPolicy | None = Path(policy) if policy else None
 
     def settle_dataset(found: StoredRecipe) -> None:
         """The last checks that need no rows, and then the dataset: nothing of the recipe is recorded yet."""
@@ -126,13 +140,23 @@ def submit(
         if restricted(tenants, wanted.tenant):
             require_allowed(tenants, wanted.tenant, found)
         if name:
-            file = Path(policy) if policy else None
-            added = add_dataset(store, tenants, dataset, name, file, actor=actor, holdout=holdout)
+            added = add_dataset(store, tenants, dataset, name, rows_policy, actor=actor, holdout=holdout)
             dataset_key, warnings = str(added.key), added.warnings
         else:
             check_dataset(store, dataset_key)
 
-    if _is_recipe_file(recipe):
+    if base:
+        if not name:
+            raise UserError(
+                "a first try without a recipe takes a file of rows, and this is a registered version",
+                where=dataset_key,
+                remedy="Name a recipe; or give the file that the version was made from.",
+            )
+        form, rows_policy = look_at_rows(dataset, rows_policy)
+        recipe_key = register_first_try(
+            store, form, base, parse_name(name), actor=actor, tenants=tenants, before=settle_dataset
+        ).key
+    elif _is_recipe_file(recipe):
         recipe_key = register_recipe(store, Path(recipe), actor=actor, tenants=tenants, before=settle_dataset).key
     else:
         stored = get_recipe(store, str(recipe))
@@ -166,8 +190,9 @@ def submit(
 
 def fine_tune(
     dataset: Path | str,
-    recipe: Path | str,
+    recipe: Path | str = "",
     *,
+    base: str = "",
     name: str = "",
     policy: Path | str | None = None,
     holdout: Sequence[Path | str] = (),
@@ -201,6 +226,7 @@ def fine_tune(
     asked = submit(
         dataset,
         recipe,
+        base=base,
         name=name,
         policy=policy,
         holdout=holdout,
@@ -235,6 +261,22 @@ def _require_gpus(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> No
         ) from error
 
 
+def _check_one_way(recipe: Path | str, base: str) -> None:
+    """Raise UserError unless exactly one of a recipe and a base is named."""
+    if bool(recipe) == bool(base):
+        raise UserError(
+            "both a recipe and a base are named" if base else "neither a recipe nor a base is named",
+            where="recipe",
+            remedy="Name a recipe (its key or file), or for a first try without one a base: --base folder:./model or "
+            "--base hub:ORG/NAME@main; base= in Python.",
+        )
+
+
+def _is_source(dataset: Path | str) -> bool:
+    """Whether it names rows, and not a registered version."""
+    return isinstance(dataset, Path) or dataset.startswith(PREFIX) or _names_file(dataset)
+
+
 def _is_recipe_file(recipe: Path | str) -> bool:
     return isinstance(recipe, Path) or recipe.endswith((".yaml", ".yml"))
 
@@ -254,7 +296,7 @@ def _check_source(dataset: Path | str, name: str, policy: Path | str | None, hol
         parse_name(name)
         return
     text = str(dataset)
-    if isinstance(dataset, Path) or text.startswith(PREFIX) or _names_file(text):
+    if _is_source(dataset):
         raise UserError(
             "a file of rows needs a dataset name",
             where=text,

@@ -57,6 +57,12 @@ def resolved_recipe(key: str, *, store: Store | None = None) -> tuple[Recipe, di
     return resolve(get_recipe(key, store=store).recipe)
 
 
+def next_version(key: str, *, store: Store | None = None) -> str:
+    """A recipe's YAML as its author wrote it, under the key of its next version, to edit and register. A chat template
+    is stored as text and has to be saved as a file first; a comment says so. Raises UserError for an unknown key."""
+    return stored.next_version(get_recipe(key, store=store).recipe)
+
+
 def list_recipes(*, trials: bool = False, retired: bool = False, store: Store | None = None) -> list[StoredRecipe]:
     """All registered recipes in order of their keys; with ``trials`` those of sweeps as well, with ``retired`` those
     that are retired."""

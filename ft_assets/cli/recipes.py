@@ -60,8 +60,16 @@ def list_(
 
 
 @app.command()
-def show(key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")]) -> None:
+def show(
+    key: Annotated[str, typer.Argument(help="Recipe key, such as tiny.v1.")],
+    as_yaml: Annotated[
+        bool, typer.Option("--yaml", help="What its author wrote, as YAML for the next version of the recipe.")
+    ] = False,
+) -> None:
     """Show every setting of a recipe as it is used, and its origin."""
+    if as_yaml:
+        print(api.next_version(key), end="")
+        return
     from ft_assets.cli.output import print_table
     from ft_assets.settings.recipe.shown import shown_values
 

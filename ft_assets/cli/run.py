@@ -21,7 +21,14 @@ Dataset = Annotated[
     str,
     typer.Argument(help="Dataset key, or a JSON lines file or hub:ORG/NAME@REVISION#SPLIT (then --name is needed)."),
 ]
-Recipe = Annotated[str, typer.Argument(help="Recipe key, or a recipe's YAML file.")]
+Recipe = Annotated[str, typer.Argument(help="Recipe key, or a recipe's YAML file; not with --base.")]
+Base = Annotated[
+    str,
+    typer.Option(
+        help="For a first try of a file without a recipe: a folder, or a base as recipes name it. The method follows "
+        "from the rows; no gate judges the result."
+    ),
+]
 Name = Annotated[str, typer.Option(help=f"For a file: {NAME_HELP}")]
 Policy = Annotated[Path | None, typer.Option(help=f"For a file: {POLICY_HELP}")]
 MaxGpuHours = Annotated[
@@ -49,7 +56,8 @@ Holdout = Annotated[
 
 def run(
     dataset: Dataset,
-    recipe: Recipe,
+    recipe: Recipe = "",
+    base: Base = "",
     name: Name = "",
     policy: Policy = None,
     max_gpu_hours: MaxGpuHours = None,
@@ -68,6 +76,7 @@ def run(
         made = api.fine_tune(
             dataset,
             recipe,
+            base=base,
             name=name,
             policy=policy,
             max_gpu_hours=max_gpu_hours,
@@ -76,7 +85,7 @@ def run(
             holdout=holdout or (),
             origin="cli",
             orchestrator=watched,
-            on_asked=lambda asked: _tell(asked, max_gpu_hours),
+            on_asked=lambda asked: _tell(asked, max_gpu_hours, made=bool(base)),
         )
     except HeldForReview as error:
         print_error(error)
@@ -89,7 +98,8 @@ def run(
 
 def submit(
     dataset: Dataset,
-    recipe: Recipe,
+    recipe: Recipe = "",
+    base: Base = "",
     name: Name = "",
     policy: Policy = None,
     max_gpu_hours: MaxGpuHours = None,
@@ -103,6 +113,7 @@ def submit(
     asked = api.submit(
         dataset,
         recipe,
+        base=base,
         name=name,
         policy=policy,
         max_gpu_hours=max_gpu_hours,
@@ -111,7 +122,7 @@ def submit(
         holdout=holdout or (),
         origin="cli",
     )
-    _tell(asked, max_gpu_hours)
+    _tell(asked, max_gpu_hours, made=bool(base))
     submission = asked.submission
     print(submission.id)
     note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
@@ -119,9 +130,15 @@ def submit(
         note("an ft run is working on it already; if that process is gone, continue with: ft run instead of ft submit")
 
 
-def _tell(asked: "Asked", max_gpu_hours: float | None) -> None:
-    """Print the training's estimate and remarks on the submission."""
-    from ft_assets.cli.output import note, warn
+def _tell(asked: "Asked", max_gpu_hours: float | None, *, made: bool) -> None:
+    """Print the recipe that was ``made`` for a first try, the training's estimate and remarks on the submission."""
+    from ft_assets.cli.output import note, print_table, warn
+    from ft_assets.settings.recipe.shown import shown_settings
+
+    if made:
+        key = asked.submission.recipe
+        print_table(("setting", "value", "from"), shown_settings(*api.resolved_recipe(key)), empty="")
+        note(f"recipe {key}; to change something: ft recipe show {key} --yaml > recipe.yaml")
 
     note_estimate(asked, max_gpu_hours)
     warn(asked.warnings)

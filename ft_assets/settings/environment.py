@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ft_assets.settings.keys import check_part
 from ft_resources.environment import default_store_url
 from ft_resources.errors import UserError
 
@@ -16,6 +17,12 @@ MAX_PAIRS = 25
 def max_pairs() -> int:
     """``FT_MAX_PAIRS`` (25): maximum number of pairs in a backfill, and of trials in a sweep."""
     return int(os.environ.get("FT_MAX_PAIRS", MAX_PAIRS))
+
+
+def caller_tenant() -> str:
+    """``FT_TENANT``, the tenant that the caller works for; "" if it is not set. Raises UserError for an invalid one."""
+    tenant = os.environ.get("FT_TENANT", "")
+    return check_part(tenant, "tenant in FT_TENANT") if tenant else ""
 
 
 def project_folder() -> Path | None:

@@ -39,6 +39,7 @@ class Wish:
 
     dataset: str = DATASET
     recipe: str = RECIPE
+    base: str = ""
     name: str = ""
     policy: str = ""
     holdout: str = ""
@@ -50,9 +51,8 @@ class Wish:
     @property
     def of_keys(self) -> bool:
         """Whether the job can be asked too, which takes keys and no files."""
-        return not (
-            self.name or self.policy or self.holdout or self.recipe.endswith(".yaml") or "." not in self.dataset
-        )
+        of_files = (self.name, self.base, self.policy, self.holdout, not self.recipe, "." not in self.dataset)
+        return not any(of_files) and not self.recipe.endswith(".yaml")
 
 
 Sentence = tuple[str, str, str]
@@ -83,11 +83,17 @@ def world(project: Project, pair: tuple[str, str], monkeypatch: pytest.MonkeyPat
 @pytest.fixture
 def doors(world: Project, ft: Ft, instance: dg.DagsterInstance) -> dict[str, Door]:
     def cli(wish: Wish) -> Sentence | None:
-        options = [("--name", wish.name), ("--policy", wish.policy), ("--holdout", wish.holdout), ("--key", wish.key)]
+        options = [
+            ("--base", wish.base),
+            ("--name", wish.name),
+            ("--policy", wish.policy),
+            ("--holdout", wish.holdout),
+            ("--key", wish.key),
+        ]
         options += [("--gate", gate) for gate in wish.gates]
         options += [("--max-gpu-hours", "" if wish.max_gpu_hours is None else str(wish.max_gpu_hours))]
         given = [part for option, value in options if value for part in (option, value)]
-        result = ft("submit", wish.dataset, wish.recipe, *given)
+        result = ft("submit", wish.dataset, *filter(None, [wish.recipe]), *given)
         assert result.exit_code in (0, 2), result.stderr
         return None if result.exit_code == 0 else sentence_in(result.stderr)
 
@@ -101,6 +107,7 @@ def doors(world: Project, ft: Ft, instance: dg.DagsterInstance) -> dict[str, Doo
             lambda: api.submit(
                 wish.dataset,
                 wish.recipe,
+                base=wish.base,
                 name=wish.name,
                 policy=wish.policy or None,
                 holdout=[wish.holdout] if wish.holdout else [],
@@ -165,6 +172,8 @@ GOOD = {
     "again under its key": Wish(key="ci-7", before=Wish(key="ci-7")),
     "again without one": Wish(before=Wish()),
     "files": Wish(dataset="more.jsonl", recipe="new.v1.yaml", name="acme.colours", policy="dataset.yaml"),
+    "a first try": Wish(dataset="more.jsonl", recipe="", base="./base"),
+    "a first try of a tenant": Wish(dataset="more.jsonl", recipe="", base="folder:./base", name="globex.more"),
     "holdout rows of one's own": Wish(dataset="more.jsonl", name="acme.own", holdout="rows.jsonl"),
 }
 
@@ -204,6 +213,20 @@ BAD = {
     "a split without a name": (
         Wish(dataset="hub:org/name@main#train", recipe="new.v1.yaml"),
         "a file of rows needs a dataset name",
+    ),
+    "a base and a recipe": (Wish(base="./base"), "both a recipe and a base are named"),
+    "neither a base nor a recipe": (Wish(dataset="more.jsonl", recipe=""), "neither a recipe nor a base is named"),
+    "a first try of a version": (Wish(recipe="", base="./base"), "a first try without a recipe takes a file of rows"),
+    "a first try on a base without a revision": (
+        Wish(dataset="more.jsonl", recipe="", base="hub:org/name"),
+        "a Hub base names its revision",
+    ),
+    "a first try on no base": (Wish(dataset="more.jsonl", recipe="", base="./nothing"), "should be folder:PATH"),
+    "a first try of bad rows": (Wish(dataset="bad.jsonl", recipe="", base="./base"), "messages"),
+    "a first try of an absent file": (Wish(dataset="absent.jsonl", recipe="", base="./base"), ""),
+    "a gate of a first try": (
+        Wish(dataset="more.jsonl", recipe="", base="./base", gates=("exact_match > 0.6",)),
+        "has nothing to tighten",
     ),
     "no name": (Wish(dataset="more.jsonl", recipe="new.v1.yaml", name="acme"), "'acme' is not a dataset name"),
     "holdout without a file": (Wish(recipe="new.v1.yaml", holdout="rows.jsonl"), "holdout rows belong"),

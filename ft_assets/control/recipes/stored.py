@@ -1,13 +1,16 @@
 """Registered recipes in the store: the recipe, its digest, and the lock of its base."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import yaml
 
 from ft_assets.control.auto.resolve import with_written
 from ft_assets.control.recipes.trials import Trial, TrialOf
 from ft_assets.records.names import RECIPE
 from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.canonical import digest
 from ft_resources.errors import BadRecipe, CorruptArtifact, UserError
@@ -82,3 +85,15 @@ def record_digest(recipe: dict[str, Any], lock: dict[str, Any], extra: dict[str,
     """Digest of recipe and lock as JSON, without the locations of inputs, which do not affect the content."""
     terms = {name: lock[name] for name in lock if name not in ("upload", "parent")}
     return digest({"recipe": recipe, "lock": terms, **extra})
+
+
+def next_version(recipe: Recipe) -> str:
+    """The settings that the author wrote, as YAML under the next version's key."""
+    key = recipe.recipe_key
+    content = {**recipe.model_dump(mode="json", exclude_unset=True), "key": str(replace(key, version=key.version + 1))}
+    remark = ""
+    if content.pop("chat_template", None) is not None:
+        remark += "# chat_template: save the template of the version before as a file, and name it here\n"
+    if recipe.gates == NO_GATES:
+        remark += "# gates: none asks for no verdict; write gates, and evaluation.suites, to have the result judged\n"
+    return remark + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)

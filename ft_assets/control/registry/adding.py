@@ -9,6 +9,8 @@ from ft_assets.settings.dataset.policy import DatasetPolicy, load_policy
 from ft_assets.settings.keys import DatasetKey, check_part
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.datasets.intake.hub import PREFIX, OpenSplit, fetch_split
+from ft_assets.workers.datasets.intake.snapshot import take_snapshots
+from ft_assets.workers.datasets.intake.spool import spool
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 from ft_resources.strict import read_text
@@ -24,12 +26,26 @@ def parse_name(name: str) -> DatasetKey:
     return DatasetKey.parse(f"{check_part(tenant, 'tenant')}.{check_part(short, 'dataset name')}.v1")
 
 
+def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tuple[str, DatasetPolicy]:
+    """Name of the data form of the rows in a file or Hub split, by the first of them, and the policy that reads them
+    so: ``policy`` if it names a file. Raises UserError."""
+    # Its kernels take a second to import, which no other door of this file should wait for.
+    from ft_assets.control.registry.first_rows import look
+
+    settled = _policy(policy)
+    with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:
+        hub = str(source).startswith(PREFIX)
+        file = fetch_split(str(source), Path(scratch)) if hub else Path(source)
+        (taken,) = take_snapshots({"upload": [file]}, Path(scratch))
+        return look(spool(taken.path, taken.name, Path(scratch), role="upload", text=settled.text), settled)
+
+
 def add_dataset(
     store: Store,
     tenants: TenantsFile,
     source: Path | str | Sequence[Path | str],
     name: str,
-    policy: Path | None,
+    policy: Path | DatasetPolicy | None,
     *,
     actor: str,
     validation: Sequence[Path | str] = (),
@@ -39,13 +55,13 @@ def add_dataset(
     """Add ``source`` (one or several files, or splits as ``hub:org/name@revision#split``) as a version of ``name``.
 
     ``validation`` and ``holdout`` are sources of rows that the tenant sets aside. ``name`` is ``tenant.name``. The
-    default policy is used unless ``policy`` names a file. The tenant's tier limits the number of examples. Raises
-    UserError; nothing is stored then.
+    default policy is used unless ``policy`` is another or names a file. The tenant's tier limits the number of
+    examples. Raises UserError; nothing is stored then.
     """
     first = parse_name(name)
     tenant, short = first.tenant, first.name
     max_examples = tenants.tier_of(tenant).max_examples
-    settled = load_policy(read_text(policy, str(policy)), str(policy)) if policy else DatasetPolicy()
+    settled = _policy(policy)
     with tempfile.TemporaryDirectory(prefix="ft-add-") as scratch:
 
         def local(sources: Sequence[Path | str]) -> list[Path]:
@@ -67,3 +83,9 @@ def add_dataset(
             holdout=local(holdout),
             max_examples=max_examples,
         )
+
+
+def _policy(given: Path | DatasetPolicy | None) -> DatasetPolicy:
+    if isinstance(given, Path):
+        return load_policy(read_text(given, str(given)), str(given))
+    return given or DatasetPolicy()

@@ -71,13 +71,30 @@ def register_recipe(
     Raises BadRecipe (unreadable, unknown suites, or the key has other content), BadBase (a base that cannot be used),
     HubUnavailable, StoreUnavailable.
     """
-    recipe, where = load_recipe(path), str(path)
+    recipe = load_recipe(path)
+    return register_read(
+        store, recipe, str(path), actor=actor, tenants=tenants, hub=hub, before=before, beside=path.parent
+    )
+
+
+def register_read(
+    store: Store,
+    recipe: Recipe,
+    where: str,
+    *,
+    actor: str,
+    tenants: TenantsFile = NO_TENANTS,
+    hub: Hub | None = None,
+    before: Callable[[StoredRecipe], None] | None = None,
+    beside: Path,
+) -> RegisteredRecipe:
+    """``register_recipe`` for a recipe that was read from ``where``; a base's folder is relative to ``beside``."""
     reference = recipe.base_reference
     given = not needs_base_template(store, recipe)
     folder: Path | None = None
     lock: BaseLock | None = None
     if isinstance(reference, FolderPath):
-        folder = path.parent / reference.path.expanduser()
+        folder = beside / reference.path.expanduser()
         lock = lock_folder(folder, f"{where}, base {recipe.base!r}", template_given=given)
         # From here on the recipe refers to these bytes, even if the folder moves.
         recipe = recipe.model_copy(update={"base": lock.source})

@@ -1,0 +1,88 @@
+"""The recipe of a first try: nobody wrote it, it follows from the base and the form of the rows.
+
+Equal bases and forms give the same key and content, so asking again with the same file is the same pair.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path, PurePath
+
+from ft_assets.control.recipes.stored import StoredRecipe
+from ft_assets.control.registry.register import RegisteredRecipe, register_read
+from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.keys import DatasetKey, RecipeKey
+from ft_assets.settings.recipe.base_ref import FolderPath, parse_base
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.settings.ungated import NO_GATES
+from ft_assets.workers.base_models.lock import lock_folder
+from ft_resources.errors import BadRecipe
+from ft_resources.store import Store
+from ft_resources.strict import parse_strict
+
+# A key's part has at most 40 characters: name, method and eight of the digest, with hyphens.
+_NAME, _DIGEST = 24, 8
+
+
+def name_of(source: str) -> str:
+    """The dataset name of a file, or of ``hub:org/name@revision#split``: what a key may contain of its own name."""
+    stem = PurePath(source.partition("#")[0].partition("@")[0] if source.startswith("hub:") else source).name
+    plain = unicodedata.normalize("NFKD", stem.partition(".")[0]).encode("ascii", "ignore").decode().lower()
+    return _part(plain, 40) or f"rows-{_short(stem)}"
+
+
+def register_first_try(
+    store: Store,
+    form: str,
+    base: str,
+    dataset: DatasetKey,
+    *,
+    actor: str,
+    tenants: TenantsFile,
+    before: Callable[[StoredRecipe], None],
+) -> RegisteredRecipe:
+    """Register the recipe for rows of the data form ``form``, which become a version of ``dataset``, on ``base``: as a
+    recipe names it, or a folder's path. ``before`` and what is raised: see ``register_recipe``."""
+    if ":" not in base and Path(base).is_dir():
+        base = f"folder:{base}"
+    where = f"base {base!r}"
+    try:
+        reference = parse_base(base)
+    except ValueError as error:
+        remedy = "Name a base, such as folder:./model or hub:ORG/NAME@main."
+        raise BadRecipe(str(error), where=where, remedy=remedy) from error
+    locked = base
+    if isinstance(reference, FolderPath):
+        # By its content, not its path. Whether a template is needed is looked at when the recipe is registered.
+        locked = lock_folder(reference.path.expanduser(), where, template_given=True).source
+    recipe = first_try(form, base, dataset, locked)
+    return register_read(store, recipe, where, actor=actor, tenants=tenants, before=before, beside=Path())
+
+
+def first_try(form: str, base: str, dataset: DatasetKey, locked: str) -> Recipe:
+    """The recipe for ``dataset``, whose rows are of the data form ``form``. Pure.
+
+    Args:
+        base: as a recipe names it.
+        locked: what tells it from other bases.
+    """
+    method = next(method.name for method in METHODS.values() if method.form.name == form)
+    name = f"{_part(dataset.name, _NAME)}-{method}-{_short(f'{method} {locked}')}"
+    content = {
+        "key": str(RecipeKey(tenant=dataset.tenant, name=name, version=1)),
+        "description": f"A first try of {method} on {dataset.tenant}.{dataset.name}, made from the rows' form.",
+        "base": base,
+        "method": method,
+        "gates": NO_GATES,
+    }
+    return parse_strict(Recipe, content, f"base {base!r}")
+
+
+def _part(text: str, most: int) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:most].strip("-")
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]

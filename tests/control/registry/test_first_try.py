@@ -1,0 +1,102 @@
+"""A first try without a recipe: what its keys and its method follow from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ft_assets.api import next_version, register_recipe, submit
+from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.control.registry.first_try import first_try, name_of
+from ft_assets.settings.keys import DatasetKey
+from ft_resources.store import Store
+from tests.fake_base import make_fake_base
+
+
+def row(form: str, number: int) -> dict[str, Any]:
+    answer = f"thing {number} is {number * 7 % 100}"
+    rows: dict[str, dict[str, Any]] = {
+        "chat": {
+            "messages": [{"role": "user", "content": f"which is {number}?"}, {"role": "assistant", "content": answer}]
+        },
+        "preference": {"prompt": f"which of {number}?", "chosen": answer, "rejected": "I do not know that"},
+        "unpaired": {"prompt": f"which of {number}?", "completion": answer, "label": bool(number % 2)},
+        "text": {"text": f"{answer}. " * 20},
+    }
+    return rows[form]
+
+
+def rows_file(folder: Path, form: str, rows: int = 120) -> Path:
+    path = folder / "My_Rows.jsonl"
+    path.write_text("".join(json.dumps(row(form, number)) + "\n" for number in range(rows)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("form", "method"), [("chat", "sft"), ("preference", "dpo"), ("unpaired", "kto"), ("text", "cpt")]
+)
+def test_the_method_follows_from_the_rows_and_asking_again_is_the_same_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, method: str
+) -> None:
+    monkeypatch.delenv("FT_TENANT", raising=False)
+    make_fake_base(tmp_path / "base")
+    store = Store(str(tmp_path / "store"))
+    file, base = rows_file(tmp_path, form), str(tmp_path / "base")
+    asked = submit(file, base=base, store=store).submission
+    assert asked.dataset == "local.my-rows.v1"
+    assert asked.recipe.startswith(f"local.my-rows-{method}-")
+    recipe = get_recipe(store, asked.recipe).recipe
+    assert (recipe.method, recipe.gates, recipe.evaluation.suites) == (method, "none", ())
+    assert recipe.training.learning_rate == "auto"
+    again = submit(file, base=f"folder:{base}", store=store).submission
+    assert (again.dataset, again.recipe) == (asked.dataset, asked.recipe)
+    changed = submit(rows_file(tmp_path, form, 130), base=base, store=store).submission
+    assert (changed.dataset, changed.recipe) == (asked.dataset.replace(".v1", ".v2"), asked.recipe)
+    monkeypatch.setenv("FT_TENANT", "acme")
+    mine = submit(file, base=base, store=store).submission
+    assert mine.dataset == asked.dataset.replace("local.", "acme.")
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("rows.jsonl", "rows"),
+        ("/data/My Rows (2).csv.gz", "my-rows-2"),
+        ("hub:org/Some_Data@main#train", "some-data"),
+        ("x" * 60 + ".json", "x" * 40),
+        ("数据.jsonl", "rows-33fdce68"),
+    ],
+)
+def test_a_dataset_is_named_after_its_file(source: str, name: str) -> None:
+    assert name_of(source) == name
+
+
+def test_another_base_or_form_is_another_recipe() -> None:
+    key = DatasetKey.parse("acme.rows.v1")
+    keys = {first_try(form, "hub:a/b@main", key, locked).key for form in ("chat", "text") for locked in ("one", "two")}
+    assert len(keys) == 4
+    longest = DatasetKey.parse(f"acme.{'x' * 40}.v1")
+    assert first_try("unpaired_preference", "hub:a/b@main", longest, "one").recipe_key.name.startswith("xxx")
+
+
+def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(tmp_path: Path) -> None:
+    make_fake_base(tmp_path / "base")
+    store = Store(str(tmp_path / "store"))
+    asked = submit(rows_file(tmp_path, "chat"), base=str(tmp_path / "base"), store=store).submission
+    text = next_version(asked.recipe, store=store)
+    content = yaml.safe_load(text)
+    assert (content["key"], content["gates"]) == (asked.recipe.replace(".v1", ".v2"), "none")
+    assert "write gates" in text
+    file = tmp_path / "next.yaml"
+    file.write_text(yaml.safe_dump({**content, "training": {"epochs": 2}}))
+    registered = register_recipe(file, store=store, orchestrator=NobodyLooks())
+    assert (registered.key, registered.created) == (content["key"], True)
+    assert registered.lock.digest == get_recipe(store, asked.recipe).lock.digest
+
+
+class NobodyLooks:
+    """An orchestrator that shows nothing."""
+
+    def show_keys(self, **_: str) -> None: ...
