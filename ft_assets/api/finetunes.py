@@ -222,7 +222,7 @@ def fine_tune(
         HeldForReview: where a person must look at the dataset first. The submission stays open: call this again with
             the same keys after ``approve_dataset``.
     """
-    store = store_or_default(store, create=bool(name))
+    store = store_or_default(store, create=bool(name or base))
     asked = submit(
         dataset,
         recipe,

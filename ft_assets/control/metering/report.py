@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ft_assets.control.metering.ledger import UsageRow
 from ft_assets.settings.tenants import Quota
 
-# A rejected candidate counts as success: the gates did their job.
-DELIVERED = ("accepted", "rejected")
+# A rejected candidate counts as success, as the gates did their job, and so does an ungated result that was asked for.
+DELIVERED = ("accepted", "rejected", "ungated")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class MonthReport:
 
     Args:
         jobs: number of ended submissions by outcome.
-        success_rate: share of accepted and rejected ones among all but the cancelled; None if there are none.
+        success_rate: share of accepted, rejected and ungated ones among all but the cancelled; None if there are none.
         gpu_hours: occupied hours. Of these ``billed_hours`` are paid, ``refunded_hours`` are not, and ``flagged_hours``
             are billed until a decision is made. ``overage_hours`` are billed hours beyond the soft quota.
         cost: in ``currency``; overage is multiplied by its factor.

@@ -68,13 +68,15 @@ def first_try(form: str, base: str, dataset: DatasetKey, locked: str) -> Recipe:
         base: as a recipe names it.
         locked: what tells it from other bases.
     """
-    method = next(method.name for method in METHODS.values() if method.form.name == form)
-    name = f"{_part(dataset.name, _NAME)}-{method}-{_short(f'{method} {locked}')}"
+    method = next(method for method in METHODS.values() if method.form.name == form)
+    name = f"{_part(dataset.name, _NAME)}-{method.name}-{_short(f'{method.name} {locked}')}"
     content = {
         "key": str(RecipeKey(tenant=dataset.tenant, name=name, version=1)),
-        "description": f"A first try of {method} on {dataset.tenant}.{dataset.name}, made from the rows' form.",
+        "description": f"A first try of {method.name} on {dataset.tenant}.{dataset.name}, made from the rows' form.",
         "base": base,
-        "method": method,
+        "method": method.name,
+        # Rejecting long rows, as the default does, would end a first try whose author has no setting to change.
+        "packing": {"overlong": "split" if method.form.plain else "truncate"},
         "gates": NO_GATES,
     }
     return parse_strict(Recipe, content, f"base {base!r}")

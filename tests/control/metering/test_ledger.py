@@ -80,11 +80,12 @@ def test_filling_it_twice_and_by_several_at_once_changes_nothing(url: str) -> No
     assert ledger.job_counts("acme", "2025-11") == {"accepted": 1}
 
 
-def test_a_rejected_candidate_is_a_delivered_result_billed_and_no_failure(url: str) -> None:
+def test_a_rejected_or_ungated_candidate_is_a_delivered_result_billed_and_no_failure(url: str) -> None:
     ledger = Ledger(url)
     statuses = [
         SubmissionStatus.ACCEPTED,
         SubmissionStatus.REJECTED,
+        SubmissionStatus.UNGATED,
         SubmissionStatus.FAILED,
         SubmissionStatus.CANCELLED,
     ]
@@ -93,8 +94,8 @@ def test_a_rejected_candidate_is_a_delivered_result_billed_and_no_failure(url: s
     report = month_report(
         "acme", "2025-11", ledger.usage_rows("acme", "2025-11"), ledger.job_counts("acme", "2025-11"), Quota(), "USD"
     )
-    assert report.jobs == {"accepted": 1, "cancelled": 1, "failed": 1, "rejected": 1}
-    assert report.success_rate == pytest.approx(2 / 3)
+    assert report.jobs == {"accepted": 1, "cancelled": 1, "failed": 1, "rejected": 1, "ungated": 1}
+    assert report.success_rate == pytest.approx(3 / 4)
     assert (report.billed_hours, report.cost, report.currency) == (3.0, 6.0, "EUR")
 
 
