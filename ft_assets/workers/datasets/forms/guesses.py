@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,13 +126,12 @@ class _Columns:
         # A name in every row is a column's; any other could be the row's text.
         shown = [name for name in names if NAME.fullmatch(name) or _is_header(name, rows)]
         self._rows = rows
-        self.texts = [name for name in shown if self._most(name, lambda value: isinstance(value, str))]
+        self.strings = [name for name in shown if self._most(name, lambda value: isinstance(value, str))]
+        self.texts = [name for name in shown if self._most(name, _is_text)]
         self.turns = [name for name in shown if self._most(name, _is_turns)]
 
-    def _most(self, name: str, fits: Any) -> bool:
-        values = [row.get(name) for row in self._rows]
-        filled = [value for value in values if not (isinstance(value, str) and is_blank(value)) and fits(value)]
-        return 2 * len(filled) > len(values)
+    def _most(self, name: str, fits: Callable[[Any], bool]) -> bool:
+        return 2 * sum(fits(row.get(name)) for row in self._rows) > len(self._rows)
 
     def find(self, words: Sequence[str], *, among: Sequence[str], without: Sequence[str] = ()) -> str:
         """The field of ``among`` that ``words`` name best; the earlier words count more; "" if there is none."""
@@ -152,6 +151,10 @@ class _Columns:
 
 def _is_header(name: str, rows: Sequence[dict[str, Any]]) -> bool:
     return len(rows) > 1 and len(name) <= _MAX_NAME and name.isprintable() and all(name in row for row in rows)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not is_blank(value)
 
 
 def _is_turns(value: Any) -> bool:
@@ -180,7 +183,8 @@ def _candidates(columns: _Columns) -> Iterable[tuple[str, dict[str, str]]]:
     answer = columns.find(_ANSWERS, among=columns.texts)
     asked = columns.find(_ASKS, among=columns.texts, without=(answer,))
     if asked and answer:
-        more = columns.find(_MORE, among=columns.texts, without=(asked, answer))
+        # An input is often blank.
+        more = columns.find(_MORE, among=columns.strings, without=(asked, answer))
         if more:
             yield "alpaca", {"instruction": asked, "input": more, "output": answer}
         system = columns.find(_SYSTEM, among=columns.texts, without=(asked, answer))

@@ -57,6 +57,7 @@ def test_lines_are_guessed_from_the_names(names: str, lines: str) -> None:
             'fields: {prompt: "Customer question", completion: "Our reply"}',
         ),
         ({"text": "a", "instruction": "b"}, "fields: {prompt: instruction, completion: text}"),
+        ({"instruction": "a", "input": "", "response": "b"}, "fields: {output: response}"),
         ({"x": 1, "y": "a"}, "fields: {text: y}"),
     ],
 )

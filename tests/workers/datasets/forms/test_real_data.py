@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, guess_columns
 from ft_assets.workers.datasets.forms.parse import Parsed, parse_lines, parse_slowly
 from ft_assets.workers.datasets.forms.turns import to_messages
 
@@ -37,6 +38,23 @@ def reasons(parsed: Parsed) -> set[str]:
 
 def as_lines(rows: list[Any]) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("gsm8k/train.jsonl", {"prompt": "question", "completion": "answer"}),
+        ("gpteacher/Codegen/codegen-instruct.json", {"output": "response"}),
+        ("gpteacher/Roleplay/roleplay-simple-deduped-roleplay-instruct.json", {"output": "response"}),
+    ],
+)
+def test_lines_guessed_for_real_columns_read_every_row(name: str, fields: dict[str, str]) -> None:
+    lines = as_lines(json.loads(load(name))) if name.endswith(".json") else load(name)
+    rows = [json.loads(line) for line in lines.splitlines()[:MAX_SAMPLE]]
+    guess = guess_columns(rows, FormSettings())
+    assert guess is not None
+    assert guess.fields == fields
+    assert "unknown_schema" not in reasons(parse(lines, guess.form, **fields))
 
 
 def test_gsm8k() -> None:
