@@ -11,7 +11,7 @@ from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import LauncherRefusal, UserError
-from ft_sensors.ticks import at_most
+from ft_sensors.ticks import at_most, sensor
 from ft_sensors.ticks import said as told
 
 # A tick has 60 s; what is left over is the next tick's.
@@ -19,7 +19,7 @@ _RUNS, _TAGGED = 2000, 200
 _TRAINED = frozenset({"checkpoint", "adapter"})
 
 
-@dg.sensor(minimum_interval_seconds=at_most(60), default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=at_most(60))
 def ageing_sensor(
     context: dg.SensorEvaluationContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.SkipReason:

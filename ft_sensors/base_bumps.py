@@ -4,12 +4,12 @@ import dagster as dg
 
 from ft_assets import api
 from ft_resources.dagster_resources import StoreResource
-from ft_sensors.ticks import at_most, take
+from ft_sensors.ticks import at_most, sensor, take
 
 ACTOR = "base_bump_sensor"
 
 
-@dg.sensor(minimum_interval_seconds=at_most(30), default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=at_most(30))
 def base_bump_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Submit the next work of open base bumps; the submissions sensor launches it. Release a base once its bump is
     complete."""

@@ -4,12 +4,12 @@ import dagster as dg
 
 from ft_assets import api
 from ft_resources.dagster_resources import HubResource, StoreResource
-from ft_sensors.ticks import at_most, take
+from ft_sensors.ticks import at_most, sensor, take
 
 ACTOR = "base_revision_sensor"
 
 
-@dg.sensor(minimum_interval_seconds=at_most(300), default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=at_most(300))
 def base_revision_sensor(context: dg.SensorEvaluationContext, store: StoreResource, hub: HubResource) -> dg.SkipReason:
     """Register ``recipe.vN+1`` if the revision that a recipe names has moved to another commit. Recipes themselves
     never change."""

@@ -9,13 +9,13 @@ from ft_assets.graph.jobs.retention import collect_unreferenced_job
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_sensors.orphans import active_partitions
-from ft_sensors.ticks import said
+from ft_sensors.ticks import said, sensor
 
 # A tick has 60 s. What is left over is the next tick's.
 _MOST_OBJECTS, _TICK_S = 2000, 30.0
 
 
-@dg.sensor(jobs=[collect_unreferenced_job], minimum_interval_seconds=600, default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=600, jobs=[collect_unreferenced_job])
 def leftovers_sensor(
     context: dg.SensorEvaluationContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.SensorResult | dg.SkipReason:

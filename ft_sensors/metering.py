@@ -4,10 +4,10 @@ import dagster as dg
 
 from ft_assets import api
 from ft_resources.dagster_resources import StoreResource
-from ft_sensors.ticks import at_most, take
+from ft_sensors.ticks import at_most, sensor, take
 
 
-@dg.sensor(minimum_interval_seconds=at_most(60), default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=at_most(60))
 def metering_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Write usage records and update the ledger from them, one tenant after the other."""
     return take(context, lambda: api.meter(after=context.cursor or "", store=store.store), "usage cannot be counted")

@@ -4,10 +4,10 @@ import dagster as dg
 
 from ft_assets import api
 from ft_resources.dagster_resources import StoreResource
-from ft_sensors.ticks import at_most, take
+from ft_sensors.ticks import at_most, sensor, take
 
 
-@dg.sensor(minimum_interval_seconds=at_most(15), default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=at_most(15))
 def notices_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Send due notices to webhooks and by mail, with back-off after failures."""
     return take(

@@ -8,12 +8,12 @@ import dagster as dg
 from ft_assets import api
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.run_states import ACTIVE_STATUSES
-from ft_sensors.ticks import take
+from ft_sensors.ticks import sensor, take
 
 ACTOR = "orphans_sensor"
 
 
-@dg.sensor(minimum_interval_seconds=120, default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=120)
 def orphans_sensor(
     context: dg.SensorEvaluationContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.SkipReason:

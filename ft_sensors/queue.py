@@ -4,10 +4,10 @@ import dagster as dg
 
 from ft_assets import api
 from ft_resources.dagster_resources import LauncherResource, StoreResource
-from ft_sensors.ticks import at_most, take
+from ft_sensors.ticks import at_most, sensor, take
 
 
-@dg.sensor(minimum_interval_seconds=at_most(60), default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=at_most(60))
 def queue_sensor(
     context: dg.SensorEvaluationContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.SkipReason:

@@ -10,7 +10,7 @@ from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
 from ft_resources.run_states import ACTIVE_STATUSES
 from ft_resources.store import Store
-from ft_sensors.ticks import said
+from ft_sensors.ticks import said, sensor
 
 ACTOR = "retention_sensor"
 _BATCH = 500
@@ -18,7 +18,7 @@ _DIMENSION = "dataset"
 _PARTITION = "dagster/partition/dataset"
 
 
-@dg.sensor(minimum_interval_seconds=600, default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=600)
 def retention_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Record retired dataset versions, and remove their keys from Dagster's list once no work uses them."""
     try:

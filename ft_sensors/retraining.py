@@ -4,12 +4,12 @@ import dagster as dg
 
 from ft_assets import api
 from ft_resources.dagster_resources import StoreResource
-from ft_sensors.ticks import at_most, take
+from ft_sensors.ticks import at_most, sensor, take
 
 ACTOR = "retraining_sensor"
 
 
-@dg.sensor(minimum_interval_seconds=at_most(30), default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=at_most(30))
 def retraining_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Record a submission for every subscribed line with a new dataset version or recipe; the submissions sensor
     launches it."""

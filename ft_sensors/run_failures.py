@@ -7,7 +7,7 @@ import dagster as dg
 from ft_assets.graph.failed_runs import record_failures
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
-from ft_sensors.ticks import at_most, said
+from ft_sensors.ticks import at_most, said, sensor
 
 _BATCH = 100
 # Where nothing is known of earlier ticks: what was recorded already is not recorded again.
@@ -16,7 +16,7 @@ _LOOK_BACK = timedelta(days=1)
 _OVERLAP = timedelta(seconds=30)
 
 
-@dg.sensor(minimum_interval_seconds=at_most(30), default_status=dg.DefaultSensorStatus.RUNNING)
+@sensor(every=at_most(30))
 def run_failures_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SkipReason:
     """Classify failed runs: which asset failed, whether the cause is the user's or the platform's, and what to do."""
     instance, now = context.instance, datetime.now(UTC)

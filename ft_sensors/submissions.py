@@ -18,18 +18,14 @@ from ft_assets.settings.tenants import NO_TENANTS, TenantsFile, load_tenants
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import NoStore, StoreUnavailable, UserError
 from ft_resources.run_states import ACTIVE_STATUSES
-from ft_sensors.ticks import at_most, said
+from ft_sensors.ticks import at_most, said, sensor
 
 # A tick has 60 s; reading one submission takes some milliseconds on a disk, and far more from a bucket. What is left
 # over is the next tick's.
 _BATCH, _TICK_S = 200, 30.0
 
 
-@dg.sensor(
-    jobs=[prepare_dataset, prepare_recipe, train_trial, train_pair],
-    minimum_interval_seconds=at_most(5),
-    default_status=dg.DefaultSensorStatus.RUNNING,
-)
+@sensor(every=at_most(5), jobs=[prepare_dataset, prepare_recipe, train_trial, train_pair])
 def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult | dg.SkipReason:
     """Launch the next work of open submissions, and record how they ended."""
     try:

@@ -1,11 +1,13 @@
-"""How often sensors look, and what a tick that launches no run says of itself.
+"""How sensors are declared, how often they look, and what a tick that launches no run says of itself.
 
 Dagster 1.13 gives such a tick the status SKIPPED whatever it did, with one sentence beside it and the lines of its log:
 only a run request, or a reaction to a run, makes it SUCCESS. So the sentence begins with whether there was work.
 """
 
+import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -14,6 +16,23 @@ from ft_resources.errors import LauncherRefusal, UserError
 
 WORKED = "worked"
 IDLE = "nothing to do"
+
+
+def sensor(*, every: int, jobs: Sequence[Any] | None = None) -> Callable[[Callable[..., Any]], dg.SensorDefinition]:
+    """A sensor that looks every so many seconds and is on from the start; its docstring is its description in the UI.
+
+    Dagster itself takes no description from a docstring here.
+    """
+
+    def declared(tick: Callable[..., Any]) -> dg.SensorDefinition:
+        return dg.sensor(
+            jobs=jobs,
+            minimum_interval_seconds=every,
+            default_status=dg.DefaultSensorStatus.RUNNING,
+            description=" ".join((inspect.getdoc(tick) or "").split()),
+        )(tick)
+
+    return declared
 
 
 def at_most(seconds: int) -> int:

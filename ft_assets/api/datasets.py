@@ -99,7 +99,10 @@ def add_dataset(
         validation=validation,
         holdout=holdout,
     )
-    orchestrator_or_default(orchestrator).show_keys(dataset=str(added.key))
+    shown, key = orchestrator_or_default(orchestrator), str(added.key)
+    shown.show_keys(dataset=key)
+    raw = identity.raw_dataset(Artifacts(store), key)
+    shown.show_artifacts([Known(asset="raw_dataset", keys=(key,), artifact=raw, above={})])
     return added
 
 

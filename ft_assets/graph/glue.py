@@ -174,14 +174,14 @@ def acting(context: dg.AssetExecutionContext) -> str:
 
 
 def common_metadata(artifact: Artifact) -> dict[str, Any]:
-    """Metadata of every asset: its location, its inputs, and the code that made it."""
+    """Metadata of every asset, shown below its own: when it was made, its size, its inputs and its location."""
     inputs = "\n".join(f"- {name}: `{ref.address}`" for name, ref in sorted(artifact.manifest.inputs.items()))
     return {
+        "made_at": dg.MetadataValue.text(artifact.manifest.created_at),
+        "size_bytes": dg.MetadataValue.int(sum(entry.size for entry in artifact.manifest.files.values())),
+        "inputs": dg.MetadataValue.md(inputs or "none"),
         "address": dg.MetadataValue.text(str(artifact.address)),
         "content_digest": dg.MetadataValue.text(artifact.digest),
-        "size_bytes": dg.MetadataValue.int(sum(entry.size for entry in artifact.manifest.files.values())),
-        "made_at": dg.MetadataValue.text(artifact.manifest.created_at),
-        "inputs": dg.MetadataValue.md(inputs or "none"),
     }
 
 

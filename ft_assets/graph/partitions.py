@@ -1,4 +1,4 @@
-"""The two dimensions of the graph and their product, declared here and nowhere else."""
+"""The graph's two dimensions, their product and its group, declared here and nowhere else."""
 
 import warnings
 
@@ -9,19 +9,27 @@ recipe_partitions = dg.DynamicPartitionsDefinition(name="recipe")
 pair_partitions = dg.MultiPartitionsDefinition({"dataset": dataset_partitions, "recipe": recipe_partitions})
 
 
-def pair_check(asset: str, name: str, description: str) -> dg.AssetCheckSpec:
-    """A blocking check with one verdict per pair."""
-    return _check(asset, name, description, pair_partitions)
+# One group for all: the lineage page draws a single one open, and several as closed boxes.
+GROUP = "fine_tuning"
+
+
+def pair_check(asset: str, name: str, description: str, *, blocking: bool = True) -> dg.AssetCheckSpec:
+    """A check with one verdict per pair."""
+    return _check(asset, name, description, pair_partitions, blocking=blocking)
 
 
 def dataset_check(asset: str, name: str, description: str) -> dg.AssetCheckSpec:
     """A blocking check with one verdict per dataset version."""
-    return _check(asset, name, description, dataset_partitions)
+    return _check(asset, name, description, dataset_partitions, blocking=True)
 
 
-def _check(asset: str, name: str, description: str, partitions: dg.PartitionsDefinition) -> dg.AssetCheckSpec:
+def _check(
+    asset: str, name: str, description: str, partitions: dg.PartitionsDefinition, *, blocking: bool
+) -> dg.AssetCheckSpec:
     """Without partitions, all of them would share one verdict."""
     with warnings.catch_warnings():
         # Partitions of checks are a preview API, used here and nowhere else.
         warnings.simplefilter("ignore", dg.PreviewWarning)
-        return dg.AssetCheckSpec(name, asset=asset, description=description, blocking=True, partitions_def=partitions)
+        return dg.AssetCheckSpec(
+            name, asset=asset, description=description, blocking=blocking, partitions_def=partitions
+        )

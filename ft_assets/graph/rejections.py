@@ -1,8 +1,36 @@
-"""Suggestions as Dagster shows them."""
+"""Rejections and their suggestions as Dagster shows them."""
 
 import dagster as dg
 
 from ft_assets.control.rejections.record import RejectionRecord
+from ft_assets.graph.report_links import report_link
+from ft_assets.settings import tags
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.verdicts import verdict_table
+from ft_resources.artifacts import Artifact
+
+
+def show_rejection(
+    context: dg.AssetExecutionContext, verdicts: list[Verdict], record: RejectionRecord | None, report: Artifact
+) -> None:
+    """Show on the adapter's partition why there is none: a rejection is a result, so no step fails for it."""
+    reason = f"rejected by {', '.join(verdict.gate for verdict in verdicts if not verdict.lets_through)}"
+    first = f" Try first: {record.suggestions[0]}" if record and record.suggestions else ""
+    context.log.warning(f"{context.partition_key} was {reason}: no adapter is made; the candidate stays stored.{first}")
+    context.instance.add_run_tags(context.run_id, {tags.VERDICT: "rejected"})
+    context.log_event(
+        dg.AssetObservation(
+            asset_key=context.asset_key,
+            partition=context.partition_key,
+            description=reason,
+            metadata={
+                "verdict": reason,
+                "gates": dg.MetadataValue.md(verdict_table(verdicts)),
+                **shown_suggestions(record),
+                "report": report_link(report),
+            },
+        )
+    )
 
 
 def shown_suggestions(record: RejectionRecord | None) -> dict[str, dg.MetadataValue]:

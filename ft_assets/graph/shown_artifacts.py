@@ -1,13 +1,20 @@
 """Artifacts shown in Dagster without a run: its partitions and materializations again from the store."""
 
 from collections.abc import Iterable
+from functools import cache
 
 import dagster as dg
 
 from ft_assets.api import Known
+from ft_assets.graph.assets.datasets import upload_metadata
+from ft_assets.graph.checks.datasets import partition_verdict
+from ft_assets.graph.checks.evals import gate_results
+from ft_assets.graph.checks.packs import doctor_results
 from ft_assets.graph.declared import declared
 from ft_assets.graph.glue import common_metadata
+from ft_assets.graph.shown_checks import show_checks
 from ft_assets.settings.code_versions import CODE_VERSIONS
+from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.environment import default_store_url
 
 # Tags by which Dagster knows what a materialization holds and was made of.
@@ -15,9 +22,8 @@ _DATA, _CODE, _INPUT = "dagster/data_version", "dagster/code_version", "dagster/
 
 
 def show_artifacts(instance: dg.DagsterInstance, known: Iterable[Known]) -> int:
-    """Report each artifact as its partition's materialization, unless Dagster's last one is of it already; how many
-    were added."""
-    graph = declared(default_store_url()).resolve_asset_graph()
+    """Report each artifact as its partition's materialization, with the verdicts of its checks, unless Dagster's last
+    one is of it already; how many were added."""
     added = 0
     for each in known:
         asset, digest = dg.AssetKey(each.asset), each.artifact.digest
@@ -26,18 +32,39 @@ def show_artifacts(instance: dg.DagsterInstance, known: Iterable[Known]) -> int:
         if last and last[0].asset_materialization and (last[0].asset_materialization.tags or {}).get(_DATA) == digest:
             continue
         # Dagster compares these with the parents' versions to tell whether something is stale.
-        parents = sorted(parent.to_user_string() for parent in graph.get(asset).parent_keys)
+        parents = _parents(each.asset) if each.above else []
         inputs = {f"{_INPUT}/{name}": each.above[name].digest for name in parents if name in each.above}
         instance.report_runless_asset_event(
             dg.AssetMaterialization(
                 asset_key=asset,
                 partition=_partition(each),
-                metadata=common_metadata(each.artifact),
+                metadata=_metadata(each.asset, each.artifact),
                 tags={_DATA: digest, _CODE: CODE_VERSIONS[each.asset], **inputs},
             )
         )
+        # A materialization without them would read as one whose checks were forgotten.
+        show_checks(instance, _checks(each), _partition(each))
         added += 1
     return added
+
+
+@cache
+def _parents(asset: str) -> list[str]:
+    graph = declared(default_store_url()).resolve_asset_graph()
+    return sorted(parent.to_user_string() for parent in graph.get(dg.AssetKey(asset)).parent_keys)
+
+
+def _metadata(asset: str, artifact: Artifact) -> dict[str, dg.MetadataValue]:
+    return upload_metadata(artifact) if asset == "raw_dataset" else common_metadata(artifact)
+
+
+def _checks(known: Known) -> Iterable[dg.AssetCheckResult]:
+    artifacts, partition = Artifacts(known.artifact.store), _partition(known)
+    if known.asset == "dataset":
+        return [partition_verdict(artifacts, partition)]
+    if known.asset == "token_pack":
+        return doctor_results(artifacts, partition)
+    return gate_results(artifacts, partition) if known.asset == "eval_report" else []
 
 
 def _partition(known: Known) -> str:

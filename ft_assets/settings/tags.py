@@ -9,6 +9,8 @@ TRIAL = "ft/trial"
 # On MLflow's runs: the trial's sweep, and whether the trial won.
 SWEEP = "ft/sweep"
 WINNER = "ft/winner"
+# On the run of a pair, how it ended: `accepted`, `rejected` or `ungated`. Each time the run is a success to Dagster.
+VERDICT = "ft/verdict"
 # Number of relaunches after runs that lost Dagster's database; not set on the first launch.
 AGAIN = "ft/again"
 ACTOR = "ft/actor"

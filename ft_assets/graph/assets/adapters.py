@@ -1,20 +1,22 @@
 """The ``adapter`` asset."""
 
+from collections.abc import Iterator
+
 import dagster as dg
 
 from ft_assets.control import identity
 from ft_assets.control.lines.auto import promote_by_margin
 from ft_assets.control.lines.mlflow_registry import register_new_adapter
-from ft_assets.control.rejections.record import RejectionRecord, quarantine
+from ft_assets.control.rejections.record import quarantine
 from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, run_work
-from ft_assets.graph.partitions import pair_partitions
-from ft_assets.graph.rejections import shown_suggestions
+from ft_assets.graph.partitions import GROUP, pair_partitions
+from ft_assets.graph.rejections import show_rejection
+from ft_assets.graph.report_links import report_link
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.ungated import without_gates
 from ft_assets.workers.adapters.lineage import Lineage, lineage
 from ft_assets.workers.evals.gates import passed
-from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence, score_table, verdict_table
 from ft_resources.artifacts import Address
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -23,8 +25,10 @@ from ft_resources.tracking import default_uri
 
 @dg.asset(
     partitions_def=pair_partitions,
+    # A rejected pair has none.
+    output_required=False,
     deps=["checkpoint", "eval_report", "base_model"],
-    group_name="adapters",
+    group_name=GROUP,
     kinds={"huggingface"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["adapter"],
@@ -32,14 +36,17 @@ from ft_resources.tracking import default_uri
 )
 def adapter(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
-) -> dg.MaterializeResult:
+) -> Iterator[dg.MaterializeResult]:
     """Accepted, immutable adapter with its tokenizer, template, card and lineage; its candidate passed every gate.
     For a recipe without gates, the ungated result, marked as such."""
     request = identity.adapter_request(store.artifacts, *pair_of(context.partition_key), asked_gates(context, store))
     verdicts = judge_candidate(store.artifacts, request.inputs, request.params)
     ungated = without_gates(request.params)
+    report = store.artifacts.get(Address.parse(request.inputs["eval_report"].address))
     if not (passed(verdicts) or ungated):
-        raise rejection(verdicts, request.label, quarantine(store.artifacts, request, verdicts, actor=acting(context)))
+        record = quarantine(store.artifacts, request, verdicts, actor=acting(context))
+        show_rejection(context, verdicts, record, report)
+        return
     # The worker judges again, from bytes that it verifies itself.
     known = store.artifacts.find(request.address) is not None
     artifact = run_work(context, store, launcher, request)
@@ -47,28 +54,18 @@ def adapter(
         register_new_adapter(default_uri(), context.log, store.artifacts, artifact)
     if not ungated:
         promote_by_margin(store.artifacts, artifact, context.log)
-    report = store.artifacts.get(Address.parse(request.inputs["eval_report"].address))
-    return dg.MaterializeResult(
+    context.instance.add_run_tags(context.run_id, {tags.VERDICT: "ungated" if ungated else "accepted"})
+    yield dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
-            **({"verdict": "ungated: the recipe has no gates; it cannot be promoted"} if ungated else {}),
-            "line": artifact.facts["line"],
+            "verdict": "ungated: the recipe has no gates; it cannot be promoted" if ungated else "accepted",
             "gates": dg.MetadataValue.md(verdict_table(verdicts)),
             "scores": dg.MetadataValue.md(score_table(load_evidence(report))),
+            "report": report_link(report),
+            "line": artifact.facts["line"],
             "lineage": dg.MetadataValue.md(lineage_list(lineage(store.artifacts, artifact.address))),
             **common_metadata(artifact),
         },
-    )
-
-
-def rejection(verdicts: list[Verdict], label: str, record: RejectionRecord | None) -> dg.Failure:
-    """A rejected candidate is a result: it is shown with its verdicts and what to try, and is never retried."""
-    failed = [verdict.gate for verdict in verdicts if not verdict.lets_through]
-    first = f" Try first: {record.suggestions[0]}" if record and record.suggestions else ""
-    return dg.Failure(
-        description=f"{label} was rejected by {', '.join(failed)}. The candidate stays stored and unserved.{first}",
-        metadata={"gates": dg.MetadataValue.md(verdict_table(verdicts)), **shown_suggestions(record)},
-        allow_retries=False,
     )
 
 

@@ -4,7 +4,7 @@ import dagster as dg
 
 from ft_assets.control import identity
 from ft_assets.graph.glue import common_metadata, run_work
-from ft_assets.graph.partitions import recipe_partitions
+from ft_assets.graph.partitions import GROUP, recipe_partitions
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -12,7 +12,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 @dg.asset(
     partitions_def=recipe_partitions,
-    group_name="models",
+    group_name=GROUP,
     kinds={"huggingface"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["base_model"],
@@ -30,7 +30,6 @@ def base_model(
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
-            **common_metadata(artifact),
             **({"tokenizer_warning": dg.MetadataValue.md(f"⚠️ {warning}")} if warning else {}),
             "parameters": dg.MetadataValue.int(facts["parameters"]),
             "architecture": dg.MetadataValue.text(facts["architecture"]),
@@ -43,6 +42,7 @@ def base_model(
             "tokenizer_as_transformers": dg.MetadataValue.text(
                 {True: "yes", False: "no", None: "not compared"}[facts.get("tokenizer_as_transformers")]
             ),
+            **common_metadata(artifact),
         },
     )
 
@@ -50,7 +50,7 @@ def base_model(
 @dg.asset(
     partitions_def=recipe_partitions,
     deps=["base_model"],
-    group_name="models",
+    group_name=GROUP,
     kinds={"pytorch"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["baseline_report"],
@@ -75,11 +75,11 @@ def baseline_report(
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
-            **common_metadata(artifact),
             "scores": dg.MetadataValue.md(table),
             **{
                 f"score_{suite.replace('.', '_').replace('-', '_')}": dg.MetadataValue.float(score["value"])
                 for suite, score in artifact.facts["scores"].items()
             },
+            **common_metadata(artifact),
         },
     )

@@ -1,6 +1,9 @@
 """The asset ``checkpoint``: one training run for each pair of dataset version and recipe."""
 
 import base64
+import json
+from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
 
@@ -12,7 +15,7 @@ from ft_assets.control.sweeps.mlflow_comparison import tell_mlflow
 from ft_assets.control.sweeps.trial_states import decide
 from ft_assets.graph.checks.packs import refuse_sick_pack
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
-from ft_assets.graph.partitions import pair_partitions
+from ft_assets.graph.partitions import GROUP, pair_partitions
 from ft_assets.graph.runs import submission_of
 from ft_assets.graph.trial_table import trial_table
 from ft_assets.records.carries import find_carry
@@ -23,16 +26,19 @@ from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE, make_carried
 from ft_assets.workers.training.telemetry.alerts import Alert
 from ft_assets.workers.training.telemetry.report import LOSS, THROUGHPUT
-from ft_resources.artifacts import Artifact
+from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.tracking import default_uri
+
+# A smaller share of the rows moves no loss that anybody would wonder about.
+_FEW = 0.02
 
 
 @dg.asset(
     partitions_def=pair_partitions,
     deps=["token_pack", "base_model"],
-    group_name="training",
+    group_name=GROUP,
     kinds={"pytorch"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["checkpoint"],
@@ -62,7 +68,11 @@ def checkpoint(
         tell_mlflow(default_uri(), context.log, sweep)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
-        metadata={**common_metadata(artifact), **_metadata(artifact), **told},
+        metadata={
+            **_metadata(artifact, only_trained(_curation(store.artifacts, pair[0]))),
+            **told,
+            **common_metadata(artifact),
+        },
     )
 
 
@@ -84,21 +94,47 @@ def _carried(context: dg.AssetExecutionContext, store: StoreResource, pair: tupl
     )
 
 
-def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
-    """Numbers and plots of a finished training run."""
+def _curation(artifacts: Artifacts, dataset_key: str) -> dict[str, Any]:
+    """The curation report of a dataset version."""
+    report: dict[str, Any] = json.loads(identity.dataset(artifacts, dataset_key).read("report/report.json"))
+    return report
+
+
+def only_trained(report: Mapping[str, Any]) -> str:
+    """Why training and validation loss are not comparable: what is trained on and never validated on. Empty if they
+    are.
+
+    Args:
+        report: of curation. Mixed-in rows are always training rows; of the uploaded ones the kinds count.
+    """
+    train, validation = (report["splits"][split] for split in ("train", "validation"))
+    kinds = {kind: rows for kind, rows in train["kinds"].items() if kind not in validation["kinds"]}
+    only = {each["dataset"]: each["rows"] for each in report["mixed"]} or kinds
+    if not validation["rows"] or sum(only.values()) < _FEW * train["rows"]:
+        return ""
+    return (
+        f"{sum(only.values()):,} of {train['rows']:,} training rows are of a kind that validation does not have "
+        f"({', '.join(sorted(only))}). Training and validation loss are therefore not comparable: follow each over the "
+        "steps."
+    )
+
+
+def _metadata(artifact: Artifact, note: str = "") -> dict[str, dg.MetadataValue]:
+    """Numbers and plots of a finished training run; ``note`` says how to read its losses."""
     facts = artifact.facts
     resumed = ", ".join(f"after step {save['step']} of attempt {save['attempt']}" for save in facts["resumed"])
+    validated = facts["validation_loss"]
     metadata: dict[str, dg.MetadataValue] = {
-        "loss_curve": _picture(artifact, LOSS, "training and validation loss"),
-        "steps": dg.MetadataValue.int(facts["steps"]),
+        "loss_curve": _picture(artifact, LOSS, "training and validation loss", note),
+        **({"validation_loss": dg.MetadataValue.float(validated[-1][1])} if validated else {}),
         "train_loss": dg.MetadataValue.float(facts["train_loss"]),
+        **({"losses_not_comparable": dg.MetadataValue.text(note)} if note else {}),
+        "steps": dg.MetadataValue.int(facts["steps"]),
         "tokens": dg.MetadataValue.int(facts["tokens"]),
         "tokens_per_s": dg.MetadataValue.float(facts["tokens_per_s"]),
         "seconds": dg.MetadataValue.float(facts["seconds"]),
         "resumed": dg.MetadataValue.text(resumed or "no, it ran through"),
     }
-    if facts["validation_loss"]:
-        metadata["validation_loss"] = dg.MetadataValue.float(facts["validation_loss"][-1][1])
     return metadata | _telemetry(artifact)
 
 
@@ -117,9 +153,9 @@ def _telemetry(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     return metadata
 
 
-def _picture(artifact: Artifact, name: str, words: str) -> dg.MetadataValue:
+def _picture(artifact: Artifact, name: str, words: str, caption: str = "") -> dg.MetadataValue:
     data = base64.b64encode(artifact.read(f"report/{name}")).decode()
-    return dg.MetadataValue.md(f"![{words}](data:image/png;base64,{data})")
+    return dg.MetadataValue.md(f"![{words}](data:image/png;base64,{data})\n\n{caption}".rstrip())
 
 
 def _configuration(artifact: Artifact, configuration: Configuration, pair: str) -> dict[str, dg.MetadataValue]:

@@ -9,7 +9,8 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.control.identity.approvals import note_held
 from ft_assets.graph.glue import common_metadata, run_work
-from ft_assets.graph.partitions import dataset_partitions
+from ft_assets.graph.partitions import GROUP, dataset_partitions
+from ft_assets.graph.report_links import report_link
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.workers.datasets.reporting.pictures import length_histogram_png
@@ -17,7 +18,6 @@ from ft_assets.workers.datasets.reporting.reasons import reason_words
 from ft_resources.artifacts import Artifact
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
-_REPORT = "report/report.html"
 # The types as pyarrow names them; a test holds them to what curation writes.
 _TURNS = "list<item: struct<role: string, content: string, tool_calls: string, tool_call_id: string, name: string>>"
 _COLUMN_TYPES = {
@@ -43,7 +43,7 @@ _COLUMN_WORDS = {
 
 @dg.asset(
     partitions_def=dataset_partitions,
-    group_name="data",
+    group_name=GROUP,
     kinds={"file"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["raw_dataset"],
@@ -56,21 +56,23 @@ def raw_dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.M
         for name in artifact.manifest.files:
             artifact.path(name, Path(scratch))
     context.log.info(f"{artifact.address}: every file matches its sha256")
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(artifact.digest),
-        metadata={
-            **common_metadata(artifact),
-            "dagster/row_count": dg.MetadataValue.int(artifact.facts["rows"]),
-            "uploaded_by": dg.MetadataValue.text(artifact.manifest.actor),
-            "policy": dg.MetadataValue.json(artifact.manifest.identity["params"]["policy"]),
-        },
-    )
+    return dg.MaterializeResult(data_version=dg.DataVersion(artifact.digest), metadata=upload_metadata(artifact))
+
+
+def upload_metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
+    """Rows, who added them, and the policy."""
+    return {
+        "dagster/row_count": dg.MetadataValue.int(artifact.facts["rows"]),
+        "uploaded_by": dg.MetadataValue.text(artifact.manifest.actor),
+        "policy": dg.MetadataValue.json(artifact.manifest.identity["params"]["policy"]),
+        **common_metadata(artifact),
+    }
 
 
 @dg.asset(
     partitions_def=dataset_partitions,
     deps=["raw_dataset"],
-    group_name="data",
+    group_name=GROUP,
     kinds={"python", "parquet"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["dataset"],
@@ -91,7 +93,7 @@ def dataset(
     for warning in artifact.facts["warnings"]:
         context.log.warning(warning)
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(artifact.digest), metadata={**common_metadata(artifact), **_metadata(artifact)}
+        data_version=dg.DataVersion(artifact.digest), metadata={**_metadata(artifact), **common_metadata(artifact)}
     )
 
 
@@ -102,20 +104,13 @@ def _metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     picture = base64.b64encode(length_histogram_png(histogram["edges"], histogram["counts"])).decode()
     dropped = "\n".join(f"| {reason_words(reason)} | {count:,} |" for reason, count in sorted(facts["dropped"].items()))
     return {
+        "held": dg.MetadataValue.md("\n".join(f"- {text}" for text in facts["held"]) or "no"),
+        "warnings": dg.MetadataValue.md("\n".join(f"- {text}" for text in facts["warnings"]) or "none"),
+        "report": report_link(artifact),
         "dagster/row_count": dg.MetadataValue.int(sum(rows.values())),
         **{f"rows_{split}": dg.MetadataValue.int(count) for split, count in rows.items()},
         "form": dg.MetadataValue.text(facts["form"]),
         "rows_uploaded": dg.MetadataValue.int(facts["rows_read"]),
         "left_out": dg.MetadataValue.md(f"| why | rows |\n|---|---:|\n{dropped}" if dropped else "nothing"),
         "lengths": dg.MetadataValue.md(f"![examples by length](data:image/png;base64,{picture})"),
-        "report": _link(artifact),
-        "held": dg.MetadataValue.md("\n".join(f"- {text}" for text in facts["held"]) or "no"),
-        "warnings": dg.MetadataValue.md("\n".join(f"- {text}" for text in facts["warnings"]) or "none"),
     }
-
-
-def _link(artifact: Artifact) -> dg.MetadataValue:
-    """Location of the report page: a local file if the store is on disk, else its URL in the store."""
-    location = artifact.location(_REPORT)
-    local = artifact.store.local_path(location)
-    return dg.MetadataValue.path(local) if local else dg.MetadataValue.url(f"{artifact.store.url}/{location}")

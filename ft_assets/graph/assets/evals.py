@@ -5,21 +5,20 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.control.rejections.record import quarantine
 from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, run_work, tenants_of_run
-from ft_assets.graph.partitions import pair_partitions
+from ft_assets.graph.partitions import GROUP, pair_partitions
 from ft_assets.graph.rejections import shown_suggestions
+from ft_assets.graph.report_links import report_link
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.tenants import NO_TENANTS
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence, score_table, verdict_table
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 
-REPORT_PAGE = "report/report.html"
-
 
 @dg.asset(
     partitions_def=pair_partitions,
     deps=["checkpoint", "dataset", "base_model", "baseline_report"],
-    group_name="evaluation",
+    group_name=GROUP,
     kinds={"pytorch", "python"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["eval_report"],
@@ -37,7 +36,6 @@ def eval_report(
     evidence = load_evidence(artifact)
     wanted = identity.adapter_request(store.artifacts, dataset_key, recipe_key, asked_gates(context, store))
     verdicts = judge_candidate(store.artifacts, wanted.inputs, wanted.params)
-    # Here, as a failed gate ends the run before ``adapter`` is asked.
     rejected = quarantine(store.artifacts, wanted, verdicts, actor=acting(context))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
@@ -45,14 +43,13 @@ def eval_report(
             "gates": dg.MetadataValue.md(verdict_table(verdicts)),
             "scores": dg.MetadataValue.md(score_table(evidence)),
             **shown_suggestions(rejected),
+            "report": report_link(artifact),
             "holdout_rows": evidence.rows,
             **({"weights": evidence.chosen.in_words} if evidence.chosen else {}),
             "holdout_rows_too_long": evidence.too_long,
             "majority_rate": evidence.majority_rate,
             "never_seen_rate": evidence.never_seen_rate,
             **{f"candidate_{name}": metric.candidate for name, metric in evidence.holdout.items()},
-            # As a browser takes it, where the store is this machine's disk.
-            "report": dg.MetadataValue.path(f"{artifact.store.url}/{artifact.location(REPORT_PAGE)}"),
             **common_metadata(artifact),
         },
     )

@@ -6,7 +6,8 @@ from ft_assets.control import identity
 from ft_assets.control.planning.estimate import estimate_training
 from ft_assets.graph.estimate_metadata import estimate_metadata
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
-from ft_assets.graph.partitions import pair_partitions
+from ft_assets.graph.partitions import GROUP, pair_partitions
+from ft_assets.graph.report_links import report_link
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.tenants import load_tenants
@@ -17,7 +18,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 @dg.asset(
     partitions_def=pair_partitions,
     deps=["dataset", "base_model"],
-    group_name="packs",
+    group_name=GROUP,
     kinds={"python", "numpy"},
     owners=["team:ml-platform"],
     code_version=CODE_VERSIONS["token_pack"],
@@ -35,8 +36,8 @@ def token_pack(
     return dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
-            **common_metadata(artifact),
-            **estimate_metadata(estimate_training(store.artifacts, load_tenants(), dataset_key, recipe_key)),
+            "warnings": dg.MetadataValue.md("\n".join(f"- {each}" for each in pack_warnings(facts)) or "none"),
+            "samples": report_link(artifact, SAMPLES_PAGE),
             "examples": facts["examples"],
             "tokens": facts["tokens"],
             "learned_tokens": facts["learned_tokens"],
@@ -46,10 +47,10 @@ def token_pack(
             "fill": facts["tokens"] / room,
             "dropped_as_too_long": facts["dropped"],
             "spelled_control_tokens": facts.get("spelled", 0),
-            "warnings": dg.MetadataValue.md("\n".join(f"- {each}" for each in pack_warnings(facts)) or "none"),
             "validation_examples": facts["validation"]["examples"],
             "validation_tokens": facts["validation"]["tokens"],
             "lengths": dg.MetadataValue.md(length_picture(facts["length_histogram"], facts["max_length"])),
-            "samples": dg.MetadataValue.path(artifact.location(SAMPLES_PAGE)),
+            **estimate_metadata(estimate_training(store.artifacts, load_tenants(), dataset_key, recipe_key)),
+            **common_metadata(artifact),
         },
     )

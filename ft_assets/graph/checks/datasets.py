@@ -7,12 +7,12 @@ asks for the approval wherever something is made of the version.
 from collections.abc import Iterator
 
 import dagster as dg
-from sqlalchemy.exc import IntegrityError
 
 from ft_assets.control import identity
 from ft_assets.control.identity.approvals import require_approved
 from ft_assets.control.identity.review import Review, review_of
 from ft_assets.graph.partitions import dataset_check, dataset_partitions
+from ft_assets.graph.shown_checks import show_checks
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import HeldForReview, MissingInput
@@ -33,27 +33,11 @@ def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource)
 def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> bool:
     """Report the version's current review to Dagster; False if the check must wait for the partition's next run.
 
-    For display only: the store decides what may be used. Dagster 1.13 accepts one runless evaluation per partition, and
-    none for a partition that it does not know.
+    For display only: the store decides what may be used. Dagster takes none for a partition that it does not know.
     """
     if not instance.has_dynamic_partition(dataset_partitions.name or "", dataset_key):
         return False
-    result = partition_verdict(artifacts, dataset_key)
-    evaluation = dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey("dataset"),
-        check_name=REVIEW,
-        passed=result.passed,
-        metadata=result.metadata,
-        severity=result.severity,
-        description=result.description,
-        blocking=True,
-        partition=dataset_key,
-    )
-    try:
-        instance.report_runless_asset_event(evaluation)
-    except IntegrityError:
-        return False
-    return True
+    return show_checks(instance, [partition_verdict(artifacts, dataset_key)], dataset_key)
 
 
 def partition_verdict(artifacts: Artifacts, dataset_key: str) -> dg.AssetCheckResult:

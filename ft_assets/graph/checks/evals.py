@@ -1,6 +1,7 @@
-"""The gates' verdicts as blocking asset checks of the partition at hand.
+"""The gates' verdicts as asset checks of the partition at hand.
 
-They show the verdicts and stop the run; what keeps an adapter from being made is the export, which judges itself.
+They show the verdicts and stop nothing: ``adapter`` judges again and exports only what passed. A blocking check would
+end the run of a rejected pair with a traceback, and a rejection is a result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,19 +34,25 @@ def partition_verdicts(artifacts: Artifacts, partition_key: str, gates: Sequence
 
 
 @dg.multi_asset_check(
-    specs=[pair_check("eval_report", gate.name, gate.claim) for gate in GATES.values()],
-    # So that a gate which nobody asked for may stay without a result; a green one would claim that it was looked at.
+    specs=[pair_check("eval_report", gate.name, gate.claim, blocking=False) for gate in GATES.values()],
+    # So that the UI can judge again without an evaluation, such as after a waiver.
     can_subset=True,
 )
 def eval_gates(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
-    """Judges the evidence in this partition's report. Any verdict but a pass stops the run."""
+    """Judges the evidence in this partition's report, gate by gate."""
     selected = {key.name for key in context.selected_asset_check_keys}
-    for verdict in partition_verdicts(store.artifacts, context.partition_key, asked_gates(context, store)):
-        if verdict.gate not in selected:
-            continue
-        if verdict.outcome == "not required":
-            context.log.info(f"{verdict.gate}: not required, {verdict.reason}")
-            continue
+    for result in gate_results(store.artifacts, context.partition_key, asked_gates(context, store)):
+        if result.check_name in selected:
+            yield result
+
+
+def gate_results(artifacts: Artifacts, partition_key: str, gates: Sequence[str] = ()) -> Iterator[dg.AssetCheckResult]:
+    """The verdicts on a pair, as Dagster shows them: one for each gate.
+
+    Dagster calls a check without a result skipped or failed. So a gate that nobody asked for passes, and its
+    description says that it is not required.
+    """
+    for verdict in partition_verdicts(artifacts, partition_key, gates):
         yield dg.AssetCheckResult(
             asset_key="eval_report",
             check_name=verdict.gate,

@@ -1,6 +1,6 @@
 """The doctor's verdicts as blocking asset checks of the partition at hand, one for each of ``DOCTOR_CHECKS``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
@@ -49,6 +49,13 @@ def refuse(findings: list[Finding], partition_key: str) -> None:
 def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Reads the evidence in this partition's pack. Missing or stale evidence is a fail."""
     findings = partition_findings(store.artifacts, context.partition_key)
+    yield from doctor_results(findings)
+    # So that the run's own failure says what was found, and not only which checks failed.
+    refuse(findings, context.partition_key)
+
+
+def doctor_results(findings: Iterable[Finding]) -> Iterator[dg.AssetCheckResult]:
+    """Findings as Dagster shows them."""
     for finding in findings:
         yield dg.AssetCheckResult(
             asset_key="token_pack",
@@ -57,5 +64,3 @@ def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) ->
             severity=dg.AssetCheckSeverity.ERROR if finding.blocks else dg.AssetCheckSeverity.WARN,
             description=finding.detail,
         )
-    # So that the run's own failure says what was found, and not only which checks failed.
-    refuse(findings, context.partition_key)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +113,35 @@ def run(
     )
 
 
+def materialized(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetMaterialization]:
+    found = [event.materialization for event in result.get_asset_materialization_events()]
+    return {each.asset_key.to_user_string(): each for each in found}
+
+
+def rejection_in(result: dg.ExecuteInProcessResult) -> dict[str, str]:
+    """What the run shows on the adapter's partition of its rejection."""
+    (event,) = [event for event in result.all_events if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION]
+    observation = event.asset_observation_data.asset_observation
+    assert (observation.asset_key, observation.partition) == (dg.AssetKey("adapter"), event.partition)
+    return {name: str(value.value) for name, value in observation.metadata.items()}
+
+
+def required(checks: Mapping[str, dg.AssetCheckEvaluation]) -> set[str]:
+    """The gates that somebody asked for; of the others, the description says that nobody did."""
+    asked = {name for name, check in checks.items() if check.metadata["outcome"].value != "not required"}
+    assert all((checks[name].description or "").startswith("not required: ") for name in checks.keys() - asked)
+    assert set(checks) == set(GATES)
+    return asked
+
+
 def adapter_of(world: World, pair: str) -> Artifact | None:
     return world.artifacts.find(identity.adapter_request(world.artifacts, *pair.split("|")).address)
 
 
-def test_every_gate_is_a_blocking_partitioned_check_of_the_report() -> None:
+def test_every_gate_is_a_partitioned_check_of_the_report() -> None:
     specs = {spec.name: spec for spec in eval_gates.check_specs}
     assert set(specs) == set(GATES)
     for spec in specs.values():
-        assert spec.blocking
         assert spec.partitions_def is not None
         assert spec.asset_key == dg.AssetKey("eval_report")
 
@@ -130,19 +151,19 @@ def test_a_good_pair_shows_its_verdicts_and_becomes_an_adapter(project: World, m
     result = run(project, GOOD, monkeypatch)
     assert result.success
     checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
-    # A gate that nobody asked for has no result, and so no tick that it did not earn.
-    assert {name for name, check in checks.items() if check.passed} == {"regression", "task_gain"} == set(checks)
+    assert all(check.passed for check in checks.values())
+    assert required(checks) == {"regression", "task_gain"}
     assert {check.partition for check in checks.values()} == {GOOD}
     assert checks["task_gain"].metadata["exact match: relative gain"].value == pytest.approx(1.0)
     made = adapter_of(project, GOOD)
     assert made is not None
     assert made.verify() == []
-    materialized = {
-        event.materialization.asset_key.to_user_string(): event.materialization
-        for event in result.get_asset_materialization_events()
-    }
-    assert "❌" not in str(materialized["eval_report"].metadata["gates"].value)
-    assert "raw_dataset" in str(materialized["adapter"].metadata["lineage"].value)
+    made_assets = materialized(result)
+    assert "❌" not in str(made_assets["eval_report"].metadata["gates"].value)
+    assert "raw_dataset" in str(made_assets["adapter"].metadata["lineage"].value)
+    # What people look for comes first, what machines compare last.
+    assert list(made_assets["adapter"].metadata)[:4] == ["verdict", "gates", "scores", "report"]
+    assert list(made_assets["adapter"].metadata)[-1] == "content_digest"
 
 
 @pytest.mark.parametrize(("margin", "stage"), [(0.9, "staging"), (1.1, "")])
@@ -166,22 +187,25 @@ def test_an_adapter_that_gains_more_than_its_recipes_margin_goes_to_staging_in_t
     assert [(record.actor, record.stage) for record in state.records] == ([("auto", "staging")] if stage else [])
 
 
-def test_a_planted_regression_stops_the_run_and_a_separate_run_of_the_adapter_too(
+def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_adapter(
     project: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report(project, BAD, REGRESSION)
     result = run(project, BAD, monkeypatch)
-    assert not result.success
+    assert result.success
     checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
     assert not checks["regression"].passed
     assert "a drop of 5.2 points where at most 2 are allowed" in (checks["regression"].description or "")
-    assert checks["task_gain"].passed
+    assert {name for name, check in checks.items() if not check.passed} == {"regression"}
     alone = run(project, BAD, monkeypatch, "adapter")
-    (failure,) = [event for event in alone.all_node_events if event.is_step_failure]
-    data = failure.step_failure_data
-    assert data.user_failure_data is not None
-    assert "rejected by regression" in str(data.user_failure_data.description)
-    assert "a drop of 5.2 points" in str(data.user_failure_data.metadata["gates"].value)
+    assert alone.success
+    for ended in (result, alone):
+        told = rejection_in(ended)
+        assert list(told) == ["verdict", "gates", "suggestions", "report"]
+        assert told["verdict"] == "rejected by regression"
+        assert "a drop of 5.2 points" in told["gates"]
+        assert told["report"].endswith("report/report.html")
+        assert "adapter" not in materialized(ended)
     assert adapter_of(project, BAD) is None
 
 
@@ -193,10 +217,7 @@ def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_
     asked, _ = submit(project.store, load_tenants(), dataset=dataset, recipe=recipe, actor="ann", origin="cli")
     assert not present(asked, store=project.store).suggestions
     result = run(project, BAD, monkeypatch, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"})
-    (shown,) = [
-        event.materialization.metadata["suggestions"].value for event in result.get_asset_materialization_events()
-    ]
-    assert "take smaller steps (training.learning_rate: 0.0001" in str(shown)
+    assert "take smaller steps (training.learning_rate: 0.0001" in rejection_in(result)["suggestions"]
     (entry,) = project.store.entries("acme/rejections")
     record = RejectionRecord.get(project.store, entry.path)
     assert (record.actor, record.dataset, record.recipe) == ("ann", dataset, recipe)
@@ -204,16 +225,12 @@ def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_
     wanted = Wanted(
         submission=asked,
         present=present(asked, store=project.store),
-        runs={Stage.PREPARE_DATASET: RunState.SUCCEEDED, Stage.TRAIN_PAIR: RunState.FAILED},
+        runs={Stage.PREPARE_DATASET: RunState.SUCCEEDED, Stage.TRAIN_PAIR: RunState.SUCCEEDED},
     )
     assert next_launches([wanted], store=project.store) == ([], 1)
     status = status_of(project.store, asked)
     assert (status.state, status.suggestions) == (State.REJECTED, record.suggestions)
-    alone = run(project, BAD, monkeypatch, "adapter")
-    (failure,) = [event for event in alone.all_node_events if event.is_step_failure]
-    told = failure.step_failure_data.user_failure_data
-    assert told is not None
-    assert f"Try first: {record.suggestions[0]}" in str(told.description)
+    run(project, BAD, monkeypatch, "adapter")
     assert len(list(project.store.entries("acme/rejections"))) == 1
 
 
@@ -229,9 +246,9 @@ def test_what_a_submission_asks_for_beyond_the_recipe_is_judged_by_check_and_ada
     assert "scores: fail, exact_match 0.4 on 400 samples" in present(asked, store=project.store).rejection
     assert not present(plain, store=project.store).rejection
     result = run(project, GOOD, monkeypatch, tagged={tags.SUBMISSION: asked.id, tags.TENANT: "acme"})
-    assert not result.success
-    checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
-    assert checks == {"regression": True, "task_gain": True, "scores": False}
+    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    assert required(checks) == {"regression", "task_gain", "scores"}
+    assert rejection_in(result)["verdict"] == "rejected by scores"
     assert adapter_of(project, GOOD) is None
     # A record that is gone must not leave the recipe's own, looser gates in its place.
     lost = run(project, GOOD, monkeypatch, tagged={tags.SUBMISSION: "lost", tags.TENANT: "acme"})
@@ -265,7 +282,6 @@ def test_refusals_are_counted_on_the_recipes_safety_suite_and_no_other_report_mo
     # The regression gate is about what may not get worse; refusals have their own.
     assert wanted.params["suites"] == [SUITE]
     result = run(project, pair, monkeypatch)
-    assert not result.success
     checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
     assert {name for name, check in checks.items() if not check.passed} == {"safety"}
     assert "refusals of harmful prompts 33.3% of 60" in (checks["safety"].description or "")
@@ -283,7 +299,7 @@ def test_a_good_verdict_of_one_pair_does_not_serve_another(project: World, monke
     assert passed(partition_verdicts(project.artifacts, GOOD))
     (first, *_) = partition_verdicts(project.artifacts, BAD)
     assert "belongs to another eval report" in first.reason
-    assert not run(project, BAD, monkeypatch, "adapter").success
+    assert "regression" in rejection_in(run(project, BAD, monkeypatch, "adapter"))["verdict"]
     assert adapter_of(project, BAD) is None
 
 

@@ -57,20 +57,21 @@ def loss_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
     axes = figure.add_subplot()
     if train:
         steps, losses = zip(*train, strict=True)
-        axes.plot(steps, losses, ".", color="#9bb7d4", markersize=4, label="training, each step")
-        axes.plot(steps, _trend(losses), "-", color="#1f5a99", linewidth=1.8, label="training, trend")
+        axes.plot(steps, losses, ".", color="#9bb7d4", markersize=4, label="training rows, each step")
+        axes.plot(steps, _trend(losses), "-", color="#1f5a99", linewidth=1.8, label="training rows, trend")
     if validation:
         steps, losses = zip(*validation, strict=True)
-        axes.plot(steps, losses, "o-", color="#c8501e", markersize=6, label="validation")
+        axes.plot(steps, losses, "o-", color="#c8501e", markersize=6, label="validation rows")
         axes.annotate(
             f"{losses[-1]:.3f}", (steps[-1], losses[-1]), xytext=(-6, 8), textcoords="offset points", ha="right"
         )
     axes.set_xlabel("optimizer step")
     axes.set_ylabel("loss (nats)")
-    axes.set_title(title, fontsize=10)
+    figure.suptitle(title, fontsize=10)
     axes.grid(alpha=0.25)
     if train or validation:
-        axes.legend(frameon=False)
+        # Above the axes, as the curves may be anywhere in them.
+        axes.legend(frameon=False, ncols=3, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return _png(figure, axes)
 
 
@@ -93,7 +94,7 @@ def throughput_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
         shares.plot(*zip(*busy, strict=True), "-", color="#3d8b57", linewidth=1.4, label="GPU at work")
     speed.set_ylim(bottom=0)
     speed.set_ylabel("tokens/s")
-    speed.set_title(title, fontsize=10)
+    figure.suptitle(title, fontsize=10)
     shares.set_ylim(0, 100)
     shares.set_ylabel("% of the time")
     shares.set_xlabel("optimizer step")
@@ -101,8 +102,8 @@ def throughput_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
     for axes in (speed, shares):
         axes.grid(alpha=0.25)
     if timed:
-        speed.legend(frameon=False)
-        # Above, as both curves may be anywhere.
+        # Above, as the curves may be anywhere.
+        speed.legend(frameon=False, ncols=2, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         shares.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 0.95))
     return _png(figure, speed, shares)
 
