@@ -1,6 +1,7 @@
 """Artifacts shown in Dagster without a run: its partitions and materializations again from the store."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 
 import dagster as dg
@@ -16,6 +17,7 @@ from ft_assets.graph.shown_checks import show_checks
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.environment import default_store_url
+from ft_resources.errors import UserError
 
 # Tags by which Dagster knows what a materialization holds and was made of.
 _DATA, _CODE, _INPUT = "dagster/data_version", "dagster/code_version", "dagster/input_data_version"
@@ -42,8 +44,9 @@ def show_artifacts(instance: dg.DagsterInstance, known: Iterable[Known]) -> int:
                 tags={_DATA: digest, _CODE: CODE_VERSIONS[each.asset], **inputs},
             )
         )
-        # A materialization without them would read as one whose checks were forgotten.
-        show_checks(instance, _checks(each), _partition(each))
+        # Without them it would read as one whose checks were forgotten; evidence that cannot be read has no verdict.
+        with suppress(UserError):
+            show_checks(instance, _checks(each), _partition(each))
         added += 1
     return added
 

@@ -78,6 +78,7 @@ def publish(artifacts: Artifacts, request: WorkRequest) -> Artifact:
     files = {
         "result.json": canonical_json({"asset": request.asset}),
         "final/weights.bin": b"\x00" * 100,
+        "config.json": b"{}",
         "README.md": f"# {request.asset} of {request.label}\n".encode(),
     }
     return leave(artifacts, request, files, FACTS.get(request.asset))

@@ -23,6 +23,8 @@ def test_adding_the_same_file_twice_gives_the_same_version(
     file = project.dataset()
     first = ft("dataset", "add", file, "--name", "acme.colours")
     second = ft("dataset", "add", file, "--name", "acme.colours")
+    (shown,) = instance.fetch_materializations(dg.AssetKey("raw_dataset"), limit=9).records
+    assert shown.partition_key == "acme.colours.v1"
     other = ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "acme.colours")
     assert (first.stdout, second.stdout, other.stdout) == (
         "acme.colours.v1\n",

@@ -7,6 +7,7 @@ import dagster as dg
 import pytest
 
 from ft_assets.api.views import rebuild_tracking
+from ft_assets.settings.catalogue.gates import GATES
 from ft_resources.artifacts import Artifact
 from ft_resources.attempts import Attempt
 from ft_resources.tracking import Mirror
@@ -148,6 +149,12 @@ def test_the_views_of_dagster_come_back_from_the_store(ft: Ft, made: Made, insta
     assert tags is not None
     assert tags["dagster/data_version"] == made["checkpoint"].digest
     assert tags["dagster/input_data_version/token_pack"] == made["token_pack"].digest
+    # With the checks' verdicts: the UI shows a materialization without them as one that was not checked.
+    review = dg.AssetCheckKey(dg.AssetKey("dataset"), "review")
+    gates = [dg.AssetCheckKey(dg.AssetKey("eval_report"), name) for name in GATES]
+    shown = instance.event_log_storage.get_asset_check_partition_info([review, *gates])
+    assert [info.partition_key for info in shown] == [DATASET, *[pair] * len(gates)]
+    assert all(info.is_current for info in shown)
     second = ft("rebuild")
     assert "partitions added: 0" in second.stdout
     assert "materializations added: 0 of 8" in second.stdout

@@ -263,6 +263,9 @@ def test_an_approval_turns_the_check_green_at_once(artifacts: Artifacts, curate:
         assert report_review(instance, artifacts, KEY)
         # Dagster takes one evaluation without a run; the approval does not fail by the second.
         assert not report_review(instance, artifacts, KEY)
+        # Of the partition's newest materialization: the UI shows any other as not evaluated.
+        (info,) = instance.event_log_storage.get_asset_check_partition_info([check])
+        assert info.is_current
         (newest, oldest) = instance.event_log_storage.get_asset_check_execution_history(check, limit=10)
     shown = []
     for record in (oldest, newest):

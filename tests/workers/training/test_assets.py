@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ft_assets.graph.assets.checkpoints import _metadata
+from ft_assets.graph.assets.checkpoints import _metadata, only_trained
 from ft_assets.graph.glue import DagsterObserver, describe_progress
 from ft_assets.workers.training.journal import Journal
 from ft_assets.workers.training.telemetry.report import loss_curve, write_pictures
@@ -34,6 +34,29 @@ def test_the_page_shows_the_curve_the_last_losses_and_what_was_resumed(tmp_path:
     assert shown["loss_curve"].startswith("![training and validation loss](data:image/png;base64,iVBOR")
     assert (shown["train_loss"], shown["validation_loss"], shown["steps"]) == (1.25, 1.5, 2)
     assert shown["resumed"] == "after step 1 of attempt 1"
+
+
+def test_losses_over_rows_of_different_kinds_say_so_beside_the_curve(tmp_path: Path) -> None:
+    validation = {"rows": 86, "kinds": {"default": 86}}
+    train = {"rows": 2034, "kinds": {"default": 1614, "replay": 420}}
+    report: dict[str, Any] = {"mixed": [], "splits": {"train": train, "validation": validation}}
+    note = only_trained(report)
+    assert "420 of 2,034 training rows are of a kind that validation does not have (replay)" in note
+    mixed = {"dataset": "shared.general.v1", "rows": 200}
+    alike: dict[str, Any] = {**report, "splits": {"train": {"rows": 2000, "kinds": {}}, "validation": validation}}
+    assert only_trained(alike) == ""
+    assert "200 of 2,000 training rows" in only_trained({**alike, "mixed": [mixed]})
+    # Without validation there is nothing to compare, and a handful of rows moves no loss.
+    assert only_trained({**report, "splits": {"train": train, "validation": {"rows": 0, "kinds": {}}}}) == ""
+    assert only_trained({**alike, "mixed": [{**mixed, "rows": 3}]}) == ""
+    folder = tmp_path / "result"
+    (folder / "report").mkdir(parents=True)
+    (folder / "report" / "loss.png").write_bytes(b"png")
+    artifact = publish(Store(str(tmp_path / "store")), folder, "checkpoint", "acme", FACTS)
+    shown = {name: entry.value for name, entry in _metadata(artifact, note).items()}
+    assert shown["losses_not_comparable"] == note
+    assert str(shown["loss_curve"]).endswith(note)
+    assert list(shown)[:3] == ["loss_curve", "validation_loss", "train_loss"]
 
 
 def test_the_page_shows_the_throughput_perplexity_utilisation_and_alerts(tmp_path: Path) -> None:

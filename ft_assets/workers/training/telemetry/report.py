@@ -49,6 +49,11 @@ _TREND_WEIGHT = 0.9
 
 def loss_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
     """A PNG of training loss (points and trend) and validation loss over optimizer steps, from rows of step metrics."""
+    return _png(loss_figure(rows, title))
+
+
+def loss_figure(rows: Sequence[dict[str, Any]], title: str) -> Any:
+    """The same as a matplotlib figure with one panel."""
     from matplotlib.figure import Figure
 
     train = [(row["step"], row["loss"]) for row in rows if "loss" in row]
@@ -71,8 +76,16 @@ def loss_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
     axes.grid(alpha=0.25)
     if train or validation:
         # Above the axes, as the curves may be anywhere in them.
-        axes.legend(frameon=False, ncols=3, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    return _png(figure, axes)
+        axes.legend(
+            frameon=False,
+            ncols=3,
+            fontsize=9,
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1.0),
+            borderpad=0.2,
+            borderaxespad=0.2,
+        )
+    return figure
 
 
 def throughput_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
@@ -103,13 +116,21 @@ def throughput_curve(rows: Sequence[dict[str, Any]], title: str) -> bytes:
         axes.grid(alpha=0.25)
     if timed:
         # Above, as the curves may be anywhere.
-        speed.legend(frameon=False, ncols=2, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        speed.legend(
+            frameon=False,
+            ncols=2,
+            fontsize=9,
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1.0),
+            borderpad=0.2,
+            borderaxespad=0.2,
+        )
         shares.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 0.95))
-    return _png(figure, speed, shares)
+    return _png(figure)
 
 
-def _png(figure: Any, *panels: Any) -> bytes:
-    for axes in panels:
+def _png(figure: Any) -> bytes:
+    for axes in figure.axes:
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
     buffer = io.BytesIO()
