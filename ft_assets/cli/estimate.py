@@ -92,6 +92,8 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
 def _roughly(bounds: "Bounds") -> str:
     from ft_assets.cli.output import seconds
 
+    if bounds.upper < 1:
+        return "roughly a second"
     return f"roughly {seconds(bounds.lower)} to {seconds(bounds.upper)}"
 
 

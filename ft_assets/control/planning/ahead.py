@@ -46,7 +46,7 @@ def look_ahead(artifacts: Artifacts, dataset_key: str, recipe: Recipe, base: Kno
         except BadData as error:
             raise BadData(f"{error.what} ({of})", where=error.where, remedy=error.remedy) from error
     if recipe.packing.overlong == "reject" and (sample.curated or len(dropped) >= _SURELY):
-        long = too_long(dropped, recipe.packing.max_length, base.context)
+        long = too_long(dropped, recipe.packing.max_length, base.context, plain=FORMS[sample.form].plain)
         raise BadData(f"{long.what} ({of})", where=long.where, remedy=long.remedy)
     share, count = len(lost) / sample.batch.num_rows, len(dropped)
     becomes = {

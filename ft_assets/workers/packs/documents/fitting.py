@@ -74,11 +74,13 @@ def fit(documents: Documents, each: int, max_length: int, overlong: Overlong, co
     )
 
 
-def too_long(dropped: NDArray[np.int64], max_length: int, context: int | None) -> BadData:
+def too_long(dropped: NDArray[np.int64], max_length: int, context: int | None, *, plain: bool) -> BadData:
     """The error of ``overlong: reject`` for all rows in ``dropped`` (int64 [rows, 2]: row, tokens).
 
-    ``context``: most tokens that the base reads at once, None if not known.
+    ``context``: most tokens that the base reads at once, None if not known; ``plain``: whether the rows are texts,
+    which can be split and not truncated.
     """
+    other = "split" if plain else "truncate"
     rows = sorted(dropped[:, 0].tolist())
     shown = ", ".join(str(row) for row in rows[:10]) + (" …" if len(rows) > 10 else "")
     row, tokens = max(dropped.tolist(), key=lambda each: (each[1], -each[0]))
@@ -86,7 +88,7 @@ def too_long(dropped: NDArray[np.int64], max_length: int, context: int | None) -
         f"{len(rows)} {'example is' if len(rows) == 1 else 'examples are'} longer than {max_length} tokens; "
         f"the longest, row {row}, has {tokens}",
         where=f"row {shown} of the upload" if len(rows) == 1 else f"rows {shown} of the upload",
-        remedy=f"Shorten them, {longer_windows(max_length, context)}or set packing.overlong to truncate or drop.",
+        remedy=f"Shorten them, {longer_windows(max_length, context)}or set packing.overlong to {other} or drop.",
     )
 
 

@@ -64,7 +64,7 @@ def tokenize_split(
             progress(done, total)
     rows = np.concatenate(dropped)
     if len(rows) and settings.overlong == "reject":
-        raise too_long(rows, settings.max_length, settings.context)
+        raise too_long(rows, settings.max_length, settings.context, plain=FORMS[settings.form].plain)
     return TokenizedSplit(spool=spool, dropped=rows, trimmed=trimmed, spelled=np.concatenate(spelled))
 
 

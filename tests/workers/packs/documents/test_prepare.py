@@ -133,13 +133,14 @@ def test_what_is_too_long_is_left_out_and_named(base: Path, overlong: str) -> No
     prepared = _preparer(base, max_length=20, overlong=overlong).prepare(batch)
     assert prepared.example.tolist() == [0]
     assert prepared.dropped.tolist() == [[11, 55], [12, 75]]
-    error = too_long(prepared.dropped, 20, None)
+    error = too_long(prepared.dropped, 20, None, plain=False)
     assert error.where == "rows 11, 12 of the upload"
     assert "the longest, row 12, has 75" in error.what
     assert error.remedy.startswith("Shorten them, raise packing.max_length in the recipe, or set")
-    within = too_long(prepared.dropped, 20, 256)
+    within = too_long(prepared.dropped, 20, 256, plain=False)
     assert "raise packing.max_length in the recipe (the base reads up to 256 tokens at once)" in within.remedy
-    assert "max_length" not in too_long(prepared.dropped, 20, 20).remedy
+    text = too_long(prepared.dropped, 20, 20, plain=True)
+    assert text.remedy == "Shorten them, or set packing.overlong to split or drop."
 
 
 def test_truncation_cuts_the_longest_text_that_is_not_learned(base: Path) -> None:
