@@ -82,10 +82,10 @@ if TYPE_CHECKING:
     from ft_assets.api.recipes import get_recipe as get_recipe
     from ft_assets.api.recipes import list_recipes as list_recipes
     from ft_assets.api.recipes import next_version as next_version
-    from ft_assets.api.recipes import register_recipe as register_recipe
     from ft_assets.api.recipes import resolved_recipe as resolved_recipe
     from ft_assets.api.recipes import restore_recipe as restore_recipe
     from ft_assets.api.recipes import retire_recipe as retire_recipe
+    from ft_assets.api.registration import register_recipe as register_recipe
     from ft_assets.api.retention import PlacesCollected as PlacesCollected
     from ft_assets.api.retention import collect_leftovers as collect_leftovers
     from ft_assets.api.retention import collect_unreferenced as collect_unreferenced
@@ -129,8 +129,8 @@ _MODULES = {
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
-    "recipes": "RetiredRecipe get_recipe list_recipes next_version register_recipe resolved_recipe restore_recipe "
-    "retire_recipe",
+    "recipes": "RetiredRecipe get_recipe list_recipes next_version resolved_recipe restore_recipe retire_recipe",
+    "registration": "register_recipe",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
     "steps": "Step",

@@ -14,7 +14,7 @@ from ft_assets.records.submissions import Submission, SubmissionStatus, finish
 from ft_assets.records.sweep_decision import SweepFailed
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import without_gates
-from ft_assets.workers.adapters.export import reasons
+from ft_assets.workers.adapters.rejection import reasons
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdicts import judge_candidate
 from ft_resources.artifacts import Artifacts

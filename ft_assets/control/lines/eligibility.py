@@ -9,7 +9,7 @@ from ft_assets.records.tombstones import require_alive
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import UNGATED
-from ft_assets.workers.adapters.export import rejection_reason
+from ft_assets.workers.adapters.rejection import rejection_reason
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.work import WorkRequest

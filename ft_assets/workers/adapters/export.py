@@ -9,23 +9,21 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
 from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_assets.workers.adapters.card import OURS, model_card
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE
 from ft_assets.workers.adapters.lineage import lineage
+from ft_assets.workers.adapters.rejection import require_pass
 from ft_assets.workers.base_models.contents import TEMPLATE, TOKENIZER_FILES
 from ft_assets.workers.base_models.token_ids import settle_tokenizer
 from ft_assets.workers.evals.evidence import Evidence
-from ft_assets.workers.evals.gates import passed, unjudged
+from ft_assets.workers.evals.gates import unjudged
 from ft_assets.workers.evals.selection_rule import chosen_weights
-from ft_assets.workers.evals.verdict import Verdict
-from ft_assets.workers.evals.verdicts import in_words, judge_candidate, load_evidence
+from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
 from ft_assets.workers.training.kept_weights import Weights, candidate_weights, stored_weights
-from ft_resources.artifacts import MANIFEST, Artifact, Artifacts
+from ft_resources.artifacts import MANIFEST, Artifact
 from ft_resources.canonical import canonical_json
-from ft_resources.errors import CorruptArtifact, GateRejected, UserError
-from ft_resources.work import WorkRequest
+from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
 
@@ -108,36 +106,6 @@ def measured_weights(checkpoint: Artifact, report: Artifact, evidence: Evidence)
             remedy=remedy,
         )
     return weights
-
-
-def rejection_reason(artifacts: Artifacts, adapter_request: WorkRequest) -> str:
-    """Why the candidate of ``adapter_request`` does not pass, one line per verdict; "" if it passes."""
-    verdicts = judge_candidate(artifacts, adapter_request.inputs, adapter_request.params)
-    return "" if passed(verdicts) else reasons(verdicts)
-
-
-def require_pass(verdicts: list[Verdict], label: str) -> None:
-    """Raise GateRejected unless every gate passed."""
-    if passed(verdicts):
-        return
-    blocking = [verdict for verdict in verdicts if not verdict.lets_through]
-    hints = [GATES[verdict.gate].remedy for verdict in blocking if verdict.outcome == "fail" and verdict.numbers]
-    unclear = [verdict.gate for verdict in blocking if verdict.outcome == "inconclusive"]
-    if unclear:
-        hints.append(f"measure more samples for {', '.join(unclear)}")
-    if WAIVABLE.intersection(unclear):
-        hints.append("where there are no more to measure, a person may let it through: ft gate waive")
-    raise GateRejected(
-        f"the candidate did not pass every gate\n{reasons(verdicts)}",
-        where=label,
-        remedy="; ".join(hints) + "." if hints else "Materialize eval_report for this pair, then adapter again.",
-    )
-
-
-def reasons(verdicts: list[Verdict]) -> str:
-    """The reasons why verdicts block an adapter, one line each."""
-    wanted = [verdict for verdict in verdicts if not verdict.lets_through]
-    return "\n".join(f"{verdict.gate}: {verdict.outcome}, {in_words(verdict)}" for verdict in wanted) or "no verdict"
 
 
 def _copy(artifact: Artifact, prefix: str, output: Path, scratch: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ft_assets.workers.adapters.export import export_adapter, rejection_reason
+from ft_assets.workers.adapters.export import export_adapter
+from ft_assets.workers.adapters.rejection import rejection_reason
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadBase, UserError

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ft_assets.workers.adapters.export import export_adapter, rejection_reason
+from ft_assets.workers.adapters.export import export_adapter
+from ft_assets.workers.adapters.rejection import rejection_reason
 from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdicts import judge_candidate, waive_candidate

@@ -1,0 +1,39 @@
+"""Why a candidate does not become an adapter."""
+
+from ft_assets.settings.catalogue.gates import GATES, WAIVABLE
+from ft_assets.workers.evals.gates import passed
+from ft_assets.workers.evals.verdict import Verdict
+from ft_assets.workers.evals.verdicts import in_words, judge_candidate
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import GateRejected
+from ft_resources.work import WorkRequest
+
+
+def rejection_reason(artifacts: Artifacts, adapter_request: WorkRequest) -> str:
+    """Why the candidate of ``adapter_request`` does not pass, one line per verdict; "" if it passes."""
+    verdicts = judge_candidate(artifacts, adapter_request.inputs, adapter_request.params)
+    return "" if passed(verdicts) else reasons(verdicts)
+
+
+def require_pass(verdicts: list[Verdict], label: str) -> None:
+    """Raise GateRejected unless every gate passed."""
+    if passed(verdicts):
+        return
+    blocking = [verdict for verdict in verdicts if not verdict.lets_through]
+    hints = [GATES[verdict.gate].remedy for verdict in blocking if verdict.outcome == "fail" and verdict.numbers]
+    unclear = [verdict.gate for verdict in blocking if verdict.outcome == "inconclusive"]
+    if unclear:
+        hints.append(f"measure more samples for {', '.join(unclear)}")
+    if WAIVABLE.intersection(unclear):
+        hints.append("where there are no more to measure, a person may let it through: ft gate waive")
+    raise GateRejected(
+        f"the candidate did not pass every gate\n{reasons(verdicts)}",
+        where=label,
+        remedy="; ".join(hints) + "." if hints else "Materialize eval_report for this pair, then adapter again.",
+    )
+
+
+def reasons(verdicts: list[Verdict]) -> str:
+    """The reasons why verdicts block an adapter, one line each."""
+    wanted = [verdict for verdict in verdicts if not verdict.lets_through]
+    return "\n".join(f"{verdict.gate}: {verdict.outcome}, {in_words(verdict)}" for verdict in wanted) or "no verdict"
