@@ -11,6 +11,7 @@ _PROJECT = Path(__file__).resolve().parents[1]
 _PACKAGES = ("ft-platform", "torch", "transformers", "trl", "peft", "tokenizers", "lm-eval", "pyarrow")
 
 
+@cache
 def software_versions() -> dict[str, str]:
     """Versions of Python and of the installed packages that affect results; missing ones are left out."""
     import platform
