@@ -163,5 +163,5 @@ def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
     while time.monotonic() < deadline:
         if value := condition():
             return value
-        time.sleep(0.2)
+        time.sleep(0.5)
     raise AssertionError(f"waited {seconds} s in vain for {what}")

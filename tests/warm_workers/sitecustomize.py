@@ -29,10 +29,30 @@ def _become_a_fork(place: str) -> None:
     os._exit(int(line.recv(16) or b"1"))
 
 
+def _fork_runs() -> None:
+    """Dagster's code server spawns a process for each run, which imports the definitions: let it fork them."""
+    import multiprocessing
+    from multiprocessing.context import BaseContext
+
+    get = multiprocessing.get_context
+
+    def get_context(method: str | None = None) -> BaseContext:
+        if method != "spawn":
+            return get(method)
+        context = get("forkserver")
+        context.set_forkserver_preload(["dagster._grpc.server", "ft_assets.definitions"])
+        return context
+
+    multiprocessing.get_context = get_context
+
+
 # A base's mirror asks a hub whose address the libraries read when they are imported.
 _HEAVY = ("/baseline_report/", "/token_pack/", "/reference_logps/", "/checkpoint/", "/eval_report/")
-if sys.orig_argv[1:3] == ["-m", "ft_assets.worker"] and any(asset in sys.orig_argv[-1] for asset in _HEAVY):
+if sys.orig_argv[1:2] == ["-m"]:
     import os
 
-    if os.environ.get("TEST_WARM_WORKERS"):
-        _become_a_fork(os.environ["TEST_WARM_WORKERS"])
+    if place := os.environ.get("TEST_WARM_WORKERS"):
+        if sys.orig_argv[2:5] == ["dagster", "api", "grpc"]:
+            _fork_runs()
+        elif sys.orig_argv[2] == "ft_assets.worker" and any(asset in sys.orig_argv[-1] for asset in _HEAVY):
+            _become_a_fork(place)
