@@ -1,12 +1,15 @@
 """The order of all tests, and what each may take: ``tests/needs.py`` says what a marker stands for."""
 
+import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.fixtures import cluster as cluster
 from tests.needs import NEEDS, SHARED, limited, needs
+from tests.warm_workers.fixture import warm_server as warm_server
 
 # The machine's cache holds what earlier runs fetched, and tests see what is fetched.
 os.environ.pop("FT_CACHE", None)
@@ -23,6 +26,17 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, words in NEEDS.items():
         config.addinivalue_line("markers", f"{name}: needs {words}")
     config.pluginmanager.register(SHARED)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Libraries and tests stay until the end: the garbage collector need not look through them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -18,23 +18,15 @@ _ROOT = _HERE.parents[1]
 
 
 @contextmanager
-def warm_workers(folder: Path) -> Iterator[None]:
-    """While inside, workers that this process or its children start are forks; ``folder`` is for the socket."""
+def started(folder: Path) -> Iterator[str]:
+    """The process that forks, until the block ends; the place of its socket, in ``folder``."""
     place = folder / "warm"
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.warm_workers.server", str(place)], cwd=_ROOT, start_new_session=True
     )
-    before = {name: os.environ.get(name) for name in (PLACE, "PYTHONPATH")}
-    os.environ[PLACE] = str(place)
-    os.environ.update(environment())
     try:
-        yield
+        yield str(place)
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
         process.kill()
         process.wait()
 
