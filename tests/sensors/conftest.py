@@ -1,5 +1,8 @@
 """A project with a real Dagster instance on SQLite, and a way to tick sensors on it."""
 
+import shutil
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
@@ -14,8 +17,17 @@ def project(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return make_project(tmp_path / "project")
 
 
+@pytest.fixture(scope="session")
+def empty_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The databases of an instance that nothing has happened on; making them anew takes as long as a test."""
+    project = make_project(tmp_path_factory.mktemp("empty"))
+    project.instance().dispose()
+    return project.folder / "state"
+
+
 @pytest.fixture
-def instance(project: Project) -> dg.DagsterInstance:
+def instance(project: Project, empty_state: Path) -> dg.DagsterInstance:
+    shutil.copytree(empty_state, project.folder / "state", dirs_exist_ok=True)
     return project.instance()
 
 
