@@ -1,4 +1,7 @@
-"""The UI's way: one action records a submission, the daemon's sensor does the rest; cancel stops the work."""
+"""The UI's way: one action records a submission, the daemon's sensor does the rest; cancel stops the work; backfills.
+
+All use one project and one server, as starting it takes longer than a training.
+"""
 
 import os
 import signal
@@ -12,13 +15,19 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_resources.artifacts import Artifacts
+from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import MissingInput
 from tests.e2e.dagster_server import DagsterServer, dagster_server, wait_for
 from tests.e2e.project import LONG, Project, make_project
+from tests.fake_base import make_fake_base
 
 pytestmark = pytest.mark.e2e
+
+RECIPES = {"first.v1": 4, "second.v1": 2}
+PAIRS = {f"acme.boxes.v1|{recipe}" for recipe in RECIPES}
+# Of a machine that does other things too; nothing here is about speed.
+LONG_S = 600
 
 
 @pytest.fixture(scope="module")
@@ -66,34 +75,66 @@ def train_run(server: DagsterServer, recipe: str) -> str:
     raise AssertionError("no run for the pair")
 
 
-def test_one_action_in_the_ui_ends_in_an_adapter(project: Project, server: DagsterServer) -> None:
-    register_recipe(project.store, project.recipe("tiny.v1"), actor="ann")
-    ask(server, "tiny.v1")
-    outcome = wait_for(lambda: outcome_of(project, "tiny.v1"), 180, "the end of the submission")
-    assert outcome.status is SubmissionStatus.ACCEPTED, outcome.reason
-
-
 def test_cancel_in_the_ui_stops_the_work(project: Project, server: DagsterServer) -> None:
     register_recipe(project.store, project.recipe("long.v1", steps=100_000), actor="ann")
     ask(server, "long.v1")
-    attempt = wait_for(lambda: training_attempt(project, "long.v1"), 120, "the training")
+    attempt = wait_for(lambda: training_attempt(project, "long.v1"), LONG_S, "the training")
     pid = attempt.launch()["pid"]
     server.terminate(train_run(server, "long.v1"))
-    wait_for(lambda: not psutil.pid_exists(pid), 60, "the worker's end")
-    outcome = wait_for(lambda: outcome_of(project, "long.v1"), 60, "the end of the submission")
+    wait_for(lambda: not psutil.pid_exists(pid), LONG_S, "the worker's end")
+    outcome = wait_for(lambda: outcome_of(project, "long.v1"), LONG_S, "the end of the submission")
     assert outcome.status is SubmissionStatus.CANCELLED
 
 
-def test_a_killed_run_worker_is_replaced_and_the_next_attaches_to_the_work(
+def test_one_action_in_the_ui_ends_in_an_adapter_although_its_run_worker_is_killed_as_the_next_attaches_to_the_work(
     project: Project, server: DagsterServer
 ) -> None:
     register_recipe(project.store, project.recipe("hardy.v1", steps=LONG * 5), actor="ann")
     ask(server, "hardy.v1")
-    attempt = wait_for(lambda: training_attempt(project, "hardy.v1"), 120, "the training")
+    attempt = wait_for(lambda: training_attempt(project, "hardy.v1"), LONG_S, "the training")
     pid = attempt.launch()["pid"]
     # The process that started the worker is the one that executes the Dagster run.
     os.kill(psutil.Process(pid).ppid(), signal.SIGKILL)
     assert psutil.pid_exists(pid)
-    outcome = wait_for(lambda: outcome_of(project, "hardy.v1"), 240, "the end of the submission")
+    outcome = wait_for(lambda: outcome_of(project, "hardy.v1"), LONG_S, "the end of the submission")
     assert outcome.status is SubmissionStatus.ACCEPTED, outcome.reason
     assert len(attempts_at(project.store, attempt.address)) == 1
+
+
+def ended(server: DagsterServer, backfill: str) -> str:
+    over = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED")
+    return wait_for(lambda: status if (status := server.backfill_status(backfill)) in over else "", LONG_S, "the end")
+
+
+def test_two_pairs_from_upload_to_adapter_by_backfills_of_the_ui(project: Project, server: DagsterServer) -> None:
+    """Dagster takes assets of one partitioning into a backfill, so the graph is three: datasets, recipes, pairs."""
+    store = project.store
+    kinds = {("shared", "baseline_report"): 1, ("acme", "checkpoint"): 2, ("acme", "dataset"): 1}
+    before = {kind: set(store.folders("/".join(kind))) for kind in kinds}
+    rows = project.dataset(120, "boxes.jsonl")
+    add_dataset_version(store, rows, tenant="acme", name="boxes", policy=DatasetPolicy(), actor="ann")
+    make_fake_base(project.folder / "another", seed=1)
+    server.add_partition("dataset", "acme.boxes.v1")
+    for recipe, rank in RECIPES.items():
+        register_recipe(store, project.recipe(recipe, base="folder:./another", lora={"rank": rank}), actor="ann")
+        server.add_partition("recipe", recipe)
+    roots = [
+        server.backfill(["raw_dataset", "dataset"], ["acme.boxes.v1"]),
+        server.backfill(["base_model", "baseline_report"], list(RECIPES)),
+    ]
+    assert [ended(server, each) for each in roots] == ["COMPLETED_SUCCESS"] * 2
+    pairs = server.backfill(["token_pack", "checkpoint", "eval_report", "adapter"], sorted(PAIRS))
+    assert ended(server, pairs) == "COMPLETED_SUCCESS"
+
+    # Each pair is a submission of the backfill, and ended in an adapter. The sensor that records how a submission
+    # ended comes after the backfill's own end.
+    submissions = [each for each in all_submissions(store, "acme") if each.dataset == "acme.boxes.v1"]
+    assert {(each.pair, each.origin) for each in submissions} == {(pair, "backfill") for pair in PAIRS}
+    outcomes = [wait_for(lambda: find_outcome(store, each), LONG_S, "an outcome") for each in submissions]  # noqa: B023
+    assert [outcome.status for outcome in outcomes] == [SubmissionStatus.ACCEPTED] * 2
+    assert len({outcome.adapter for outcome in outcomes}) == 2
+    # One base is mirrored and scored once for both recipes, and each pair is trained once.
+    for (tenant, asset), count in kinds.items():
+        made = set(store.folders(f"{tenant}/{asset}")) - before[tenant, asset]
+        attempts = [len(attempts_at(store, Address.parse(f"{tenant}/{asset}/{each}"))) for each in made]
+        assert attempts == [1] * count, asset
