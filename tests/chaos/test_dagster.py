@@ -82,7 +82,7 @@ def training_of(control: ControlPlane, recipe: str) -> Attempt:
         attempts = attempts_at(control.store, request.address)
         return attempts[-1] if attempts and attempts[-1].steps() else None
 
-    return wait_for(trains, PATIENCE_S, "the training")
+    return wait_for(trains, PATIENCE_S, "the training", every_s=0.2)
 
 
 def runs_of(control: ControlPlane, submission: Submission) -> list[dg.DagsterRun]:
@@ -170,7 +170,7 @@ def test_a_killed_run_workers_next_run_attaches_to_the_job_that_trains(control: 
 def test_a_daemon_that_is_killed_twice_launches_nothing_twice(control: ControlPlane) -> None:
     """Once between making a run and launching it, or soon after; once while the run's pod trains."""
     submission = ask(control, DAEMON)
-    wait_for(lambda: runs_of(control, submission), PATIENCE_S, "a run")
+    wait_for(lambda: runs_of(control, submission), PATIENCE_S, "a run", every_s=0.2)
     control.daemon.kill()
     training_of(control, DAEMON)
     control.daemon.kill()

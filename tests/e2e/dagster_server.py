@@ -157,11 +157,11 @@ def _answers(server: DagsterServer) -> bool:
         return False
 
 
-def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
-    """The first truthy value of ``condition``; fails after ``seconds``."""
+def wait_for(condition: Callable[[], T], seconds: float, what: str, *, every_s: float = 0.5) -> T:
+    """The first truthy value of ``condition``; fails after ``seconds``. What passes quickly is asked for more often."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if value := condition():
             return value
-        time.sleep(0.5)
+        time.sleep(every_s)
     raise AssertionError(f"waited {seconds} s in vain for {what}")
