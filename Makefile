@@ -25,9 +25,8 @@ install: $(VENV)/.train  ## install what training needs
 demo: $(VENV)/.train  ## install, then turn real text into a gated adapter in staging, through the whole graph
 	$(BIN)/ft demo $(ARGS)
 
-ui: $(VENV)/.train  ## open Dagster on the same state
-	mkdir -p $(FT_STATE)
-	$(BIN)/dagster dev -w workspace.yaml -p $${PORT:-3000}
+ui: $(VENV)/.train  ## open Dagster on the same state, and the report pages beside it
+	$(BIN)/ft ui -p $${PORT:-3000}
 
 mlflow: $(VENV)/.train  ## open MLflow on the tracking store that trainings write to
 	$(BIN)/python -m ft_resources.mlflow_ui $${PORT:-5000}

@@ -22,6 +22,7 @@ VARIABLES = frozenset(
         "FT_METERING_DB",
         "FT_MAX_PAIRS",
         "FT_SENSOR_SECONDS",
+        "FT_REPORTS_URL",
         "FT_CURATION_PROCESSES",
         "FT_CURATION_MEMORY_MB",
         "FT_CURATION_ENGINE",

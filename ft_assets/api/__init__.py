@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from ft_assets.api.recipes import restore_recipe as restore_recipe
     from ft_assets.api.recipes import retire_recipe as retire_recipe
     from ft_assets.api.registration import register_recipe as register_recipe
+    from ft_assets.api.report_pages import ReportFile as ReportFile
+    from ft_assets.api.report_pages import report_file as report_file
     from ft_assets.api.retention import PlacesCollected as PlacesCollected
     from ft_assets.api.retention import collect_leftovers as collect_leftovers
     from ft_assets.api.retention import collect_unreferenced as collect_unreferenced
@@ -131,6 +133,7 @@ _MODULES = {
     "orphans": "settle_orphans",
     "recipes": "RetiredRecipe get_recipe list_recipes next_version resolved_recipe restore_recipe retire_recipe",
     "registration": "register_recipe",
+    "report_pages": "ReportFile report_file",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
     "steps": "Step",

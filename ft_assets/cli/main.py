@@ -25,6 +25,7 @@ from ft_assets.cli import (
     run,
     status,
     suites,
+    ui,
     usage,
 )
 from ft_assets.settings.environment import prepare_environment
@@ -91,3 +92,4 @@ app.command("restore")(erasure.restore)
 app.command("erase")(erasure.erase)
 app.command("collect")(erasure.collect)
 app.command("rebuild")(rebuild.rebuild)
+app.command("ui")(ui.ui)

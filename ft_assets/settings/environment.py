@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ft_resources.store import Store
 
 MAX_PAIRS = 25
+# What Dagster is told outside a project.
+_OUTSIDE = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
+REPORTS_URL = "http://127.0.0.1:3001"
 
 
 def max_pairs() -> int:
@@ -23,6 +26,11 @@ def caller_tenant() -> str:
     """``FT_TENANT``, the tenant that the caller works for; "" if it is not set. Raises UserError for an invalid one."""
     tenant = os.environ.get("FT_TENANT", "")
     return check_part(tenant, "tenant in FT_TENANT") if tenant else ""
+
+
+def reports_url() -> str:
+    """``FT_REPORTS_URL`` (http://127.0.0.1:3001): where ``ft ui`` serves report pages, and links to them lead."""
+    return os.environ.get("FT_REPORTS_URL", REPORTS_URL).rstrip("/")
 
 
 def project_folder() -> Path | None:
@@ -52,6 +60,9 @@ def prepare_environment() -> None:
                 where=f"{variable}={folder}",
                 remedy=f"Point {variable} to a folder that you may write to.",
             ) from error
+    if home == str(state) and not (state / "dagster.yaml").exists():
+        # Without the file every command begins with Dagster's warning.
+        (state / "dagster.yaml").write_text(_OUTSIDE, encoding="utf-8")
 
 
 def open_store(*, create: bool = False) -> "Store":

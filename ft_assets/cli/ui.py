@@ -1,0 +1,51 @@
+"""``ft ui``: Dagster and the report pages, on this machine and for the person at it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from ft_assets.settings.environment import open_store, reports_url
+from ft_resources.process_trees import end_tree
+
+POLL_S = 0.2
+
+
+def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's pages.")] = 3000) -> None:
+    """Open Dagster on this project's state, and beside it the report pages that it links to. Ends with SIGTERM or
+    Ctrl-C; trainings that are under way go on.
+    """
+    import uvicorn
+
+    from ft_assets.cli.output import note
+    from ft_assets.server.reports import report_app
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    place = urlsplit(reports_url())
+    pages = uvicorn.Server(
+        uvicorn.Config(
+            report_app(open_store(create=True)), host="127.0.0.1", port=place.port or 80, log_level="warning"
+        )
+    )
+    serving = threading.Thread(target=pages.run, name="report-pages", daemon=True)
+    serving.start()
+    workspace = Path(os.environ["DAGSTER_HOME"]) / "workspace.yaml"
+    code = ["-w", str(workspace)] if workspace.is_file() else ["-m", "ft_assets.definitions"]
+    dagster = subprocess.Popen([sys.executable, "-m", "dagster", "dev", *code, "-p", str(port)])
+    note(f"Dagster: http://127.0.0.1:{port}; report pages: {reports_url()}; for you alone, on this machine only")
+    while dagster.poll() is None and not stop.wait(POLL_S):
+        if not serving.is_alive():
+            note(f"report pages cannot be served at {reports_url()}; free the port, or set FT_REPORTS_URL to another")
+            stop.set()
+    end_tree(dagster.pid)
+    pages.should_exit = True
+    serving.join(timeout=1.0)
+    raise typer.Exit(0 if stop.is_set() else 1)

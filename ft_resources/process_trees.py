@@ -1,0 +1,42 @@
+"""End a process with all of its children, within seconds."""
+
+import os
+
+import psutil
+
+# Together less than the ten seconds that whoever stops a service usually waits.
+GRACE_S, KILL_S = 5.0, 2.0
+
+
+def end_tree(pid: int, grace_s: float = GRACE_S) -> None:
+    """Ask the process and its children to end, and kill what is left after ``grace_s``.
+
+    Children in a session of their own are left alone: workers outlive the process that started them.
+    """
+    found = _tree(pid)
+    for process in found[:1]:
+        process.terminate()
+    _, alive = psutil.wait_procs(found, timeout=grace_s)
+    left = {*alive, *(child for process in alive for child in _tree(process.pid))}
+    for process in left:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(left, timeout=KILL_S)
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    """The process, and its children of the same session."""
+    try:
+        first, session = psutil.Process(pid), os.getsid(pid)
+        return [first, *(child for child in first.children(recursive=True) if _session(child.pid) == session)]
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return []
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return 0
