@@ -5,7 +5,7 @@ import os
 import psutil
 
 # Together less than the ten seconds that whoever stops a service usually waits.
-GRACE_S, KILL_S = 5.0, 2.0
+GRACE_S, KILL_S = 4.0, 1.0
 
 
 def end_tree(pid: int, grace_s: float = GRACE_S) -> None:
