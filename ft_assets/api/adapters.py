@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import store_or_default
+from ft_assets.api.own_keys import own_line
 from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.errors import UserError
@@ -30,6 +31,7 @@ def find_adapter(source: str, *, store: Store | None = None) -> Artifact:
     there is no such adapter."""
     store = store_or_default(store)
     if "/" not in source:
+        source = own_line(source)
         of_line = [
             artifact
             for artifact in list_adapters(tenant=source.partition(".")[0], store=store)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ft_assets.api.defaults import actor_or_user, store_or_default, tenants_or_default
+from ft_assets.api.own_keys import own_recipe
 from ft_assets.api.steps import Step
 from ft_assets.control.base_bumps.bump import BaseBump, Dependent, find_bump, record_bump
 from ft_assets.control.base_bumps.plan import Step as Stage
@@ -43,6 +44,7 @@ def base_bump(recipe: str, *, store: Store | None = None) -> BaseBumpReport:
     Raises UserError for a recipe that no base bump leads to.
     """
     store = store_or_default(store)
+    recipe = own_recipe(store, recipe)
     found = list(standings(store, _bump(store, recipe)))
     release = find_release(store, recipe)
     return BaseBumpReport(recipe=recipe, rows=tuple(rows(found)), summary=summary(found), release=release)
@@ -53,7 +55,8 @@ def release_base(recipe: str, *, reason: str, store: Store | None = None, actor:
 
     Raises UserError for a recipe that is no successor, and without a reason.
     """
-    return releases.release_base(store_or_default(store), recipe, actor=actor_or_user(actor), reason=reason)
+    store = store_or_default(store)
+    return releases.release_base(store, own_recipe(store, recipe), actor=actor_or_user(actor), reason=reason)
 
 
 def start_base_bump(

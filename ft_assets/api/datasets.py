@@ -15,6 +15,7 @@ from ft_assets.api.defaults import (
     store_or_default,
     tenants_or_default,
 )
+from ft_assets.api.own_keys import own_dataset, own_name
 from ft_assets.control import identity
 from ft_assets.control.identity.review import Review, ReviewRecord, review_of
 from ft_assets.control.identity.review import approve as record_approval
@@ -93,7 +94,7 @@ def add_dataset(
         store,
         tenants_or_default(tenants),
         source,
-        name,
+        own_name(name),
         file,
         actor=actor_or_user(actor),
         validation=validation,
@@ -119,14 +120,14 @@ def approve_dataset(
     The second value says whether Dagster shows it by now. The first approval stands: compare ``actor`` and ``note``.
     Raises UserError for a version that is not held, and without a note; MissingInput for one that is not curated.
     """
-    artifacts = Artifacts(store_or_default(store))
+    artifacts, key = Artifacts(store_or_default(store)), own_dataset(key)
     record = record_approval(artifacts, key, actor=actor_or_user(actor), note=note)
     return record, orchestrator_or_default(orchestrator).show_review(artifacts, key)
 
 
 def dataset_report(key: str, *, store: Store | None = None) -> DatasetReport:
     """What curation made of a version. Raises UserError for an unknown key, MissingInput where it is not curated."""
-    artifacts = Artifacts(store_or_default(store))
+    artifacts, key = Artifacts(store_or_default(store)), own_dataset(key)
     return DatasetReport(key=key, artifact=identity.dataset(artifacts, key), review=review_of(artifacts, key))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import actor_or_user, store_or_default
+from ft_assets.api.own_keys import own_dataset
 from ft_assets.control.erasure import collect as erasure
 from ft_assets.control.erasure.plan import ErasurePlan, plan_erasure
 from ft_assets.control.lines.promotion import Decision
@@ -91,4 +92,4 @@ def collect_deleted(*, dry_run: bool = False, store: Store | None = None) -> Era
 def _subject(store: Store, text: str) -> Subject:
     if "/" in text:
         return Subject.adapter(find_address(text, store=store))
-    return Subject.dataset(DatasetKey.parse(text)) if "." in text else Subject.of_tenant(text)
+    return Subject.dataset(DatasetKey.parse(own_dataset(text))) if "." in text else Subject.of_tenant(text)

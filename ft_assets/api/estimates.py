@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ft_assets.api.defaults import store_or_default, tenants_or_default
+from ft_assets.api.own_keys import own_dataset, own_recipe
 from ft_assets.control.planning.estimate import estimate_file, estimate_training
 from ft_assets.control.planning.estimated import Estimate
 from ft_assets.control.planning.known_base import KnownBase, base_of_file, base_of_recipe
@@ -31,12 +32,14 @@ def estimate(
     is wrong with a file, BadData for rows that the template refuses or that are too long.
     """
     artifacts, tenants = Artifacts(store_or_default(store)), tenants_or_default(tenants)
+    dataset = own_dataset(dataset)
     if isinstance(recipe, Path) or recipe.endswith((".yaml", ".yml")):
         path = Path(recipe)
         found = estimate_file(artifacts, tenants, dataset, path)
         unregistered = load_recipe(path)
         base = base_of_file(unregistered, path)
         return with_notes(artifacts, found, dataset, within_context(unregistered, base.context), base)
+    recipe = own_recipe(artifacts.store, recipe)
     check_pair(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
     found = estimate_training(artifacts, tenants, dataset, recipe)
     return with_notes(

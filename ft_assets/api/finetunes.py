@@ -12,6 +12,7 @@ from ft_assets.api.defaults import (
     tenants_or_default,
 )
 from ft_assets.api.estimates import with_notes
+from ft_assets.api.own_keys import own_dataset, own_name, own_recipe
 from ft_assets.control import identity
 from ft_assets.control.planning.estimate import estimate_training
 from ft_assets.control.planning.estimated import Estimate
@@ -119,6 +120,7 @@ def submit(
         StoreUnavailable: where the store refuses.
     """
     _check_one_way(recipe, base)
+    name = own_name(name)
     if base and not name and _is_source(dataset):
         name = f"{caller_tenant() or NOBODYS}.{name_of(str(dataset))}"
     store = store_or_default(store, create=bool(name))
@@ -126,7 +128,7 @@ def submit(
     check_maximum(max_gpu_hours)
     check_own_key(key)
     _check_source(dataset, name, policy, holdout)
-    dataset_key = str(dataset)
+    dataset_key = own_dataset(str(dataset))
     warnings: tuple[str, ...] = ()
     rows_policy: Path | DatasetPolicy | None = Path(policy) if policy else None
 
@@ -159,7 +161,7 @@ def submit(
     elif _is_recipe_file(recipe):
         recipe_key = register_recipe(store, Path(recipe), actor=actor, tenants=tenants, before=settle_dataset).key
     else:
-        stored = get_recipe(store, str(recipe))
+        stored = get_recipe(store, own_recipe(store, str(recipe)))
         recipe_key = stored.recipe.key
         refuse_trial(store, recipe_key)
         settle_dataset(stored)
@@ -295,7 +297,7 @@ def _check_source(dataset: Path | str, name: str, policy: Path | str | None, hol
     if name:
         parse_name(name)
         return
-    text = str(dataset)
+    text = own_dataset(str(dataset))
     if _is_source(dataset):
         raise UserError(
             "a file of rows needs a dataset name",

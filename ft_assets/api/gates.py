@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ft_assets.api.defaults import actor_or_user, store_or_default
+from ft_assets.api.own_keys import own_dataset, own_recipe
 from ft_assets.control import identity
 from ft_assets.control.rejections.candidate import suggestions_for
 from ft_assets.control.rejections.record import sentences
@@ -40,7 +41,8 @@ class Evaluation:
 
 def evaluation(dataset: str, recipe: str, *, store: Store | None = None) -> Evaluation:
     """How a pair's candidate was evaluated. Raises UserError for unknown keys, MissingInput where it was not yet."""
-    report = identity.eval_report(Artifacts(store_or_default(store)), dataset, recipe)
+    artifacts = Artifacts(store_or_default(store))
+    report = identity.eval_report(artifacts, own_dataset(dataset), own_recipe(artifacts.store, recipe))
     return Evaluation(report=report, evidence=load_evidence(report))
 
 
@@ -51,6 +53,7 @@ def show_gates(dataset: str, recipe: str, *, gates: Sequence[str] = (), store: S
     MissingInput where nothing was evaluated yet.
     """
     artifacts = Artifacts(store_or_default(store))
+    dataset, recipe = own_dataset(dataset), own_recipe(artifacts.store, recipe)
     request = identity.adapter_request(artifacts, dataset, recipe, gates)
     verdicts = judge_candidate(artifacts, request.inputs, request.params)
     through, ungated = passed(verdicts), without_gates(request.params)
@@ -74,5 +77,6 @@ def waive_gate(
     never waived, and without a note; MissingInput where nothing was evaluated yet.
     """
     artifacts = Artifacts(store_or_default(store))
+    dataset, recipe = own_dataset(dataset), own_recipe(artifacts.store, recipe)
     request = identity.adapter_request(artifacts, dataset, recipe, gates)
     return waive_candidate(artifacts, request.inputs, request.params, gate, actor=actor_or_user(actor), note=note)

@@ -5,6 +5,7 @@ from typing import cast
 
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import actor_or_user, store_or_default, tenants_or_default
+from ft_assets.api.own_keys import own_line, own_pair
 from ft_assets.control.lines import lines, promotion
 from ft_assets.control.lines.lines import POINTERS, STAGES, LineState, Pointer, PromotionRecord, Stage
 from ft_assets.control.lines.promotion import Decision, Log
@@ -50,8 +51,10 @@ def promote(
         waive_incumbent=waive_incumbent,
         log=log,
     )
-    if "/" in target and "|" not in target:
-        target = str(find_address(target, store=store))
+    if "|" in target:
+        target = own_pair(store, target)
+    else:
+        target = str(find_address(target, store=store)) if "/" in target else own_line(target)
     return promotion.promote(Artifacts(store), target, stage, decision)
 
 
@@ -73,7 +76,7 @@ def roll_back(
     store, pointer = store_or_default(store), cast(Pointer, _known(stage, POINTERS))
     address = str(find_address(to, store=store)) if to else ""
     decision = Decision(actor=actor_or_user(actor), reason=reason, tenants=tenants_or_default(tenants), log=log)
-    return promotion.rollback(Artifacts(store), line, decision, stage=pointer, to=address)
+    return promotion.rollback(Artifacts(store), own_line(line), decision, stage=pointer, to=address)
 
 
 def list_lines(*, tenant: str = "", store: Store | None = None) -> list[tuple[str, LineState]]:
@@ -84,7 +87,7 @@ def list_lines(*, tenant: str = "", store: Store | None = None) -> list[tuple[st
 
 def show_line(line: str, *, store: Store | None = None) -> LineState:
     """A line's history and what stands in each stage. Raises UserError for what is no line, BadLog for a broken one."""
-    return lines.read_line(store_or_default(store), line)
+    return lines.read_line(store_or_default(store), own_line(line))
 
 
 def _known(stage: str, known: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ from ft_assets.api.defaults import (
     actor_or_user,
     store_or_default,
 )
+from ft_assets.api.own_keys import own_recipe
 from ft_assets.control.auto.resolve import resolve
 from ft_assets.control.recipes import stored
 from ft_assets.control.recipes.stored import StoredRecipe
@@ -15,7 +16,8 @@ from ft_resources.store import Store
 
 def get_recipe(key: str, *, store: Store | None = None) -> StoredRecipe:
     """The recipe registered as ``key``. Raises UserError, naming the nearest key, if it is not registered."""
-    return stored.get_recipe(store_or_default(store), key)
+    store = store_or_default(store)
+    return stored.get_recipe(store, own_recipe(store, key))
 
 
 def resolved_recipe(key: str, *, store: Store | None = None) -> tuple[Recipe, dict[str, str]]:
@@ -57,6 +59,6 @@ def restore_recipe(key: str, *, note: str, store: Store | None = None, actor: st
 
 def _record(key: str, action: Action, *, note: str, store: Store | None, actor: str) -> tuple[RetiredRecipe, bool]:
     store = store_or_default(store)
-    recipe = stored.get_recipe(store, key)
+    recipe = get_recipe(key, store=store)
     refuse_trial(store, recipe.recipe.key)
     return record(store, recipe.recipe.key, action, actor=actor_or_user(actor), note=note)

@@ -7,6 +7,7 @@ from functools import cache
 from ft_assets.api.adapters import find_adapter
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import store_or_default
+from ft_assets.api.own_keys import own_dataset, own_pair, own_recipe
 from ft_assets.control import identity
 from ft_assets.records.names import DATASET, RECIPE
 from ft_resources.artifacts import Address, Artifact, Artifacts
@@ -31,11 +32,13 @@ def find_target(text: str, *, store: Store | None = None) -> Address:
     """
     artifacts = Artifacts(store_or_default(store))
     if "|" in text:
-        return _last_of_pair(artifacts, *text.split("|", 1)).address
+        return _last_of_pair(artifacts, *own_pair(artifacts.store, text).split("|", 1)).address
     if "/" in text:
         return find_address(text, store=artifacts.store)
     if not _VERSION.search(text):
         return find_adapter(text, store=artifacts.store).address
+    own = own_recipe(artifacts.store, text)
+    text = own if RECIPE.exists(artifacts.store, own) else own_dataset(text)
     dataset, recipe = DATASET.exists(artifacts.store, text), RECIPE.exists(artifacts.store, text)
     if dataset and recipe:
         raise UserError(
@@ -89,7 +92,7 @@ def _names(artifacts: Artifacts, address: Address, keys_of: Callable[[str], list
 
 
 def _last_of_pair(artifacts: Artifacts, dataset: str, recipe: str) -> Artifact:
-    for find in (identity.adapter, identity.eval_report, identity.checkpoint):
+    for find in (identity.exported, identity.eval_report, identity.checkpoint):
         try:
             return find(artifacts, dataset, recipe)
         except (MissingInput, HeldForReview):
