@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ft_assets.api.defaults import store_or_default
+from ft_assets.api.own_keys import own_dataset, own_recipe
 from ft_assets.api.targets import find_target
 from ft_assets.control import identity
 from ft_assets.control.erasure.verify_tombstones import tombstone_findings
@@ -74,7 +75,7 @@ def prove_ledger(dataset: str, recipe: str, *, store: Store | None = None) -> Le
     Raises MissingInput where the pair was not trained, CorruptArtifact for damaged records.
     """
     artifacts = Artifacts(store_or_default(store))
-    checkpoint = identity.checkpoint(artifacts, dataset, recipe)
+    checkpoint = identity.checkpoint(artifacts, own_dataset(dataset), own_recipe(artifacts.store, recipe))
     with tempfile.TemporaryDirectory(prefix="ft-ledger-") as scratch:
         return LedgerReport(checkpoint=checkpoint.address, proof=prove(artifacts, checkpoint, Path(scratch)))
 
