@@ -30,12 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Libraries and tests stay until the end: the garbage collector need not look through them again and again."""
+    """Libraries and tests stay until the end: the garbage collector need not look for what could go meanwhile."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.freeze()
         gc.enable()
 
 
