@@ -75,7 +75,10 @@ def test_ft_submit_says_what_it_will_take_and_keeps_the_maximum(world: World, ft
     assert "GPU-hours is not possible" in ft("submit", DATASET, recipe, "--max-gpu-hours", "0").stderr
 
 
-def test_ft_run_ends_with_the_reason_where_the_training_is_refused(world: World, ft: Ft) -> None:
+def test_ft_run_ends_with_the_reason_where_the_training_is_refused(
+    world: World, ft: Ft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ft_resources.launchers.choice.local_gpus", lambda: 1)
     recipe = world.recipe(gpu_type="T4")
     world.pack(recipe)
     result = ft("run", DATASET, recipe)
