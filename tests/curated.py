@@ -1,6 +1,10 @@
 """Artifacts as workers leave them, without the work: what a curation found is given."""
 
+import io
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ft_assets.control import identity
 from ft_resources.artifacts import Artifact, Artifacts
@@ -17,7 +21,9 @@ _FACTS: dict[str, Any] = {
 }
 
 
-def leave_dataset(artifacts: Artifacts, key: str, held: list[str], rows: bytes = b"rows") -> Artifact:
-    """A curated version with these bytes, held for these reasons."""
-    files = {"train.parquet": rows, "report/report.html": b"<p>"}
+def leave_dataset(artifacts: Artifacts, key: str, held: list[str], rows: bytes = b"") -> Artifact:
+    """A curated version with these bytes, else with a table without rows, held for these reasons."""
+    empty = io.BytesIO()
+    pq.write_table(pa.table({"id": pa.array([], pa.string())}), empty)
+    files = {"train.parquet": rows or empty.getvalue(), "report/report.html": b"<p>"}
     return leave(artifacts, identity.dataset_request(artifacts, key), files, _FACTS | {"held": held})

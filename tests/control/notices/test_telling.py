@@ -12,7 +12,7 @@ from ft_assets.control.notices.event_records import begin_try, find_event, told
 from ft_assets.control.notices.plan import BACKOFF_S, LEASE_S, MOST_TRIES, Delivery, Try, plan
 from ft_assets.records.due_notices import mark_due, markers
 from ft_assets.records.submissions import SubmissionStatus
-from ft_assets.settings.tenants import load_tenants
+from ft_assets.settings.tenants import NO_TENANTS, load_tenants
 from ft_resources.errors import UserError
 from ft_resources.messages import Message, Target
 from ft_resources.notifier import Notifier
@@ -157,9 +157,9 @@ def test_a_round_is_bounded_and_the_next_goes_on(store: Store, hooks: dict[str, 
     assert tick(after="zzz").looked == 5
 
 
-def test_with_nobody_to_tell_markers_go_and_nothing_is_read_or_kept(store: Store, tmp_path: Path) -> None:
+def test_with_nobody_to_tell_markers_go_and_nothing_is_read_or_kept(store: Store) -> None:
     ended(store)
-    tell(store, load_tenants(tmp_path / "none.yaml"), send_for())
+    tell(store, NO_TENANTS, send_for())
     assert markers(store) == []
     assert "notices" not in store.folders("acme")
 
