@@ -155,8 +155,9 @@ def submit(
                 remedy="Name a recipe; or give the file that the version was made from.",
             )
         form, rows_policy = look_at_rows(dataset, rows_policy)
+        gpus = 0 if gpus_missing(1) else 1
         recipe_key = register_first_try(
-            store, form, base, parse_name(name), actor=actor, tenants=tenants, before=settle_dataset
+            store, form, base, parse_name(name), gpus=gpus, actor=actor, tenants=tenants, before=settle_dataset
         ).key
     elif _is_recipe_file(recipe):
         recipe_key = register_recipe(store, Path(recipe), actor=actor, tenants=tenants, before=settle_dataset).key

@@ -1,6 +1,6 @@
-"""The recipe of a first try: nobody wrote it, it follows from the base and the form of the rows.
+"""The recipe of a first try: nobody wrote it, it follows from the base, the form of the rows and the machine.
 
-Equal bases and forms give the same key and content, so asking again with the same file is the same pair.
+What is equal in these gives the same key and content, so asking again with the same file is the same pair.
 """
 
 import hashlib
@@ -39,6 +39,7 @@ def register_first_try(
     base: str,
     dataset: DatasetKey,
     *,
+    gpus: int,
     actor: str,
     tenants: TenantsFile,
     before: Callable[[StoredRecipe], None],
@@ -57,19 +58,21 @@ def register_first_try(
     if isinstance(reference, FolderPath):
         # By its content, not its path. Whether a template is needed is looked at when the recipe is registered.
         locked = lock_folder(reference.path.expanduser(), where, template_given=True).source
-    recipe = first_try(form, base, dataset, locked)
+    recipe = first_try(form, base, dataset, locked, gpus)
     return register_read(store, recipe, where, actor=actor, tenants=tenants, before=before, beside=Path())
 
 
-def first_try(form: str, base: str, dataset: DatasetKey, locked: str) -> Recipe:
+def first_try(form: str, base: str, dataset: DatasetKey, locked: str, gpus: int = 0) -> Recipe:
     """The recipe for ``dataset``, whose rows are of the data form ``form``. Pure.
 
     Args:
         base: as a recipe names it.
         locked: what tells it from other bases.
+        gpus: GPUs that it trains on.
     """
     method = next(method for method in METHODS.values() if method.form.name == form)
-    name = f"{_part(dataset.name, _NAME)}-{method.name}-{_short(f'{method.name} {locked}')}"
+    differs = f"{method.name} {locked}" + (f" on {gpus} GPU" if gpus else "")
+    name = f"{_part(dataset.name, _NAME)}-{method.name}-{_short(differs)}"
     content = {
         "key": str(RecipeKey(tenant=dataset.tenant, name=name, version=1)),
         "description": f"A first try of {method.name} on {dataset.tenant}.{dataset.name}, made from the rows' form.",
@@ -77,6 +80,7 @@ def first_try(form: str, base: str, dataset: DatasetKey, locked: str) -> Recipe:
         "method": method.name,
         # Rejecting long rows, as the default does, would end a first try whose author has no setting to change.
         "packing": {"overlong": "split" if method.form.plain else "truncate"},
+        "hardware": {"gpus": gpus},
         "gates": NO_GATES,
     }
     return parse_strict(Recipe, content, f"base {base!r}")
