@@ -5,13 +5,13 @@ only a run request, or a reaction to a run, makes it SUCCESS. So the sentence be
 """
 
 import inspect
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import dagster as dg
 
 from ft_assets.api import Step
+from ft_resources.environment import whole_number
 from ft_resources.errors import LauncherRefusal, UserError
 
 WORKED = "worked"
@@ -39,7 +39,7 @@ def at_most(seconds: int) -> int:
     """Seconds between two ticks: the usual interval, or ``FT_SENSOR_SECONDS`` if that is less. A small store may be
     checked more often than one with thousands of lines, whose ticks take longer.
     """
-    return min(seconds, max(1, int(os.environ.get("FT_SENSOR_SECONDS", seconds))))
+    return min(seconds, whole_number("FT_SENSOR_SECONDS", seconds, at_least=1))
 
 
 def said(text: str, *, worked: object) -> dg.SkipReason:

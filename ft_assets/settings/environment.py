@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ft_assets.settings.keys import check_part
-from ft_resources.environment import default_store_url
+from ft_resources.environment import default_store_url, whole_number
 from ft_resources.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ REPORTS_URL = "http://127.0.0.1:3001"
 
 def max_pairs() -> int:
     """``FT_MAX_PAIRS`` (25): maximum number of pairs in a backfill, and of trials in a sweep."""
-    return int(os.environ.get("FT_MAX_PAIRS", MAX_PAIRS))
+    return whole_number("FT_MAX_PAIRS", MAX_PAIRS, at_least=1)
 
 
 def caller_tenant() -> str:
