@@ -19,7 +19,7 @@ HEAVY = frozenset(
     }
 )
 # Beside these, what `ft --help` and completion must not wait for (tests/cli/test_nouns.py).
-SLOW_TO_START = frozenset({"jinja2", "obstore", "pydantic", "rich"})
+SLOW_TO_START = frozenset({"jinja2", "obstore", "psutil", "pydantic", "rich"})
 COMMAND_LINE = "ft_assets.cli.main"
 
 

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import typer
 
 from ft_assets.settings.environment import open_store, reports_url
-from ft_resources.process_trees import end_tree
 
 POLL_S = 0.2
 
@@ -25,6 +24,7 @@ def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's
 
     from ft_assets.cli.output import note
     from ft_assets.server.reports import report_app
+    from ft_resources.process_trees import end_tree
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

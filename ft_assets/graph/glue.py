@@ -18,6 +18,7 @@ from ft_resources.attempts import Attempt, Ending
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.execution import Observer
+from ft_resources.interrupts import uninterrupted
 from ft_resources.outcomes import POLICIES
 from ft_resources.tracking import default_uri, mirrored
 from ft_resources.work import WorkRequest
@@ -88,18 +89,18 @@ def run_work(
         try:
             result = execution.run(request, actor=actor, observer=observer)
         except (DagsterExecutionInterruptedError, KeyboardInterrupt):
-            run = context.instance.get_run_by_id(context.run_id)
-            cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)
-            if cancelled or tags.FOREGROUND in context.run.tags:
-                if needed_by_others(store.store, request.address, submission):
+            with uninterrupted():
+                run = context.instance.get_run_by_id(context.run_id)
+                cancelled = run is None or run.status in (dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED)
+                if not (cancelled or tags.FOREGROUND in context.run.tags):
+                    context.log.info(
+                        "this run worker is shutting down; the work continues and the retried run attaches to it"
+                    )
+                elif needed_by_others(store.store, request.address, submission):
                     context.log.info("cancelled; the work continues for another submission that needs it")
                 else:
                     context.log.info("cancelled: stopping the work")
                     execution.cancel(request.address, actor=actor)
-            else:
-                context.log.info(
-                    "this run worker is shutting down; the work continues and the retried run attaches to it"
-                )
             raise
     context.log.info("cached, nothing to do" if result.cached else f"made in {result.attempts} attempt(s)")
     return result.artifact
