@@ -1,6 +1,7 @@
 """Asking, watching, reading logs and cancelling, over records and attempts that the tests write."""
 
 import json
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +27,7 @@ from ft_assets.records.submissions import (
     resubmit_key,
 )
 from ft_assets.settings.tenants import load_tenants
-from ft_resources.artifacts import Artifacts
+from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution, RunResult
 from ft_resources.outcomes import Outcome
@@ -165,6 +166,29 @@ def test_an_interrupted_run_stops_its_work_unless_another_submission_needs_it(
         drive(project.store, instance, in_terminal(project))
     assert attempts[0].address.asset == "dataset"
     assert attempts[0].stop_requested() is not shared
+
+
+def test_a_second_interrupt_does_not_keep_the_worker_from_being_stopped(
+    project: Project, pair: Pair, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`timeout` signals a process and then its group: the training of a cancelled submission went on unseen."""
+    attempts: list[Attempt] = []
+
+    def interrupted(self: Execution, request: WorkRequest, **_: object) -> RunResult:
+        attempts.append(Attempt(project.store, request.address, 1))
+        attempts[-1].claim("ann")
+        raise KeyboardInterrupt
+
+    def again(self: Execution, address: Address, *, actor: str) -> bool:
+        signal.raise_signal(signal.SIGTERM)
+        return cancel(self, address, actor=actor)
+
+    cancel = Execution.cancel
+    monkeypatch.setattr(Execution, "run", interrupted)
+    monkeypatch.setattr(Execution, "cancel", again)
+    with suppress(KeyboardInterrupt):
+        drive(project.store, instance, in_terminal(project))
+    assert attempts[0].stop_requested()
 
 
 def test_what_has_ended_cannot_be_cancelled(project: Project, ft: Ft, asked: Submission) -> None:
