@@ -10,6 +10,7 @@ from ft_assets.control import identity
 from ft_assets.control.submissions import sharing
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.outcomes import Outcome
+from ft_resources.store_marker import open_store
 from ft_sensors.orphans import orphans_sensor
 from tests.cluster.fixtures import until
 from tests.dagster_private import create_run_for_test
@@ -30,6 +31,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 @pytest.fixture
 def tick(on_cluster: OnCluster, instance: dg.DagsterInstance, tmp_path, monkeypatch: pytest.MonkeyPatch) -> Tick:
     """A tick of a daemon that knows the cluster by its settings file and kubeconfig alone, and has no patience."""
+    open_store(on_cluster.store.url, create=True)
     file = tmp_path / "kubernetes.yaml"
     file.write_text(yaml.safe_dump(on_cluster.settings().model_dump(mode="json")))
     monkeypatch.setenv("FT_LAUNCHER", "kubernetes")
