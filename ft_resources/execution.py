@@ -242,9 +242,9 @@ def _found_dead() -> dict[str, str]:
     }
 
 
-# Not raised again by their own type: the first three are built from other arguments and only raised on this side (no
-# worker waits for a person); the last two are endings, which the outcome table explains.
-_OF_OTHER_WORDS = (errors.MissingInput, errors.HeldForReview, errors.Deleted, errors.Diverged, errors.OutOfMemory)
+# Not raised again by their own type: some are built from other arguments, and endings the outcome table explains.
+_OTHER_ARGUMENTS = (errors.MissingInput, errors.HeldForReview, errors.Deleted, errors.NoStore)
+_OF_OTHER_WORDS = (*_OTHER_ARGUMENTS, errors.Diverged, errors.OutOfMemory)
 
 
 def error_of(ending: Ending, attempt: Attempt, label: str) -> errors.UserError:
