@@ -146,6 +146,7 @@ MEASURED = [
 ]
 
 
+@pytest.mark.training
 @pytest.mark.parametrize(("variant", "precision", "recompute"), MEASURED)
 def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
     variant: Any, precision: Any, recompute: bool
