@@ -70,7 +70,7 @@ def orchestrator_or_default(given: Orchestrator | None) -> Orchestrator:
 def store_or_default(given: Store | None, *, create: bool = False) -> Store:
     """The given one, else the store of ``FT_STORE``, else ``.ft/store`` of the project.
 
-    Raises NoStore if there is none, unless ``create``: whatever adds the first things to a store may create it.
+    Raises NoStore if it does not exist. ``create`` makes it instead: for calls that add the first things to a store.
     """
     if given is not None:
         return given

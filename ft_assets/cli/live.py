@@ -191,7 +191,7 @@ def _running(work: Work) -> RenderableType:
 
 
 def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutcome) -> None:
-    """Print the gates or scores and the result's address, or the reason why there is none."""
+    """Print the gates or scores, and the result's address or the reason why nothing was made."""
     console = Console(highlight=False, soft_wrap=True)
     if outcome.status in (SubmissionStatus.ACCEPTED, SubmissionStatus.REJECTED):
         _print_gates(store, submission)

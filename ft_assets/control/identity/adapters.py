@@ -51,7 +51,7 @@ def adapter_request(artifacts: Artifacts, dataset_key: str, recipe_key: str, gat
 
 
 def adapter(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
-    """The accepted adapter of a pair. Raises UserError for a recipe without gates, MissingInput where there is none."""
+    """The accepted adapter of a pair. Raises UserError for a recipe without gates, MissingInput if it was not made."""
     request = adapter_request(artifacts, dataset_key, recipe_key)
     require_gated(request.params, request.label)
     return require_made(artifacts, request)

@@ -96,7 +96,7 @@ def reservation(state: QuotaState, submission: str, hours: Hours, *, actor: str,
 
 
 def release(state: QuotaState, submission: str, *, actor: str, at: str) -> QuotaRecord | None:
-    """The record that releases the reservation of ``submission``; None if there is none."""
+    """The record that releases the reservation of ``submission``, or None."""
     if submission not in state.open:
         return None
     left = {key: value for key, value in state.open.items() if key != submission}

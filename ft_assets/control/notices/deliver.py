@@ -123,7 +123,7 @@ def _next(store: Store, tenants: TenantsFile, due: Due, now: datetime, done: Rou
 
 
 def _anybody(tenants: TenantsFile, due: Due) -> bool:
-    """Whether there is any receiver at all; usually there is none, and the records need not be read."""
+    """Whether anybody receives notices. Usually nobody does, and then the records need not be read."""
     if due.tenant == SHARED:
         return tenants.notify is not None or any(tenant.notify for tenant in tenants.tenants.values())
     own = tenants.tenants.get(due.tenant)

@@ -72,7 +72,7 @@ def record_waits(
     waits: Sequence[Wait],
     why: Callable[[str], str] = lambda submission: "",
 ) -> QueueChange | None:
-    """Record and announce a change; None if there is none or another caller was first. Raises CorruptArtifact.
+    """Record and announce a change; None if nothing changed or another caller was first. Raises CorruptArtifact.
 
     ``why`` returns why a submission waits ("" if unknown). It is called for a few of the longest waits, and only when a
     breach is recorded.
