@@ -9,6 +9,7 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.control.submissions.plan import Stage
 from ft_assets.definitions import build_definitions
+from ft_assets.graph.listed_keys import list_keys
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.environment import default_store_url
@@ -53,8 +54,7 @@ def _cached_asset_seconds(store: Store) -> dict[str, float]:
         return empty
 
     with dg.instance_for_test() as instance:
-        for dimension, key in (("dataset", DATASET), ("recipe", RECIPE)):
-            instance.add_dynamic_partitions(dimension, [key])
+        list_keys(instance, dataset=DATASET, recipe=RECIPE)
         job = build_definitions(store.url).resolve_job_def(Stage.TRAIN_PAIR.value)
         empty_assets = [nothing(f"empty_{number}") for number in range(4)]
         cached, empty = [], []

@@ -19,7 +19,8 @@ from ft_assets.control import identity
 from ft_assets.control.registry.adding import add_dataset
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.graph.assets.packs import token_pack
-from ft_assets.graph.partitions import pair_partitions
+from ft_assets.graph.listed_keys import list_keys
+from ft_assets.graph.partitions import pair_key, pair_partitions
 from ft_assets.settings.tenants import NO_TENANTS
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifacts
@@ -69,9 +70,9 @@ def _measure(folder: Path) -> dict[str, float]:
     execution.run(identity.dataset_request(artifacts, str(version.key)), actor="benchmark")
     execution.run(identity.base_model_request(artifacts, keys[0]), actor="benchmark")
     with dg.instance_for_test() as instance:
-        instance.add_dynamic_partitions("dataset", [str(version.key)])
-        instance.add_dynamic_partitions("recipe", keys)
-        pairs = [dg.MultiPartitionKey({"dataset": str(version.key), "recipe": key}) for key in keys]
+        for key in keys:
+            list_keys(instance, dataset=str(version.key), recipe=key)
+        pairs = [pair_key(str(version.key), key) for key in keys]
         first, *others = (_seconds(token_pack, instance, store.url, pair) for pair in pairs)
         empty = min(_seconds(_nothing, instance, store.url, pair) for pair in pairs)
     return {"shared_pack_s": min(others), "first_pack_s": first, "empty_run_s": empty}

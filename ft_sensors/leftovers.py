@@ -6,9 +6,9 @@ import dagster as dg
 
 from ft_assets import api
 from ft_assets.graph.jobs.retention import collect_unreferenced_job
+from ft_assets.graph.listed_keys import active_partitions
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
-from ft_sensors.orphans import active_partitions
 from ft_sensors.ticks import said, sensor
 
 # A tick has 60 s. What is left over is the next tick's.

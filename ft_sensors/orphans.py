@@ -6,8 +6,8 @@ from dataclasses import replace
 import dagster as dg
 
 from ft_assets import api
+from ft_assets.graph.listed_keys import active_partitions
 from ft_resources.dagster_resources import LauncherResource, StoreResource
-from ft_resources.run_states import ACTIVE_STATUSES
 from ft_sensors.ticks import sensor, take
 
 ACTOR = "orphans_sensor"
@@ -34,9 +34,3 @@ def _noted(cursor: str | None) -> dict[str, float]:
         return {str(uid): float(at) for uid, at in found.items()}
     except (ValueError, TypeError, AttributeError):
         return {}
-
-
-def active_partitions(instance: dg.DagsterInstance) -> set[str]:
-    """Partition keys of all queued and running runs."""
-    runs = instance.get_runs(filters=dg.RunsFilter(statuses=ACTIVE_STATUSES))
-    return {run.tags["dagster/partition"] for run in runs if "dagster/partition" in run.tags}

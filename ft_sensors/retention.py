@@ -3,19 +3,17 @@
 import dagster as dg
 
 from ft_assets import api
+from ft_assets.graph.listed_keys import busy_keys, unlist_keys
 from ft_assets.records.retired_datasets import retired_datasets
 from ft_assets.records.submissions import open_submissions
 from ft_resources.dagster_private import any_backfill
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import UserError
-from ft_resources.run_states import ACTIVE_STATUSES
 from ft_resources.store import Store
 from ft_sensors.ticks import said, sensor
 
 ACTOR = "retention_sensor"
 _BATCH = 500
-_DIMENSION = "dataset"
-_PARTITION = "dagster/partition/dataset"
 
 
 @sensor(every=600)
@@ -34,15 +32,11 @@ def retention_sensor(context: dg.SensorEvaluationContext, store: StoreResource) 
 
 def _unlist(instance: dg.DagsterInstance, store: Store) -> int:
     """Remove retired keys from Dagster's list that no open submission, run or backfill uses."""
-    listed = set(instance.get_dynamic_partitions(_DIMENSION))
+    listed = set(instance.get_dynamic_partitions("dataset"))
     going = sorted(listed & retired_datasets(store))[:_BATCH]
     if not going or any_backfill(instance):
         return 0
-    busy = {submission.dataset for submission in open_submissions(store)}
-    for tag in (_PARTITION, "dagster/partition"):
-        filters = dg.RunsFilter(tags={tag: going}, statuses=ACTIVE_STATUSES)
-        busy |= {run.tags[tag] for run in instance.get_runs(filters=filters)}
+    busy = {submission.dataset for submission in open_submissions(store)} | busy_keys(instance)
     free = [key for key in going if key not in busy]
-    for key in free:
-        instance.delete_dynamic_partition(_DIMENSION, key)
+    unlist_keys(instance, "dataset", free)
     return len(free)

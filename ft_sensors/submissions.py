@@ -9,8 +9,9 @@ from ft_assets import api
 from ft_assets.api import Launch, Present, RunState, Wanted
 from ft_assets.graph.failed_runs import failure_of_submission
 from ft_assets.graph.jobs.submissions import prepare_dataset, prepare_recipe, train_pair, train_trial
+from ft_assets.graph.listed_keys import list_launched
 from ft_assets.graph.retire_trials import retire_trials
-from ft_assets.graph.run import launch_tags, register_launched
+from ft_assets.graph.run import launch_tags
 from ft_assets.graph.runs import as_dagster_shows, only_waits, run_states, under_way
 from ft_assets.records.submissions import Submission, open_submissions
 from ft_assets.settings import tags
@@ -61,7 +62,7 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     places = _places(context.instance, wanted, tenants) if readable else nowhere
     failure_of = partial(failure_of_submission, context.instance, store.store)
     launches, finished = api.next_launches(wanted, places, failure_of=failure_of, store=store.store)
-    register_launched(context.instance, launches)
+    list_launched(context.instance, launches)
     requests = [_request(launch, tenants) for launch in launches]
     retired = _retire(context.instance, store, problems)
     for problem in problems:

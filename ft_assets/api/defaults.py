@@ -43,10 +43,10 @@ class Orchestrator(Protocol):
         ...
 
     def show_keys(self, *, dataset: str = "", recipe: str = "") -> None:
-        """Make keys known to whoever looks at the graph; showing one again changes nothing."""
+        """Make keys, and the pair of both, known to whoever looks at the graph; showing one again changes nothing."""
         ...
 
-    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str]) -> int:
+    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str], pairs: Sequence[str]) -> int:
         """The same of many; how many were not known."""
         ...
 

@@ -1,7 +1,7 @@
 """The views again from the store: partitions and materializations of the orchestrator, and MLflow's registry."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from ft_assets.api.defaults import Known, Orchestrator, orchestrator_or_default, store_or_default
@@ -27,7 +27,6 @@ _FLUSH_S = 600.0
 Finders = dict[str, Callable[..., Artifact]]
 _OF_DATASET: Finders = {"raw_dataset": identity.raw_dataset, "dataset": identity.dataset}
 _OF_RECIPE: Finders = {"base_model": identity.base_model, "baseline_report": identity.baseline_report}
-# A trial of a sweep is trained, and nothing more.
 _OF_TRIAL: Finders = {"token_pack": identity.token_pack, "checkpoint": identity.checkpoint}
 _OF_PAIR: Finders = {**_OF_TRIAL, "eval_report": identity.eval_report, "adapter": identity.exported}
 
@@ -59,7 +58,9 @@ def rebuild(*, store: Store | None = None, orchestrator: Orchestrator | None = N
     """
     store, shown = store_or_default(store), orchestrator_or_default(orchestrator)
     done = Rebuilt(partitions=0, materializations=0)
-    done.partitions = shown.show_all_keys(datasets=_dataset_keys(store), recipes=listed_recipes(store))
+    datasets, recipes = _dataset_keys(store), listed_recipes(store)
+    pairs = [f"{dataset}|{recipe}" for dataset, recipe in _asked_pairs(store, recipes) if dataset in datasets]
+    done.partitions = shown.show_all_keys(datasets=datasets, recipes=recipes, pairs=pairs)
 
     def counted() -> Iterator[Known]:
         for each in known_artifacts(store, done.problems):
@@ -139,13 +140,19 @@ def known_artifacts(store: Store, problems: list[str]) -> Iterator[Known]:
     listed = listed_recipes(store)
     for key in listed:
         yield from known(_OF_RECIPE, (key,), of_recipe[key])
-    # The pairs that were ever asked for: every product of keys could mean hundreds of thousands.
-    pairs = {(item.dataset, item.recipe) for tenant in tenants(store) for item in all_submissions(store, tenant)}
-    for dataset, recipe in sorted(pairs):
-        for trial in get_recipe(store, recipe).trials:
-            if trial.key in listed:
-                yield from known(_OF_TRIAL, (dataset, trial.key), {**of_dataset[dataset], **of_recipe[trial.key]})
-        yield from known(_OF_PAIR, (dataset, recipe), {**of_dataset[dataset], **of_recipe[recipe]})
+    for dataset, recipe in _asked_pairs(store, listed):
+        # A trial of a sweep is trained, and nothing more.
+        finders = _OF_TRIAL if get_recipe(store, recipe).trial else _OF_PAIR
+        yield from known(finders, (dataset, recipe), {**of_dataset[dataset], **of_recipe[recipe]})
+
+
+def _asked_pairs(store: Store, listed: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The pairs that were ever asked for, those of a sweep's listed trials before its own: every product of keys could
+    mean hundreds of thousands."""
+    asked = {(item.dataset, item.recipe) for tenant in tenants(store) for item in all_submissions(store, tenant)}
+    for dataset, recipe in sorted(asked):
+        yield from ((dataset, trial.key) for trial in get_recipe(store, recipe).trials if trial.key in listed)
+        yield dataset, recipe
 
 
 def _dataset_keys(store: Store) -> list[str]:

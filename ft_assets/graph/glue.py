@@ -187,6 +187,6 @@ def common_metadata(artifact: Artifact) -> dict[str, Any]:
 
 
 def pair_of(partition_key: str) -> tuple[str, str]:
-    """Dataset key and recipe key of a pair partition; Dagster joins dimensions in alphabetical order."""
+    """Dataset key and recipe key of a pair partition."""
     dataset, _, recipe = str(partition_key).partition("|")
     return dataset, recipe

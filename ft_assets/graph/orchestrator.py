@@ -8,7 +8,8 @@ import dagster as dg
 
 from ft_assets.api import Known, Launch
 from ft_assets.graph.checks.datasets import report_review
-from ft_assets.graph.run import add_partitions, drive, register_partitions
+from ft_assets.graph.listed_keys import add_keys, list_keys
+from ft_assets.graph.run import drive
 from ft_assets.graph.shown_artifacts import show_artifacts
 from ft_assets.records.submissions import Submission, SubmissionOutcome
 from ft_assets.settings import tags
@@ -55,13 +56,13 @@ class Dagster:
         return sum(ended)
 
     def show_keys(self, *, dataset: str = "", recipe: str = "") -> None:
-        register_partitions(self.instance, dataset=dataset, recipe=recipe)
+        list_keys(self.instance, dataset=dataset, recipe=recipe)
 
-    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str]) -> int:
+    def show_all_keys(self, *, datasets: Sequence[str], recipes: Sequence[str], pairs: Sequence[str]) -> int:
         added = 0
-        for dimension, keys in (("dataset", datasets), ("recipe", recipes)):
+        for dimension, keys in (("dataset", datasets), ("recipe", recipes), ("pair", pairs)):
             missing = sorted(set(keys) - set(self.instance.get_dynamic_partitions(dimension)))
-            add_partitions(self.instance, dimension, missing)
+            add_keys(self.instance, dimension, missing)
             added += len(missing)
         return added
 

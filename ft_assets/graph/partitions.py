@@ -1,4 +1,4 @@
-"""The graph's two dimensions, their product and its group, declared here and nowhere else."""
+"""The graph's three lists of partitions and its group, declared here and nowhere else."""
 
 import warnings
 
@@ -6,7 +6,19 @@ import dagster as dg
 
 dataset_partitions = dg.DynamicPartitionsDefinition(name="dataset")
 recipe_partitions = dg.DynamicPartitionsDefinition(name="recipe")
-pair_partitions = dg.MultiPartitionsDefinition({"dataset": dataset_partitions, "recipe": recipe_partitions})
+# Only pairs that somebody asked for: of a product of both lists, Dagster would show all others as missing.
+pair_partitions = dg.DynamicPartitionsDefinition(name="pair")
+
+
+def upstream(asset: str) -> dg.AssetDep:
+    """A dependency of pairs on an asset of datasets or recipes: the lineage draws it; no partition waits for another.
+    Dagster has no mapping between dynamic lists. Work finds its inputs in the store, and fails without them."""
+    return dg.AssetDep(asset, partition_mapping=dg.SpecificPartitionsPartitionMapping([]))
+
+
+def pair_key(dataset: str, recipe: str) -> str:
+    """The partition of a dataset version and a recipe."""
+    return f"{dataset}|{recipe}"
 
 
 # One group for all: the lineage page draws a single one open, and several as closed boxes.

@@ -5,13 +5,10 @@ from collections.abc import Sequence
 import dagster as dg
 
 from ft_assets.control.sweeps.trial_retirement import decided_sweeps, forget_reminder, plan_retiring, record_retired
+from ft_assets.graph.listed_keys import busy_keys, unlist_keys
 from ft_assets.records.submissions import open_submissions
 from ft_resources.dagster_private import any_backfill
-from ft_resources.run_states import ACTIVE_STATUSES
 from ft_resources.store import Store
-
-_RECIPE = "recipe"
-_PARTITION = "dagster/partition/recipe"
 
 
 def retire_trials(store: Store, instance: dg.DagsterInstance) -> list[str]:
@@ -25,22 +22,20 @@ def retire_trials(store: Store, instance: dg.DagsterInstance) -> list[str]:
     keys = [key for item in decided for key in (item.sweep, *item.trials)]
     wanted = {submission.recipe for submission in open_submissions(store, problems=[])}
     plans = plan_retiring(
-        decided, listed=set(instance.get_dynamic_partitions(_RECIPE)), wanted=wanted, busy=_busy(instance, keys)
+        decided, listed=set(instance.get_dynamic_partitions("recipe")), wanted=wanted, busy=_busy(instance, keys)
     )
-    gone = []
+    gone: list[str] = []
     for plan in plans:
         # In this order, so that whoever dies in between leaves the reminder for the next.
         record_retired(store, plan.sweep)
-        for key in plan.keys:
-            instance.delete_dynamic_partition(_RECIPE, key)
-            gone.append(key)
+        unlist_keys(instance, "recipe", plan.keys)
+        gone += plan.keys
         forget_reminder(store, plan.sweep)
     return gone
 
 
 def _busy(instance: dg.DagsterInstance, keys: Sequence[str]) -> set[str]:
-    """Those of ``keys`` with an unfinished run; all of them during any backfill, which may be about to launch one."""
+    """Keys with an unfinished run; all of ``keys`` during any backfill, which may be about to launch one."""
     if any_backfill(instance):
         return set(keys)
-    filters = dg.RunsFilter(tags={_PARTITION: list(keys)}, statuses=ACTIVE_STATUSES)
-    return {run.tags[_PARTITION] for run in instance.get_runs(filters=filters)}
+    return busy_keys(instance)

@@ -1,6 +1,6 @@
 """Run a submission's jobs in this process: the same plan and jobs as the submissions sensor launches."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 import dagster as dg
@@ -10,6 +10,7 @@ from ft_assets.api import Launch, Present, RunState, Stage, Wanted
 from ft_assets.graph.cut_off import all_cut_off
 from ft_assets.graph.declared import declared
 from ft_assets.graph.failed_runs import failure_of_submission
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.queueing import tier_tags
 from ft_assets.graph.retire_trials import retire_trials
 from ft_assets.graph.runs import as_dagster_shows
@@ -20,11 +21,6 @@ from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.run_processes import PROCESS, gone, process_tag
 from ft_resources.run_states import ACTIVE_STATUSES
 from ft_resources.store import Store
-
-# Databases have a limit of parameters in a question.
-_KEYS_AT_ONCE = 500
-# How often another process may add a key between a look and the insert after it.
-_RACES = 5
 
 
 def drive(
@@ -40,7 +36,7 @@ def drive(
     of the pair is raised as its own UserError and ends the submission.
     """
     end_lost_runs(instance)
-    register_partitions(instance, dataset=submission.dataset, recipe=submission.recipe)
+    list_keys(instance, dataset=submission.dataset, recipe=submission.recipe)
     runs: dict[Stage, RunState] = {}
     trial_runs: dict[str, RunState] = {}
     again: dict[str, int] = {}
@@ -88,36 +84,6 @@ def _present(store: Store, submission: Submission, tenants: TenantsFile) -> Pres
         raise
 
 
-def register_partitions(instance: dg.DagsterInstance, *, dataset: str = "", recipe: str = "") -> None:
-    """Add keys to Dagster's partitions: it shows and runs no others. Adding one again changes nothing."""
-    for dimension, key in (("dataset", dataset), ("recipe", recipe)):
-        if key and not instance.has_dynamic_partition(dimension, key):
-            add_partitions(instance, dimension, [key])
-
-
-def register_launched(instance: dg.DagsterInstance, launches: Iterable[Launch]) -> None:
-    """Add the keys of many launches to Dagster's partitions, with one query per dimension instead of one per launch."""
-    settled = list(launches)
-    add_partitions(instance, "dataset", {launch.submission.dataset for launch in settled})
-    add_partitions(instance, "recipe", {launch.trial or launch.submission.recipe for launch in settled})
-
-
-def add_partitions(instance: dg.DagsterInstance, dimension: str, keys: Iterable[str]) -> None:
-    """Add keys while other processes may add some of them: on SQLite Dagster first reads the existing keys and then
-    inserts the rest, and the whole insert is refused if one of them was added in between. The retry sees it."""
-    from sqlalchemy.exc import IntegrityError
-
-    ordered = sorted(keys)
-    for begin in range(0, len(ordered), _KEYS_AT_ONCE):
-        for left in reversed(range(_RACES + 1)):
-            try:
-                instance.add_dynamic_partitions(dimension, ordered[begin : begin + _KEYS_AT_ONCE])
-                break
-            except IntegrityError:
-                if not left:
-                    raise
-
-
 def launch_tags(action: Launch, tenants: TenantsFile) -> dict[str, str]:
     """The tags of a run that is launched for a submission."""
     submission = action.submission
@@ -129,7 +95,7 @@ def launch_tags(action: Launch, tenants: TenantsFile) -> dict[str, str]:
 
 def _execute(store: Store, instance: dg.DagsterInstance, action: Launch, tenants: TenantsFile) -> RunState:
     if action.trial:
-        register_partitions(instance, recipe=action.trial)
+        list_keys(instance, dataset=action.submission.dataset, recipe=action.trial)
     job = declared(store.url).resolve_job_def(action.stage.value)
     result = job.execute_in_process(
         instance=instance,

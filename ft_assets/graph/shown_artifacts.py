@@ -13,6 +13,7 @@ from ft_assets.graph.checks.evals import gate_results
 from ft_assets.graph.checks.packs import doctor_results, partition_findings
 from ft_assets.graph.declared import declared
 from ft_assets.graph.glue import common_metadata
+from ft_assets.graph.partitions import pair_key
 from ft_assets.graph.shown_checks import show_checks
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_resources.artifacts import Artifact, Artifacts
@@ -72,6 +73,4 @@ def _checks(known: Known) -> Iterable[dg.AssetCheckResult]:
 
 def _partition(known: Known) -> str:
     """The Dagster partition key."""
-    if len(known.keys) == 1:
-        return known.keys[0]
-    return dg.MultiPartitionKey({"dataset": known.keys[0], "recipe": known.keys[1]})
+    return known.keys[0] if len(known.keys) == 1 else pair_key(*known.keys)

@@ -17,7 +17,8 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
-from ft_assets.graph.run import register_partitions
+from ft_assets.graph.listed_keys import list_keys
+from ft_assets.graph.partitions import pair_key
 from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome
 from ft_assets.settings import tags
 from ft_assets.settings.dataset.policy import DatasetPolicy
@@ -62,7 +63,7 @@ def prepare(project: Project, instance: dg.DagsterInstance) -> None:
 
 
 def run(project: Project, instance: dg.DagsterInstance, job: str, **key: str) -> None:
-    register_partitions(instance, **key)
+    list_keys(instance, **key)
     definition = build_definitions(project.store_url).resolve_job_def(job)
     assert definition.execute_in_process(instance=instance, partition_key=key.popitem()[1]).success
 
@@ -102,7 +103,7 @@ def check_whole(control: ControlPlane, submission: Submission) -> None:
     assert outcome.status is SubmissionStatus.ACCEPTED, outcome.reason
     assert Artifacts(store).get(Address.parse(outcome.adapter)).verify() == []
     wait_for(lambda: all(run.is_finished for run in runs_of(control, submission)), PATIENCE_S, "the end of its runs")
-    partition = dg.MultiPartitionKey({"dataset": DATASET, "recipe": submission.recipe})
+    partition = pair_key(DATASET, submission.recipe)
     for asset in ("checkpoint", "eval_report", "adapter"):
         shown = dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[partition])
         assert len(control.instance.fetch_materializations(shown, limit=10).records) == 1, asset

@@ -140,7 +140,7 @@ def test_the_views_of_dagster_come_back_from_the_store(ft: Ft, made: Made, insta
     assert "materializations added: 8 of 8" in first.stdout
     assert instance.get_dynamic_partitions("dataset") == [DATASET]
     assert instance.get_dynamic_partitions("recipe") == [RECIPE]
-    pair = dg.MultiPartitionKey({"dataset": DATASET, "recipe": RECIPE})
+    pair = f"{DATASET}|{RECIPE}"
     assert instance.get_materialized_partitions(dg.AssetKey("adapter")) == {pair}
     event = instance.get_latest_materialization_event(dg.AssetKey("checkpoint"))
     assert event is not None

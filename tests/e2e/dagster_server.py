@@ -73,6 +73,25 @@ class DagsterServer:
         )["partitionBackfillOrError"]
         return str(found.get("status", ""))
 
+    def partition_counts(self, asset: str) -> dict[str, int]:
+        """What the asset's page counts: partitions that are listed, materialized, failed."""
+        found = self.query(
+            """query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode { partitionStats {
+                 numPartitions numMaterialized numFailed } } } }""",
+            key={"path": [asset]},
+        )["assetNodeOrError"]["partitionStats"]
+        return {name.removeprefix("num").lower(): count for name, count in found.items()}
+
+    def stale_statuses(self, asset: str, partitions: list[str]) -> list[str]:
+        """Of each partition, what its tag in the lineage says, such as ``FRESH``."""
+        found = self.query(
+            """query($key: AssetKeyInput!, $partitions: [String!]!) { assetNodeOrError(assetKey: $key) {
+                 ... on AssetNode { staleStatusByPartition(partitions: $partitions) } } }""",
+            key={"path": [asset]},
+            partitions=partitions,
+        )["assetNodeOrError"]["staleStatusByPartition"]
+        return [str(each) for each in found]
+
     def add_partition(self, definition: str, key: str) -> None:
         """What "Add a partition" does."""
         selector = {"repositoryLocationName": "fine-tuning", "repositoryName": "__repository__"}

@@ -10,6 +10,7 @@ from ft_assets.api import fine_tune, list_adapters, promote, status
 from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.definitions import build_definitions
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.records.submissions import SubmissionStatus, all_submissions
 from ft_resources.artifacts import Address, Artifacts
@@ -176,7 +177,7 @@ def test_the_pair_was_one_submission_with_an_end(project: Project, accepted) -> 
 def test_a_missing_verdict_stops_the_adapter(project: Project, instance, accepted) -> None:
     unseen = project.recipe("unseen.v1", training={"seed": 99})
     register_recipe(project.store, unseen, actor="ann")
-    instance.add_dynamic_partitions("recipe", ["unseen.v1"])
+    list_keys(instance, dataset="acme.things.v1", recipe="unseen.v1")
     run = (
         build_definitions(project.store_url)
         .resolve_job_def("train_pair")

@@ -70,7 +70,7 @@ def training_attempt(project: Project, recipe: str) -> Attempt | None:
 def train_run(server: DagsterServer, recipe: str) -> str:
     for run in server.runs():
         tags = {tag["key"]: tag["value"] for tag in run["tags"]}
-        if run["jobName"] == "train_pair" and tags.get("dagster/partition/recipe") == recipe:
+        if run["jobName"] == "train_pair" and tags["dagster/partition"].endswith(f"|{recipe}"):
             return str(run["runId"])
     raise AssertionError("no run for the pair")
 
@@ -123,8 +123,15 @@ def test_two_pairs_from_upload_to_adapter_by_backfills_of_the_ui(project: Projec
         server.backfill(["base_model", "baseline_report"], list(RECIPES)),
     ]
     assert [ended(server, each) for each in roots] == ["COMPLETED_SUCCESS"] * 2
+    for pair in sorted(PAIRS):
+        server.add_partition("pair", pair)
     pairs = server.backfill(["token_pack", "checkpoint", "eval_report", "adapter"], sorted(PAIRS))
     assert ended(server, pairs) == "COMPLETED_SUCCESS"
+    # Of all recipes and datasets, the page counts the pairs that were asked for and no others.
+    asked = {each.pair for each in all_submissions(store, "acme")}
+    assert server.partition_counts("adapter")["partitions"] == len(asked)
+    for asset in ("token_pack", "checkpoint", "eval_report", "adapter"):
+        assert server.stale_statuses(asset, sorted(PAIRS)) == ["FRESH"] * 2, asset
 
     # Each pair is a submission of the backfill, and ended in an adapter. The sensor that records how a submission
     # ended comes after the backfill's own end.

@@ -7,7 +7,9 @@ from ft_assets.api import FineTuned, fine_tune
 from ft_assets.api.views import rebuild_tracking
 from ft_assets.control import identity
 from ft_assets.control.sweeps.trial_states import sweep_decision
+from ft_assets.graph.listed_keys import list_keys, unlist_keys
 from ft_assets.graph.orchestrator import Dagster
+from ft_assets.graph.partitions import pair_key
 from ft_assets.records.submissions import SubmissionStatus
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import attempts_at
@@ -79,7 +81,7 @@ def test_the_holdout_was_scored_once_and_a_trial_launched_by_hand_is_refused(
     assert len(project.store.folders("acme/eval_report")) == 1
     from ft_assets.definitions import build_definitions
 
-    instance.add_dynamic_partitions("recipe", [TRIALS[0]])
+    list_keys(instance, dataset=DATASET, recipe=TRIALS[0])
     run = (
         build_definitions(project.store_url)
         .resolve_job_def("train_pair")
@@ -90,7 +92,7 @@ def test_the_holdout_was_scored_once_and_a_trial_launched_by_hand_is_refused(
             raise_on_error=False,
         )
     )
-    instance.delete_dynamic_partition("recipe", TRIALS[0])
+    unlist_keys(instance, "recipe", [TRIALS[0]])
     assert not run.success
     failures = [event for event in run.all_node_events if event.is_step_failure]
     assert "only a sweep's winner is scored on the holdout" in str(failures[0].step_failure_data.error)
@@ -98,7 +100,7 @@ def test_the_holdout_was_scored_once_and_a_trial_launched_by_hand_is_refused(
 
 
 def test_the_asset_has_a_table_of_the_trials(instance: dg.DagsterInstance, done: FineTuned) -> None:
-    partition = dg.MultiPartitionKey({"dataset": DATASET, "recipe": SWEEP})
+    partition = pair_key(DATASET, SWEEP)
     records = dg.AssetRecordsFilter(asset_key=dg.AssetKey("checkpoint"), asset_partitions=[partition])
     (record,) = instance.fetch_materializations(records, limit=1).records
     assert record.asset_materialization is not None

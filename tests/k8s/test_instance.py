@@ -18,7 +18,7 @@ from dagster_k8s import K8sRunLauncher
 from ft_assets.control.metering.ledger import Ledger
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.definitions import build_definitions
-from ft_assets.graph.run import register_partitions
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.settings import tags
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.errors import UserError
@@ -99,7 +99,7 @@ def instance_of(home: Path, database: TcpCuts, bucket: tuple[HttpFaults, str]) -
 def curate(project: Project, instance: dg.DagsterInstance, name: str) -> dg.ExecuteInProcessResult:
     file = project.dataset(name=f"{name}.jsonl")
     added = add_dataset_version(project.store, file, tenant="acme", name=name, policy=DatasetPolicy(), actor="ann")
-    register_partitions(instance, dataset=str(added.key))
+    list_keys(instance, dataset=str(added.key))
     job = build_definitions(project.store_url).resolve_job_def("prepare_dataset")
     return job.execute_in_process(instance=instance, partition_key=str(added.key), raise_on_error=False)
 

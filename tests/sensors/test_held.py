@@ -10,7 +10,7 @@ from ft_assets.control.submissions.plan import Stage
 from ft_assets.control.submissions.status import State, status_of
 from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
-from ft_assets.graph.run import register_partitions
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.records.submissions import Submission, find_outcome, open_submissions
 from ft_assets.settings.tags import SUBMISSION
 from ft_assets.settings.tenants import load_tenants
@@ -34,7 +34,7 @@ def asked(project: Project, instance: dg.DagsterInstance) -> Submission:
     """Of a dataset and a recipe that are not prepared."""
     register_recipe(project.store, project.recipe(), actor="ann")
     dataset = add_version(project)
-    register_partitions(instance, dataset=dataset, recipe=RECIPE)
+    list_keys(instance, dataset=dataset, recipe=RECIPE)
     return submit(
         project.store, load_tenants(), dataset=dataset, recipe=RECIPE, actor="ann", origin="ui", idempotency_key="ask-1"
     )[0]

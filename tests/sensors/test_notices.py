@@ -14,7 +14,7 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
 from ft_assets.graph.failed_runs import failure_of_submission
-from ft_assets.graph.run import register_partitions
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.records.submissions import SubmissionStatus, finish
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import load_tenants
@@ -64,7 +64,7 @@ def test_a_run_from_the_ui_that_fails_is_classified_and_told_once(
     project: Project, instance: dg.DagsterInstance, hook: Hook
 ) -> None:
     dataset = add_version(project)
-    register_partitions(instance, dataset=dataset)
+    list_keys(instance, dataset=dataset)
     pointer = project.store.get_json(f"names/dataset/{dataset}.json")
     project.store.put(f"{pointer['address']}/manifest.json", b"{}")
     run_id = run(project, instance, "prepare_dataset", dataset)
@@ -88,7 +88,7 @@ def test_a_run_of_a_submission_is_told_with_its_end_and_not_twice(
 ) -> None:
     register_recipe(project.store, project.recipe(), actor="ann")
     dataset = add_version(project)
-    register_partitions(instance, dataset=dataset, recipe="tiny.v1")
+    list_keys(instance, dataset=dataset, recipe="tiny.v1")
     asked, _ = submit(
         project.store, load_tenants(), dataset=dataset, recipe="tiny.v1", actor="ann", origin="ui", idempotency_key="k"
     )

@@ -8,8 +8,8 @@ from ft_assets.control.lines.lines import append
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.orchestrator import Dagster
-from ft_assets.graph.run import register_partitions
 from ft_assets.records.retired_datasets import retired_datasets
 from ft_assets.records.submissions import SubmissionStatus, finish
 from ft_assets.records.tombstones import Subject, find_tombstone
@@ -43,7 +43,7 @@ def configure(project: Project, rule: str) -> None:
 def versions(project: Project, instance: dg.DagsterInstance) -> list[str]:
     keys = [add_version(project, rows) for rows in (160, 170, 180, 190)]
     for key in keys:
-        register_partitions(instance, dataset=key)
+        list_keys(instance, dataset=key)
     return keys
 
 

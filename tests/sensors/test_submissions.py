@@ -125,7 +125,7 @@ def test_a_submission_whose_runs_are_under_way_costs_no_look_at_what_it_made(
     assert outcome.status is SubmissionStatus.CANCELLED
 
 
-def test_launching_many_costs_one_question_for_each_dimension_and_none_about_what_is_not_there(
+def test_launching_many_costs_one_query_for_each_list_and_none_about_what_is_not_there(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asking for every launch and every stage was nearly all that a tick after a new version took."""
@@ -142,9 +142,10 @@ def test_launching_many_costs_one_question_for_each_dimension_and_none_about_wha
             lambda *given, name=name, real=real, **more: asked.append(name) or real(*given, **more),
         )
     assert launched(tick(instance, project)) == {*datasets, "tiny.v1"}
-    assert asked == ["add_dynamic_partitions"] * 2
+    assert asked == ["add_dynamic_partitions"] * 3
     assert set(instance.get_dynamic_partitions("dataset")) == datasets
     assert list(instance.get_dynamic_partitions("recipe")) == ["tiny.v1"]
+    assert set(instance.get_dynamic_partitions("pair")) == {f"{dataset}|tiny.v1" for dataset in datasets}
     # Again, while the runs have not been started: nothing is added twice.
     assert launched(tick(instance, project)) == {*datasets, "tiny.v1"}
     assert len(instance.get_dynamic_partitions("dataset")) == 3

@@ -9,7 +9,7 @@ from ft_assets.control.lines.auto import promote_by_margin
 from ft_assets.control.lines.mlflow_registry import register_new_adapter
 from ft_assets.control.rejections.record import quarantine
 from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, run_work
-from ft_assets.graph.partitions import GROUP, pair_partitions
+from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.rejections import show_rejection
 from ft_assets.graph.report_links import report_link
 from ft_assets.settings import tags
@@ -27,7 +27,7 @@ from ft_resources.tracking import default_uri
     partitions_def=pair_partitions,
     # A rejected pair has none.
     output_required=False,
-    deps=["checkpoint", "eval_report", "base_model"],
+    deps=["checkpoint", "eval_report", upstream("base_model")],
     group_name=GROUP,
     kinds={"huggingface"},
     owners=["team:ml-platform"],

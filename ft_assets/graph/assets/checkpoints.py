@@ -15,7 +15,7 @@ from ft_assets.control.sweeps.mlflow_comparison import tell_mlflow
 from ft_assets.control.sweeps.trial_states import decide
 from ft_assets.graph.checks.packs import refuse_sick_pack
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
-from ft_assets.graph.partitions import GROUP, pair_partitions
+from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.runs import submission_of
 from ft_assets.graph.trial_table import trial_table
 from ft_assets.records.carries import find_carry
@@ -37,7 +37,7 @@ _FEW = 0.02
 
 @dg.asset(
     partitions_def=pair_partitions,
-    deps=["token_pack", "base_model"],
+    deps=["token_pack", upstream("base_model")],
     group_name=GROUP,
     kinds={"pytorch"},
     owners=["team:ml-platform"],

@@ -5,7 +5,7 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.control.rejections.record import quarantine
 from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, run_work, tenants_of_run
-from ft_assets.graph.partitions import GROUP, pair_partitions
+from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.rejections import shown_suggestions
 from ft_assets.graph.report_links import report_link
 from ft_assets.settings import tags
@@ -17,7 +17,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 
 @dg.asset(
     partitions_def=pair_partitions,
-    deps=["checkpoint", "dataset", "base_model", "baseline_report"],
+    deps=["checkpoint", upstream("dataset"), upstream("base_model"), upstream("baseline_report")],
     group_name=GROUP,
     kinds={"pytorch", "python"},
     owners=["team:ml-platform"],

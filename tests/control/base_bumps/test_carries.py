@@ -12,6 +12,8 @@ from ft_assets.control import identity
 from ft_assets.control.registry.register import register_locked
 from ft_assets.control.submissions.submit import submit
 from ft_assets.graph.assets.checkpoints import checkpoint
+from ft_assets.graph.listed_keys import list_keys
+from ft_assets.graph.partitions import pair_key
 from ft_assets.records.carries import Carry, find_carry, record_carry
 from ft_assets.records.submissions import Submission
 from ft_assets.records.tombstones import Subject, delete
@@ -177,13 +179,12 @@ def test_a_carry_that_cannot_be_ends_with_the_reason_before_anything_runs(
 def materialize(world: World, asked: Submission) -> dg.ExecuteInProcessResult:
     """The checkpoint of the pair in a run of the submission, as Dagster executes it."""
     instance = dg.DagsterInstance.ephemeral()
-    instance.add_dynamic_partitions("dataset", [DATASET])
-    instance.add_dynamic_partitions("recipe", [NEW])
+    list_keys(instance, dataset=DATASET, recipe=NEW)
     resources = {"store": StoreResource(url=world.store.url), "launcher": LauncherResource()}
     definitions = dg.Definitions(assets=[checkpoint], resources=resources)
     return definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        partition_key=dg.MultiPartitionKey({"dataset": DATASET, "recipe": NEW}),
+        partition_key=pair_key(DATASET, NEW),
         raise_on_error=False,
         tags={tags.SUBMISSION: asked.id, tags.TENANT: "acme", tags.ACTOR: "ann"},
     )

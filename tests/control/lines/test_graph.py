@@ -23,6 +23,8 @@ from ft_assets.control.submissions.submit import submit
 from ft_assets.graph.assets.adapters import adapter
 from ft_assets.graph.assets.evals import eval_report
 from ft_assets.graph.checks.evals import eval_gates, partition_verdicts
+from ft_assets.graph.listed_keys import list_keys
+from ft_assets.graph.partitions import pair_key
 from ft_assets.settings import tags
 from ft_assets.settings.catalogue.gates import GATES
 from ft_assets.settings.dataset.policy import DatasetPolicy
@@ -97,8 +99,7 @@ def run(
     monkeypatch.setenv("FT_TRACKING", "off")
     dataset, recipe = pair.split("|")
     instance = dg.DagsterInstance.ephemeral()
-    instance.add_dynamic_partitions("dataset", [dataset])
-    instance.add_dynamic_partitions("recipe", [recipe])
+    list_keys(instance, dataset=dataset, recipe=recipe)
     definitions = dg.Definitions(
         assets=[eval_report, adapter],
         asset_checks=[eval_gates],
@@ -106,7 +107,7 @@ def run(
     )
     return definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        partition_key=dg.MultiPartitionKey({"dataset": dataset, "recipe": recipe}),
+        partition_key=pair_key(dataset, recipe),
         asset_selection=[dg.AssetKey(name) for name in assets] or None,
         raise_on_error=False,
         tags=tagged,

@@ -15,7 +15,8 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.plan import MOST_AGAIN, Launch, RunState, Stage
 from ft_assets.control.submissions.submit import submit
 from ft_assets.graph.cut_off import is_databases, was_cut_off
-from ft_assets.graph.run import _execute, drive, register_partitions
+from ft_assets.graph.listed_keys import list_keys
+from ft_assets.graph.run import _execute, drive
 from ft_assets.graph.runs import run_states
 from ft_assets.records.submissions import Submission, SubmissionStatus
 from ft_assets.settings import tags
@@ -200,7 +201,7 @@ def test_the_run_after_one_that_was_cut_off_finds_what_that_had_made(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submission, instance = asked(project), project.instance()
-    register_partitions(instance, dataset=submission.dataset)
+    list_keys(instance, dataset=submission.dataset)
     launch = Launch(submission=submission, stage=Stage.PREPARE_DATASET)
     # The second asset's work is done and kept when the database is told of it.
     with database_away(monkeypatch, "ASSET_MATERIALIZATION", after=1):

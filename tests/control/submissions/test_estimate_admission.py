@@ -12,6 +12,7 @@ from ft_assets.control.submissions.admission import OverLimit, limit_of, refusal
 from ft_assets.control.submissions.plan import Finish, RunState, Stage, Wanted, plan
 from ft_assets.control.submissions.submit import submit
 from ft_assets.graph.assets.checkpoints import checkpoint
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.records.submissions import Submission, SubmissionStatus
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import load_tenants
@@ -107,8 +108,7 @@ def test_the_checkpoint_asset_launches_nothing_above_the_maximum(
     monkeypatch.setattr(ft_assets.graph.assets.checkpoints, "refuse_sick_pack", lambda *_: None)
     submission = asked(world, recipe, maximum)
     instance = dg.DagsterInstance.ephemeral()
-    instance.add_dynamic_partitions("dataset", [DATASET])
-    instance.add_dynamic_partitions("recipe", [recipe])
+    list_keys(instance, dataset=DATASET, recipe=recipe)
     expected, words = (AssertionError, "work was launched") if launched else (OverLimit, "GPU-hours")
     with pytest.raises(expected, match=words):
         dg.materialize(

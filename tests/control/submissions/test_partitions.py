@@ -10,7 +10,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError
 
-from ft_assets.graph.run import register_partitions
+from ft_assets.graph.listed_keys import list_keys
 
 
 @pytest.fixture
@@ -50,7 +50,8 @@ def test_keys_that_another_process_adds_at_the_same_moment_are_added_once(
     with Others(tmp_path, 1) as others, pytest.raises(IntegrityError):
         instance.add_dynamic_partitions("dataset", ["acme.dagster.v1"])
     with Others(tmp_path, 2) as others:
-        register_partitions(instance, dataset="acme.docs.v1", recipe="small.v1")
+        list_keys(instance, dataset="acme.docs.v1", recipe="small.v1")
     assert others.times == 0
     assert instance.get_dynamic_partitions("dataset") == ["acme.before.v1", "acme.dagster.v1", "acme.docs.v1"]
     assert instance.get_dynamic_partitions("recipe") == ["small.v1"]
+    assert instance.get_dynamic_partitions("pair") == ["acme.docs.v1|small.v1"]

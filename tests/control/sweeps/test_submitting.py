@@ -14,9 +14,9 @@ from ft_assets.control.submissions.submit import submit
 from ft_assets.control.submissions.sweep_progress import trial_progress
 from ft_assets.control.sweeps.trial_retirement import Decided, listed_recipes, plan_retiring
 from ft_assets.control.sweeps.trial_states import decide
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.graph.retire_trials import retire_trials
-from ft_assets.graph.run import register_partitions
 from ft_assets.graph.runs import SubmissionRuns, run_states
 from ft_assets.records.submissions import Submission, SubmissionStatus, finish
 from ft_assets.settings import tags
@@ -155,7 +155,7 @@ def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(
     submission = ask(world)
     with dg.instance_for_test() as instance:
         for key in list_recipes(world.store):
-            register_partitions(instance, recipe=key)
+            list_keys(instance, dataset=DATASET, recipe=key)
         for trial in TRIALS:
             trained(world, trial, 1.0)
         assert retire_trials(world.store, instance) == []
@@ -163,17 +163,19 @@ def test_retired_trials_are_gone_from_dagster_and_come_back_with_no_rebuild(
         # Its own submission is open; then a run of a trial is.
         assert retire_trials(world.store, instance) == []
         finish(world.store, submission, SubmissionStatus.ACCEPTED, adapter="a")
-        run_tags = {"dagster/partition/dataset": DATASET, "dagster/partition/recipe": TRIALS[2]}
+        run_tags = {"dagster/partition": f"{DATASET}|{TRIALS[2]}"}
         run = dg.DagsterRun(job_name="train_trial", tags=run_tags, status=dg.DagsterRunStatus.STARTED)
         instance.add_run(run)
         assert retire_trials(world.store, instance) == []
         instance.delete_run(run.run_id)
         assert retire_trials(world.store, instance) == list(TRIALS)
         assert instance.get_dynamic_partitions("recipe") == [SWEEP]
+        assert instance.get_dynamic_partitions("pair") == [f"{DATASET}|{SWEEP}"]
         assert retire_trials(world.store, instance) == []
         assert listed_recipes(world.store) == [SWEEP]
         rebuild(store=world.store, orchestrator=Dagster(instance))
         assert instance.get_dynamic_partitions("recipe") == [SWEEP]
+        assert instance.get_dynamic_partitions("pair") == [f"{DATASET}|{SWEEP}"]
     # What they made stays.
     assert decide(world.artifacts, DATASET, SWEEP) is not None
 
@@ -189,5 +191,6 @@ def test_before_a_decision_a_rebuild_lists_the_trials_with_what_they_made(
         done = rebuild(store=world.store, orchestrator=Dagster(instance))
         assert done.problems == []
         assert set(instance.get_dynamic_partitions("recipe")) == {SWEEP, *TRIALS}
+        assert set(instance.get_dynamic_partitions("pair")) == {f"{DATASET}|{key}" for key in (SWEEP, *TRIALS)}
         partitions = instance.get_materialized_partitions(dg.AssetKey("checkpoint"))
         assert partitions == {f"{DATASET}|{TRIALS[0]}"}

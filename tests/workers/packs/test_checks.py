@@ -9,7 +9,8 @@ from ft_assets.control import identity
 from ft_assets.graph.assets import packs as assets
 from ft_assets.graph.assets.packs import token_pack
 from ft_assets.graph.checks.packs import pack_doctor, partition_findings, refuse_sick_pack
-from ft_assets.graph.partitions import dataset_partitions, recipe_partitions
+from ft_assets.graph.listed_keys import list_keys
+from ft_assets.graph.partitions import pair_key
 from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, EVIDENCE
 from ft_assets.workers.packs.report import pack_warnings
 from ft_resources.artifacts import Artifact
@@ -17,7 +18,8 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import MissingInput
 from tests.workers.packs.conftest import Workbench, chat, edit_json
 
-PAIR = dg.MultiPartitionKey({"dataset": "acme.chats.v1", "recipe": "tiny.v1"})
+DATASET, RECIPE = "acme.chats.v1", "tiny.v1"
+PAIR = pair_key(DATASET, RECIPE)
 
 
 @dg.asset(deps=[token_pack], partitions_def=token_pack.partitions_def)
@@ -39,8 +41,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, workbench: Workbench, artifact: Artifa
     monkeypatch.setattr(assets, "estimate_training", lambda *arguments: None)
     monkeypatch.setattr(assets, "estimate_metadata", lambda estimate: {})
     instance = dg.DagsterInstance.ephemeral()
-    instance.add_dynamic_partitions(dataset_partitions.name or "", [PAIR.keys_by_dimension["dataset"]])
-    instance.add_dynamic_partitions(recipe_partitions.name or "", [PAIR.keys_by_dimension["recipe"]])
+    list_keys(instance, dataset=DATASET, recipe=RECIPE)
     definitions = dg.Definitions(
         assets=[token_pack, downstream],
         asset_checks=[pack_doctor],

@@ -1,0 +1,69 @@
+"""The keys that Dagster lists as partitions: datasets, recipes, and the pairs that somebody asked for."""
+
+from collections.abc import Collection, Iterable
+
+import dagster as dg
+
+from ft_assets.api import Launch
+from ft_assets.graph.partitions import pair_key
+from ft_resources.run_states import ACTIVE_STATUSES
+
+# Databases limit the parameters of a query.
+_KEYS_AT_ONCE = 500
+# How often another process may add a key between a look and the insert after it.
+_RACES = 5
+
+
+def list_keys(instance: dg.DagsterInstance, *, dataset: str = "", recipe: str = "") -> None:
+    """List a dataset, a recipe or, where both are given, their pair too. Listing one again changes nothing."""
+    pair = pair_key(dataset, recipe) if dataset and recipe else ""
+    for dimension, key in (("dataset", dataset), ("recipe", recipe), ("pair", pair)):
+        if key and not instance.has_dynamic_partition(dimension, key):
+            add_keys(instance, dimension, [key])
+
+
+def list_launched(instance: dg.DagsterInstance, launches: Iterable[Launch]) -> None:
+    """List the keys of many launches with one query per list instead of one per launch."""
+    pairs = {(each.submission.dataset, each.trial or each.submission.recipe) for each in launches}
+    add_keys(instance, "dataset", {dataset for dataset, _ in pairs})
+    add_keys(instance, "recipe", {recipe for _, recipe in pairs})
+    add_keys(instance, "pair", {pair_key(*pair) for pair in pairs})
+
+
+def add_keys(instance: dg.DagsterInstance, dimension: str, keys: Iterable[str]) -> None:
+    """Add keys while other processes may add some of them: on SQLite Dagster first reads the existing keys and then
+    inserts the rest, and the whole insert is refused if one of them was added in between. The retry sees it."""
+    from sqlalchemy.exc import IntegrityError
+
+    ordered = sorted(keys)
+    for begin in range(0, len(ordered), _KEYS_AT_ONCE):
+        for left in reversed(range(_RACES + 1)):
+            try:
+                instance.add_dynamic_partitions(dimension, ordered[begin : begin + _KEYS_AT_ONCE])
+                break
+            except IntegrityError:
+                if not left:
+                    raise
+
+
+def unlist_keys(instance: dg.DagsterInstance, dimension: str, keys: Collection[str]) -> None:
+    """Take the pairs of some keys, and then the keys themselves, off Dagster's lists: while a key is listed, whoever
+    died half-way is repeated."""
+    gone = set(keys)
+    pairs = instance.get_dynamic_partitions("pair") if gone else []
+    for pair in pairs:
+        if gone & set(pair.split("|")):
+            instance.delete_dynamic_partition("pair", pair)
+    for key in sorted(gone):
+        instance.delete_dynamic_partition(dimension, key)
+
+
+def active_partitions(instance: dg.DagsterInstance) -> set[str]:
+    """Partition keys of all queued and running runs."""
+    runs = instance.get_runs(filters=dg.RunsFilter(statuses=ACTIVE_STATUSES))
+    return {run.tags["dagster/partition"] for run in runs if "dagster/partition" in run.tags}
+
+
+def busy_keys(instance: dg.DagsterInstance) -> set[str]:
+    """The datasets and recipes of all queued and running runs."""
+    return {part for partition in active_partitions(instance) for part in partition.split("|")}
