@@ -6,7 +6,7 @@ import socket
 from dagster import DagsterRun, DefaultRunLauncher
 
 from ft_resources.dagster_private import GRPC_INFO_TAG, CheckRunHealthResult, WorkerStatus
-from ft_resources.run_processes import PROCESS, gone
+from ft_resources.run_processes import lost
 
 _PATIENCE_S = 5.0
 
@@ -28,7 +28,7 @@ class WatchedRunLauncher(DefaultRunLauncher):
         info = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
         if info and not _listens(info):
             return CheckRunHealthResult(WorkerStatus.FAILED, "the code server that executed it is gone")
-        if words := gone(run.tags.get(PROCESS, "")):
+        if words := lost(run):
             return CheckRunHealthResult(WorkerStatus.FAILED, words)
         return CheckRunHealthResult(WorkerStatus.RUNNING)
 

@@ -3,8 +3,12 @@
 import os
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 # On runs that a process executes itself, as `ft run` does.
 PROCESS = "ft/process"
@@ -14,6 +18,12 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 def process_tag() -> str:
     """This process: its machine, and its id there with the time at which it began."""
     return f"{_machine()} {os.getpid()} {_began(os.getpid())}"
+
+
+def lost(run: "dg.DagsterRun") -> str:
+    """In words, that the process which executed a run itself is gone; "" for every other run."""
+    # Launched again from the UI, a run has the tags of the one before, and a process that Dagster knows.
+    return "" if run.parent_run_id else gone(run.tags.get(PROCESS, ""))
 
 
 def gone(tag: str) -> str:

@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 
 import typer
 
-from ft_assets.settings.environment import open_store, reports_url
+from ft_assets.settings.environment import LOCATION, open_store, reports_url
 
 POLL_S = 0.2
+# The code location has the same name outside a project, or a job's list of runs would lack those of `ft run`.
+WORKSPACE = f"load_from: [{{python_module: {{module_name: ft_assets.definitions, location_name: {LOCATION}}}}}]\n"
 
 
 def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's pages.")] = 3000) -> None:
@@ -26,20 +28,19 @@ def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's
     from ft_assets.server.reports import report_app
     from ft_resources.process_trees import end_tree
 
+    application = report_app(open_store())
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     place = urlsplit(reports_url())
-    pages = uvicorn.Server(
-        uvicorn.Config(
-            report_app(open_store(create=True)), host="127.0.0.1", port=place.port or 80, log_level="warning"
-        )
-    )
+    pages = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=place.port or 80, log_level="warning"))
     serving = threading.Thread(target=pages.run, name="report-pages", daemon=True)
     serving.start()
     workspace = Path(os.environ["DAGSTER_HOME"]) / "workspace.yaml"
-    code = ["-w", str(workspace)] if workspace.is_file() else ["-m", "ft_assets.definitions"]
-    dagster = subprocess.Popen([sys.executable, "-m", "dagster", "dev", *code, "-p", str(port)])
+    if not workspace.is_file():
+        workspace = Path(os.environ["FT_STATE"]) / "workspace.yaml"
+        workspace.write_text(WORKSPACE, encoding="utf-8")
+    dagster = subprocess.Popen([sys.executable, "-m", "dagster", "dev", "-w", str(workspace), "-p", str(port)])
     note(f"Dagster: http://127.0.0.1:{port}; report pages: {reports_url()}; for you alone, on this machine only")
     while dagster.poll() is None and not stop.wait(POLL_S):
         if not serving.is_alive():

@@ -16,9 +16,11 @@ from ft_assets.graph.retire_trials import retire_trials
 from ft_assets.graph.runs import as_dagster_shows
 from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome
 from ft_assets.settings import tags
+from ft_assets.settings.environment import LOCATION
 from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_resources.dagster_private import execute_here
 from ft_resources.errors import StoreUnavailable, UserError
-from ft_resources.run_processes import PROCESS, gone, process_tag
+from ft_resources.run_processes import PROCESS, lost, process_tag
 from ft_resources.run_states import ACTIVE_STATUSES
 from ft_resources.store import Store
 
@@ -69,7 +71,7 @@ def end_lost_runs(instance: dg.DagsterInstance) -> None:
     """Fail the runs whose ``ft run`` was killed; a daemon that watches runs does the same."""
     foreground = dg.RunsFilter(tags={tags.FOREGROUND: "true"}, statuses=ACTIVE_STATUSES)
     for run in instance.get_runs(filters=foreground):
-        if words := gone(run.tags.get(PROCESS, "")):
+        if words := lost(run):
             instance.report_run_failed(run, f"Failed: {words}. To go on with it, ask for the pair again.")
 
 
@@ -97,22 +99,13 @@ def _execute(store: Store, instance: dg.DagsterInstance, action: Launch, tenants
     if action.trial:
         list_keys(instance, dataset=action.submission.dataset, recipe=action.trial)
     job = declared(store.url).resolve_job_def(action.stage.value)
-    result = job.execute_in_process(
-        instance=instance,
-        partition_key=action.partition,
-        raise_on_error=False,
-        # Whoever was killed asks again; a retry by the daemon would go on behind their back.
-        tags={
-            **launch_tags(action, tenants),
-            tags.FOREGROUND: "true",
-            PROCESS: process_tag(),
-            "dagster/max_retries": "0",
-        },
-    )
-    if result.success:
+    # Whoever was killed asks again; a retry by the daemon would go on behind their back.
+    own = {tags.FOREGROUND: "true", PROCESS: process_tag(), "dagster/max_retries": "0"}
+    events = execute_here(instance, job, action.partition, {**launch_tags(action, tenants), **own}, LOCATION)
+    if any(event.event_type is dg.DagsterEventType.RUN_SUCCESS for event in events):
         return RunState.SUCCEEDED
     # Dagster does not raise a Ctrl-C again: it ends the step, and so the run, as failed by an interrupt.
-    failures = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    failures = [event.step_failure_data for event in events if event.is_step_failure]
     interrupt = dg.DagsterExecutionInterruptedError.__name__
     if any(failure.error and failure.error.cls_name == interrupt for failure in failures):
         return RunState.CANCELLED

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ft_resources.store import Store
 
 MAX_PAIRS = 25
+LOCATION = "fine-tuning"
+"""The name of the code location; ``workspace.yaml`` and the Helm values say the same."""
 # What Dagster is told outside a project.
 _OUTSIDE = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
 REPORTS_URL = "http://127.0.0.1:3001"

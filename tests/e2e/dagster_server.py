@@ -133,6 +133,30 @@ class DagsterServer:
         results: list[dict[str, Any]] = answer["runsOrError"]["results"]
         return results
 
+    def timeline(self) -> list[dict[str, Any]]:
+        """The finished runs that the timeline of the overview asks for; it draws those with an origin."""
+        answer = self.query(
+            """query($filter: RunsFilter!) { runsOrError(filter: $filter) { ... on Runs { results {
+                 id repositoryOrigin { repositoryName repositoryLocationName } } } } }""",
+            filter={"statuses": ["SUCCESS", "FAILURE", "CANCELED"], "updatedAfter": 0.0, "updatedBefore": time.time()},
+        )
+        results: list[dict[str, Any]] = answer["runsOrError"]["results"]
+        return results
+
+    def runs_of(self, job: str) -> list[str]:
+        """The ids of the runs on the page of a job."""
+        answer = self.query(
+            """query($params: PipelineSelector!) { pipelineOrError(params: $params) {
+                 __typename ... on Pipeline { runs { id } } } }""",
+            params={
+                "repositoryLocationName": "fine-tuning",
+                "repositoryName": "__repository__",
+                "pipelineName": job,
+            },
+        )["pipelineOrError"]
+        assert answer["__typename"] == "Pipeline", answer
+        return [run["id"] for run in answer["runs"]]
+
 
 @contextmanager
 def dagster_server(project: Project) -> Iterator[DagsterServer]:

@@ -7,14 +7,20 @@ import os
 import signal
 from collections.abc import Iterator
 
+import dagster as dg
 import psutil
 import pytest
 
+from ft_assets.api import Launch, RunState, Stage
 from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.control.submissions.submit import submit
+from ft_assets.graph.run import _execute, register_partitions
 from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
+from ft_assets.settings import tags
 from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.tenants import NO_TENANTS
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import MissingInput
@@ -73,6 +79,30 @@ def train_run(server: DagsterServer, recipe: str) -> str:
         if run["jobName"] == "train_pair" and tags["dagster/partition"].endswith(f"|{recipe}"):
             return str(run["runId"])
     raise AssertionError("no run for the pair")
+
+
+def test_runs_of_the_command_line_are_in_the_timeline_and_in_the_list_of_their_job(
+    project: Project, server: DagsterServer
+) -> None:
+    """The timeline passes over runs without a code location, and a job's list over those of another one."""
+    submission, _ = submit(
+        project.store,
+        NO_TENANTS,
+        dataset="acme.things.v1",
+        recipe=register_recipe(project.store, project.recipe("seen.v1"), actor="ann").key,
+        actor="ann",
+        origin="cli",
+        driver="caller",
+        idempotency_key="seen",
+    )
+    instance, launch = project.instance(), Launch(submission=submission, stage=Stage.PREPARE_DATASET)
+    register_partitions(instance, dataset=submission.dataset)
+    assert _execute(project.store, instance, launch, NO_TENANTS) is RunState.SUCCEEDED
+    (run,) = instance.get_runs(dg.RunsFilter(tags={tags.SUBMISSION: submission.id}))
+    assert (run.run_id, {"repositoryName": "__repository__", "repositoryLocationName": "fine-tuning"}) in [
+        (each["id"], each["repositoryOrigin"]) for each in server.timeline()
+    ]
+    assert run.run_id in server.runs_of(Stage.PREPARE_DATASET)
 
 
 def test_cancel_in_the_ui_stops_the_work(project: Project, server: DagsterServer) -> None:

@@ -71,8 +71,18 @@ def test_a_run_ends_with_the_process_that_executed_it_and_with_no_other(tmp_path
         health = WatchedRunLauncher().check_run_worker_health(run)
         assert health.status is WorkerStatus.FAILED
         assert f"process {child.pid}" in str(health.msg)
+        # What the UI launches again has the tags of the run before, and a process that Dagster looks after.
+        again = create_run_for_test(
+            instance,
+            tags=instance.get_run_by_id(lost.run_id).tags,
+            parent_run_id=lost.run_id,
+            root_run_id=lost.run_id,
+            status=dg.DagsterRunStatus.STARTED,
+        )
         end_lost_runs(instance)
         assert instance.get_run_by_id(lost.run_id).status is dg.DagsterRunStatus.FAILURE
+        assert instance.get_run_by_id(again.run_id).status is dg.DagsterRunStatus.STARTED
+        assert WatchedRunLauncher().check_run_worker_health(again).status is WorkerStatus.RUNNING
     # Of another machine, or another boot of this one, nobody here can know.
     host, *rest = tag.split(" ")
     assert gone(" ".join(["elsewhere", *rest])) == gone(" ".join([host, "boot", *rest[1:]])) == gone("") == ""

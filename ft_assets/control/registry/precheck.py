@@ -20,7 +20,7 @@ from ft_assets.workers.datasets.intake.chunking import chunks
 from ft_assets.workers.datasets.intake.kinds import kind_of
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reading import ROLES, Reading
-from ft_assets.workers.datasets.reporting.acceptance import check_rows, empty_split
+from ft_assets.workers.datasets.reporting.acceptance import check_rows, empty_split, too_few
 from ft_assets.workers.datasets.reporting.report import DatasetReport, SplitNumbers, Upload
 from ft_assets.workers.datasets.split import SIDES, Split, sides_of, units_of
 from ft_resources.errors import BadData
@@ -96,8 +96,7 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
         less = [f"{bad} bad"] if bad else []
         less += [f"{again} duplicates"] if again else []
         raise BadData(
-            f"{len(different)} different examples are too few to learn from and to measure on"
-            + (f" ({reading.rows} rows, of which {' and '.join(less)})" if less else ""),
+            too_few(len(different), reading.rows, less),
             where=reading.uploads[0].name,
             remedy=_more_pieces(policy, characters)
             if reading.rows < MIN_EXAMPLES and all(kind_of(spool.name).format in _CUT for spool in spools)

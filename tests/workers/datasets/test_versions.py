@@ -93,6 +93,11 @@ def test_versions_are_listed_in_order_and_by_name(add: Add, write: WriteRows, st
             "Add examples: at least 100 different ones are needed.",
         ),
         (
+            GOOD[:1] * 7,
+            "data.jsonl: 1 example is too few to learn from and to measure on (7 rows, of which 6 duplicates)",
+            "Add examples: at least 100 different ones are needed.",
+        ),
+        (
             [*GOOD[:99], *GOOD[:20]],
             "data.jsonl: 99 different examples are too few to learn from and to measure on "
             "(119 rows, of which 20 duplicates)",

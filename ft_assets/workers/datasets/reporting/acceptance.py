@@ -138,11 +138,17 @@ def _check_size(report: DatasetReport) -> None:
         if count:
             less.append(f"{count} {words}")
     raise BadData(
-        f"{report.examples} different examples are too few to learn from and to measure on"
-        + (f" ({report.rows_read} rows, of which {_and(less)})" if less else ""),
+        too_few(report.examples, report.rows_read, less),
         where=_files(report),
         remedy=f"Add examples: at least {MIN_EXAMPLES} different ones are needed.",
     )
+
+
+def too_few(examples: int, rows: int, less: list[str]) -> str:
+    """That so many examples are too few; ``less`` says where the others of ``rows`` went."""
+    subject = "1 example is" if examples == 1 else f"{examples} different examples are"
+    others = f" ({rows} rows, of which {_and(less)})" if less else ""
+    return f"{subject} too few to learn from and to measure on{others}"
 
 
 def _reasons_to_hold(report: DatasetReport) -> list[str]:
