@@ -1,4 +1,4 @@
-"""CSV and TSV (RFC 4180) with a header: each record as an object of texts."""
+"""CSV and TSV (RFC 4180) with a header: each record as an object of texts. Semicolons may stand for a CSV's commas."""
 
 import csv
 import io
@@ -17,6 +17,7 @@ from ft_resources.errors import BadData
 _HEADER_CHARACTERS = 100
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.,]*")
 _BATCH = 1 << 20
+_MARKS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 
 
 def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
@@ -24,23 +25,22 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
 
     A byte that is not UTF-8 is kept, so that the error is reported with its row.
     """
-    tab = source.kind.format == "tsv"
     csv.field_size_limit(source.limits.row_bytes)
-    text = io.TextIOWrapper(source.open(), encoding="utf-8", errors="surrogateescape", newline="")
-    records = csv.reader(text, delimiter="\t" if tab else ",", strict=True)
-    with text:
+    mark = _mark(source)
+    with _text(source) as text:
+        records = csv.reader(text, delimiter=mark, strict=True)
         rows = _records(records, source)
         header = next(rows, None)
         if header is None:
             raise BadData("the file has no rows", where=source.name, remedy="Upload a file with examples in it.")
-        _check_header(header, source, tab=tab)
+        _check_header(header, source, mark)
         lines, size, number = [], 0, 0
         for number, record in enumerate(rows, start=1):
             if len(record) != len(header):
                 raise BadData(
                     f"the record has {_count(len(record))}, and the header has {len(header)}",
                     where=f"{source.name}, record {number} (line {records.line_num})",
-                    remedy=f"Put fields that hold {'tabs' if tab else 'commas'}, quotes or line ends into double "
+                    remedy=f"Put fields that hold {_MARKS[mark]}, quotes or line ends into double "
                     "quotes, and double the quotes inside.",
                 )
             line = _line(dict(zip(header, record, strict=True)))
@@ -54,6 +54,19 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
         raise BadData(
             "the file has a header and no records", where=source.name, remedy="Upload a file with examples in it."
         )
+
+
+def _text(source: Source) -> io.TextIOWrapper:
+    return io.TextIOWrapper(source.open(), encoding="utf-8", errors="surrogateescape", newline="")
+
+
+def _mark(source: Source) -> str:
+    """What stands between the columns. Excel writes semicolons wherever the comma is the decimal mark."""
+    if source.kind.format == "tsv":
+        return "\t"
+    with _text(source) as text:
+        header = next(_records(csv.reader(text, strict=True), source), [])
+    return ";" if len(header) == 1 and ";" in header[0] else ","
 
 
 def _records(records: Any, source: Source) -> Iterator[list[str]]:
@@ -81,7 +94,7 @@ def _records(records: Any, source: Source) -> Iterator[list[str]]:
         ) from None
 
 
-def _check_header(header: list[str], source: Source, *, tab: bool) -> None:
+def _check_header(header: list[str], source: Source, mark: str) -> None:
     where = f"{source.name}, header"
     if len(header) > source.limits.columns:
         raise BadData(
@@ -89,14 +102,13 @@ def _check_header(header: list[str], source: Source, *, tab: bool) -> None:
             where=where,
             remedy="Keep the columns that hold the examples.",
         )
-    other = next((mark for mark in (";", "|", "," if tab else "\t") if mark in header[0]), None)
+    other = next((each for each in _MARKS if each != mark and each in header[0]), None)
     if len(header) == 1 and other:
-        named = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}[other]
-        remedy = "Name the file .tsv." if other == "\t" else "Name the file .csv."
+        endings = {"\t": "Name the file .tsv.", ",": "Name the file .csv."}
         raise BadData(
-            f"the columns are separated by {named}, not {'tabs' if tab else 'commas'}",
+            f"the columns are separated by {_MARKS[other]}, not {_MARKS[mark]}",
             where=where,
-            remedy=remedy if other in "\t," else f"Save it with {'tabs' if tab else 'commas'} between the columns.",
+            remedy=endings.get(other, f"Save it with {_MARKS[mark]} between the columns."),
         )
     seen: set[str] = set()
     for at, field in enumerate(header, start=1):

@@ -188,7 +188,7 @@ CASES: list[Upload] = [
     Upload(id="csv with a name twice", build=written("data.csv", b"prompt,completion,prompt\na,b,c\n")),
     Upload(id="csv with a nameless column", build=written("data.csv", b"prompt,,completion\na,b,c\n")),
     Upload(id="csv with only a header", build=written("data.csv", b"prompt,completion\n")),
-    Upload(id="csv of semicolons", build=written("data.csv", CSV_TEXT.replace(",", ";").encode())),
+    Upload(id="csv of bars", build=written("data.csv", CSV_TEXT.replace(",", "|").encode())),
     Upload(id="csv of tabs", build=written("data.csv", CSV_TEXT.replace(",", "\t").encode())),
     Upload(id="tsv of commas", build=written("data.tsv", CSV_TEXT.encode())),
     Upload(id="csv of too many columns", build=written("data.csv", wide_csv())),

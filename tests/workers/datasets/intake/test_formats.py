@@ -48,6 +48,7 @@ FORMS: dict[str, bytes] = {
     "object.json": json.dumps({"v": [1, 2], "rows": ROWS, "end": {"n": [{}][1:]}}, indent=1).encode(),
     "lines.json": JSONL,
     "data.csv": b"\xef\xbb\xbf" + csv_bytes(","),
+    "excel.csv": b"\xef\xbb\xbf" + csv_bytes(";"),
     "data.tsv": csv_bytes("\t"),
     "data.parquet": parquet(pa.Table.from_pylist(ROWS), row_group_size=100),
 }

@@ -196,8 +196,8 @@ FORMATS: dict[str, str] = {
     "csv with only a header": (
         "data.csv: the file has a header and no records\n  What to do: Upload a file with examples in it."
     ),
-    "csv of semicolons": (
-        "data.csv, header: the columns are separated by semicolons, not commas\n"
+    "csv of bars": (
+        "data.csv, header: the columns are separated by bars, not commas\n"
         "  What to do: Save it with commas between the columns."
     ),
     "csv of tabs": (
