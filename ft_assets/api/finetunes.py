@@ -89,7 +89,7 @@ def submit(
     Asking for what is under way joins it; asking again for what has ended is a new submission, unless ``key`` is given.
 
     Args:
-        dataset: key of a version; or a file, or ``hub:org/name@revision#split``, which needs ``name``.
+        dataset: key of a version; or a file, a folder of files, or ``hub:org/name@revision#split``, with ``name``.
         recipe: key of a registered recipe, or a recipe's YAML file (``.yaml`` or ``.yml``), which is registered.
         base: instead of a recipe, for a first try: the base as a recipe names it, or a folder. The method follows from
             the rows of the file, everything else is ``auto`` or a default, and no gate judges the result (ungated).
@@ -285,11 +285,11 @@ def _is_recipe_file(recipe: Path | str) -> bool:
 
 
 def _names_file(text: str) -> bool:
-    """Whether ``text`` is the path of a file of rows; a dataset key never is."""
+    """Whether ``text`` is the path of a file of rows, or of a folder of them; a dataset key never is."""
     try:
         kind_of(text)
     except BadData:
-        return "/" in text
+        return "/" in text or Path(text).is_dir()
     return True
 
 

@@ -24,7 +24,7 @@ def add(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help=f"{READABLE}; or hub:ORG/NAME@REVISION#SPLIT.",
+            help=f"{READABLE}; a folder of such files; or hub:ORG/NAME@REVISION#SPLIT.",
         ),
     ],
     name: Annotated[str, typer.Option(help=NAME_HELP)],

@@ -19,7 +19,9 @@ HELD = 4
 
 Dataset = Annotated[
     str,
-    typer.Argument(help="Dataset key, or a JSON lines file or hub:ORG/NAME@REVISION#SPLIT (then --name is needed)."),
+    typer.Argument(
+        help="Dataset key; or, with --name or --base, a file of rows, a folder of files or hub:ORG/NAME@REVISION#SPLIT."
+    ),
 ]
 Recipe = Annotated[str, typer.Argument(help="Recipe key, or a recipe's YAML file; not with --base.")]
 Base = Annotated[

@@ -2,8 +2,10 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from ft_assets.control.registry.folders import files_of
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
 from ft_assets.settings.dataset.policy import DatasetPolicy, load_policy
 from ft_assets.settings.keys import DatasetKey, check_part
@@ -27,17 +29,17 @@ def parse_name(name: str) -> DatasetKey:
 
 
 def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tuple[str, DatasetPolicy]:
-    """Name of the data form of the rows in a file or Hub split, by the first of them, and the policy that reads them
-    so: ``policy`` if it names a file. Raises UserError."""
+    """Name of the data form of the rows in a file (of a folder the first) or Hub split, by the first of them, and the
+    policy that reads them so: ``policy`` if it names a file. Raises UserError."""
     # Its kernels take a second to import, which no other door of this file should wait for.
     from ft_assets.control.registry.first_rows import look
 
     settled = _policy(policy)
     with tempfile.TemporaryDirectory(prefix="ft-look-") as scratch:
         hub = str(source).startswith(PREFIX)
-        file = fetch_split(str(source), Path(scratch)) if hub else Path(source)
+        file = fetch_split(str(source), Path(scratch)) if hub else files_of(Path(source))[0][0]
         (taken,) = take_snapshots({"upload": [file]}, Path(scratch))
-        return look(spool(taken.path, taken.name, Path(scratch), role="upload", text=settled.text), settled)
+        return look(spool(taken.path, taken.given, Path(scratch), role="upload", text=settled.text), settled)
 
 
 def add_dataset(
@@ -52,7 +54,7 @@ def add_dataset(
     holdout: Sequence[Path | str] = (),
     open_split: OpenSplit | None = None,
 ) -> DatasetVersion:
-    """Add ``source`` (one or several files, or splits as ``hub:org/name@revision#split``) as a version of ``name``.
+    """Add ``source`` (files, folders of them, or splits as ``hub:org/name@revision#split``) as a version of ``name``.
 
     ``validation`` and ``holdout`` are sources of rows that the tenant sets aside. ``name`` is ``tenant.name``. The
     default policy is used unless ``policy`` is another or names a file. The tenant's tier limits the number of
@@ -63,16 +65,20 @@ def add_dataset(
     max_examples = tenants.tier_of(tenant).max_examples
     settled = _policy(policy)
     with tempfile.TemporaryDirectory(prefix="ft-add-") as scratch:
+        left_out: list[str] = []
 
         def local(sources: Sequence[Path | str]) -> list[Path]:
-            return [
-                fetch_split(str(item), Path(scratch), open_split=open_split)
-                if str(item).startswith(PREFIX)
-                else Path(item)
-                for item in sources
-            ]
+            files: list[Path] = []
+            for item in sources:
+                if str(item).startswith(PREFIX):
+                    files.append(fetch_split(str(item), Path(scratch), open_split=open_split))
+                    continue
+                found, warning = files_of(Path(item))
+                files += found
+                left_out.extend([warning] if warning else [])
+            return files
 
-        return add_dataset_version(
+        added = add_dataset_version(
             store,
             local([source] if isinstance(source, (str, Path)) else source),
             tenant=tenant,
@@ -83,6 +89,7 @@ def add_dataset(
             holdout=local(holdout),
             max_examples=max_examples,
         )
+    return replace(added, warnings=(*left_out, *added.warnings))
 
 
 def _policy(given: Path | DatasetPolicy | None) -> DatasetPolicy:

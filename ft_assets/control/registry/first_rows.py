@@ -2,6 +2,7 @@
 
 import json
 
+from ft_assets.control.registry.precheck import check_uploads
 from ft_assets.settings.catalogue.forms import ROW_FORMS
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy
@@ -15,7 +16,7 @@ def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy]:
     """Name of the data form of a file's rows, by its first chunk (of rows that cannot be read, the most usual one), and
     the policy that reads them so: rows with a thumb up or down have a form that ``auto`` does not guess.
 
-    Raises BadData for rows of different kinds of data.
+    Raises BadData for rows of different kinds of data, and where none of these rows can be used.
     """
     reading = Reading()
     for chunk in chunks(spool):
@@ -24,6 +25,9 @@ def look(spool: Spool, policy: DatasetPolicy) -> tuple[str, DatasetPolicy]:
         parsed = parse_lines(chunk.lines, FormSettings.of(policy), ended=chunk.ended)
         reading.add_parsed(spool, chunk.first_row, chunk.too_long, parsed)
         break
+    if not reading.forms:
+        # What a base lacks for data that these are not would be told first.
+        check_uploads([spool], policy)
     return reading.kind, policy
 
 

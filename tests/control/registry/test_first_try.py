@@ -11,8 +11,10 @@ from ft_assets.api import next_version, register_recipe, submit
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.first_try import first_try, name_of
 from ft_assets.settings.keys import DatasetKey
+from ft_resources.errors import BadData
 from ft_resources.store import Store
 from tests.fake_base import make_fake_base
+from tests.workers.datasets.conftest import prose
 
 
 def row(form: str, number: int) -> dict[str, Any]:
@@ -107,6 +109,29 @@ def test_a_recipe_is_written_out_as_its_next_version_which_can_be_registered(tmp
     registered = register_recipe(file, store=store, orchestrator=NobodyLooks())
     assert (registered.key, registered.created) == (content["key"], True)
     assert registered.lock.digest == get_recipe(store, asked.recipe).lock.digest
+
+
+def test_rows_that_cannot_be_used_are_told_before_what_the_base_lacks(tmp_path: Path) -> None:
+    base = make_fake_base(tmp_path / "base", with_template=False)
+    rows = tmp_path / "März 2025.csv"
+    rows.write_text("Anfrage,Antwort\n" + "".join(f"Was ist {n}?,Es ist {n}.\n" for n in range(120)))
+    with pytest.raises(BadData) as error:
+        submit(rows, base=str(base), store=Store(str(tmp_path / "store")))
+    assert error.value.where.startswith("März 2025.csv")
+    assert "fields: {prompt: Anfrage, completion: Antwort}" in error.value.remedy
+
+
+def test_a_first_try_takes_a_folder_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FT_TENANT", raising=False)
+    make_fake_base(tmp_path / "base", with_template=False)
+    documents = tmp_path / "handbook"
+    documents.mkdir()
+    for name in ("a.md", "b.md"):
+        (documents / name).write_text("".join(f"# {name} {n}\n\n{prose((name, n), 300)}\n\n" for n in range(60)))
+    monkeypatch.chdir(tmp_path)
+    asked = submit("handbook", base="base", store=Store(str(tmp_path / "store"))).submission
+    assert asked.dataset == "local.handbook.v1"
+    assert asked.recipe.startswith("local.handbook-cpt-")
 
 
 class NobodyLooks:

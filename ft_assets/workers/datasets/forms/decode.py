@@ -35,6 +35,9 @@ def decode_line(line: bytes, *, ended: bool) -> dict[str, Any]:
         raise RowProblem(Reason.NOT_JSON, "", problem) from None
     except ValueError:  # Python's int() raises this for thousands of digits
         raise RowProblem(Reason.NOT_JSON, "", "the row has a number with too many digits") from None
+    if isinstance(value, str):
+        problem = 'the row is a string alone; write a text as {"text": "…"}'
+        raise RowProblem(Reason.NOT_JSON, "", problem)
     if not isinstance(value, dict):
         raise RowProblem(Reason.NOT_JSON, "", "the row is JSON but not an object ({…})")
     return value

@@ -20,6 +20,8 @@ _ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".txt": "txt",
+    ".md": "txt",
+    ".markdown": "txt",
     ".pdf": "pdf",
 }
 _CODECS: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd"}

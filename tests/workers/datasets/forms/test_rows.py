@@ -192,6 +192,7 @@ def test_bad_rows_stand_in_their_order_between_good_ones() -> None:
         (b'{"a": 1} {"a": 2}', "not_json", "the row is not valid JSON at character 10 (Extra data)"),
         (b'{"a": "\x00"}', "not_json", "the row is not valid JSON at character 8 (Invalid control character at)"),
         (b"[1]", "not_json", "the row is JSON but not an object ({\u2026})"),
+        (b'"A story."', "not_json", 'the row is a string alone; write a text as {"text": "\u2026"}'),
         (b'{"a": NaN}', "not_json", "the row has NaN, which is not JSON"),
         (b'{"a": -Infinity}', "not_json", "the row has -Infinity, which is not JSON"),
         (b'{"a": 1e999}', "not_json", "the row has a number that is too large"),

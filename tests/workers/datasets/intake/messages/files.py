@@ -33,18 +33,18 @@ FILES: dict[str, str] = {
     ),
     "unknown ending": (
         "data.xlsx: files ending in '.xlsx' cannot be read\n"
-        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT or PDF, as it is or as .gz or .zst, and "
-        "name it so."
+        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT, Markdown or PDF, as it is or as .gz "
+        "or .zst, and name it so."
     ),
     "no ending": (
         "data: the file's name has no ending that says what it is\n"
-        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT or PDF, as it is or as .gz or .zst, and "
-        "name it so."
+        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT, Markdown or PDF, as it is or as .gz "
+        "or .zst, and name it so."
     ),
     "unknown ending, compressed": (
         "data.tar.gz: files ending in '.tar.gz' cannot be read\n"
-        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT or PDF, as it is or as .gz or .zst, and "
-        "name it so."
+        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT, Markdown or PDF, as it is or as .gz "
+        "or .zst, and name it so."
     ),
     "still being written": (
         "data.jsonl: the file changed while it was being read\n"
@@ -78,7 +78,8 @@ FILES: dict[str, str] = {
     ),
     "pickle as json": (
         "data.json: this is a Python pickle file, not JSON\n"
-        "  What to do: Save the data as JSONL, JSON, Parquet, CSV, TSV, TXT or PDF, as it is or as .gz or .zst."
+        "  What to do: Save the data as JSONL, JSON, Parquet, CSV, TSV, TXT, Markdown or PDF, as it is or as .gz "
+        "or .zst."
     ),
     "jsonl as parquet": (
         "data.parquet: this is not a Parquet file, though its name ends in '.parquet'\n"

@@ -1,0 +1,46 @@
+"""A folder in place of files: those in it and below it that can be read as rows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ft_assets.settings.readable import READABLE
+from ft_assets.workers.datasets.intake.kinds import kind_of
+from ft_resources.errors import BadData
+
+_NAMED = 3
+
+
+def files_of(source: Path) -> tuple[list[Path], str]:
+    """``source`` itself, or of a folder all files that can be read; and a warning of the others, "" if there are none.
+
+    Hidden files and folders are passed over. Raises BadData for a folder without a file that can be read.
+    """
+    if not source.is_dir():
+        return [source], ""
+    found, others = [], []
+    for path in sorted(source.rglob("*")):
+        inside = path.relative_to(source)
+        if path.is_dir() or any(part.startswith(".") for part in inside.parts):
+            continue
+        (found if _can_be_read(path) else others).append(path)
+    if not found:
+        raise BadData(
+            "no file in this folder can be read", where=str(source), remedy=f"Put files into it that are {READABLE}."
+        )
+    return found, _left_out(source, others)
+
+
+def _can_be_read(path: Path) -> bool:
+    try:
+        kind_of(path.name)
+    except BadData:
+        return False
+    return True
+
+
+def _left_out(folder: Path, others: Sequence[Path]) -> str:
+    if not others:
+        return ""
+    named = ", ".join(str(path.relative_to(folder)) for path in others[:_NAMED])
+    count = "1 file" if len(others) == 1 else f"{len(others):,} files"
+    return f"{folder}: left out {count} that cannot be read as rows: {named}{', …' if len(others) > _NAMED else ''}"
