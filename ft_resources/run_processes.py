@@ -15,9 +15,10 @@ PROCESS = "ft/process"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-def process_tag() -> str:
-    """This process: its machine, and its id there with the time at which it began."""
-    return f"{_machine()} {os.getpid()} {_began(os.getpid())}"
+def process_tag(pid: int | None = None) -> str:
+    """A process, by default this one: its machine, and its id there with the time at which it began."""
+    pid = os.getpid() if pid is None else pid
+    return f"{_machine()} {pid} {_began(pid)}"
 
 
 def lost(run: "dg.DagsterRun") -> str:

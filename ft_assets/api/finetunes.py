@@ -26,7 +26,15 @@ from ft_assets.control.submissions.submit import check_dataset, check_gates, che
 from ft_assets.control.submissions.submit import submit as record_submission
 from ft_assets.control.submissions.user_keys import check_own_key
 from ft_assets.records.retired_recipes import require_recipe_not_retired
-from ft_assets.records.submissions import Driver, Origin, Submission, SubmissionOutcome, resubmit_key
+from ft_assets.records.submissions import (
+    Driver,
+    Origin,
+    Submission,
+    SubmissionOutcome,
+    find_outcome,
+    note_caller,
+    resubmit_key,
+)
 from ft_assets.records.trial_only import refuse_trial
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.environment import caller_tenant
@@ -37,6 +45,7 @@ from ft_assets.workers.datasets.intake.kinds import kind_of
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, HeldForReview, MissingInput, UserError
 from ft_resources.launchers.choice import gpus_missing
+from ft_resources.run_processes import process_tag
 from ft_resources.store import Store
 
 NOBODYS = "local"
@@ -244,6 +253,8 @@ def fine_tune(
     )
     if on_asked is not None:
         on_asked(asked)
+    if find_outcome(store, asked.submission) is None:
+        note_caller(store, asked.submission, process_tag())
     outcome = orchestrator_or_default(orchestrator).run(store, asked.submission)
     return FineTuned(submission=asked.submission, outcome=outcome, estimate=asked.estimate)
 

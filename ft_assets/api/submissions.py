@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import Orchestrator, actor_or_user, orchestrator_or_default, store_or_default
 from ft_assets.control.submissions.sharing import needed_by_others
 from ft_assets.control.submissions.status import (
+    State,
     Status,
     Work,
     get_submission,
@@ -87,10 +89,12 @@ def logs(target: str, *, store: Store | None = None) -> Logs:
     store = store_or_default(store)
     if "/" not in target:
         submission = get_submission(store, target)
+        standing = partial(status_of, store, submission)
         return Logs(
             attempts=lambda: list(last_attempts(store, submission)),
-            ended=lambda: find_outcome(store, submission) is not None,
-            status=lambda: status_of(store, submission),
+            # Of one that nobody goes on with, no more is to come.
+            ended=lambda: find_outcome(store, submission) is not None or standing().state is State.STOPPED,
+            status=standing,
         )
     address = find_address(target, store=store)
 

@@ -18,6 +18,7 @@ STYLES = {
     "failed": "red",
     "cancelled": "dim",
     "preempted": "magenta",
+    "stopped": "magenta",
     "held": "magenta",
     "queued": "dim",
 }

@@ -158,6 +158,16 @@ def finish(
     return outcome
 
 
+def note_caller(store: Store, submission: Submission, process: str) -> None:
+    """Record which process launches the runs of an open submission, in its marker, as asking again may be another."""
+    store.put_json(submission.marker, {"created_at": submission.created_at, "process": process})
+
+
+def find_caller(store: Store, submission: Submission) -> str:
+    """The process that was last recorded so; "" where none was."""
+    return str((store.find_json(submission.marker) or {}).get("process", ""))
+
+
 def open_submissions(store: Store, *, after: str = "", problems: list[str] | None = None) -> Iterator[Submission]:
     """Submissions that have not ended, ordered by marker; only those whose ``marker`` sorts after ``after``.
 

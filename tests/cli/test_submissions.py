@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,6 +33,7 @@ from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt
 from ft_resources.execution import Execution, RunResult
 from ft_resources.outcomes import Outcome
+from ft_resources.run_processes import process_tag
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.cli.conftest import DATASET, RECIPE, Ft
@@ -242,6 +245,31 @@ def test_submitting_what_a_foreground_run_is_at_says_so(project: Project, ft: Ft
         idempotency_key=key,
     )
     assert "an ft run is working on it already" in ft("submit", *pair).stderr
+
+
+def test_a_run_whose_process_was_killed_is_stopped_and_can_be_gone_on_with(
+    project: Project, ft: Ft, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise SystemExit(137)
+
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    tag = process_tag(child.pid)
+    monkeypatch.setattr("ft_assets.cli.live.drive", killed)
+    monkeypatch.setattr("ft_assets.api.finetunes.process_tag", lambda: tag)
+    ft("run", *pair)
+    (asked,) = open_submissions(project.store)
+    assert "stopped" not in ft("status").stdout
+    child.kill()
+    child.wait()
+    for shown in (ft("status").output, ft("status", asked.id).output, ft("logs", asked.id, "--follow").output):
+        assert "stopped" in shown
+        assert f"(process {child.pid} on " in shown
+        assert f"ft run {DATASET} {RECIPE}" in shown
+    monkeypatch.setattr("ft_assets.api.finetunes.process_tag", process_tag)
+    ft("run", *pair)
+    assert [each.id for each in open_submissions(project.store)] == [asked.id]
+    assert "stopped" not in ft("status").stdout
 
 
 def test_the_view_shows_each_stage(project: Project, ft: Ft, asked: Submission) -> None:

@@ -5,6 +5,7 @@ text is in the run's log and in the attempt's record, for those who may read the
 """
 
 from collections.abc import Iterable
+from shlex import quote
 from typing import Any
 
 from ft_assets.records.failures import Blame, Failure
@@ -109,8 +110,14 @@ def remedy_of(submission: Submission, outcome: SubmissionOutcome) -> str:
     if outcome.status is SubmissionStatus.REJECTED:
         return f"See the verdicts and their numbers with: ft gate show {pair}"
     if outcome.status is SubmissionStatus.CANCELLED:
-        return f"If it is still wanted, ask again with: ft run {pair}"
+        return f"If it is still wanted, ask again with: {again(submission)}"
     return outcome.failure.remedy if outcome.failure else ""
+
+
+def again(submission: Submission) -> str:
+    """The command that asks for the same again."""
+    gates = "".join(f" --gate {quote(gate)}" for gate in submission.gates)
+    return f"ft run {submission.dataset} {submission.recipe}{gates}"
 
 
 def own_words(store: Store, failure: Failure) -> str:

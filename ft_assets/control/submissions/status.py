@@ -6,15 +6,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from ft_assets.control import identity
 from ft_assets.control.recipes.stored import get_recipe
-from ft_assets.control.submissions.failures import own_words, remedy_of
+from ft_assets.control.submissions.failures import again, own_words, remedy_of
+from ft_assets.control.submissions.user_keys import is_own_key
 from ft_assets.records.submissions import (
     Submission,
     SubmissionOutcome,
+    SubmissionStatus,
     all_submissions,
+    find_caller,
     find_outcome,
     find_submission,
 )
@@ -24,6 +28,7 @@ from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.errors import BadRecipe, HeldForReview, MissingInput, UserError
 from ft_resources.execution import LEASE_S
 from ft_resources.outcomes import POLICIES, Outcome
+from ft_resources.run_processes import gone
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 
@@ -37,6 +42,8 @@ class State(StrEnum):
     EVALUATING = "evaluating"
     HELD = "held"
     PREEMPTED = "preempted"
+    # The process that launched its runs is gone; nothing happens until it is asked for again.
+    STOPPED = "stopped"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     UNGATED = "ungated"
@@ -44,6 +51,7 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
+_FINAL = frozenset(State(status) for status in SubmissionStatus)
 # The work of a submission, in order, and the state it counts as.
 STATE_OF_WORK: dict[str, State] = {
     "dataset": State.PREPARING,
@@ -128,15 +136,29 @@ def derive(
     *,
     now: float,
     held: HeldForReview | None = None,
+    left: str = "",
 ) -> Status:
     """The status that follows from the records; ``now`` in seconds since the epoch. Pure.
 
-    ``held`` is why a person must review the dataset first, and what to do.
+    ``held`` is why a person must review the dataset first, and what to do. ``left`` says that the process which
+    launched its runs is gone.
     """
     if outcome is not None:
         return _of_outcome(submission, outcome)
     if held:
         return replace(_status(submission, State.HELD, detail=held.what), where=held.where, remedy=held.remedy)
+    found = _of_works(submission, works, now)
+    if not left or found.state in _FINAL:
+        return found
+    key = f" --key {quote(submission.idempotency_key)}" if is_own_key(submission.idempotency_key) else ""
+    remedy = f"To go on with it: {again(submission)}{key}"
+    if found.state is not State.PREEMPTED and any(work.running for work in works):
+        return replace(found, detail=f"{left}; its worker goes on to its end", remedy=remedy)
+    return replace(found, state=State.STOPPED, detail=left, remedy=remedy)
+
+
+def _of_works(submission: Submission, works: Sequence[Work], now: float) -> Status:
+    """The status of an open submission by its work."""
     asked = datetime.fromisoformat(submission.created_at).timestamp()
     open_works = [work for work in works if not work.done and not work.lost]
     for work in reversed(open_works):
@@ -281,7 +303,8 @@ def status_of(store: Store, submission: Submission) -> Status:
     except UserError as error:
         return _status(submission, State.FAILED, detail=str(error))
     words = own_words(store, outcome.failure) if outcome and outcome.failure else ""
-    return replace(derive(submission, outcome, works, now=time.time(), held=held), words=words)
+    left = "" if outcome or submission.driver != "caller" else gone(find_caller(store, submission))
+    return replace(derive(submission, outcome, works, now=time.time(), held=held, left=left), words=words)
 
 
 def _held(store: Store, submission: Submission) -> HeldForReview | None:

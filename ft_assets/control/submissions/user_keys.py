@@ -40,9 +40,14 @@ class KeyRecord(Record):
     at: str = Field(description="UTC, ISO 8601.")
 
 
+def is_own_key(key: str) -> bool:
+    """Whether a user chose the key of a submission."""
+    return not _SHARED.fullmatch(key)
+
+
 def check_own_key(key: str) -> None:
     """Raise UserError if a user's key is one of the platform's own, which others use too."""
-    if key and _SHARED.fullmatch(key):
+    if key and not is_own_key(key):
         raise UserError(
             f"{key!r} is reserved: the platform itself gives such keys to submissions",
             where="idempotency key",
@@ -52,13 +57,13 @@ def check_own_key(key: str) -> None:
 
 def require_key_free(store: Store, submission: Submission) -> None:
     """Raise KeyConflict if the submission's key belongs to another request of its tenant."""
-    if not _SHARED.fullmatch(submission.idempotency_key):
+    if is_own_key(submission.idempotency_key):
         _require_same(KeyRecord.find(store, _path(submission)), submission)
 
 
 def claim_key(store: Store, submission: Submission) -> None:
     """Assign the key to the submission. Raises KeyConflict if it belongs to another request, even a concurrent one."""
-    if _SHARED.fullmatch(submission.idempotency_key):
+    if not is_own_key(submission.idempotency_key):
         return
     record = KeyRecord(
         key=submission.idempotency_key,

@@ -116,6 +116,23 @@ def test_a_held_dataset_decides_until_the_submission_has_ended() -> None:
     assert derive(SUBMISSION, ended_by, works, now=ASKED + 100, held=held).state is State.CANCELLED
 
 
+def test_a_submission_whose_process_is_gone_is_stopped_once_no_worker_goes_on() -> None:
+    """After a kill -9 of ft run it was `preparing` for ever."""
+    asked = SUBMISSION.model_copy(update={"driver": "caller", "gates": ("exact_match > 0.6",)})
+
+    def left(*works: Work) -> Status:
+        return derive(asked, None, works, now=ASKED + 100, left="process 7 is gone")
+
+    for works in ([work("dataset")], [done("dataset"), work("base_model")], [running("dataset", seconds_ago=99)]):
+        found = left(*works)
+        assert (found.state, found.detail) == (State.STOPPED, "process 7 is gone")
+        assert found.remedy == "To go on with it: ft run acme.support.v1 tiny.v1 --gate 'exact_match > 0.6' --key k"
+    working = left(done("dataset"), running("checkpoint"))
+    assert (working.state, working.detail) == (State.TRAINING, "process 7 is gone; its worker goes on to its end")
+    assert working.remedy == found.remedy
+    assert left(ended("checkpoint", Outcome.DIVERGED)).state is State.FAILED
+
+
 def test_an_ending_from_before_this_was_asked_for_is_not_this_ones() -> None:
     assert status(ended("checkpoint", Outcome.DIVERGED, claimed_at=ASKED - 1)).state is State.QUEUED
 
