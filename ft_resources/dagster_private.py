@@ -25,13 +25,23 @@ from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 # The names of a code location, of the repository in it, and of a job in that, as a run records them.
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
+# What steps print is kept by a class that is public, below a name that is not.
+from dagster._core.storage.compute_log_manager import CapturedLogContext
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
+
 # The run tag with the address of the code server that executes a run, set by the default launcher.
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
+# The type of the first argument of what makes such a class from the instance's configuration.
+from dagster._serdes import ConfigurableClassData
+
 __all__ = [
     "GRPC_INFO_TAG",
+    "CapturedLogContext",
     "CheckRunHealthResult",
+    "ConfigurableClassData",
     "JudgedMaterialization",
+    "LocalComputeLogManager",
     "WorkerStatus",
     "any_backfill",
     "execute_here",

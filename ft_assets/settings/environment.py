@@ -15,7 +15,11 @@ MAX_PAIRS = 25
 LOCATION = "fine-tuning"
 """The name of the code location; ``workspace.yaml`` and the Helm values say the same."""
 # What Dagster is told outside a project.
-_OUTSIDE = "telemetry: {enabled: false}\nnux: {enabled: false}\n"
+_OUTSIDE = """telemetry: {enabled: false}
+nux: {enabled: false}
+compute_logs:
+  {module: ft_resources.compute_logs, class: TerminalComputeLogManager, config: {base_dir: {env: FT_STATE}}}
+"""
 REPORTS_URL = "http://127.0.0.1:3001"
 
 

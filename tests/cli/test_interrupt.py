@@ -1,5 +1,6 @@
 """Ctrl-C of a real ``ft run``: the work stops, and the submission is cancelled, not failed."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -23,16 +24,26 @@ def test_ctrl_c_of_a_foreground_run_stops_its_worker_and_cancels(tmp_path: Path)
     project = make_project(tmp_path / "project")
     command = [sys.executable, "-c", "from ft_assets.cli.main import app; app()", "run"]
     command += [str(project.dataset()), str(project.recipe()), "--name", "acme.colours"]
-    process = subprocess.Popen(command, cwd=project.folder, env=project.environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=project.folder,
+        env=project.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
     assert process.stdout is not None
     for line in process.stdout:
         # The first worker that takes long enough to be interrupted.
         if line.startswith("score base model"):
-            process.send_signal(signal.SIGINT)
+            # A terminal tells all processes of the group.
+            os.killpg(process.pid, signal.SIGINT)
             break
     rest = process.stdout.read()
     assert process.wait(timeout=60) == 130, rest
     assert "cancelled" in rest
+    assert "Traceback" not in rest
     (status,) = statuses(project.store)
     assert status.state is State.CANCELLED
     request = identity.baseline_report_request(Artifacts(project.store), "tiny.v1")
