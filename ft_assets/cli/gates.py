@@ -8,6 +8,7 @@ import typer
 
 from ft_assets import api
 from ft_assets.settings.environment import actor
+from ft_assets.settings.ungated import NOT_JUDGED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,7 +46,7 @@ def show(
         console.print(_verdicts(found.verdicts))
         console.print(_figures(found.verdicts))
         if found.ungated:
-            console.print("ungated: the recipe has no gates, so nothing judged this result")
+            console.print(f"ungated: {NOT_JUDGED}")
         print_suggestions(found.suggestions)
     raise typer.Exit(0 if found.passed else 3)
 

@@ -202,7 +202,8 @@ def print_outcome(store: Store, submission: Submission, outcome: SubmissionOutco
     if outcome.status is SubmissionStatus.UNGATED:
         _print_scores(store, submission)
         console.print(Text.assemble(("ungated   ", "bold blue"), outcome.adapter))
-        console.print(Text("the recipe has no gates: nothing judged this result, and it cannot be promoted", "dim"))
+        for line in reasons(api.status(submission.id, store=store)):
+            console.print(Text(line, "dim"))
         console.print(Text(f"download it: ft adapter download {short(outcome.adapter)} FOLDER", "dim"))
         return
     styles = {SubmissionStatus.REJECTED: "bold yellow", SubmissionStatus.FAILED: "bold red"}

@@ -48,7 +48,7 @@ def status(
                 item.dataset,
                 item.recipe,
                 describe(item),
-                short(item.adapter) if item.adapter else remark(item),
+                "; ".join(filter(None, (short(item.adapter) if item.adapter else "", remark(item)))),
             )
             for item in found
         ],
@@ -79,7 +79,7 @@ def reasons(item: "Status") -> list[str]:
 
 def remark(item: "Status") -> str:
     """Remarks beside the numbers: why the submission is in its state, and alerts of a running training."""
-    to_do = [f"what to do: {item.remedy}"] if item.remedy and item.state != "rejected" else []
+    to_do = [f"what to do: {item.remedy}"] if item.remedy and item.state not in ("rejected", "ungated") else []
     return "; ".join([*filter(None, [item.detail]), *to_do, *(f"alert: {alert}" for alert in item.alerts)])
 
 

@@ -28,6 +28,15 @@ def ft(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["gate", *arguments])
 
 
+def test_a_rejected_pair_is_not_promoted_and_its_verdict_is_the_reason(project: World) -> None:
+    """That it "has not been materialized" sent people to make it again, which never gives an adapter."""
+    report(project, BAD, make_results(correct=flips(0.2, 0.1, 400)))
+    refused = CliRunner().invoke(app, ["promote", BAD, "--to", "staging", "--reason", "x"])
+    assert refused.exit_code == 2
+    assert "the candidate did not pass every gate" in refused.stderr
+    assert "task_gain: fail, exact_match 0.2 → 0.1" in refused.stderr
+
+
 def test_verdicts_are_shown_with_their_figures_and_only_what_is_undecided_can_be_waived(project: World) -> None:
     report(project, GOOD, make_results(correct=flips(0.2, 0.25, 40, extra=4), losses=losses(40, 0.2, noise=2.0)))
     report(project, BAD, make_results(correct=flips(0.2, 0.1, 400)))

@@ -13,7 +13,7 @@ from ft_assets.records.trial_only import refuse_trial
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
 from ft_assets.settings.recipe.tightening import tighten
-from ft_assets.settings.ungated import NO_GATES, UNGATED, without_gates
+from ft_assets.settings.ungated import ADD_GATES, NO_GATES, NOT_JUDGED, UNGATED, without_gates
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.work import WorkRequest
@@ -65,9 +65,4 @@ def exported(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifac
 def require_gated(params: Mapping[str, Any], where: str) -> None:
     """Raise UserError for an ungated result: no gate judged it, whatever address it lies at."""
     if without_gates(params):
-        raise UserError(
-            "this result is ungated: its recipe has no gates (gates: none), so it is no accepted adapter",
-            where=where,
-            remedy="Register the recipe's next version with gates and run it with the same dataset: the training is "
-            "used again, only the evaluation is new.",
-        )
+        raise UserError(f"this result is ungated: {NOT_JUDGED}", where=where, remedy=ADD_GATES)

@@ -35,8 +35,10 @@ from ft_assets.settings.keys import DatasetKey, RecipeKey, line_of
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
 from ft_assets.settings.ungated import UNGATED
 from ft_assets.workers.adapters.lineage import lineage
+from ft_assets.workers.adapters.rejection import require_pass
+from ft_assets.workers.evals.verdicts import judge_candidate
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
-from ft_resources.errors import UserError
+from ft_resources.errors import MissingInput, UserError
 from ft_resources.tracking import Log
 
 INCUMBENT = "incumbent"
@@ -144,7 +146,7 @@ def _resolve(artifacts: Artifacts, target: str, stage: Stage) -> tuple[str, str]
     if "|" in target:
         dataset, _, recipe = target.partition("|")
         line = line_of(DatasetKey.parse(dataset), RecipeKey.parse(recipe))
-        return line, str(identity.adapter(artifacts, dataset, recipe).address)
+        return line, str(_of_pair(artifacts, dataset, recipe).address)
     if "/" in target:
         adapter = artifacts.get(Address.parse(target))
         if adapter.address.asset in ("adapter", UNGATED):
@@ -159,6 +161,17 @@ def _resolve(artifacts: Artifacts, target: str, stage: Stage) -> tuple[str, str]
         if (found := state.at(lower)) is not None:
             return target, found.adapter.address
     return target, _only_one(artifacts, state)
+
+
+def _of_pair(artifacts: Artifacts, dataset: str, recipe: str) -> Artifact:
+    """The pair's accepted adapter. Raises GateRejected where its candidate did not pass: making it again gives none."""
+    try:
+        return identity.adapter(artifacts, dataset, recipe)
+    except MissingInput as missing:
+        if missing.asset == "adapter":
+            request = identity.adapter_request(artifacts, dataset, recipe)
+            require_pass(judge_candidate(artifacts, request.inputs, request.params), request.label)
+        raise
 
 
 def _only_one(artifacts: Artifacts, state: LineState) -> str:

@@ -16,6 +16,7 @@ from ft_assets.records.due_notices import Due, Source
 from ft_assets.records.submissions import SubmissionStatus, find_outcome, find_submission
 from ft_assets.settings.keys import SHARED, DatasetKey
 from ft_assets.settings.notices import EventKind
+from ft_assets.settings.ungated import NOT_JUDGED
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import MissingInput
 from ft_resources.messages import clean, one_line
@@ -60,14 +61,16 @@ def _submission(store: Store, due: Due) -> Event | None:
     facts = {"submission": submission.id, "dataset": submission.dataset, "recipe": submission.recipe}
     facts |= {"asked by": submission.actor, "mode": submission.mode}
     details = [clean(outcome.reason)] if outcome.reason else []
-    ended = "was"
+    ended = f"was {outcome.status}"
     if outcome.status is SubmissionStatus.UNGATED:
-        ended = "ended"
+        ended = "ended ungated"
         facts["result"] = outcome.adapter
-        details.append("Its recipe has no gates: nothing judged it, and it cannot be promoted.")
+        details.append(NOT_JUDGED)
     elif outcome.adapter:
         facts["adapter"] = outcome.adapter
         details.append("It passed every gate and is registered.")
+    elif outcome.status is SubmissionStatus.FAILED:
+        ended = "failed"
     if failure:
         facts |= {"asset": failure.asset} if failure.asset else {}
         details += [failure.where] if failure.where else []
@@ -76,7 +79,7 @@ def _submission(store: Store, due: Due) -> Event | None:
         kind=EventKind(outcome.status),
         tenant=due.tenant,
         subject=submission.id,
-        title=one_line(f"{submission.dataset} with {submission.recipe} {ended} {outcome.status}"),
+        title=one_line(f"{submission.dataset} with {submission.recipe} {ended}"),
         at=outcome.at,
         facts={name: one_line(value) for name, value in facts.items()},
         details=tuple(details),

@@ -10,6 +10,7 @@ from typing import Any
 
 from ft_assets.records.failures import Blame, Failure
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
+from ft_assets.settings.ungated import ADD_GATES
 from ft_resources import errors
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Attempt, Ending
@@ -27,6 +28,7 @@ _CAUSES = {
     "GateRejected": "the candidate was rejected",
     "HeldForReview": "the dataset is held for review",
 }
+_AT_FAULT = "the platform's store or a server is at fault"
 _STEPS = "What to do: "
 LOGS = "Read the run's log in the UI, or: ft logs"
 
@@ -39,7 +41,7 @@ def of_ending(attempt: Attempt, ending: Ending) -> Failure:
     says = name not in _QUIET and (is_ours(name) or ending.outcome is Outcome.USER_ERROR)
     return Failure(
         asset=attempt.address.asset,
-        cause=f"the worker {policy.message}",
+        cause=_AT_FAULT if name in _OURS else f"the worker {policy.message}",
         blame="platform" if name in _OURS else _BLAME[policy.refund],
         sentence=clean(known.get("what", "")) if says else "",
         where=clean(known.get("where", "")),
@@ -55,7 +57,7 @@ def of_text(text: str, asset: str = "", name: str = "") -> Failure:
     ours = name in _OURS
     return Failure(
         asset=asset,
-        cause="the platform's store or a server is at fault" if ours else _CAUSES.get(name, "an invalid request"),
+        cause=_AT_FAULT if ours else _CAUSES.get(name, "an invalid request"),
         blame="platform" if ours else "user",
         sentence="" if name in _QUIET else clean(what),
         remedy=clean(remedy) or LOGS,
@@ -109,6 +111,8 @@ def remedy_of(submission: Submission, outcome: SubmissionOutcome) -> str:
     pair = f"{submission.dataset} {submission.recipe}"
     if outcome.status is SubmissionStatus.REJECTED:
         return f"See the verdicts and their numbers with: ft gate show {pair}"
+    if outcome.status is SubmissionStatus.UNGATED:
+        return ADD_GATES
     if outcome.status is SubmissionStatus.CANCELLED:
         return f"If it is still wanted, ask again with: {again(submission)}"
     return outcome.failure.remedy if outcome.failure else ""

@@ -23,6 +23,7 @@ from ft_assets.records.submissions import (
     find_submission,
 )
 from ft_assets.records.sweep_decision import FINAL, SweepFailed
+from ft_assets.settings.ungated import NOT_JUDGED
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import Attempt, Ending, attempts_at
 from ft_resources.errors import BadRecipe, HeldForReview, MissingInput, UserError
@@ -175,7 +176,8 @@ def _of_works(submission: Submission, works: Sequence[Work], now: float) -> Stat
 
 
 def _of_outcome(submission: Submission, outcome: SubmissionOutcome) -> Status:
-    ended = _status(submission, State(outcome.status), adapter=outcome.adapter, detail=outcome.reason)
+    detail = outcome.reason or (NOT_JUDGED if outcome.status is SubmissionStatus.UNGATED else "")
+    ended = _status(submission, State(outcome.status), adapter=outcome.adapter, detail=detail)
     where = outcome.failure.where if outcome.failure else ""
     return replace(ended, suggestions=outcome.suggestions, where=where, remedy=remedy_of(submission, outcome))
 

@@ -14,7 +14,7 @@ from ft_assets.graph.rejections import show_rejection
 from ft_assets.graph.report_links import report_link
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
-from ft_assets.settings.ungated import without_gates
+from ft_assets.settings.ungated import NOT_JUDGED, without_gates
 from ft_assets.workers.adapters.lineage import Lineage, lineage
 from ft_assets.workers.evals.gates import passed
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence, score_table, verdict_table
@@ -58,7 +58,7 @@ def adapter(
     yield dg.MaterializeResult(
         data_version=dg.DataVersion(artifact.digest),
         metadata={
-            "verdict": "ungated: the recipe has no gates; it cannot be promoted" if ungated else "accepted",
+            "verdict": f"ungated: {NOT_JUDGED}" if ungated else "accepted",
             "gates": dg.MetadataValue.md(verdict_table(verdicts)),
             "scores": dg.MetadataValue.md(score_table(load_evidence(report))),
             "report": report_link(report),

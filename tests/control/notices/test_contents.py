@@ -75,6 +75,10 @@ def test_users_and_platforms_failures_are_told_apart(store: Store) -> None:
     assert of_step("a", [("Dagster", "x"), ("ZeroDivisionError", "x")]).blame == "platform"
     assert ending_of(store, "checkpoint", Outcome.PREEMPTED).blame == "platform"
     assert ending_of(store, "checkpoint", Outcome.DIVERGED).blame == "user"
+    # A worker ends so for every error with words of ours, and this one nobody asked for.
+    lost = {"type": "CorruptArtifact", "what": "rows.jsonl is missing"}
+    broken = ending_of(store, "dataset", Outcome.USER_ERROR, lost)
+    assert (broken.blame, broken.cause) == ("platform", "the platform's store or a server is at fault")
     refused = of_step("checkpoint", [("OverLimit", "ft_assets.control.submissions.admission.OverLimit: a: too long")])
     assert (refused.blame, refused.sentence) == ("user", "a: too long")
 
