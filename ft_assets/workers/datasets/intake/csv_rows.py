@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from ft_assets.workers.datasets.intake.file_refusals import size_text
+from ft_assets.workers.datasets.intake.file_refusals import SAVE_AS_UTF8, size_text
 from ft_assets.workers.datasets.intake.sink import Sink
 from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
@@ -120,6 +120,8 @@ def _check_header(header: list[str], source: Source, mark: str) -> None:
             what = f"column {at} looks like data, not like a name: the first line should name the columns"
         elif not field.isprintable():
             what = f"the name of column {at} has characters that are not printable UTF-8"
+            if any("\ud800" <= character <= "\udfff" for character in field):
+                raise BadData(what, where=where, remedy=SAVE_AS_UTF8)
         else:
             seen.add(field)
             continue

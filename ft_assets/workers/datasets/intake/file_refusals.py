@@ -2,6 +2,8 @@
 
 from ft_resources.errors import BadData
 
+SAVE_AS_UTF8 = "Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a whole."
+
 
 def too_much_memory(name: str, allowed: int) -> BadData:
     return BadData(

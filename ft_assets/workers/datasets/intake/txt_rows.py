@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Iterator
 from typing import Any
 
+from ft_assets.workers.datasets.intake.file_refusals import SAVE_AS_UTF8
 from ft_assets.workers.datasets.intake.sections import Block, is_heading, piece_lines
 from ft_assets.workers.datasets.intake.sink import Sink
 from ft_assets.workers.datasets.intake.streams import Source
@@ -70,5 +71,5 @@ def _not_utf8(source: Source, position: int, byte: int) -> BadData:
     return BadData(
         f"byte {position + 1:,} (0x{byte:02x}) is not UTF-8",
         where=source.name,
-        remedy="Save the file as UTF-8; it may be in an older encoding, in part or as a whole.",
+        remedy=SAVE_AS_UTF8,
     )

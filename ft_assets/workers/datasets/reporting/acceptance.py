@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 
 from ft_assets.settings.dataset.policy import MIN_EXAMPLES
+from ft_assets.workers.datasets.forms.reasons import Reason
+from ft_assets.workers.datasets.intake.file_refusals import SAVE_AS_UTF8
 from ft_assets.workers.datasets.reporting.advice import all_warnings, split_advice
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, Step
 from ft_resources.errors import BadData
 
+_CORRECT = "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
 _SIDES = ("train", "validation", "holdout")
 _HELD: dict[Step, str] = {
     "contamination": "share most of their 13-word sequences with tests that the model is measured on",
@@ -79,8 +82,14 @@ def check_rows(report: DatasetReport) -> None:
     raise BadData(
         problem + _others(report, notes),
         where=f"{first.place.file}, {place}",
-        remedy="Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml.",
+        remedy=SAVE_AS_UTF8 if first in _not_utf8(report) else _CORRECT,
     )
+
+
+def _not_utf8(report: DatasetReport) -> list[Note]:
+    """The rows that dropping would not help: an older encoding has such bytes all over the file."""
+    found = [finding for finding in report.findings("read") if finding.reason == Reason.NOT_UTF8]
+    return [note for finding in found for note in finding.notes]
 
 
 def _bad_rows(report: DatasetReport) -> list[Note]:

@@ -216,11 +216,13 @@ FORMATS: dict[str, str] = {
     ),
     "csv in latin-1": (
         "data.csv, row 8: byte 44 of the row (0xe9) is not UTF-8\n"
-        "  What to do: Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
+        "  What to do: Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a "
+        "whole."
     ),
     "csv with a header in latin-1": (
         "data.csv, header: the name of column 1 has characters that are not printable UTF-8\n"
-        "  What to do: Give every column a name of its own in the first line."
+        "  What to do: Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a "
+        "whole."
     ),
     "csv with an empty answer": (
         "data.csv, row 1, completion: this text is empty\n"
@@ -230,11 +232,13 @@ FORMATS: dict[str, str] = {
     "txt of blanks": ("book.txt: the file has no text\n  What to do: Upload a file with text in it."),
     "txt in latin-1": (
         "book.txt: byte 8 (0xe9) is not UTF-8\n"
-        "  What to do: Save the file as UTF-8; it may be in an older encoding, in part or as a whole."
+        "  What to do: Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a "
+        "whole."
     ),
     "txt that ends inside a character": (
         "book.txt: byte 8 (0xc3) is not UTF-8\n"
-        "  What to do: Save the file as UTF-8; it may be in an older encoding, in part or as a whole."
+        "  What to do: Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a "
+        "whole."
     ),
     "pdf without text": (
         "scan.pdf: the PDF has no text in its 2 pages; they may be scanned images\n"

@@ -21,15 +21,18 @@ ROWS: dict[str, str] = {
     ),
     "row in latin-1": (
         "data.jsonl, row 120: byte 16 of the row (0xe9) is not UTF-8\n"
-        "  What to do: Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
+        "  What to do: Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a "
+        "whole."
     ),
     "row with an overlong character": (
         "data.jsonl, row 120: byte 13 of the row (0xc0) is not UTF-8\n"
-        "  What to do: Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
+        "  What to do: Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a "
+        "whole."
     ),
     "row with an encoded surrogate": (
         "data.jsonl, row 120: byte 13 of the row (0xed) is not UTF-8\n"
-        "  What to do: Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
+        "  What to do: Save the file as UTF-8 (in Excel: CSV UTF-8); it may be in an older encoding, in part or as a "
+        "whole."
     ),
     "row with half a surrogate pair": (
         "data.jsonl, row 120, prompt: this text holds half of a surrogate pair (\\ud800 to \\udfff)\n"
