@@ -11,7 +11,7 @@ from ft_assets.control.auto.rules import Choice
 from ft_assets.settings.recipe.hardware import HardwareSettings
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.recipe.sweep import SweepSettings
-from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.settings.recipe.training import LoraSettings, PackingSettings, TrainingSettings
 from ft_assets.workers.model_size.known import Known
 
 Rule = Callable[[Recipe, Known | None], Choice | None]
@@ -27,6 +27,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
 )
 """In order: some rules use the results of earlier ones. Three more settings are resolved together: see ``best_fit``."""
 
+_WINDOW = "packing.max_length"
 _PENDING = "auto: settled for each dataset, from its size, the base and the GPUs"
 
 
@@ -49,6 +50,8 @@ def configure(recipe: Recipe, known: Known | None) -> Configuration:
     Deterministic and idempotent.
     """
     origins = origins_of(recipe)
+    if origins[_WINDOW] == "default" and recipe.packing.max_length < PackingSettings().max_length:
+        origins[_WINDOW] = "auto: as much as the base reads at once"
     for path, rule in RULES:
         if _get(recipe, path) == "auto":
             recipe = _settle(recipe, origins, path, rule(recipe, known))

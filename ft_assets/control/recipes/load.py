@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from ft_assets.settings.recipe.plain_template import PLAIN, PLAIN_TEMPLATE
 from ft_assets.settings.recipe.recipe import MAX_TEMPLATE_CHARACTERS, Recipe
 from ft_assets.workers.templates.template import check_template
 from ft_resources.strict import parse_strict, parse_yaml, read_text
 
 
 def load_recipe(path: Path) -> Recipe:
-    """The recipe in the YAML file ``path``; ``chat_template`` holds the named file's text.
+    """The recipe in the YAML file ``path``; ``chat_template`` holds the text of the named file, or of ``plain``.
 
     Raises BadRecipe that names every wrong field, or the line that is not YAML or not UTF-8.
     """
@@ -17,7 +18,10 @@ def load_recipe(path: Path) -> Recipe:
     if isinstance(value, dict) and isinstance(value.get("chat_template"), str):
         named = value["chat_template"]
         field = f"{where}, chat_template {named!r}"
-        text = read_text(path.parent / named, field, most_bytes=MAX_TEMPLATE_CHARACTERS)
-        check_template(text, field)
+        if named == PLAIN:
+            text = PLAIN_TEMPLATE
+        else:
+            text = read_text(path.parent / named, field, most_bytes=MAX_TEMPLATE_CHARACTERS)
+            check_template(text, field)
         value = {**value, "chat_template": text}
     return parse_strict(Recipe, value, where)

@@ -9,6 +9,7 @@ from ft_assets.control.auto.resolve import with_written
 from ft_assets.control.recipes.trials import Trial, TrialOf
 from ft_assets.records.names import RECIPE
 from ft_assets.settings.keys import RecipeKey
+from ft_assets.settings.recipe.plain_template import PLAIN, PLAIN_TEMPLATE
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
@@ -92,7 +93,10 @@ def next_version(recipe: Recipe) -> str:
     key = recipe.recipe_key
     content = {**recipe.model_dump(mode="json", exclude_unset=True), "key": str(replace(key, version=key.version + 1))}
     remark = ""
-    if content.pop("chat_template", None) is not None:
+    template = content.pop("chat_template", None)
+    if template == PLAIN_TEMPLATE:
+        content["chat_template"] = PLAIN
+    elif template is not None:
         remark += "# chat_template: save the template of the version before as a file, and name it here\n"
     if recipe.gates == NO_GATES:
         remark += "# gates: none asks for no verdict; write gates, and evaluation.suites, to have the result judged\n"

@@ -14,11 +14,13 @@ from ft_assets.control.registry.register import RegisteredRecipe, register_read
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.keys import DatasetKey, RecipeKey
 from ft_assets.settings.recipe.base_ref import FolderPath, parse_base
+from ft_assets.settings.recipe.plain_template import PLAIN, PLAIN_TEMPLATE
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import NO_GATES
+from ft_assets.workers.base_models.contents import NO_TEMPLATE
 from ft_assets.workers.base_models.lock import lock_folder
-from ft_resources.errors import BadRecipe
+from ft_resources.errors import BadBase, BadRecipe
 from ft_resources.store import Store
 from ft_resources.strict import parse_strict
 
@@ -48,30 +50,40 @@ def register_first_try(
     recipe names it, or a folder's path. ``before`` and what is raised: see ``register_recipe``."""
     if ":" not in base and Path(base).is_dir():
         base = f"folder:{base}"
-    where = f"base {base!r}"
+    where = "first try"
     try:
         reference = parse_base(base)
     except ValueError as error:
         remedy = "Name a base, such as folder:./model or hub:ORG/NAME@main."
-        raise BadRecipe(str(error), where=where, remedy=remedy) from error
+        raise BadRecipe(str(error), where=f"base {base!r}", remedy=remedy) from error
     locked = base
     if isinstance(reference, FolderPath):
         # By its content, not its path. Whether a template is needed is looked at when the recipe is registered.
-        locked = lock_folder(reference.path.expanduser(), where, template_given=True).source
-    recipe = first_try(form, base, dataset, locked, gpus)
-    return register_read(store, recipe, where, actor=actor, tenants=tenants, before=before, beside=Path())
+        locked = lock_folder(reference.path.expanduser(), f"base {base!r}", template_given=True).source
+
+    def register(*, plain: bool) -> RegisteredRecipe:
+        recipe = first_try(form, base, dataset, locked, gpus, plain=plain)
+        return register_read(store, recipe, where, actor=actor, tenants=tenants, before=before, beside=Path())
+
+    try:
+        return register(plain=False)
+    except (BadBase, BadRecipe) as error:
+        if error.what != NO_TEMPLATE:
+            raise
+        return register(plain=True)
 
 
-def first_try(form: str, base: str, dataset: DatasetKey, locked: str, gpus: int = 0) -> Recipe:
+def first_try(form: str, base: str, dataset: DatasetKey, locked: str, gpus: int = 0, *, plain: bool = False) -> Recipe:
     """The recipe for ``dataset``, whose rows are of the data form ``form``. Pure.
 
     Args:
         base: as a recipe names it.
         locked: what tells it from other bases.
         gpus: GPUs that it trains on.
+        plain: the plain chat template in place of the base's, which has none.
     """
     method = next(method for method in METHODS.values() if method.form.name == form)
-    differs = f"{method.name} {locked}" + (f" on {gpus} GPU" if gpus else "")
+    differs = f"{method.name} {locked}" + (f" on {gpus} GPU" if gpus else "") + (f" {PLAIN}" if plain else "")
     name = f"{_part(dataset.name, _NAME)}-{method.name}-{_short(differs)}"
     content = {
         "key": str(RecipeKey(tenant=dataset.tenant, name=name, version=1)),
@@ -82,6 +94,7 @@ def first_try(form: str, base: str, dataset: DatasetKey, locked: str, gpus: int 
         "packing": {"overlong": "split" if method.form.plain else "truncate"},
         "hardware": {"gpus": gpus},
         "gates": NO_GATES,
+        **({"chat_template": PLAIN_TEMPLATE} if plain else {}),
     }
     return parse_strict(Recipe, content, f"base {base!r}")
 

@@ -57,7 +57,8 @@ class Recipe(Settings):
     chat_template: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = Field(
         None,
         description="Path (relative to this file) of a Jinja chat template that replaces the base's own; its "
-        "text is stored with the recipe. null: the base's.",
+        "text is stored with the recipe. plain: for a base that has none, turns under lines User: and Assistant:. "
+        "null: the base's.",
     )
     method: MethodName = Field(
         "sft",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ft_assets.settings.catalogue.methods import METHODS, SECTIONS
+from ft_assets.settings.recipe.plain_template import PLAIN, PLAIN_TEMPLATE
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import digest
@@ -27,6 +28,8 @@ def shown_settings(recipe: Recipe, origins: Mapping[str, str]) -> list[tuple[str
                 (f"{section}.{name}", _text(value), origins[f"{section}.{name}"]) for name, value in values.items()
             ]
     rows += [("packing.max_length", str(recipe.packing.max_length), origins["packing.max_length"])]
+    if recipe.chat_template is not None:
+        rows.append(("chat_template", PLAIN if recipe.chat_template == PLAIN_TEMPLATE else "a file's", "recipe"))
     return [row for row in rows if row[0] not in _LEFT_OUT]
 
 

@@ -19,8 +19,8 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 TEMPLATE = "chat_template.jinja"
 NO_TEMPLATE = "the base has no chat template and the recipe names none"
 NAME_TEMPLATE = (
-    "Name one in the recipe (chat_template: FILE), or take a base that has one. cpt needs none, unless a suite asks "
-    "the model for answers."
+    "Write chat_template: plain into the recipe, or name the template's file there; or take a base that has one. cpt "
+    "needs none, unless a suite asks the model for answers."
 )
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]*$")
 _SAFE_SUFFIXES = (".safetensors", ".json", ".jinja", ".txt", ".md", "tokenizer.model")

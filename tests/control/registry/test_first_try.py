@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from ft_assets.api import next_version, register_recipe, submit
+from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.first_try import first_try, name_of
 from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.recipe.plain_template import PLAIN_TEMPLATE
 from ft_resources.errors import BadData
 from ft_resources.store import Store
 from tests.fake_base import make_fake_base
@@ -119,6 +121,19 @@ def test_rows_that_cannot_be_used_are_told_before_what_the_base_lacks(tmp_path: 
         submit(rows, base=str(base), store=Store(str(tmp_path / "store")))
     assert error.value.where.startswith("März 2025.csv")
     assert "fields: {prompt: Anfrage, completion: Antwort}" in error.value.remedy
+
+
+def test_a_base_without_a_chat_template_gets_the_plain_one(tmp_path: Path) -> None:
+    base = make_fake_base(tmp_path / "base", with_template=False)
+    store = Store(str(tmp_path / "store"))
+    asked = submit(rows_file(tmp_path, "chat"), base=str(base), store=store).submission
+    assert get_recipe(store, asked.recipe).recipe.chat_template == PLAIN_TEMPLATE
+    file = tmp_path / "next.yaml"
+    file.write_text(next_version(asked.recipe, store=store))
+    assert yaml.safe_load(file.read_text())["chat_template"] == "plain"
+    assert load_recipe(file).chat_template == PLAIN_TEMPLATE
+    texts = submit(rows_file(tmp_path, "text"), base=str(base), store=store).submission
+    assert get_recipe(store, texts.recipe).recipe.chat_template is None
 
 
 def test_a_first_try_takes_a_folder_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def test_a_window_that_nobody_wrote_fits_the_base(store: Store, write_recipe: Wr
     register_recipe(store, write_recipe(), actor="ann")
     stored = get_recipe(store, "tiny.v1").recipe
     assert stored.packing.max_length == 256
-    assert resolve(stored)[1]["packing.max_length"] == "default"
+    assert resolve(stored)[1]["packing.max_length"] == "auto: as much as the base reads at once"
     assert not register_recipe(store, write_recipe(), actor="ann").created
 
 

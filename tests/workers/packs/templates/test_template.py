@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 from transformers.utils import chat_template_utils
 
+from ft_assets.settings.recipe.plain_template import PLAIN_TEMPLATE
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.tokenizers.chat_template import load_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -57,6 +58,25 @@ def test_text_ids_and_masks_equal_those_of_transformers(base: Path, messages: Co
     assert tokens.ids.tolist() == expected["input_ids"]
     # Like TRL's templates, this one marks the end token.
     assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]
+
+
+@pytest.mark.parametrize("messages", CONVERSATIONS)
+def test_the_plain_template_gives_the_ids_and_masks_of_transformers(base: Path, messages: Conversation) -> None:
+    tokenizer = ChatTokenizer.load(base)
+    rendering = _compiled(PLAIN_TEMPLATE, tokenizer).trace(messages, where="row 1")
+    tokens = tokenizer.encode(rendering, rendering.turns)
+    expected = AutoTokenizer.from_pretrained(base).apply_chat_template(
+        messages, chat_template=PLAIN_TEMPLATE, return_assistant_tokens_mask=True
+    )
+    assert tokens.ids.tolist() == expected["input_ids"]
+    assert tokens.learned.astype(int).tolist() == expected["assistant_masks"]
+
+
+def test_the_plain_template_refuses_what_it_would_lose(base: Path) -> None:
+    plain = _compiled(PLAIN_TEMPLATE, ChatTokenizer.load(base))
+    messages = [{"role": "user", "content": "What?"}, {"role": "tool", "content": "4"}]
+    with pytest.raises(BadData, match="the plain template has no tools"):
+        plain.render(messages, where="row 1")
 
 
 def test_trl_ships_training_templates() -> None:
