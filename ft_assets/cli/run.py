@@ -128,6 +128,8 @@ def submit(
     submission = asked.submission
     print(submission.id)
     note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
+    if asked.created:
+        note("its work waits for a running Dagster: ft ui")
     if submission.driver == "caller":
         note("an ft run is working on it already; if that process is gone, continue with: ft run instead of ft submit")
 

@@ -16,6 +16,8 @@ from ft_assets.settings.environment import LOCATION, open_store, reports_url
 POLL_S = 0.2
 # The code location has the same name outside a project, or a job's list of runs would lack those of `ft run`.
 WORKSPACE = f"load_from: [{{python_module: {{module_name: ft_assets.definitions, location_name: {LOCATION}}}}}]\n"
+# It advises another command, which knows nothing of this project's state.
+NO_ADVICE = "ignore:Function `dev_command` is superseded"
 
 
 def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's pages.")] = 3000) -> None:
@@ -40,7 +42,8 @@ def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's
     if not workspace.is_file():
         workspace = Path(os.environ["FT_STATE"]) / "workspace.yaml"
         workspace.write_text(WORKSPACE, encoding="utf-8")
-    dagster = subprocess.Popen([sys.executable, "-m", "dagster", "dev", "-w", str(workspace), "-p", str(port)])
+    python = [sys.executable, "-W", NO_ADVICE]
+    dagster = subprocess.Popen([*python, "-m", "dagster", "dev", "-w", str(workspace), "-p", str(port)])
     note(f"Dagster: http://127.0.0.1:{port}; report pages: {reports_url()}; for you alone, on this machine only")
     while dagster.poll() is None and not stop.wait(POLL_S):
         if not serving.is_alive():

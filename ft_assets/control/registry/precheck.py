@@ -1,5 +1,6 @@
 """Check uploads before they are stored: data form, fields that nothing would use, and number of distinct rows."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +23,7 @@ from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reading import ROLES, Reading
 from ft_assets.workers.datasets.reporting.acceptance import check_rows, empty_split, too_few
 from ft_assets.workers.datasets.reporting.report import DatasetReport, SplitNumbers, Upload
-from ft_assets.workers.datasets.split import SIDES, Split, sides_of, units_of
+from ft_assets.workers.datasets.split import SIDES, Split, fill_sides, sides_of, units_of
 from ft_resources.errors import BadData
 
 # Formats without rows, which are cut into pieces.
@@ -132,35 +133,37 @@ class _Drawn:
     """
 
     def __init__(self, policy: DatasetPolicy, roles: set[str]) -> None:
-        self._policy, self._known = policy, policy.personal_data.action != "scrub"
-        self._own = {"validation": "validation" in roles, "holdout": "holdout" in roles}
-        given = {side for side, own in self._own.items() if own} | ({Split.TRAIN} if policy.mix else set())
+        self._settings, self._known = policy.split, policy.personal_data.action != "scrub"
+        self._drawn = {"validation": "validation" not in roles, "holdout": "holdout" not in roles}
+        given = {side for side, drawn in self._drawn.items() if not drawn} | ({Split.TRAIN} if policy.mix else set())
         self._missing = {side.value for side in SIDES} - given
-        self._units: np.ndarray = np.zeros(0, np.uint64)
+        self._rows: Counter[int] = Counter()
 
     def add(self, examples: pa.RecordBatch) -> None:
         if not self._known or not self._missing or not examples.num_rows:
             return
-        found = np.unique(units_of(prompt_keys(examples), examples.column("group")))
-        self._units = np.union1d(self._units, found)
-        drawn = sides_of(
-            found,
-            self._policy.split,
-            validation=not self._own["validation"],
-            holdout=not self._own["holdout"],
-        )
-        self._missing -= {SIDES[side].value for side in np.unique(drawn).tolist()}
+        found, rows = np.unique(units_of(prompt_keys(examples), examples.column("group")), return_counts=True)
+        self._rows.update(dict(zip(found.tolist(), rows.tolist(), strict=True)))
+        self._missing -= _named(sides_of(found, self._settings, **self._drawn))
 
     @property
     def empty(self) -> str:
         """The first split without any row; "" if there is none, or no row was read."""
-        order = [side.value for side in SIDES]
-        return min(self._missing, key=order.index) if len(self._units) and self._missing else ""
+        if not self._rows or not self._missing:
+            return ""
+        units = np.repeat(np.array(list(self._rows), np.uint64), list(self._rows.values()))
+        drawn = sides_of(units, self._settings, **self._drawn)
+        missing = self._missing - _named(fill_sides(units, drawn, self._settings, **self._drawn))
+        return next((side.value for side in SIDES if side.value in missing), "")
 
     @property
     def units(self) -> int:
         """Groups, or different prompts; all of them where a split is empty."""
-        return len(self._units)
+        return len(self._rows)
+
+
+def _named(sides: np.ndarray) -> set[str]:
+    return {SIDES[side].value for side in np.unique(sides).tolist()}
 
 
 def _unknown(lines: bytes, parsed: Parsed) -> Iterator[dict[str, Any]]:

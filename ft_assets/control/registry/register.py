@@ -230,13 +230,23 @@ def _require_suites(store: Store, recipe: Recipe, where: str) -> None:
     known = list_suites(store)
     for key in recipe.evaluation.suites:
         if key not in known:
+            default = "" if "suites" in recipe.evaluation.model_fields_set else "not written, and "
             raise BadRecipe(
-                f"evaluation.suites: there is no suite {key!r}; {nearest(key, known)}",
+                f"evaluation.suites: {default}there is no suite {key!r}{', the default' if default else ''}; "
+                + nearest(key, known),
                 where=where,
-                remedy="Name a registered suite, or register it first with: ft suite add FOLDER --key NAME.vN",
+                remedy=_DEFAULT_SUITE
+                if default
+                else "Name a registered suite, or register it first with: ft suite add FOLDER --key NAME.vN",
             )
     _require_safety_suite(store, recipe, where)
     require_validation_suite(store, recipe, where)
+
+
+_DEFAULT_SUITE = (
+    "Name your own registered suites (evaluation: {suites: [NAME.vN]}), or register the default from the project's "
+    "folder with: ft suite add ft_assets/demo/suites/book_cloze --key book-cloze.v1; or write gates: none."
+)
 
 
 def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:

@@ -23,7 +23,16 @@ from ft_assets.workers.datasets.quality.language import SAMPLE, by_count, detect
 from ft_assets.workers.datasets.reading import Reading, RunChunks, read_all
 from ft_assets.workers.datasets.reporting.acceptance import accept, check_rows
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit, SplitNumbers
-from ft_assets.workers.datasets.split import HOLDOUT, SIDES, TRAIN, VALIDATION, join_units, sides_of, units_of
+from ft_assets.workers.datasets.split import (
+    HOLDOUT,
+    SIDES,
+    TRAIN,
+    VALIDATION,
+    fill_sides,
+    join_units,
+    sides_of,
+    units_of,
+)
 from ft_assets.workers.datasets.writing import MixSource, write_sides
 
 # Below this, starting processes costs more than it saves.
@@ -168,6 +177,7 @@ def _sides(
     own = [bool((roles == side).any()) for side in (VALIDATION, HOLDOUT)]
     joined = join_units(np.concatenate(units), *linked)
     drawn = sides_of(joined, policy.split, validation=not own[0], holdout=not own[1])
+    drawn = fill_sides(joined, drawn, policy.split, validation=not own[0], holdout=not own[1])
     return joined, np.where(roles == TRAIN, drawn, roles).astype(np.uint8)
 
 

@@ -162,6 +162,12 @@ def test_a_file_that_is_no_recipe_is_refused(store: Store, tmp_path: Path, data:
     assert expected in refused(store, tmp_path / "recipe.yaml")
 
 
+def test_a_default_suite_that_is_not_registered_is_called_the_default(store: Store, write_recipe: Write) -> None:
+    text = refused(store, write_recipe(evaluation={}))
+    assert "evaluation.suites: not written, and there is no suite 'book-cloze.v1', the default" in text
+    assert "ft suite add ft_assets/demo/suites/book_cloze --key book-cloze.v1" in text
+
+
 @pytest.mark.parametrize(
     ("suites", "gates", "expected"),
     [

@@ -13,6 +13,7 @@ from ft_assets.workers.datasets.split import (
     HOLDOUT,
     TRAIN,
     VALIDATION,
+    fill_sides,
     join_units,
     sides_of,
     straddling,
@@ -108,6 +109,30 @@ def test_sides_that_files_are_given_for_are_not_drawn(found: np.ndarray, seed: i
     assert VALIDATION not in sides_of(found, split, validation=False)
     both = sides_of(found, split)
     assert np.array_equal(sides_of(found, split, holdout=False)[both == VALIDATION], both[both == VALIDATION])
+
+
+@given(UNITS, SEEDS)
+def test_an_empty_side_takes_one_unit_and_other_rows_stay(found: np.ndarray, seed: int) -> None:
+    split = SplitSettings(seed=seed)
+    drawn = sides_of(found, split)
+    filled = fill_sides(found, drawn, split)
+    for side in (HOLDOUT, VALIDATION):
+        if (drawn == side).any():
+            assert np.array_equal(filled == side, drawn == side)
+        else:
+            taken = found[filled == side]
+            assert len(set(taken.tolist())) <= 1
+            assert len(taken) * 4 <= len(found)
+    assert not len(found) or (filled == TRAIN).any() == (drawn == TRAIN).any()
+    if len(set(found.tolist())) == len(found) >= 5 and (drawn == TRAIN).sum() >= 3:
+        assert set(filled.tolist()) == {TRAIN, VALIDATION, HOLDOUT}
+
+
+def test_a_side_that_files_are_given_for_is_not_filled() -> None:
+    found = np.arange(8, dtype=np.uint64)
+    split = SplitSettings(holdout=0.01, validation=0.01)
+    filled = fill_sides(found, sides_of(found, split, holdout=False), split, holdout=False)
+    assert set(filled.tolist()) == {TRAIN, VALIDATION}
 
 
 def test_shares_come_out_as_asked_and_another_seed_gives_another_split() -> None:
