@@ -17,7 +17,8 @@ def files_of(source: Path) -> tuple[list[Path], str]:
     """
     if not source.is_dir():
         return [source], ""
-    found, others = [], []
+    found: list[Path] = []
+    others: list[Path] = []
     for path in sorted(source.rglob("*")):
         inside = path.relative_to(source)
         if path.is_dir() or any(part.startswith(".") for part in inside.parts):
