@@ -144,21 +144,15 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
     if case.optimizer == "adamw_unfused":
         args.optim = "adamw_torch"
     lora = SettledLora(rank=RANK, alpha=ALPHA, dropout=0.0) if case.variant != "full" else None
+    model = load_base(base, training, full=case.variant == "full", four_bit=case.variant == "qlora", device=case.device)
     trainer = PackedTrainer(
         reader=StepReader(pack, order, case.micro),
         objective=ChunkedLikelihood(case.head_chunk) if case.head_chunk else Likelihood({}),
         before_update=lambda step, loss, grad_norm: None,
-        model=load_base(
-            base,
-            training,
-            full=case.variant == "full",
-            four_bit=case.variant == "qlora",
-            device=case.device,
-            max_length=case.window,
-        ),
+        model=model,
         args=args,
         processing_class=load_tokenizer(base),
-        peft_config=lora_config(lora) if lora else None,
+        peft_config=lora_config(lora, model) if lora else None,
     )
     clock = Clock(case, lambda: trainer.last.tokens)
     trainer.add_callback(clock)

@@ -14,6 +14,7 @@ from pathlib import Path
 from docs.site.checks import problems
 from docs.site.code_reference import api_page, asset_page, command_page, record_page
 from docs.site.layouts import layouts_page
+from docs.site.models_page import models_page
 from docs.site.settings_reference import settings_page
 
 API = "ft_assets.api"
@@ -32,6 +33,7 @@ def reference_pages() -> dict[str, str]:
 
     pages = {
         "layouts": layouts_page(),
+        "models": models_page(),
         "recipe": settings_page("Recipe", Recipe, "A recipe is a YAML file. `ft recipe add FILE` registers it."),
         "dataset-policy": settings_page(
             "Dataset policy", DatasetPolicy, "`dataset.yaml`, given with `ft dataset add FILE --policy dataset.yaml`."

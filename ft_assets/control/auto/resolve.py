@@ -30,6 +30,8 @@ def training_settings(recipe: Recipe) -> dict[str, Any]:
         "training": recipe.training.model_dump(mode="json", exclude=WITHOUT_EFFECT),
         "chat_template": recipe.chat_template,
     }
+    if recipe.packing.mode != "auto":
+        settings["packing"] = recipe.packing.mode
     # Only for methods that use it, so that it never changes the address of a training by another method.
     if section := METHODS[recipe.method].section:
         settings[section] = getattr(recipe, section).model_dump(mode="json")

@@ -50,6 +50,7 @@ def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: 
             "weights": VARIANTS[recipe.variant].weights(precision),
             "precision": precision,
             "device": recipe.hardware.device,
+            **({"packing": recipe.packing.mode} if recipe.packing.mode != "auto" else {}),
         },
         label=f"{dataset_key}|{recipe_key}",
         resources=recipe.hardware.resources(1),

@@ -23,6 +23,7 @@ from ft_assets.control.recipes.trials import expand, trial_recipes
 from ft_assets.control.recipes.window import within_context
 from ft_assets.control.registry.check_judges import require_judges_of_pair
 from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.catalogue.families import how_documents_run
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.keys import DatasetKey, check_pair
@@ -146,8 +147,15 @@ def _estimate(
         currency=currency,
         price_from=price_from,
         counted=sizes.counted,
+        documents=_documents(recipe, base),
         settings=shown_settings(settled.recipe, settled.origins),
     )
+
+
+def _documents(recipe: Recipe, base: KnownBase) -> str:
+    if recipe.packing.mode == "apart":
+        return "apart: the recipe asks for it"
+    return how_documents_run(base.file("config.json"))
 
 
 def _rough_seconds(base: KnownBase, setup: Setup, work: Work) -> Bounds | None:

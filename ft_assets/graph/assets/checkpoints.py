@@ -17,7 +17,6 @@ from ft_assets.graph.checks.packs import refuse_sick_pack
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.runs import submission_of
-from ft_assets.graph.told import told
 from ft_assets.graph.trial_table import trial_table
 from ft_assets.records.carries import find_carry
 from ft_assets.settings import tags
@@ -45,7 +44,6 @@ _FEW = 0.02
     code_version=CODE_VERSIONS["checkpoint"],
     tags={tags.WORKER: "gpu"},
 )
-@told
 def checkpoint(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
@@ -131,6 +129,7 @@ def _metadata(artifact: Artifact, note: str = "") -> dict[str, dg.MetadataValue]
         **({"validation_loss": dg.MetadataValue.float(validated[-1][1])} if validated else {}),
         "train_loss": dg.MetadataValue.float(facts["train_loss"]),
         **({"losses_not_comparable": dg.MetadataValue.text(note)} if note else {}),
+        **_documents(facts["isolation"]),
         "steps": dg.MetadataValue.int(facts["steps"]),
         "tokens": dg.MetadataValue.int(facts["tokens"]),
         "tokens_per_s": dg.MetadataValue.float(facts["tokens_per_s"]),
@@ -138,6 +137,14 @@ def _metadata(artifact: Artifact, note: str = "") -> dict[str, dg.MetadataValue]
         "resumed": dg.MetadataValue.text(resumed or "no, it ran through"),
     }
     return metadata | _telemetry(artifact)
+
+
+def _documents(isolation: Mapping[str, Any]) -> dict[str, dg.MetadataValue]:
+    """How documents ran; a training from before there was a choice says nothing of it."""
+    if "mode" not in isolation:
+        return {}
+    padding = f"; {100 * isolation['padding']:.1f} % padding" if isolation["mode"] == "apart" else ""
+    return {"documents": dg.MetadataValue.text(f"{isolation['mode']}: {isolation['why']}{padding}")}
 
 
 def _telemetry(artifact: Artifact) -> dict[str, dg.MetadataValue]:

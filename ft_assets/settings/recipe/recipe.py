@@ -156,7 +156,8 @@ class Recipe(Settings):
     def token_settings(self) -> dict[str, Any]:
         """Settings that affect tokens, as JSON: equal settings share token packs."""
         return {
-            "packing": self.packing.model_dump(mode="json"),
+            # Windows are the same however they run through a model.
+            "packing": self.packing.model_dump(mode="json", exclude={"mode"}),
             "chat_template": self.chat_template,
             "seed": self.training.seed,
         }

@@ -122,6 +122,11 @@ class PackingSettings(Settings):
         description="Tokens in a window; no example is longer. At most the base's context, which is also the default "
         "of a base with a shorter one.",
     )
+    mode: Literal["auto", "packed", "apart"] = Field(
+        "auto",
+        description="packed: documents share rows without padding; apart: each has a row of its own, for bases whose "
+        "layers would let documents of one row see each other; auto: packed where that is proved for the base.",
+    )
     learn: Literal["all_assistant", "last_assistant"] = Field(
         "all_assistant", description="Which tokens carry loss: those of every assistant turn, or only of the last one."
     )

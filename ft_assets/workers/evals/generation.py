@@ -97,6 +97,10 @@ def generate(
     """
     if loaded.writer is not None:
         return loaded.writer.write(prompts, max_new_tokens, ends, getattr(stop, "texts", ()))
+    from ft_assets.workers.packs.isolation.forward import runs_apart
+
+    if runs_apart(loaded.model):
+        return _without_padding(loaded.model, prompts, max_new_tokens, ends, stop)
     if takes_the_likeliest(loaded.model.generation_config):
         return _Greedy(loaded.model, ends, stop).write(prompts, max_new_tokens)
     return _generate(loaded.model, prompts, max_new_tokens, ends, stop)
@@ -200,6 +204,18 @@ def _left_padded(rows: Sequence[list[int]], padding: int = 0) -> tuple[Any, Any]
     own = [torch.tensor(row) for row in rows]
     ids = pad_sequence(own, batch_first=True, padding_value=padding, padding_side="left")
     return ids, pad_sequence([torch.ones_like(row) for row in own], batch_first=True, padding_side="left")
+
+
+def _without_padding(
+    model: Any, prompts: Sequence[list[int]], max_new_tokens: int, ends: list[int], stop: Stop | None
+) -> list[list[int]]:
+    """Prompts of one length at a time: padding before a prompt would enter a recurrent layer's state."""
+    answers: dict[int, list[int]] = {}
+    for length in sorted({len(prompt) for prompt in prompts}):
+        places = [place for place, prompt in enumerate(prompts) if len(prompt) == length]
+        found = _generate(model, [prompts[place] for place in places], max_new_tokens, ends, stop)
+        answers.update(zip(places, found, strict=True))
+    return [answers[place] for place in range(len(prompts))]
 
 
 def _generate(

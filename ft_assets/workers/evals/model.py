@@ -78,7 +78,7 @@ def load_model(
     Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32: it is
     faster there than bfloat16 on most machines, and rounding does not blur paired differences. The tokenizer comes from
     ``tokenizer_folder`` if the weights' folder has none; it gives the same ids as token packs. The attention is the
-    trainer's, and like it refuses rows in which documents could see each other. Raises BadBase for missing weights, an
+    trainer's. Raises BadBase for missing weights, an
     unsupported architecture, and a tokenizer that transformers cannot reproduce.
     """
     # tqdm reads it at import: progress bars belong on a terminal, and a worker's log is a file.
@@ -86,17 +86,18 @@ def load_model(
     import torch
     from transformers import AutoModelForCausalLM
 
-    from ft_assets.workers.packs.isolation.architectures import require_packable_folder
-    from ft_assets.workers.packs.isolation.attention import ATTENTION, register
+    from ft_assets.workers.packs.isolation.attention import register
+    from ft_assets.workers.packs.isolation.choice import choose
+    from ft_assets.workers.packs.isolation.forward import run_apart
     from ft_assets.workers.packs.isolation.guard import guard
 
     register()
-    require_packable_folder(folder)
+    choice = choose(folder)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     found: Any = AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=torch.float32 if device == "cpu" else "auto",
-        attn_implementation=ATTENTION,
+        **choice.loading,
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=True,
@@ -104,7 +105,10 @@ def load_model(
     )
     model, loading = found
     require_every_weight(loading, str(folder))
-    guard(model)
+    if choice.mode == "packed":
+        guard(model)
+    else:
+        run_apart(model)
     if adapter is not None:
         from peft import PeftModel
 

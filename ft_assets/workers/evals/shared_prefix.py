@@ -18,6 +18,7 @@ from ft_assets.workers.evals.model import LoadedModel, NotFinite
 from ft_assets.workers.evals.prefix_tree import Path
 from ft_assets.workers.evals.stop_sequences import continue_texts
 from ft_assets.workers.evals.tree_scoring import Answer, agrees, longest_tree, score_paths
+from ft_assets.workers.packs.isolation.forward import runs_apart
 from ft_resources.errors import BadRecipe
 
 # Rows of a batch when stock code computes.
@@ -33,7 +34,8 @@ class SharedPrefixLM(HFLM):
         super().__init__(pretrained=loaded.model, tokenizer=loaded.tokenizer, backend="causal", batch_size=STOCK_ROWS)
         self._loaded, self._report = loaded, report
         self._encoded: dict[str, list[int]] = {}
-        self._longest = (longest_tree(loaded.model) or self.max_length) if agrees(loaded.model) else 0
+        shares = not runs_apart(loaded.model) and agrees(loaded.model)
+        self._longest = (longest_tree(loaded.model) or self.max_length) if shares else 0
 
     def tok_encode(
         self,

@@ -11,7 +11,8 @@ import torch
 
 from ft_assets.workers.packs.format import Pack, Window
 from ft_assets.workers.packs.format.layout import offsets_of
-from ft_assets.workers.packs.isolation.batches import as_row, learned_logits
+from ft_assets.workers.packs.isolation.batches import as_row
+from ft_assets.workers.packs.isolation.forward import learned_logits
 from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.divergence import name_examples
 from ft_assets.workers.training.memory import is_out_of_memory

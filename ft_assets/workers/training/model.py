@@ -16,10 +16,13 @@ from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.base_models.weights import require_every_weight
-from ft_assets.workers.packs.isolation.architectures import require_packable_folder, require_packable_modules
-from ft_assets.workers.packs.isolation.attention import ATTENTION, register
+from ft_assets.workers.packs.isolation.architectures import require_packable_modules
+from ft_assets.workers.packs.isolation.attention import register
+from ft_assets.workers.packs.isolation.choice import Choice, choose
+from ft_assets.workers.packs.isolation.forward import run_apart
 from ft_assets.workers.packs.isolation.guard import guard
 from ft_assets.workers.training.variants import Variant, Weights
+from ft_assets.workers.training.variants.adapter_targets import adapter_targets
 from ft_resources.errors import BadRecipe
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -32,37 +35,40 @@ def load_base(
     full: bool,
     four_bit: bool = False,
     device: str = "cpu",
-    max_length: int | None = None,
+    choice: Choice | None = None,
     spread: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The causal language model in ``folder``, with attention that keeps documents apart, and guarded.
+    """The causal language model in ``folder``, for documents that are packed or run apart, as ``choice`` says.
 
     How its weights are held: see ``Variant.weights``. Each weight goes to ``device`` as it is read, unless ranks share
     them: then no rank has all of them in the machine's memory on their way to a GPU.
-    ``max_length`` is that of the windows, ``spread`` says how ranks share the weights. Raises BadBase where weights
-    are missing, or where documents would leak through the architecture.
+    ``choice`` is by default that of the folder, ``spread`` says how ranks share the weights. Raises BadBase where
+    weights are missing.
     """
     register()
     disable_progress_bar()
-    require_packable_folder(folder, max_length=max_length)
+    choice = choice or choose(folder)
     assert training.precision != "auto"
     weights = Variant(adapters=not full, four_bit=four_bit).weights(training.precision)
     shared = bool(spread) or is_deepspeed_zero3_enabled()
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,
-        attn_implementation=ATTENTION,
         use_safetensors=True,
         trust_remote_code=False,
         local_files_only=True,
         output_loading_info=True,
         **({} if shared or device == "cpu" else {"device_map": {"": device}}),
+        **choice.loading,
         **_holding(weights, training.precision, device),
         **(spread or {}),
     )
     model, loading = loaded
     require_every_weight(loading, str(folder))
-    require_packable_modules(model)
-    guard(model)
+    if choice.mode == "packed":
+        require_packable_modules(model)
+        guard(model)
+    else:
+        run_apart(model)
     _keep_held(model)
     return model
 
@@ -85,18 +91,17 @@ def require_targets(model: Any, lora: LoraSettings) -> None:
             )
 
 
-def lora_config(lora: LoraSettings) -> LoraConfig:
-    """The recipe's adapter settings as PEFT's config."""
+def lora_config(lora: LoraSettings, model: torch.nn.Module) -> LoraConfig:
+    """The recipe's adapter settings as PEFT's config for ``model``."""
     assert isinstance(lora.rank, int)
     assert isinstance(lora.alpha, int)
-    targets = lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules)
     return LoraConfig(
         task_type="CAUSAL_LM",
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
-        target_modules=targets,
         bias="none",
+        **adapter_targets(model, lora),
     )
 
 
@@ -117,7 +122,7 @@ def save_final(model: Any, folder: Path, *, source: str, revision: str | None, f
     path = folder / "adapter_config.json"
     config = json.loads(path.read_bytes())
     config |= {"base_model_name_or_path": source, "revision": revision}
-    for name in ("target_modules", "modules_to_save", "exclude_modules"):
+    for name in ("target_modules", "modules_to_save", "exclude_modules", "target_parameters"):
         if isinstance(config.get(name), list):
             config[name] = sorted(config[name])
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from ft_assets.settings.recipe.training import TrainingSettings
 from ft_assets.workers.libraries import UNUSED, absent, keep_offline, require_device
 from ft_assets.workers.packs.format import SPLITS, CachedFiles, Pack
-from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch, token_losses
+from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch
+from ft_assets.workers.packs.isolation.choice import choose
+from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_resources.artifacts import Artifact
 from ft_resources.errors import BadBase, BadData, CorruptArtifact
 from ft_resources.worker_context import WorkContext, WorkResult
@@ -136,7 +138,7 @@ def passes(window_lengths: NDArray[np.int64], tokens: int) -> Iterator[tuple[int
 
 
 def _load(context: WorkContext, max_length: int) -> Any:
-    """The reference, guarded against rows in which documents see each other."""
+    """The reference, for rows of the policy's kind."""
     from ft_assets.workers.training.model import load_base
 
     reference = context.input("reference")
@@ -149,7 +151,7 @@ def _load(context: WorkContext, max_length: int) -> Any:
         full=weights == "fp32",
         four_bit=weights == "nf4",
         device=context.params["device"],
-        max_length=max_length,
+        choice=choose(folder, context.params.get("packing", "auto"), max_length=max_length),
     )
     if not adapted:
         return model

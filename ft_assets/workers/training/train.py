@@ -25,6 +25,7 @@ from ft_assets.workers.training.telemetry.report import telemetry_facts, write_p
 from ft_resources.worker_context import WorkContext, WorkResult
 
 if TYPE_CHECKING:
+    from ft_assets.workers.packs.isolation.choice import Choice
     from ft_assets.workers.training.distributed.sharding import Sharding
     from ft_assets.workers.training.ranks import Ranks
     from ft_assets.workers.training.trainer import PackedTrainer
@@ -96,6 +97,7 @@ def _run(
     began = time.monotonic()
     import torch
 
+    from ft_assets.workers.packs.isolation.choice import choose
     from ft_assets.workers.training.model import lora_config
     from ft_assets.workers.training.reader import StepReader
     from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
@@ -118,16 +120,19 @@ def _run(
             expected.require(loop.trainer.last_figures)
 
     sharding = _sharding(context, plan)
+    choice = choose(base_folder, context.params.get("packing", "auto"), max_length=pack.index.max_length)
+    loop.journal.isolation = {"mode": choice.mode, "why": choice.why}
+    model = _load(plan, sharding, base_folder, choice)
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows, ranks, reference),
         objective=objective,
         before_update=before_update,
         poll=loop.between_micro_batches,
         sharding=sharding,
-        model=_load(plan, sharding, base_folder, pack.index.max_length),
+        model=model,
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
         processing_class=load_tokenizer(base_folder),
-        peft_config=lora_config(plan.lora) if plan.lora else None,
+        peft_config=lora_config(plan.lora, model) if plan.lora else None,
         callbacks=[loop],
     )
     loop.trainer = trainer
@@ -149,7 +154,7 @@ def _sharding(context: WorkContext, plan: Plan) -> "Sharding":
     return FullyShardedData(layout.world, half=precision == "bf16") if layout.fully_sharded else Sharding()
 
 
-def _load(plan: Plan, sharding: "Sharding", base_folder: Path, max_length: int) -> Any:
+def _load(plan: Plan, sharding: "Sharding", base_folder: Path, choice: "Choice") -> Any:
     """The base, or this rank's part of it."""
     from ft_assets.workers.training.model import load_base, require_targets
 
@@ -160,7 +165,7 @@ def _load(plan: Plan, sharding: "Sharding", base_folder: Path, max_length: int) 
             full=plan.full,
             four_bit=plan.variant.four_bit,
             device=plan.device,
-            max_length=max_length,
+            choice=choice,
             spread=spread,
         )
     if plan.lora:

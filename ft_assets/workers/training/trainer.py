@@ -18,7 +18,7 @@ from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from ft_assets.settings.recipe.training import SettledTraining
-from ft_assets.workers.packs.isolation.batches import learned_logits
+from ft_assets.workers.packs.isolation.forward import learned_logits
 from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.distributed.sharding import Sharding
 from ft_assets.workers.training.methods.objective import Objective, surveyed

@@ -13,7 +13,9 @@ from transformers import TrainerCallback
 
 from ft_assets.workers.packs.format import CachedFiles, Pack
 from ft_assets.workers.packs.format.prefetch import Prefetch
+from ft_assets.workers.packs.isolation.apart import padding_share
 from ft_assets.workers.packs.isolation.batches import split_windows
+from ft_assets.workers.packs.isolation.forward import runs_apart
 from ft_assets.workers.packs.isolation.leak_check import compare
 from ft_assets.workers.packs.sampler import Order
 from ft_assets.workers.training.data_ledger import ledger_line
@@ -32,6 +34,8 @@ from ft_resources.worker_context import Preempted, WorkContext
 
 _COMPARED, _LOOKED_AT, _JOINED = 3, 16, 2
 """Documents compared before the first step, in one of so many rows of at most so many windows."""
+_PADDED_ROWS = 200
+"""Rows of the first step whose padding is counted."""
 
 
 class TrainingLoop(TrainerCallback):
@@ -183,7 +187,10 @@ class TrainingLoop(TrainerCallback):
             documents=_COMPARED,
             half_precision=self.trainer.args.bf16,
         )
-        self.journal.isolation = comparison.figures()
+        self.journal.isolation |= comparison.figures()
+        if runs_apart(self.trainer.model):
+            rows = split_windows(next(iter(self.order.read())).windows, self.trainer.reader.micro_windows)
+            self.journal.isolation["padding"] = padding_share(self.pack, rows[:_PADDED_ROWS])
         comparison.require()
 
     def _stop_if_asked(self) -> None:

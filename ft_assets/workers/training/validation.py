@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from ft_assets.workers.packs.format import Pack
-from ft_assets.workers.packs.isolation.batches import learned_logits
+from ft_assets.workers.packs.isolation.forward import learned_logits
 from ft_assets.workers.training.methods.objective import Objective, Whole, surveyed
 from ft_assets.workers.training.ranks import Ranks
 from ft_assets.workers.training.reader import References, dealt

@@ -20,7 +20,6 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.outcomes import Outcome
 from tests.control.submissions.estimate_world import DATASET, Tenants, World
-from tests.untold import untold
 
 
 def asked(world: World, recipe: str, maximum: float | None) -> Submission:
@@ -111,7 +110,7 @@ def test_the_checkpoint_asset_launches_nothing_above_the_maximum(
     instance = dg.DagsterInstance.ephemeral()
     list_keys(instance, dataset=DATASET, recipe=recipe)
     expected, words = (AssertionError, "work was launched") if launched else (OverLimit, "GPU-hours")
-    with pytest.raises(expected, match=words), untold():
+    with pytest.raises(expected, match=words):
         dg.materialize(
             [checkpoint],
             partition_key=submission.pair,

@@ -1,5 +1,7 @@
 """The architectures that are safe for packing: those whose tokens interact only in softmax attention.
 
+For all others, documents run apart (``apart.py``).
+
 A state-space, recurrent or convolution layer carries the end of one document into the next, whatever the attention
 does; a bias by distance in the row counts across documents. Cases unknown here are still measured: see ``isolation``,
 which compares the losses of documents packed and alone.
@@ -9,7 +11,6 @@ which compares the losses of documents packed and alone.
 
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,15 +23,7 @@ _ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "attention
 _TOKENWISE_LAYERS = frozenset({"dense", "sparse", "moe", "mlp"})
 _LISTS_OF_LAYERS = ("layer_types", "layers_block_type", "block_types")
 _MIXING_MODULES = (torch.nn.Conv1d, torch.nn.RNNBase)
-_REMEDY = "Choose a base whose layers are plain attention, such as a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model."
-
-
-def require_packable_folder(folder: Path, *, max_length: int | None = None) -> None:
-    """``require_packable`` for the model in ``folder``, before its weights are read."""
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    require_packable(config, causal_class(config), max_length=max_length)
+REMEDY = "Set packing.mode to apart, or to auto, which the default is."
 
 
 def causal_class(config: Any) -> Any:
@@ -46,6 +39,18 @@ def causal_class(config: Any) -> Any:
     return known[0] if isinstance(known, tuple) else known
 
 
+def require_causal(config: Any) -> None:
+    """Raise BadBase for a model that does not predict each token from those before it alone."""
+    name = causal_class(config).__name__
+    if getattr(config, "is_encoder_decoder", False):
+        reason = f"{name} is an encoder with a decoder"
+    elif any(_looks_ahead(part) for part in _parts(config)):
+        reason = f"{name} looks ahead"
+    else:
+        return
+    raise BadBase(reason, where="base_model", remedy="Choose a causal language model.")
+
+
 def require_packable(config: Any, model_class: type, *, max_length: int | None = None) -> None:
     """Raise BadBase if documents that share a row would change each other's losses.
 
@@ -57,7 +62,7 @@ def require_packable(config: Any, model_class: type, *, max_length: int | None =
     reason = _why_not(config, model_class)
     if reason is not None:
         raise BadBase(
-            f"documents packed into one row would leak into each other: {reason}", where="base_model", remedy=_REMEDY
+            f"documents packed into one row would leak into each other: {reason}", where="base_model", remedy=REMEDY
         )
     limit = length_with_fixed_positions(config)
     if limit is not None and max_length is not None and max_length > limit:
@@ -65,7 +70,7 @@ def require_packable(config: Any, model_class: type, *, max_length: int | None =
             f"its position encoding changes for the whole row once one document has more than {limit} tokens, "
             f"and packing.max_length is {max_length}",
             where="base_model",
-            remedy=f"Set packing.max_length to at most {limit}, or choose a base without dynamic position scaling.",
+            remedy=f"Set packing.max_length to at most {limit}, or packing.mode to apart.",
         )
 
 
@@ -78,7 +83,7 @@ def require_packable_modules(model: torch.nn.Module) -> None:
             reason = f"{name} has attention sinks, which our attention does not have"
         else:
             continue
-        raise BadBase(f"this architecture cannot be packed: {reason}", where="base_model", remedy=_REMEDY)
+        raise BadBase(f"this architecture cannot be packed: {reason}", where="base_model", remedy=REMEDY)
 
 
 def length_with_fixed_positions(config: Any) -> int | None:
@@ -97,10 +102,12 @@ def length_with_fixed_positions(config: Any) -> int | None:
     return min(limits, default=None)
 
 
+def _looks_ahead(part: Any) -> bool:
+    return not getattr(part, "is_causal", True) or bool(getattr(part, "use_bidirectional_attention", False))
+
+
 def _why_not(config: Any, model_class: Any) -> str | None:
     name = model_class.__name__
-    if getattr(config, "is_encoder_decoder", False):
-        return f"{name} is an encoder with a decoder"
     for part in _parts(config):
         for kinds in (getattr(part, key, None) or () for key in _LISTS_OF_LAYERS):
             other = sorted(set(kinds) - _ATTENTION_LAYERS - _TOKENWISE_LAYERS)
@@ -112,8 +119,6 @@ def _why_not(config: Any, model_class: Any) -> str | None:
             return f"{name} attends in chunks of the row"
         if getattr(part, "attn_logit_softcapping", None) is not None:
             return f"{name} has attention scores with a softcap, which our attention does not have"
-        if not getattr(part, "is_causal", True) or getattr(part, "use_bidirectional_attention", False):
-            return f"{name} looks ahead"
     if getattr(model_class, "_is_stateful", False):
         return f"{name} has state-space or recurrent layers, whose state runs on from one document to the next"
     if not model_class._can_set_attn_implementation():

@@ -25,6 +25,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from ft_assets.workers.packs.isolation.architectures import REMEDY
 from ft_assets.workers.packs.isolation.varlen import applies, attend
 from ft_resources.errors import BadBase
 
@@ -111,7 +112,7 @@ def document_attention(
         raise BadBase(
             f"{type(module).__name__} uses {', '.join(extras)}, which our attention does not have",
             where="base_model",
-            remedy="Choose a base without it, such as a Llama, Mistral or Qwen2 model.",
+            remedy=REMEDY,
         )
     packed = attention_mask is not None and attention_mask.numel() == 0
     if packed and cu_seq_lens_q is None:

@@ -1,18 +1,13 @@
-"""Windows of a pack as tensors: the input of one forward pass, and its logits and losses for the learned tokens.
-
-Trainer, doctor and reference share this forward pass.
-"""
+"""Windows of a pack as tensors: the input of one forward pass."""
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cross_entropy
 
 from ft_assets.workers.packs.format import Pack, Window
 
@@ -110,26 +105,6 @@ def as_row(window: Window) -> MicroBatch:
         targets=torch.from_numpy(ids[places]),
         pieces=torch.from_numpy(np.array(window.pieces)),
     )
-
-
-def learned_logits(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """The logits that predict the learned tokens of ``batch``, float32 [learned, vocabulary].
-
-    Only learned positions go through the output head, which saves its time and memory for all others.
-    """
-    logits: torch.Tensor = model(
-        input_ids=batch.input_ids,
-        position_ids=batch.position_ids,
-        cu_seq_lens_q=batch.boundaries,
-        use_cache=False,
-        logits_to_keep=batch.sources,
-    ).logits[0]
-    return logits.float()
-
-
-def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """Cross-entropy of each learned token of ``batch`` in nats, float32 [learned]."""
-    return cross_entropy(learned_logits(model, batch), batch.targets, reduction="none")
 
 
 def split_windows(windows: NDArray[np.int64], size: int) -> list[list[int]]:

@@ -103,7 +103,7 @@ class Comparison:
             f"{worst.alone:.6g} alone; rounding explains {self.tolerance / math.sqrt(worst.learned):.1g} of it at most",
             where=f"row {worst.row} of the upload",
             remedy="Nothing was trained. The base's layers let tokens meet outside of attention, or its attention is "
-            "not the platform's. Choose a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model, and tell us which base it was.",
+            "not the platform's. Set packing.mode to apart, and tell us which base it was.",
         )
 
 

@@ -22,9 +22,11 @@ import torch
 from numpy.typing import NDArray
 
 from ft_assets.workers.packs.format import Pack, Window
+from ft_assets.workers.packs.isolation.architectures import REMEDY
 from ft_assets.workers.packs.isolation.attention import BrokenIsolation
-from ft_assets.workers.packs.isolation.batches import MicroBatch, as_row, token_losses
+from ft_assets.workers.packs.isolation.batches import MicroBatch, as_row
 from ft_assets.workers.packs.isolation.comparison import Comparison, DocumentLosses
+from ft_assets.workers.packs.isolation.forward import runs_apart, token_losses
 from ft_resources.errors import BadBase
 
 _SHORTEST_FILLER = 64
@@ -33,7 +35,7 @@ _SHORTEST_FILLER = 64
 
 def compare(
     model: Any,
-    pack: Pack,
+    pack: Pack | None,
     windows: Sequence[int] | Window,
     *,
     documents: int | None = None,
@@ -46,13 +48,18 @@ def compare(
 
     Args:
         model: loaded with our attention, perhaps wrapped; on the device that it trains on.
+        pack: names the documents; None where nobody reads their names.
         windows: their numbers in the pack, or what was read from it and perhaps changed since.
         documents: compare at most this many, the row's last and others spread over it; None for all that learn.
         half_precision: the model computes in bf16 although its weights are in float32.
 
     Raises BadBase if the model does not accept boundaries.
     """
-    window = windows if isinstance(windows, Window) else pack.read(windows)
+    if isinstance(windows, Window):
+        window = windows
+    else:
+        assert pack is not None
+        window = pack.read(windows)
     row = as_row(window)
     device = next(model.parameters()).device
     places = _learned_ranges(row)
@@ -66,8 +73,8 @@ def compare(
             index = int(window.examples[number])
             found.append(
                 DocumentLosses(
-                    example=pack.example_id(index),
-                    row=pack.example_row(index),
+                    example=pack.example_id(index) if pack else "",
+                    row=pack.example_row(index) if pack else index,
                     piece=int(window.pieces[number]),
                     learned=last - first,
                     packed=math.fsum(packed[first:last]),
@@ -80,10 +87,10 @@ def compare(
 def tolerance_of(model: torch.nn.Module, half_precision: bool = False) -> float:
     """The largest relative difference of one token's loss that counts as rounding; see ``DocumentLosses.scaled``.
 
-    0 on a CPU in float32: both ways are the same operations. Not with experts, which divide up tokens (so their matrix
-    products have other sizes), or if kernels choose their own order of sums: on a GPU, and in half precision, whose
-    numbers have 8 or 11 bits. A document of 400 tokens may then differ by a thousandth; a leak changes its loss by
-    several hundredths.
+    0 on a CPU in float32: both ways are the same operations. Not where matrix products have other sizes, with experts,
+    which divide up tokens, and where documents run apart; nor if kernels choose their own order of sums: on a GPU, and
+    in half precision, whose numbers have 8 or 11 bits. A document of 400 tokens may then differ by a thousandth; a leak
+    changes its loss by several hundredths.
     """
     parameters = list(model.parameters())
     devices, dtypes = {each.device.type for each in parameters}, {each.dtype for each in parameters}
@@ -91,7 +98,7 @@ def tolerance_of(model: torch.nn.Module, half_precision: bool = False) -> float:
         return 2e-2
     if devices != {"cpu"}:
         return 1e-3
-    return 1e-4 if _has_experts(model) else 0.0
+    return 1e-4 if _has_experts(model) or runs_apart(model) else 0.0
 
 
 @contextmanager
@@ -116,7 +123,7 @@ def _losses(model: Any, row: MicroBatch, device: torch.device) -> NDArray[np.flo
         raise BadBase(
             f"{type(model).__name__} does not hand the documents' boundaries on to its attention ({error})",
             where="base_model",
-            remedy="Choose a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model.",
+            remedy=REMEDY,
         ) from error
 
 

@@ -20,16 +20,20 @@ def examine_isolation(config: Path, pack: Pack) -> dict[str, Any]:
     """Compare the losses of documents packed and alone, on a sample of the windows with several documents.
 
     ``config`` is the base's ``config.json``. Returns ``{"passed": bool, "detail": str, "figures": {…}}``; the detail
-    names the example that differs most, or why the base cannot be packed. Imports torch and, from Transformers'
+    names the example that differs most, or why documents of this base run apart. Imports torch and, from Transformers'
     architectures, only the base's.
     """
     keep_offline()
     with absent(*UNUSED):
+        from ft_assets.workers.packs.isolation.choice import choose
         from ft_assets.workers.packs.isolation.guard import guard
         from ft_assets.workers.packs.isolation.leak_check import compare
         from ft_assets.workers.packs.isolation.tiny import tiny_model
 
         try:
+            choice = choose(config.parent, max_length=pack.index.max_length)
+            if choice.mode == "apart":
+                return {"passed": True, "detail": f"documents run apart: {choice.why}", "figures": {}}
             model = tiny_model(json.loads(config.read_bytes()), max_length=pack.index.max_length)
             guard(model)
             total = Comparison(documents=(), tolerance=0.0)

@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 
-from ft_assets.workers.packs.isolation.architectures import causal_class, require_packable, require_packable_modules
+from ft_assets.workers.packs.isolation.architectures import (
+    REMEDY,
+    causal_class,
+    require_packable,
+    require_packable_modules,
+)
 from ft_assets.workers.packs.isolation.attention import ATTENTION, register
 from ft_resources.errors import BadBase
 
@@ -72,7 +77,7 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
         raise BadBase(
             f"the architecture {kind} cannot be built at tiny size, so its packing cannot be proven: {error}",
             where="config.json",
-            remedy="Choose a Llama, Mistral, Qwen2, Qwen3 or Phi-3 model.",
+            remedy=REMEDY,
         ) from error
     require_packable_modules(model)
     _randomize(model, seed)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from ft_assets.workers.packs.isolation.batches import MicroBatch, learned_logits
+from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.forward import learned_logits
 from ft_assets.workers.training.ranks import Ranks
 from ft_resources.errors import UserError
 

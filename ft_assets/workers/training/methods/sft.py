@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from ft_assets.workers.packs.isolation.batches import MicroBatch, learned_logits
+from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.forward import learned_logits
 from ft_assets.workers.training.methods.objective import Objective, Part, Whole
 
 

@@ -68,12 +68,18 @@ class _Joined(torch.autograd.Function):
         # Autocast would cast again what already has the right dtype, and does not allow in-place addition.
         with torch.autocast(device, enabled=False):
             base = weight.to(dtype)
-            out = rows @ base.t() if bias is None else torch.addmm(bias.to(dtype), rows, base.t())
+            # Some models change what they get in place, which autograd forbids for a view.
+            whole = rows.new_empty(*x.shape[:-1], base.shape[0])
+            out = whole.view(-1, base.shape[0])
+            if bias is None:
+                torch.mm(rows, base.t(), out=out)
+            else:
+                torch.addmm(bias.to(dtype), rows, base.t(), out=out)
             small = rows @ a.to(dtype).t()
             out.addmm_(small, b.to(dtype).t(), alpha=scaling)
         ctx.save_for_backward(rows, weight, a, b, small)
         ctx.scaling, ctx.shape, ctx.given = scaling, x.shape, x.dtype
-        return out.view(*x.shape[:-1], out.shape[-1])
+        return whole
 
     @staticmethod
     @once_differentiable

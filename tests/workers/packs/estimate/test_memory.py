@@ -157,7 +157,7 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from ft_assets.workers.packs.isolation import attention
-    from ft_assets.workers.packs.isolation.batches import token_losses
+    from ft_assets.workers.packs.isolation.forward import token_losses
     from tests.workers.packs.estimate.meter import Meter, packed_row
 
     attention.register()

@@ -13,6 +13,7 @@ import torch
 
 from ft_assets.workers.packs.format import Layout, Pack, PackWriter
 from ft_assets.workers.packs.isolation.attention import document_attention, register
+from ft_assets.workers.packs.isolation.choice import choose
 from ft_assets.workers.packs.isolation.comparison import Comparison, DocumentLosses, Leak
 from ft_assets.workers.packs.isolation.guard import guard
 from ft_assets.workers.packs.isolation.leak_check import compare, tolerance_of
@@ -41,7 +42,7 @@ SUPPORTED: dict[str, dict[str, Any]] = {
     "gpt_neox": WIDE,
     "gpt2": {"n_embd": 768, "n_head": 12, "n_layer": 12},
 }
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+APART: dict[str, tuple[dict[str, Any], str]] = {
     "gemma2": ({}, "softcap"),
     "gpt_oss": ({}, "attention sinks"),
     "mamba": ({}, "linear_attention"),
@@ -54,8 +55,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "falcon": ({"alibi": True}, "ALiBi"),
     "llama4_text": ({}, "chunked"),
     "deepseek_v32": ({}, "indexed_attention"),
-    "t5": ({}, "not a causal language model"),
-    "no_such_kind": ({}, "not one that this version"),
+    "stablelm": ({}, "does not hand the documents' boundaries on"),
 }
 
 
@@ -89,12 +89,38 @@ def test_documents_lose_the_same_packed_and_alone_to_the_bit(kind: str, pack: Pa
     assert comparison.largest_absolute == 0.0
 
 
-@pytest.mark.parametrize("kind", REFUSED)
-def test_an_architecture_that_would_leak_is_refused_by_name(kind: str) -> None:
-    settings, reason = REFUSED[kind]
+@pytest.mark.parametrize("kind", APART)
+def test_documents_of_an_architecture_that_would_leak_run_apart_and_it_says_why(kind: str, tmp_path: Path) -> None:
+    settings, reason = APART[kind]
+    (tmp_path / "config.json").write_text(json.dumps(config_of(kind, **settings)))
+    choice = choose(tmp_path)
+    assert choice.mode == "apart"
+    assert reason in choice.why
+    assert choice.loading == ({"attn_implementation": "eager"} if kind == "gemma2" else {})
     with pytest.raises(BadBase, match=reason) as caught:
-        tiny_model(config_of(kind, **settings))
-    assert "Choose a" in caught.value.remedy
+        choose(tmp_path, "packed")
+    assert "packing.mode" in caught.value.remedy
+
+
+def test_documents_that_could_be_packed_run_apart_where_the_recipe_says_so(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config_of("llama", **GROUPED)))
+    assert choose(tmp_path).mode == choose(tmp_path, "packed").mode == "packed"
+    assert choose(tmp_path, "apart").mode == "apart"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("t5", "not a causal language model"),
+        ("no_such_kind", "not one that this version"),
+        ("gemma3_text", "looks ahead"),
+    ],
+)
+def test_what_is_not_a_causal_language_model_is_refused_either_way(kind: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config_of(kind, use_bidirectional_attention=True)))
+    for asked in ("auto", "packed", "apart"):
+        with pytest.raises(BadBase, match=reason):
+            choose(tmp_path, asked)
 
 
 def cache_again(model: Any, pack: Pack) -> None:
@@ -245,6 +271,8 @@ def test_positions_that_depend_on_the_rows_longest_document_are_refused_beyond_t
     with pytest.raises(BadBase, match="more than 64 tokens") as caught:
         tiny_model(config, max_length=65)
     assert "at most 64" in caught.value.remedy
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert [choose(tmp_path, max_length=length).mode for length in (64, 65)] == ["packed", "apart"]
     model = tiny_model(config, max_length=64)
     guard(model)
     pack = write_pack(tmp_path / "long", "train", 8, longest=100)
@@ -260,10 +288,12 @@ def test_the_doctor_s_evidence_names_what_is_wrong(tmp_path: Path, pack: Pack) -
     assert found["figures"]["bit_equal"]
     assert found["figures"]["documents"] > 6
     config.write_text(json.dumps(config_of("mamba")))
-    assert "linear_attention" in examine_isolation(config, pack)["detail"]
-    # Its layers do not hand the boundaries on, which only shows when it runs.
-    config.write_text(json.dumps(config_of("stablelm")))
-    assert "does not hand" in examine_isolation(config, pack)["detail"]
+    found = examine_isolation(config, pack)
+    assert found["passed"]
+    assert "run apart" in found["detail"]
+    assert "linear_attention" in found["detail"]
+    config.write_text(json.dumps(config_of("t5")))
+    assert not examine_isolation(config, pack)["passed"]
 
 
 def test_the_doctor_sees_a_leak_and_names_its_row(tmp_path: Path, pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,9 +301,11 @@ def test_the_doctor_sees_a_leak_and_names_its_row(tmp_path: Path, pack: Pack, mo
         whole = torch.tensor([0, int(cu_seq_lens_q[-1])], dtype=torch.int32)
         return document_attention(*args, cu_seq_lens_q=whole, **kwargs)
 
-    monkeypatch.setattr("ft_assets.workers.packs.isolation.attention.document_attention", careless)
     config = tmp_path / "config.json"
     config.write_text(json.dumps(config_of("llama", **GROUPED)))
+    # The architecture was chosen to be packed before, by a trial on documents of its own.
+    assert examine_isolation(config, pack)["passed"]
+    monkeypatch.setattr("ft_assets.workers.packs.isolation.attention.document_attention", careless)
     found = examine_isolation(config, pack)
     monkeypatch.undo()
     register()

@@ -1,0 +1,95 @@
+"""The model families that are tried in the tests, and how their documents run (``packing.mode: auto``).
+
+A training decides by the base itself; this says beforehand what it will decide, without loading anything.
+"""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_PACKED = [
+    "apertus",
+    "arcee",
+    "cohere",
+    "cohere2",
+    "deepseek_v2",
+    "deepseek_v3",
+    "dots1",
+    "ernie4_5",
+    "ernie4_5_moe",
+    "exaone4",
+    "gemma",
+    "gemma3_text",
+    "glm",
+    "glm4",
+    "glm4_moe",
+    "gpt2",
+    "gpt_neox",
+    "granite",
+    "granitemoe",
+    "hunyuan_v1_dense",
+    "hunyuan_v1_moe",
+    "llama",
+    "minimax_m2",
+    "ministral",
+    "mistral",
+    "mixtral",
+    "olmo2",
+    "olmo3",
+    "olmoe",
+    "phi",
+    "phi3",
+    "phimoe",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "qwen3_moe",
+    "seed_oss",
+    "smollm3",
+    "starcoder2",
+]
+_STATE_SPACE, _DELTA, _SHORT = "state-space layers", "linear attention", "short convolutions"
+_UNTOLD = "attention that is not told where documents begin"
+_APART = {
+    "bamba": _STATE_SPACE,
+    "bloom": "attention of its own (ALiBi)",
+    "falcon": "attention of its own",
+    "falcon_h1": _STATE_SPACE,
+    "falcon_mamba": _STATE_SPACE,
+    "gemma2": "attention scores with a softcap",
+    "gemma3n_text": "layers that share keys and values",
+    "gpt_oss": "attention sinks",
+    "granitemoehybrid": _STATE_SPACE,
+    "jamba": _STATE_SPACE,
+    "kimi_linear": _DELTA,
+    "lfm2": _SHORT,
+    "lfm2_moe": _SHORT,
+    "llama4_text": "chunked attention",
+    "mamba": _STATE_SPACE,
+    "mamba2": _STATE_SPACE,
+    "minimax": _DELTA,
+    "mpt": "attention of its own (ALiBi)",
+    "nemotron": _UNTOLD,
+    "nemotron_h": _STATE_SPACE,
+    "qwen3_5_text": _DELTA,
+    "qwen3_next": _DELTA,
+    "stablelm": _UNTOLD,
+    "zamba2": _STATE_SPACE,
+}
+FAMILIES: Mapping[str, str] = MappingProxyType({**dict.fromkeys(_PACKED, ""), **_APART})
+"""``model_type`` to why its documents run apart; empty where they are packed."""
+
+
+def how_documents_run(config: bytes | None) -> str:
+    """How documents of a base with this ``config.json`` will run, as a phrase; empty without one."""
+    try:
+        values = json.loads(config or b"{}")
+    except ValueError:
+        return ""
+    if not isinstance(values, dict) or "model_type" not in values:
+        return ""
+    text = values.get("text_config")
+    kind = str((text if isinstance(text, dict) and "model_type" in text else values)["model_type"])
+    if kind not in FAMILIES:
+        return "decided when it trains"
+    return f"apart: {FAMILIES[kind]}" if FAMILIES[kind] else "packed"

@@ -1,0 +1,141 @@
+"""Documents apart: each in a row of its own, padded on the right, under the architecture's own attention.
+
+The way of every architecture whose layers cannot keep documents of one row apart. A micro-batch is the same as when
+packed, so order, ledger, labels and means are too; only its forward pass is another: documents of similar length share
+one, and their logits come back in the order of the micro-batch::
+
+    packed   a0 a1 a2 b0 b1 c0 c1 c2       apart   a0 a1 a2    b0 b1
+                                                   c0 c1 c2
+
+A causal model computes a token from those before it, so what follows a document changes none of its losses.
+"""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
+from ft_assets.workers.packs.isolation.batches import MicroBatch
+
+_PADDED = 0.2
+"""Documents share a forward pass if none is shorter than the longest by more than this share of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Documents of one forward pass: ``documents`` are their numbers in the micro-batch, of these ``lengths``."""
+
+    documents: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+    @property
+    def padding(self) -> int:
+        """Tokens computed for nothing."""
+        return max(self.lengths) * len(self.lengths) - sum(self.lengths)
+
+
+def groups_of(lengths: Sequence[int], limit: int | None = None) -> list[Group]:
+    """Documents of these lengths, in groups of similar length, longest first.
+
+    Documents longer than ``limit`` share no group with shorter ones: some rotary positions change for a whole batch
+    with its longest row.
+    """
+    found: list[list[int]] = []
+    for number in sorted(range(len(lengths)), key=lambda each: (-lengths[each], each)):
+        longest = lengths[found[-1][0]] if found else 0
+        crosses = limit is not None and longest > limit >= lengths[number]
+        if found and not crosses and lengths[number] >= longest * (1 - _PADDED):
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return [Group(tuple(group), tuple(lengths[each] for each in group)) for group in found]
+
+
+def padding_share(pack: Pack, rows: Iterable[Sequence[int]], limit: int | None = None) -> float:
+    """The share of tokens that are padding when these rows of windows run apart."""
+    padded, tokens = 0, 0
+    for windows in rows:
+        lengths = pack.read(windows).document_lengths.tolist()
+        padded += sum(group.padding for group in groups_of(lengths, limit))
+        tokens += sum(lengths)
+    return padded / (padded + tokens) if tokens else 0.0
+
+
+def learned_logits_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """The logits that predict the learned tokens of ``batch``, in its order, float32 [learned, vocabulary]."""
+    inner = transformer_of(model)
+    starts = batch.boundaries.tolist()
+    lengths = batch.boundaries.diff().tolist()
+    # Of each learned token, its document and its place in it.
+    sources = batch.sources.cpu()
+    documents = torch.bucketize(sources, batch.boundaries.long(), right=True) - 1
+    places = sources - batch.boundaries.long()[documents]
+    parts, order = [], []
+    for group in groups_of(lengths, length_with_fixed_positions(inner.config)):
+        width = max(group.lengths)
+        rows = torch.full((batch.documents,), -1)
+        rows[list(group.documents)] = torch.arange(len(group.documents))
+        mine = (rows[documents] >= 0).nonzero()[:, 0]
+        if not len(mine):
+            continue
+        ids = torch.zeros((len(group.documents), width), dtype=torch.long, device=batch.input_ids.device)
+        for row, (document, length) in enumerate(zip(group.documents, group.lengths, strict=True)):
+            ids[row, :length] = batch.input_ids[0, starts[document] : starts[document] + length]
+        flat = (rows[documents[mine]] * width + places[mine]).to(ids.device)
+        parts.append(_logits(model, inner, ids, torch.tensor(group.lengths), flat))
+        order.append(mine)
+    if len(parts) == 1:
+        return parts[0]
+    back = torch.cat(order).argsort().to(batch.sources.device)
+    return torch.cat(parts)[back]
+
+
+def transformer_of(model: torch.nn.Module) -> PreTrainedModel:
+    """The model of Transformers in ``model``, below PEFT, DDP, FSDP or ``torch.compile``."""
+    return next(module for module in model.modules() if isinstance(module, PreTrainedModel))
+
+
+def _logits(
+    model: Any, inner: PreTrainedModel, ids: torch.Tensor, lengths: torch.Tensor, places: torch.Tensor
+) -> torch.Tensor:
+    """Logits at ``places`` of the flattened rows, float32 [places, vocabulary]."""
+    width = ids.shape[1]
+    # Without padding none is given: attention without a mask is faster, and to the bit that of a row alone.
+    masked = bool((lengths < width).any())
+    mask = (torch.arange(width)[None] < lengths[:, None]).long().to(ids.device) if masked else None
+    accepted = inspect.signature(inner.forward).parameters
+    given = {"attention_mask": mask, "use_cache": False}
+    with _only_at(inner, places) as picked:
+        logits = model(input_ids=ids, **{name: value for name, value in given.items() if name in accepted}).logits
+    if not picked:
+        logits = logits.reshape(-1, logits.shape[-1])[places][None]
+    found: torch.Tensor = logits[0].float()
+    return found
+
+
+@contextmanager
+def _only_at(inner: PreTrainedModel, places: torch.Tensor) -> Iterator[bool]:
+    """While inside, the output layer gets only the hidden states at ``places`` of all rows, and the model's logits are
+    [1, places, vocabulary]; False where the model has no such layer. What an architecture does to logits after its
+    output layer (scaling, a softcap) it does to each alone."""
+    head = inner.get_output_embeddings()
+    if head is None:
+        yield False
+        return
+
+    def pick(_module: Any, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
+        return (args[0].reshape(-1, args[0].shape[-1])[places][None],)
+
+    handle = head.register_forward_pre_hook(pick)
+    try:
+        yield True
+    finally:
+        handle.remove()

@@ -1,0 +1,45 @@
+"""The forward pass of a micro-batch, shared by trainer, doctor and reference."""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from ft_assets.workers.packs.isolation.apart import learned_logits_apart, transformer_of
+from ft_assets.workers.packs.isolation.batches import MicroBatch
+
+_MARK = "documents_run_apart"
+
+
+def run_apart(model: Any) -> None:
+    """From now on, documents run apart in ``model``."""
+    setattr(transformer_of(model), _MARK, True)
+
+
+def runs_apart(model: Any) -> bool:
+    """Whether documents run apart in ``model``, by ``run_apart``."""
+    return bool(getattr(transformer_of(model), _MARK, False))
+
+
+def learned_logits(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """The logits that predict the learned tokens of ``batch``, float32 [learned, vocabulary].
+
+    Only learned positions go through the output head, which saves its time and memory for all others.
+    """
+    if runs_apart(model):
+        return learned_logits_apart(model, batch)
+    logits: torch.Tensor = model(
+        input_ids=batch.input_ids,
+        position_ids=batch.position_ids,
+        cu_seq_lens_q=batch.boundaries,
+        use_cache=False,
+        logits_to_keep=batch.sources,
+    ).logits[0]
+    return logits.float()
+
+
+def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """Cross-entropy of each learned token of ``batch`` in nats, float32 [learned]."""
+    return cross_entropy(learned_logits(model, batch), batch.targets, reduction="none")

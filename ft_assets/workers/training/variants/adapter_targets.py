@@ -1,0 +1,65 @@
+"""Which weights of a model low-rank adapters change."""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+from typing import Any
+
+import torch
+from peft import LoraConfig
+from peft.utils.transformers_weight_conversion import convert_peft_config_for_transformers
+
+from ft_assets.settings.recipe.training import LoraSettings
+from ft_resources.errors import BadRecipe
+
+ALL = "all-linear"
+# What fused kernels of Mamba layers read as weights, without calling the layer: an adapter there would train on a CPU
+# and be left out on a GPU. PEFT refuses some of them, for some architectures.
+_READ_BY_KERNELS = ("dt_proj", "out_proj", "x_proj")
+
+
+def adapter_targets(model: torch.nn.Module, lora: LoraSettings) -> dict[str, Any]:
+    """Arguments of ``LoraConfig`` that say which weights are adapted.
+
+    ``all-linear`` is every linear layer but the output layer and routers, and the experts, which Transformers keeps as
+    one tensor a layer. Raises BadRecipe for dropout before experts, which PEFT does not have.
+    """
+    if lora.target_modules != ALL:
+        named = lora.target_modules
+        return {"target_modules": named if isinstance(named, str) else list(named)}
+    targets: dict[str, Any] = {"target_modules": ALL}
+    if excluded := sorted(_excluded(model)):
+        targets["exclude_modules"] = excluded
+    experts = sorted(_experts(model))
+    if experts and lora.dropout:
+        raise BadRecipe(
+            "adapters of experts have no dropout",
+            where="lora.dropout",
+            remedy="Set it to 0, or name lora.target_modules without the experts.",
+        )
+    if experts and not _found_by_peft(model):
+        targets["target_parameters"] = experts
+    return targets
+
+
+def _excluded(model: torch.nn.Module) -> set[str]:
+    found = set()
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and type(module).__name__.endswith("Router"):
+            found.add(name)
+        # Layers with a gated delta rule have an ``A_log`` too, and call all their projections.
+        elif hasattr(module, "A_log") and hasattr(module, "D"):
+            found |= {f"{name}.{child}" for child, _ in module.named_children() if child in _READ_BY_KERNELS}
+    return found
+
+
+def _experts(model: torch.nn.Module) -> set[str]:
+    """The last two names of each tensor [experts, …, …], such as ``experts.down_proj``."""
+    parts = (name.split(".") for name, parameter in model.named_parameters() if parameter.ndim == 3)
+    return {".".join(each[-2:]) for each in parts if "experts" in each[-2]}
+
+
+def _found_by_peft(model: torch.nn.Module) -> bool:
+    """Whether PEFT itself adds the experts of this architecture to all linear layers."""
+    tried = LoraConfig(task_type="CAUSAL_LM", target_modules=ALL)
+    convert_peft_config_for_transformers(tried, model=model, conversions=None)
+    return bool(tried.target_parameters)

@@ -1,0 +1,68 @@
+"""Documents apart lose what each loses alone, and the choice is what the catalogue of families says."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from ft_assets.settings.catalogue.families import how_documents_run
+from ft_assets.workers.packs.format import Window
+from ft_assets.workers.packs.isolation.batches import MicroBatch, as_row
+from ft_assets.workers.packs.isolation.choice import choose
+from ft_assets.workers.packs.isolation.forward import run_apart, runs_apart, token_losses
+from tests.workers.training.families import FAMILIES
+
+TEN = ["llama", "qwen3", "gemma3_text", "phi3", "mixtral", "deepseek_v3", "gpt_oss", "qwen3_next", "lfm2", "gemma2"]
+LENGTHS = np.array([13, 29, 17, 2, 28, 40])
+
+
+def documents() -> MicroBatch:
+    random = np.random.default_rng(0)
+    tokens = int(LENGTHS.sum())
+    return as_row(
+        Window(
+            input_ids=random.integers(5, 280, tokens).astype(np.int32),
+            learned=random.random(tokens) < 0.7,
+            document_lengths=LENGTHS,
+            examples=np.arange(len(LENGTHS)),
+            pieces=np.zeros(len(LENGTHS), np.int32),
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", TEN)
+@torch.no_grad()
+def test_documents_apart_lose_what_each_loses_alone(kind: str, tmp_path: Path) -> None:
+    family, batch = FAMILIES[kind], documents()
+    family.config().save_pretrained(tmp_path)
+    choice = choose(tmp_path, "apart")
+    model = family.model(**choice.loading).eval()
+    run_apart(model)
+    assert runs_apart(torch.nn.Sequential(model))
+    expected = []
+    for start, end in zip(batch.boundaries[:-1].tolist(), batch.boundaries[1:].tolist(), strict=True):
+        ids = batch.input_ids[:, start:end]
+        mine = (batch.sources >= start) & (batch.sources < end)
+        logits = model(input_ids=ids).logits[0, batch.sources[mine] - start].float()
+        expected.append(cross_entropy(logits, batch.targets[mine], reduction="none"))
+    torch.testing.assert_close(token_losses(model, batch), torch.cat(expected), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", TEN)
+def test_the_catalogue_says_what_is_chosen(kind: str, tmp_path: Path) -> None:
+    family = FAMILIES[kind]
+    family.config().save_pretrained(tmp_path)
+    choice = choose(tmp_path)
+    assert choice.mode == family.mode
+    said = how_documents_run((tmp_path / "config.json").read_bytes())
+    assert said == "packed" if choice.mode == "packed" else said.startswith("apart: ")
+
+
+def test_of_a_family_that_is_not_tried_it_says_that_it_will_be_decided() -> None:
+    assert how_documents_run(json.dumps({"model_type": "of_tomorrow"}).encode()) == ("decided when it trains")
+    pictures = {"model_type": "of_pictures", "text_config": {"model_type": "gemma2"}}
+    assert how_documents_run(json.dumps(pictures).encode()).startswith("apart: ")
+    assert how_documents_run(None) == how_documents_run(b"[]") == how_documents_run(b"{") == ""

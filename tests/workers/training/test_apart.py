@@ -1,0 +1,78 @@
+"""A training with documents apart is the one with packed documents, but for the shapes of its matrix products."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ft_assets.workers.packs.format import Layout, PackWriter
+from ft_assets.workers.packs.isolation.apart import groups_of
+from ft_assets.workers.training.train import train
+from tests.workers.packs.made import made_spool
+from tests.workers.training.conftest import Bench, content, make_bench, publish
+from tests.workers.training.test_train import rows
+from tests.workers.training.variety import make_variety
+
+LENGTHS = st.lists(st.integers(1, 400), min_size=1, max_size=60)
+
+
+@given(LENGTHS, st.none() | st.integers(1, 400))
+def test_documents_of_one_pass_are_of_similar_length_and_each_is_in_one(lengths: list[int], limit: int | None) -> None:
+    groups = groups_of(lengths, limit)
+    assert sorted(number for group in groups for number in group.documents) == list(range(len(lengths)))
+    for group in groups:
+        assert group.lengths == tuple(lengths[number] for number in group.documents)
+        assert min(group.lengths) >= 0.8 * max(group.lengths)
+        assert group.padding <= 0.25 * sum(group.lengths)
+        assert limit is None or len({length > limit for length in group.lengths}) == 1
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("method", ["sft", "dpo", "kto", "orpo"])
+def test_apart_and_packed_read_the_same_and_lose_the_same(method: str, tmp_path: Path) -> None:
+    results = {}
+    for mode in ("packed", "apart"):
+        bench = make_variety(tmp_path / mode, method, "lora")
+        bench.params["packing"] = mode
+        results[mode] = train(bench.context())
+    packed, apart = results["packed"], results["apart"]
+    assert (packed.folder / "ledger.jsonl").read_bytes() == (apart.folder / "ledger.jsonl").read_bytes()
+    for figure in ("loss", "tokens", "validation_loss"):
+        found = [[row[-1] for row in rows(result, figure)] for result in (packed, apart)]
+        assert found[0] == pytest.approx(found[1], rel=1e-5)
+    assert apart.facts["isolation"]["mode"] == "apart"
+    assert 0 <= apart.facts["isolation"]["padding"] < 0.2
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("variant", ["lora", "full"])
+def test_documents_that_have_a_window_alone_train_to_the_same_bytes(variant: str, tmp_path: Path) -> None:
+    results = []
+    for mode in ("packed", "apart"):
+        bench = alone_bench(tmp_path / mode, variant)
+        bench.params["packing"] = mode
+        results.append({name: data for name, data in content(train(bench.context())).items() if name != "recipe.json"})
+    assert results[0] == results[1]
+
+
+def alone_bench(root: Path, variant: str) -> Bench:
+    """A training in which every window has one document, and every forward pass one window."""
+    bench = make_bench(root, variant=variant, dropout=0.0, micro_batch_size=1, max_steps=4)
+    random = np.random.default_rng(0)
+    lengths = random.integers(6, 25, 24)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    learned = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) >= np.repeat(lengths // 2, lengths)
+    layout = Layout(order=np.arange(24), window_offsets=np.arange(25))
+    for split in ("train", "validation"):
+        spool = made_spool(
+            root / f"alone-{split}",
+            lengths,
+            input_ids=random.integers(10, 280, offsets[-1]).astype(np.int32),
+            learned=learned,
+            ids=[f"{number:064x}" for number in range(24)],
+        )
+        PackWriter(root / "alone", split, "chat", 24).write(spool, layout)
+    bench.inputs["pack"] = publish(bench.store, root / "alone", "token_pack", "acme")
+    return bench

@@ -1,0 +1,105 @@
+"""Every family of causal models trains, packed or apart, with the losses of a plain loop."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+# PEFT looks once, when it is imported, for bitsandbytes, which a worker that needs none hides: so it comes first.
+from peft import PeftModel  # isort: skip
+from transformers import AutoModelForCausalLM
+
+from ft_assets.settings.catalogue.families import FAMILIES as CATALOGUE
+from ft_assets.workers.packs.format import Pack
+from ft_assets.workers.training.train import train
+from ft_resources.worker_context import WorkResult
+from tests.workers.training.conftest import Bench
+from tests.workers.training.families import FAMILIES, family_bench
+from tests.workers.training.test_train import assert_same, rows, run_killed_at
+
+pytestmark = pytest.mark.training
+
+# SDPA leaves softcaps out.
+EAGER = {"gemma2"}
+
+
+def plain(folder: Path, kind: str) -> Any:
+    """The base as anybody would load it."""
+    attention = {"attn_implementation": "eager"} if kind in EAGER else {}
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **attention)
+
+
+def plain_loss(model: Any, pack: Pack, windows: Any) -> torch.Tensor:
+    """The mean loss of the learned tokens, document by document."""
+    read = pack.read(windows)
+    total, learned, start = torch.zeros(()), 0, 0
+    for length in read.document_lengths.tolist():
+        ids = torch.from_numpy(read.input_ids[start : start + length].astype("int64"))[None]
+        taught = torch.from_numpy(read.learned[start : start + length].copy())[1:]
+        logits = model(input_ids=ids).logits[0, :-1].float()
+        total = total + cross_entropy(logits[taught], ids[0, 1:][taught], reduction="sum")
+        learned += int(taught.sum())
+        start += length
+    return total / learned
+
+
+def plain_losses(bench: Bench, kind: str, rates: list[float]) -> list[float]:
+    """Steps of full fine-tuning at these rates by a plain loop."""
+    model = plain(bench.inputs["base"].folder(bench.scratch / "plain"), kind).train()
+    training, found = bench.params["training"], []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=training["weight_decay"])
+    for step, rate in zip(bench.order.read(), rates, strict=True):
+        optimizer.param_groups[0]["lr"] = rate
+        loss = plain_loss(model, bench.pack, step.windows)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), training["max_grad_norm"])
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append(float(loss))
+    return found
+
+
+def step_rows(result: WorkResult) -> list[dict[str, Any]]:
+    lines = (result.folder / "report" / "steps.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if "loss" in row]
+
+
+def test_the_catalogue_lists_the_families_that_are_tried() -> None:
+    assert set(CATALOGUE) == set(FAMILIES)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_family_trains_in_full_with_the_losses_of_a_plain_loop(kind: str, tmp_path: Path) -> None:
+    bench = family_bench(tmp_path, FAMILIES[kind], variant="full")
+    result = train(bench.context())
+    assert result.facts["isolation"]["mode"] == FAMILIES[kind].mode
+    assert result.facts["isolation"]["passed"]
+    steps = step_rows(result)
+    expected = plain_losses(bench, kind, [row["learning_rate"] for row in steps])
+    assert [row["loss"] for row in steps] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_family_s_adapter_loads_in_plain_peft_with_its_validation_loss_and_resumes_to_equal_bytes(
+    kind: str, tmp_path: Path
+) -> None:
+    quiet = family_bench(tmp_path / "quiet", FAMILIES[kind])
+    result = train(quiet.context())
+    killed = family_bench(tmp_path / "killed", FAMILIES[kind])
+    run_killed_at(killed, 1, 2)
+    resumed = train(killed.context(2))
+    assert_same(result, resumed)
+    assert rows(result, "loss") == rows(resumed, "loss")
+    base = plain(quiet.inputs["base"].folder(tmp_path / "plain"), kind)
+    model = PeftModel.from_pretrained(base, str(result.folder / "final")).eval()
+    validation = Pack.open(quiet.inputs["pack"].folder(tmp_path / "packs"), "validation")
+    with torch.no_grad():
+        loss = float(plain_loss(model, validation, range(len(validation))))
+    assert result.facts["validation_loss"][-1][1] == pytest.approx(loss, rel=1e-5)
+    answer = model.generate(input_ids=torch.arange(40, 46)[None], max_new_tokens=3, do_sample=False)
+    assert answer.shape[1] > 6
+    assert math.isfinite(loss)
