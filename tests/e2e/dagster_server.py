@@ -24,6 +24,13 @@ class DagsterServer:
         self.url = f"http://127.0.0.1:{port}"
         self._process = process
 
+    def answers(self) -> bool:
+        """Whether the webserver is there."""
+        try:
+            return bool(self.query("{ version }"))
+        except OSError:
+            return False
+
     def query(self, text: str, **variables: Any) -> dict[str, Any]:
         body = json.dumps({"query": text, "variables": variables}).encode()
         request = urllib.request.Request(
@@ -161,9 +168,7 @@ class DagsterServer:
 @contextmanager
 def dagster_server(project: Project) -> Iterator[DagsterServer]:
     """``dagster dev`` over the project until the block ends."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     log = (project.folder / "dagster-dev.log").open("ab")
     process = subprocess.Popen(
         [
@@ -186,18 +191,19 @@ def dagster_server(project: Project) -> Iterator[DagsterServer]:
     )
     server = DagsterServer(port, process)
     try:
-        wait_for(lambda: _answers(server), 120, "the Dagster webserver")
+        wait_for(server.answers, 120, "the Dagster webserver")
         yield server
     finally:
         server.stop()
         log.close()
 
 
-def _answers(server: DagsterServer) -> bool:
-    try:
-        return bool(server.query("{ version }"))
-    except OSError:
-        return False
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def wait_for(condition: Callable[[], T], seconds: float, what: str, *, every_s: float = 0.5) -> T:

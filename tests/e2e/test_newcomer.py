@@ -1,0 +1,140 @@
+"""A newcomer after ``make demo``: at every stop the commands, the screen and the notice say the same true cause."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from ft_assets.settings.ungated import ADD_GATES, NOT_JUDGED
+from tests.e2e import newcomer as someone
+from tests.e2e.newcomer import Newcomer, see
+from tests.workers.datasets.reporting.browser import chromium, has_chromium
+
+pytestmark = pytest.mark.e2e
+
+# Answers that end with a line break, where the base's end with its end of turn.
+ENDLESS = (
+    "{%- for message in messages -%}{{- '<|' + message['role'] + '|>' + message['content'] + '\\n' -}}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
+)
+
+
+@pytest.fixture(scope="module")
+def us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
+    with someone.newcomer(tmp_path_factory.mktemp("newcomer") / "project") as newcomer:
+        yield newcomer
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, or None where there is none: what a page has to show is looked at all the same."""
+    if not has_chromium():
+        yield None
+        return
+    with chromium() as driver:
+        yield driver
+
+
+def same(looks: dict[str, str], *sentences: str) -> None:
+    """Every look says all of the sentences."""
+    for where, text in looks.items():
+        for sentence in sentences:
+            assert sentence in " ".join(text.split()), (where, sentence, text)
+
+
+def adapter_page(us: Newcomer, pair: str) -> str:
+    return f"{us.ui.url}/assets/adapter?view=events&partition={quote(pair)}"
+
+
+def chats(us: Newcomer) -> str:
+    """The version of the chats; the same bytes are the same version."""
+    assert "acme.chats.v1" in us.ft("dataset", "add", someone.parts(us.project.folder), "--name", "acme.chats")
+    return "acme.chats.v1"
+
+
+def test_what_the_demo_left_is_told(us: Newcomer) -> None:
+    ids = {each: us.submission(f"demo.docs.v1|{each}") for each in ("docs-qa.v1", "docs-qa-forgetful.v1")}
+    cause = "a drop of 15.1 points where at most 2 are allowed"
+    forgetful = ids["docs-qa-forgetful.v1"]
+    assert cause in us.ft("status", forgetful)
+    assert cause in us.notice("rejected", forgetful)
+    assert "passed every gate" in us.notice("accepted", ids["docs-qa.v1"])
+
+
+def test_a_file_of_own_columns_says_what_it_needs_and_its_first_try_is_judged_by_nothing(
+    us: Newcomer, browser: Any
+) -> None:
+    rows, policy = someone.faq(us.project.folder), us.project.folder / "faq.yaml"
+    refused = us.ft("dataset", "add", rows, "--name", "acme.faq", code=2)
+    (lines,) = re.findall(r"put these lines into dataset.yaml.*\n(fields: .*)\n", refused)
+    policy.write_text(f"{lines}\n")
+    assert "acme.faq.v1" in us.ft("dataset", "add", rows, "--name", "acme.faq", "--policy", policy)
+    ran = us.ft("run", rows, "--name", "acme.faq", "--policy", policy, "--base", "folder:./base")
+    (recipe,) = re.findall(r"recipe (acme\.\S+);", ran)
+    pair = f"acme.faq.v1|{recipe}"
+    looks = us.looks("ungated", pair)
+    looks["ft promote"] = us.ft("promote", pair, "--to", "staging", "--reason", "it is nice", code=2)
+    same({**looks, "ft run": ran}, NOT_JUDGED)
+    del looks["the run's page"]
+    same(looks, ADD_GATES)
+    if browser:
+        see(browser, adapter_page(us, pair), f"ungated: {NOT_JUDGED}")
+
+
+def test_a_pair_that_passes_is_accepted_everywhere(us: Newcomer) -> None:
+    pair = "acme.chats.v1|good.v1"
+    ran = us.ft("run", chats(us), us.project.recipe("good.v1"))
+    (adapter,) = set(re.findall(r"acme/adapter/\w{64}", ran))
+    looks = us.looks("accepted", pair)
+    # With no cause to tell, the logs are those of the workers.
+    del looks["ft logs"]
+    same(looks, adapter[:25])
+    us.ft("promote", "acme.chats.good", "--to", "staging", "--reason", "it passed")
+    assert "it passed" in us.notice("promoted", "acme.chats.good")
+
+
+def test_a_pair_below_its_gate_is_rejected_by_the_same_figures_everywhere(us: Newcomer, browser: Any) -> None:
+    gate = {"task_gain": {"metric": "perplexity", "min_relative": 0.99}}
+    ran = us.ft("run", chats(us), us.project.recipe("strict.v1", gates=gate), code=3)
+    pair = "acme.chats.v1|strict.v1"
+    looks = us.looks("rejected", pair)
+    (cause,) = re.findall(r"task_gain: fail, (perplexity .*? where at least 99\.0% is required)", looks["ft status"])
+    (gain,) = re.findall(r"a gain of (\d+\.\d%) relative", cause)
+    looks |= {"ft run": ran, "ft promote": us.ft("promote", pair, "--to", "staging", "--reason", "x", code=2)}
+    same(looks, cause)
+    if browser:
+        see(browser, adapter_page(us, pair), "rejected by task_gain", cause)
+        see(browser, us.report(us.run(us.submission(pair), "train_pair"), "eval_report"), f"(+{gain})")
+
+
+def test_a_version_that_quotes_a_test_is_held_everywhere_until_a_person_approves_it(us: Newcomer, browser: Any) -> None:
+    policy = us.project.folder / "pairs.yaml"
+    policy.write_text("contamination: {action: escalate}\n")
+    rows, recipe = someone.sharegpt_pairs(us.project.folder), us.project.recipe("pairs.v1", method="dpo")
+    us.ft("submit", rows, recipe, "--name", "acme.pairs", "--policy", policy)
+    asked = us.submission("acme.pairs.v1|pairs.v1")
+    us.notice("held", "acme.pairs.v1")
+    looks = us.looks("held", "acme.pairs.v1|pairs.v1", job="prepare_dataset")
+    looks["ft dataset report"] = us.ft("dataset", "report", "acme.pairs.v1")
+    cause = "with tests that the model is measured on (book-cloze.v1)."
+    same(looks, cause, "ft dataset approve acme.pairs.v1")
+    if browser:
+        see(browser, f"{us.ui.url}/assets/dataset?view=checks&checkDetail=review", cause)
+        see(browser, us.report(us.run(asked, "prepare_dataset"), "dataset"), cause)
+    us.ft("cancel", asked)
+    us.ft("dataset", "approve", "acme.pairs.v1", "--note", "the novel is public")
+    assert "approved" in us.ft("dataset", "list", "acme.pairs")
+
+
+def test_a_template_without_an_end_of_turn_is_refused_by_the_doctor_everywhere(us: Newcomer, browser: Any) -> None:
+    (us.project.folder / "endless.jinja").write_text(ENDLESS)
+    recipe = us.project.recipe("endless.v1", chat_template="endless.jinja")
+    ran = us.ft("run", chats(us), recipe, code=1)
+    pair = "acme.chats.v1|endless.v1"
+    looks = {**us.looks("failed", pair), "ft run": ran}
+    (cause,) = re.findall(r"\d+ examples have learned turns that do not end with \S+", ran)
+    same(looks, cause, "Correct the dataset, the template or the packing settings; nothing was trained.")
+    if browser:
+        see(browser, f"{us.ui.url}/runs/{us.run(us.submission(pair), 'train_pair')}", cause)
