@@ -116,7 +116,7 @@ def register_read(
     _require_suites(store, recipe, where)
     if lock is None:
         lock = _lock(store, recipe, hub, where)
-    recipe = within_context(recipe, _context(store, lock, folder, hub), where)
+    recipe = within_context(recipe, context_of(store, lock, folder=folder, hub=hub), where)
     require_judges(store, tenants, recipe, lock, folder, where)
     require_new_tokens(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub(), where=where)
     if before is not None:
@@ -272,7 +272,8 @@ def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
         )
 
 
-def _context(store: Store, lock: BaseLock, folder: Path | None, hub: Hub | None) -> int | None:
+def context_of(store: Store, lock: BaseLock, *, folder: Path | None = None, hub: Hub | None = None) -> int | None:
+    """How many tokens a locked base reads at once; None if it does not say. ``folder`` holds it before its upload."""
     if folder is not None:
         return context_length((folder / "config.json").read_bytes())
     with tempfile.TemporaryDirectory(prefix="ft-base-") as scratch:

@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any
 
 from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.control.recipes.window import within_context
 from ft_assets.control.registry.chats import needs_base_template
-from ft_assets.control.registry.register import register_locked
+from ft_assets.control.registry.register import context_of, register_locked
 from ft_assets.records.names import SUCCESSOR
 from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.recipe.base_ref import HubRevision
@@ -53,7 +54,8 @@ def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str |
     """Register the next version of recipe ``key`` if its base's named revision is at another commit now.
 
     Returns the new key; None if the base is not a Hub revision, did not move, or moved without a change to any
-    relevant file. Raises HubUnavailable, and BadBase if the new commit cannot be used: then nothing is registered.
+    relevant file. Raises HubUnavailable, BadBase if the new commit cannot be used, and BadRecipe if it reads
+    fewer tokens at once than the recipe packs: then nothing is registered.
     """
     stored = get_recipe(store, key)
     reference = stored.recipe.base_reference
@@ -68,6 +70,7 @@ def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str |
     successor = ""
     if lock.substance != stored.lock.substance:
         following = stored.recipe.model_copy(update={"key": _next_free(store, stored.recipe.recipe_key)})
+        following = within_context(following, context_of(store, lock, hub=hub), f"{following.key}, base at {commit}")
         successor = register_locked(store, following, lock, actor=actor).key
     store.create_json(record, {"successor": successor, "from": stored.lock.revision, "to": commit, "actor": actor})
     return successor or None

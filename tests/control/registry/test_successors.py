@@ -7,7 +7,7 @@ from ft_assets.control.auto.resolve import resolve
 from ft_assets.control.recipes.stored import get_recipe, list_recipes
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.successors import current_recipe, register_successor
-from ft_resources.errors import BadBase
+from ft_resources.errors import BadBase, BadRecipe
 from ft_resources.store import Store
 from tests.control.registry.conftest import contents
 from tests.fake_base import make_fake_base
@@ -58,6 +58,20 @@ def test_a_new_base_that_cannot_be_used_registers_nothing(store: Store, hub: Fak
     hub.commit(REPO, base)
     before = contents(store)
     with pytest.raises(BadBase, match=r"tokenizer\.json is missing"):
+        register_successor(store, "tiny.v1", hub, actor="sensor")
+    assert contents(store) == before
+
+
+def test_a_new_base_that_reads_fewer_tokens_than_the_recipe_packs_registers_nothing(
+    store: Store, base: Path, write_recipe: Write
+) -> None:
+    hub = FakeHub()
+    hub.commit(REPO, base)
+    path = write_recipe(base=f"hub:{REPO}@main", packing={"max_length": 200})
+    register_recipe(store, path, actor="ann", hub=hub)
+    hub.commit(REPO, make_fake_base(base, seed=1, context=128))
+    before = contents(store)
+    with pytest.raises(BadRecipe, match="the base reads at most 128 tokens"):
         register_successor(store, "tiny.v1", hub, actor="sensor")
     assert contents(store) == before
 
