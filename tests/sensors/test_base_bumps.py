@@ -188,15 +188,6 @@ def test_a_dependent_whose_version_is_retired_is_left_out_and_not_waited_for(
     assert "released; 3 dependents: 1 left out, 2 passed (carried)" in tick(project, instance)
 
 
-def test_nothing_is_waited_for_where_the_successor_is_retired(
-    project: Project, instance, hub: FakeHub, accepted: list[str]
-) -> None:
-    move(project, instance, hub)
-    api.retire_recipe("tiny.v2", note="its base is worse", store=project.store, actor="ann")
-    assert "released; 3 dependents: 3 left out" in tick(project, instance)
-    assert opened(project) == {}
-
-
 def test_a_bump_and_a_carry_can_be_started_by_hand(project: Project, hub: FakeHub, accepted: list[str]) -> None:
     assert api.start_base_bump("tiny.v1", hub=hub, store=project.store) == ("", [])
     hub.commit("org/tiny", make_fake_base(project.folder / "patched", seed=7))

@@ -11,7 +11,6 @@ from ft_assets.control.submissions.submit import submit
 from ft_assets.records.carries import Carry, carry_path, noted_training, record_carry, training_path
 from ft_assets.records.names import BASE_BUMP, BASE_RELEASE
 from ft_assets.records.retired_datasets import Retired, require_not_retired, retired_datasets
-from ft_assets.records.retired_recipes import retired_recipes
 from ft_assets.records.submissions import (
     FIRST_WISH,
     Mode,
@@ -50,7 +49,6 @@ def standings(store: Store, bump: BaseBump) -> Iterator[Standing]:
     carriable = VARIANTS[get_recipe(store, bump.recipe).recipe.variant].adapters
     sights: dict[str, _Sight] = {}
     retired = frozenset(retired_datasets(store))
-    given_up = retired_recipes(store).get(bump.recipe)
     for dependent in bump.dependents:
         key = f"{bump.recipe}|{dependent.dataset}|{dependent.recipe}|{dependent.adapter.address}"
         standing = _PASSED.known(store, key)
@@ -59,8 +57,6 @@ def standings(store: Store, bump: BaseBump) -> Iterator[Standing]:
             if tenant not in sights:
                 sights[tenant] = _see(store, tenant, retired)
             standing = _standing(store, bump.recipe, dependent, sights[tenant], carriable=carriable)
-            if given_up is not None and standing.step is not Step.PASSED:
-                standing = replace(standing, deleted=True, reason=f"{bump.recipe} was retired by {given_up.actor}")
             if standing.step is Step.PASSED:
                 _PASSED.keep(store, key, standing)
         yield standing
