@@ -60,3 +60,9 @@ def layout_of(runtime: Mapping[str, Any]) -> Layout:
 def node_rank() -> int:
     """This node's rank, from 0, as set for torchrun or by an indexed Kubernetes Job."""
     return int(os.environ.get("NODE_RANK") or os.environ.get("JOB_COMPLETION_INDEX") or 0)
+
+
+def local_rank() -> int:
+    """Which of its node's ranks this process is, from 0. Not ``LOCAL_RANK``, which is 0 for all on GPUs: each sees its
+    own GPU only (torchrun's ``--virtual-local-rank``)."""
+    return int(os.environ["RANK"]) % int(os.environ["LOCAL_WORLD_SIZE"])

@@ -11,6 +11,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from ft_assets.settings.layout import local_rank
 from ft_assets.workers.training.distributed.endings import write_begun, write_ending
 from ft_assets.workers.training.distributed.rank_files import RESULT, RankContext, live_with_worker
 from ft_assets.workers.training.train import train_as_rank
@@ -20,7 +21,7 @@ from ft_resources.worker_context import Preempted
 def main() -> None:
     """Work as a rank, leave how it ended, and exit with 0 unless it failed, as that ends the other ranks."""
     folder = Path(sys.argv[1])
-    rank, local_rank = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    rank = int(os.environ["RANK"])
     live_with_worker(folder)
     write_begun(folder, rank)
     if rank:
@@ -28,7 +29,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     problem: BaseException | None = None
     try:
-        result = train_as_rank(RankContext(folder, rank, local_rank))
+        result = train_as_rank(RankContext(folder, rank, local_rank()))
         if rank == 0:
             (folder / RESULT).write_text(json.dumps(result.facts))
     except BaseException as error:

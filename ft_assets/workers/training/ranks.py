@@ -10,6 +10,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from ft_assets.settings.layout import local_rank
+
 _PATIENCE = timedelta(minutes=30)
 """How long a rank waits for others. Reading a large model or save may take minutes. A rank that dies ends the others on
 its node at once, and its connections end those on other nodes."""
@@ -79,9 +81,8 @@ class Ranks:
 
 def join(device: str) -> Ranks:
     """Connect to the other ranks that torchrun started, with one GPU per rank if ``device`` is cuda."""
-    rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     if device == "cuda":
-        torch.cuda.set_device(local)
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # Collectives on CPU tensors use gloo, whatever device trains.
     dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
-    return Ranks(rank=rank, world=dist.get_world_size(), local=local)
+    return Ranks(rank=dist.get_rank(), world=dist.get_world_size(), local=local_rank())

@@ -126,12 +126,20 @@ class PackedTrainer(SFTTrainer):
         return 0
 
 
+class OneGpuConfig(SFTConfig):
+    """A process trains on one GPU, however many it sees: Transformers would wrap the model in DataParallel."""
+
+    @property
+    def n_gpu(self) -> int:
+        return min(super().n_gpu, 1)
+
+
 def trainer_config(
     training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: bool = False
 ) -> SFTConfig:
     """The recipe's settings in TRL's words; everything that would save, log, report or fetch is off."""
     names = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
-    return SFTConfig(
+    return OneGpuConfig(
         output_dir=str(scratch / "trl"),
         max_steps=order.steps,
         per_device_train_batch_size=1,

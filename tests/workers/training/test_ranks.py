@@ -44,10 +44,10 @@ def quick(forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_command", starting(forks))
 
 
-def starting(forks: Path, *prepare: str) -> Callable[[Layout, Path], list[str]]:
+def starting(forks: Path, *prepare: str) -> Callable[[str, Layout, Path], list[str]]:
     """What starts ranks in torchrun's place; ``prepare`` is called in each of them before it works."""
 
-    def command(layout: Layout, folder: Path) -> list[str]:
+    def command(device: str, layout: Layout, folder: Path) -> list[str]:
         return [sys.executable, rank_forks.__file__, str(forks), str(layout.world), str(folder), *prepare]
 
     return command

@@ -35,7 +35,7 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def quick(forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks are forked and not started by torchrun."""
 
-    def command(layout: Layout, folder: Path) -> list[str]:
+    def command(device: str, layout: Layout, folder: Path) -> list[str]:
         return [sys.executable, rank_forks.__file__, str(forks), str(layout.world), str(folder)]
 
     monkeypatch.setattr(launch, "_command", command)

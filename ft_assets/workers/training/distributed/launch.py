@@ -70,9 +70,8 @@ def _run(context: WorkContext, layout: Layout, folder: Path) -> None:
     """Start torchrun and return once it has ended."""
     (folder / rank.EVENTS).touch()
     with (folder / rank.EVENTS).open() as events:
-        process = subprocess.Popen(
-            _command(layout, folder), stdin=subprocess.DEVNULL, env=_environment(layout), start_new_session=True
-        )
+        command = _command(context.runtime["device"], layout, folder)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=_environment(layout), start_new_session=True)
         pass_on = _passing_on(context, events)
         try:
             while process.poll() is None:
@@ -87,9 +86,12 @@ def _run(context: WorkContext, layout: Layout, folder: Path) -> None:
         pass_on()
 
 
-def _command(layout: Layout, folder: Path) -> list[str]:
+def _command(device: str, layout: Layout, folder: Path) -> list[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(layout.processes)]
     command += ["--nnodes", str(layout.nodes), "--max-restarts", "0", "--monitor-interval", "0.2"]
+    if device == "cuda":
+        # A rank sees its own GPU only, as the first.
+        command += ["--virtual-local-rank"]
     if layout.nodes == 1:
         command += ["--standalone"]
     else:
