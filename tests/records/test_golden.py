@@ -37,6 +37,7 @@ from ft_assets.records.retired_recipes import RetiredRecipe
 from ft_assets.records.submissions import Submission, SubmissionOutcome
 from ft_assets.records.sweep_decision import Decision
 from ft_assets.records.tombstones import Tombstone, all_tombstones
+from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.evals.waivers import WaiverRecord
@@ -173,7 +174,10 @@ PAIRS = [("demo.docs.v1", "docs-qa.v1"), ("demo.docs.v1", "docs-qa-forgetful.v1"
 
 
 @pytest.mark.parametrize(("dataset", "recipe"), PAIRS)
-def test_the_demos_pairs_are_found_where_they_were_so_nothing_is_made_again(dataset: str, recipe: str) -> None:
+def test_the_demos_pairs_are_found_by_the_code_versions_of_then_where_they_were(
+    dataset: str, recipe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CODE_VERSIONS, "checkpoint", "2")
     artifacts = Artifacts(Store(str(DEMO)))
     assert identity.dataset(artifacts, dataset).manifest.asset == "dataset"
     assert identity.base_model(artifacts, recipe).manifest.asset == "base_model"
@@ -186,6 +190,15 @@ def test_the_demos_pairs_are_found_where_they_were_so_nothing_is_made_again(data
     assert {name for name, artifact in made.items() if artifact is None} == ({"adapter"} if refused else set())
     request = identity.adapter_request(artifacts, dataset, recipe)
     assert (DEMO / "demo" / "rejections" / request.address.fingerprint).exists() == refused
+
+
+@pytest.mark.parametrize(("dataset", "recipe"), PAIRS)
+def test_trainings_of_before_are_made_again_as_another_version_gives_other_weights_and_packs_are_not(
+    dataset: str, recipe: str
+) -> None:
+    artifacts = Artifacts(Store(str(DEMO)))
+    assert identity.token_pack(artifacts, dataset, recipe).manifest.asset == "token_pack"
+    assert artifacts.find(identity.checkpoint_request(artifacts, dataset, recipe).address) is None
 
 
 DIGESTS = json.loads((FIXTURES / "digests.json").read_bytes())

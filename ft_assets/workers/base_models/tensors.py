@@ -17,6 +17,7 @@ from ft_resources.errors import BadBase
 # The type that each dtype is read as, and its largest finite number.
 _RAW: Mapping[str, Any] = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 _LARGEST = {"F64": 1.7976931348623157e308, "F32": 3.4028234663852886e38, "F16": 65504.0, "BF16": 3.3895313892515355e38}
+_NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 _COPIED_AT_ONCE = 1 << 24
 
 
@@ -41,6 +42,16 @@ class Stored:
             )
         mode: Literal["r+", "r"] = "r+" if write else "r"
         return np.memmap(self.file, _RAW[self.dtype], mode, self.start, self.shape)
+
+
+def stored_dtype(folder: Path) -> str:
+    """``float32``, ``float16`` or ``bfloat16``: the dtype in which Transformers loads a model as it is stored, which is
+    ``config.json``'s, else that of the first floating-point tensor."""
+    config = json.loads((folder / "config.json").read_bytes())
+    named = config.get("dtype") or config.get("torch_dtype")
+    files = sorted(folder.glob("*.safetensors")) if named is None else []
+    found = (_NAMES.get(stored.dtype) for path in files for stored in read_header(path)[0].values())
+    return named if named in _NAMES.values() else next(filter(None, found), "float32")
 
 
 def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, Any]]:

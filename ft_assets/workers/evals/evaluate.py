@@ -189,7 +189,7 @@ def _measure(context: WorkContext, settings: EvaluationSettings, choice: Choice)
     # The base is no longer needed, and an unmerged adapter adds a third to the time.
     if full:
         model.close()
-        model = load_model(final, tokenizer_folder=base_folder, engine=settings.engine)
+        model = load_model(final, base_folder=base_folder, engine=settings.engine)
     else:
         model = model.merged()
     candidate = score(model, "holdout, candidate")

@@ -56,7 +56,7 @@ class SuiteJob(StrictModel):
     def load(self) -> LoadedModel:
         """The model to score."""
         if self.full and self.weights is not None:
-            return load_model(self.weights, tokenizer_folder=self.base, engine=self.engine)
+            return load_model(self.weights, base_folder=self.base, engine=self.engine)
         return load_model(self.base, self.weights, engine=self.engine).merged()
 
     def score(self, loaded: LoadedModel, saves: SuiteSaves, progress: runner.Progress) -> dict[str, SuiteScore]:

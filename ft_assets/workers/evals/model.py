@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.settings.recipe.acceptance import Engine
+from ft_assets.workers.base_models.tensors import stored_dtype
 from ft_assets.workers.base_models.token_ids import load_tokenizer
 from ft_assets.workers.base_models.weights import require_every_weight
 from ft_assets.workers.evals.vllm_writer import VllmWriter
@@ -70,16 +71,16 @@ def load_model(
     folder: Path,
     adapter: Path | None = None,
     *,
-    tokenizer_folder: Path | None = None,
+    base_folder: Path | None = None,
     engine: Engine = "transformers",
 ) -> LoadedModel:
     """The model in ``folder``, with the PEFT adapter in folder ``adapter`` on top, on a GPU if there is one.
 
     Weights are safetensors only and no code is run from the folder. On CPU everything is computed in float32: it is
-    faster there than bfloat16 on most machines, and rounding does not blur paired differences. The tokenizer comes from
-    ``tokenizer_folder`` if the weights' folder has none; it gives the same ids as token packs. The attention is the
-    trainer's. Raises BadBase for missing weights, an
-    unsupported architecture, and a tokenizer that transformers cannot reproduce.
+    faster there than bfloat16 on most machines, and rounding does not blur paired differences. ``base_folder`` has the
+    base of a full model: its tokenizer, which gives the same ids as token packs, and the dtype in which both are
+    computed on a GPU. The attention is the trainer's. Raises BadBase for missing weights, an unsupported architecture,
+    and a tokenizer that transformers cannot reproduce.
     """
     # tqdm reads it at import: progress bars belong on a terminal, and a worker's log is a file.
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -96,7 +97,7 @@ def load_model(
     device = "cuda" if torch.cuda.is_available() else "cpu"
     found: Any = AutoModelForCausalLM.from_pretrained(
         folder,
-        dtype=torch.float32 if device == "cpu" else "auto",
+        dtype=computed_in(device, base_folder or folder),
         **choice.loading,
         local_files_only=True,
         trust_remote_code=False,
@@ -113,7 +114,7 @@ def load_model(
         from peft import PeftModel
 
         model = PeftModel.from_pretrained(model, str(adapter), is_trainable=False)
-    tokenizer = load_tokenizer(tokenizer_folder or folder)
+    tokenizer = load_tokenizer(base_folder or folder)
     if tokenizer.pad_token_id is None:
         # Padding is always masked, so any token will do; every model has an end token.
         if tokenizer.eos_token is None:
@@ -126,9 +127,14 @@ def load_model(
     loaded = LoadedModel(model=model.to(device).eval().requires_grad_(False), tokenizer=tokenizer)
     if engine == "transformers":
         return loaded
-    names = tokenizer_folder or folder
+    names = base_folder or folder
     writer = VllmWriter(folder, adapter, tokenizer_folder=names, context_length=loaded.context_length)
     return replace(loaded, writer=writer)
+
+
+def computed_in(device: str, base_folder: Path) -> str:
+    """The dtype in which a model is scored: on a GPU that of its base, so that both are rounded alike."""
+    return "float32" if device == "cpu" else stored_dtype(base_folder)
 
 
 def require_finite(loaded: LoadedModel) -> None:

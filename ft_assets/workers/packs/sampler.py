@@ -1,8 +1,8 @@
 """The order in which windows are read: a pure function of a seed, so that resuming needs only a position.
 
     epoch      0                     | 1                        each epoch is a fresh permutation of all windows;
-    windows    4 0 6 | 2 1 5 | 3     | 0 3 1 | 6 5 2 | 4        a global batch never reaches into the next epoch,
-    step       1       2       3       4       5       6        so the last batch of an epoch may be smaller
+    windows    4 0 6 | 2 1 | 5 3     | 0 3 1 | 6 5 | 2 4        a global batch never reaches into the next epoch: an
+    step       1       2     3         4       5     6          epoch's steps share its windows evenly
 
 A position counts windows since the start of the run. It does not depend on micro-batches, accumulation or ranks, so a
 run may resume with other ones.
@@ -30,8 +30,10 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """Every window once per epoch, ``global_batch`` windows per optimizer step, for ``epochs`` epochs.
+    """Every window once per epoch, at most ``global_batch`` windows per optimizer step, for ``epochs`` epochs.
 
+    An epoch has as few steps as that allows, and they differ by one window at most: a last step of the few windows that
+    are left over would change the weights as much as a whole batch.
     ``max_steps`` ends the run earlier, so that its last epoch may stay incomplete. Each ``block`` of adjacent windows
     (of similar length, see ``packs/packing/buckets.py``) is read consecutively; each epoch draws the order of blocks
     and the order inside each.
@@ -74,17 +76,18 @@ class Order:
 
     def step_at(self, position: int) -> int:
         """The number of optimizer steps that end at or before ``position``, if each began on a batch boundary."""
-        epoch, inside = divmod(position, self.windows)
-        return epoch * self.steps_per_epoch + -(-inside // self.global_batch)
+        return position * self.steps_per_epoch // self.windows
+
+    def position_after(self, step: int) -> int:
+        """Windows read by the first ``step`` optimizer steps."""
+        return -(-step * self.windows // self.steps_per_epoch)
 
     def read(self, position: int = 0) -> Iterator[Step]:
         """The steps that remain after ``position`` windows."""
         for epoch in range(position // self.windows, self.epochs):
             order = self.epoch_order(epoch)
             start = epoch * self.windows
-            for first in range(max(position - start, 0), self.windows, self.global_batch):
-                number = self.step_at(start + first) + 1
-                if number > self.steps:
-                    return
-                last = min(first + self.global_batch, self.windows)
-                yield Step(number=number, epoch=epoch, windows=order[first:last], end=start + last)
+            done, last = self.step_at(max(position, start)), (epoch + 1) * self.steps_per_epoch
+            for number in range(done + 1, min(last, self.steps) + 1):
+                first, end = self.position_after(number - 1), self.position_after(number)
+                yield Step(number=number, epoch=epoch, windows=order[first - start : end - start], end=end)

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ft_resources.artifacts import Address, FileEntry
 from ft_resources.errors import CorruptArtifact
@@ -18,6 +18,9 @@ from ft_resources.records import Record
 from ft_resources.store import Store
 from ft_resources.work import attempt_path
 from ft_resources.worker_context import WorkContext
+
+if TYPE_CHECKING:
+    from ft_assets.workers.training.model import Origin
 
 FOLDER, RECORD = "kept", "kept.json"
 FINAL = "final/"
@@ -136,9 +139,9 @@ def _fetch(store: Store, place: str, step: int, loss: float, target: Path) -> bo
 
 
 class BestWeights:
-    """Keeps ``count`` weights of a run that ends with step ``last``; ``origin`` names the base as in ``save_final``."""
+    """Keeps ``count`` weights of a run that ends with step ``last``."""
 
-    def __init__(self, context: WorkContext, count: int, *, last: int, full: bool, origin: dict[str, Any]) -> None:
+    def __init__(self, context: WorkContext, count: int, *, last: int, full: bool, origin: "Origin") -> None:
         self._context, self._count, self._last, self._full, self._origin = context, count, last, full, origin
 
     def validated(self, model: Any, step: int, rows: list[dict[str, Any]]) -> None:
@@ -151,10 +154,7 @@ class BestWeights:
             return
         folder = self._context.scratch / "keeping"
         shutil.rmtree(folder, ignore_errors=True)
-        caching = model.config.use_cache
-        save_final(model, folder, **self._origin, full=self._full)
-        # Saving a full model changes its config for serving; training needs it back.
-        model.config.use_cache = caching
+        save_final(model, folder, self._origin, full=self._full)
         attempt = self._context.spec.attempt_path
         store_kept(self._context.store, attempt, folder, step, wanted[step])
         drop_displaced(self._context.store, attempt, list(wanted))

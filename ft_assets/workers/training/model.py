@@ -4,6 +4,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -105,27 +106,56 @@ def lora_config(lora: LoraSettings, model: torch.nn.Module) -> LoraConfig:
     )
 
 
-def save_final(model: Any, folder: Path, *, source: str, revision: str | None, full: bool, state: Any = None) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """The base as the recipe's lock names it, and the dtype in which it is stored."""
+
+    source: str
+    revision: str | None
+    dtype: str
+
+
+def save_final(model: Any, folder: Path, origin: Origin, *, full: bool, state: Any = None) -> None:
     """Write the PEFT folder or the full model. Equal weights give equal bytes: no local paths, no set orders.
 
-    ``source`` and ``revision`` name the base as the recipe's lock does, so that a PEFT folder says what it belongs to.
-    ``state`` has the weights where ``model`` does not hold all of them.
+    A PEFT folder names the base that it belongs to. A full model is rounded to the base's dtype: as large as its base,
+    and scored and served like it. ``state`` has the weights where ``model`` does not hold all of them.
     """
     if full:
-        # The trainer switched the cache off, which is not a property of the model.
-        model.config.use_cache = True
-        model.save_pretrained(folder, state_dict=state)
+        _save_full(model, folder, origin.dtype, state)
         return
     # "auto" would ask the hub whether the base's vocabulary was resized; ours never is.
     model.save_pretrained(folder, save_embedding_layers=False, state_dict=state)
     (folder / "README.md").unlink(missing_ok=True)
     path = folder / "adapter_config.json"
     config = json.loads(path.read_bytes())
-    config |= {"base_model_name_or_path": source, "revision": revision}
+    config |= {"base_model_name_or_path": origin.source, "revision": origin.revision}
     for name in ("target_modules", "modules_to_save", "exclude_modules", "target_parameters"):
         if isinstance(config.get(name), list):
             config[name] = sorted(config[name])
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def _save_full(model: Any, folder: Path, dtype: str, state: Any) -> None:
+    if state is None:
+        state = {name: value for name, value in model.state_dict().items() if name not in model.all_tied_weights_keys}
+    # One after the other, so that no device holds all of them twice.
+    rounded = {name: _rounded(state.pop(name), getattr(torch, dtype)) for name in list(state)}
+    caching = model.config.use_cache
+    # The trainer switched the cache off, which is not a property of the model.
+    model.config.use_cache = True
+    model.save_pretrained(folder, state_dict=rounded)
+    model.config.use_cache = caching
+    path = folder / "config.json"
+    config = json.loads(path.read_bytes())
+    for section in (config, *(each for each in config.values() if isinstance(each, dict) and "dtype" in each)):
+        section["dtype"] = dtype
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def _rounded(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    value = value.detach()
+    return (value.to(dtype) if value.is_floating_point() else value).cpu()
 
 
 def _holding(weights: Weights, precision: str, device: str) -> dict[str, Any]:

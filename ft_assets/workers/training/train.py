@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.layout import layout_of
 from ft_assets.settings.recipe.shown import RECORD, configuration_record
+from ft_assets.workers.base_models.tensors import stored_dtype
 from ft_assets.workers.base_models.token_ids import load_tokenizer
 from ft_assets.workers.libraries import UNUSED, absent, keep_offline, require_device
 from ft_assets.workers.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
@@ -22,11 +24,13 @@ from ft_assets.workers.training.kept_weights import BestWeights, fetch_kept, low
 from ft_assets.workers.training.memory import memory_explained
 from ft_assets.workers.training.methods import make_objective
 from ft_assets.workers.training.telemetry.report import telemetry_facts, write_pictures
+from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
 if TYPE_CHECKING:
     from ft_assets.workers.packs.isolation.choice import Choice
     from ft_assets.workers.training.distributed.sharding import Sharding
+    from ft_assets.workers.training.model import Origin
     from ft_assets.workers.training.ranks import Ranks
     from ft_assets.workers.training.trainer import PackedTrainer
 
@@ -41,6 +45,7 @@ def train(context: WorkContext) -> WorkResult:
     OutOfMemory, IncompleteSave. On several processes this one starts them and trains nothing itself.
     """
     layout = layout_of(context.runtime)
+    _require_version(context)
     if layout.world == 1:
         return _train(context)
     context.progress("reading inputs")
@@ -49,6 +54,17 @@ def train(context: WorkContext) -> WorkResult:
     make_plan(context.params, context.runtime, Pack.open(files, TRAIN), Pack.open(files, VALIDATION))
     context.folder("base")
     return run_ranks(context, layout)
+
+
+def _require_version(context: WorkContext) -> None:
+    """Refuse to begin or continue a run of another version of this code: it would end with other weights."""
+    theirs, ours = context.spec.identity["code_version"], CODE_VERSIONS["checkpoint"]
+    if theirs != ours:
+        raise UserError(
+            f"the training is one of version {theirs}, and this worker trains by version {ours}",
+            where="checkpoint",
+            remedy="Materialize checkpoint again, or run the worker from the release that asked for it.",
+        )
 
 
 def train_as_rank(context: WorkContext) -> WorkResult:
@@ -77,17 +93,18 @@ def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
         if ranks is not None and not ranks.first:
             return WorkResult(folder=context.output)
         final = context.output / "final"
-        save_final(model, final, **_origin(context), full=plan.full, state=state)
+        save_final(model, final, _origin(context), full=plan.full, state=state)
     kept = lowest(journal.rows, plan.training.keep_best or 0, last=plan.order.steps)
     attempts = [*context.spec.previous, context.spec.attempt]
     journal.kept = fetch_kept(context.store, context.spec.address, attempts, kept, context.output)
     return _result(context, journal, plan)
 
 
-def _origin(context: WorkContext) -> dict[str, Any]:
-    """The base as the recipe's lock names it."""
+def _origin(context: WorkContext) -> "Origin":
+    from ft_assets.workers.training.model import Origin
+
     facts = context.input("base").facts
-    return {"source": facts["source"], "revision": facts.get("revision")}
+    return Origin(source=facts["source"], revision=facts.get("revision"), dtype=stored_dtype(context.folder("base")))
 
 
 def _run(

@@ -9,11 +9,13 @@ that makes the device wait once a step and not once a micro-batch.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -53,6 +55,7 @@ class PackedTrainer(SFTTrainer):
         rows = Dataset.from_dict({"window": range(len(reader.pack))})
         super().__init__(train_dataset=rows, data_collator=dict, **kwargs)
         self.remove_callback(PrinterCallback)
+        train_in_float32(self.model)
         join_adapters(self.model)
 
     def get_train_dataloader(self) -> Any:
@@ -86,6 +89,15 @@ class PackedTrainer(SFTTrainer):
 
     def _clip_grad_norm(self, model: Any) -> Any:
         return None if self.sharding.clips else super()._clip_grad_norm(model)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LambdaLR:
+        args, used = self.args, optimizer or self.optimizer
+        assert used is not None
+        share = partial(
+            rate_share, args.lr_scheduler_type.value, warmup=int(args.warmup_steps), steps=num_training_steps
+        )
+        self.lr_scheduler, self._created_lr_scheduler = LambdaLR(used, share), True
+        return self.lr_scheduler
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The one place between backward and update that knows the gradient's norm; here the host waits, once."""
@@ -124,6 +136,26 @@ class PackedTrainer(SFTTrainer):
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted: Transformers would walk over all parameters in each step."""
         return 0
+
+
+def rate_share(schedule: str, done: int, *, warmup: int, steps: int) -> float:
+    """The share of the learning rate that the step after ``done`` of ``steps`` has.
+
+    Step k of the warm-up has k / ``warmup``: by Transformers' schedules the first step would have none and learn
+    nothing. The rest falls as theirs does, from 1 towards 0.
+    """
+    if done < warmup:
+        return (done + 1) / warmup
+    left = (steps - done) / max(1, steps - warmup)
+    return {"cosine": (1 - math.cos(math.pi * left)) / 2, "linear": left, "constant_with_warmup": 1.0}[schedule]
+
+
+def train_in_float32(model: Any) -> None:
+    """Hold what trains in float32, and so the optimizer's moments: in bfloat16 small updates vanish. TRL casts the
+    adapters of a quantized base to bfloat16. Before the optimizer is made."""
+    for weight in model.parameters():
+        if weight.requires_grad and weight.dtype != torch.float32:
+            weight.data = weight.data.float()
 
 
 class OneGpuConfig(SFTConfig):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.packs.format import Layout, Pack, PackWriter
 from ft_assets.workers.packs.sampler import Order
@@ -64,7 +65,7 @@ class Bench:
         return WorkRequest(
             asset="checkpoint",
             tenant=TENANT,
-            code_version="1",
+            code_version=CODE_VERSIONS["checkpoint"],
             inputs={name: artifact.ref for name, artifact in self.inputs.items()},
             params=self.params,
             label="acme.counting.v1|tiny.v1",

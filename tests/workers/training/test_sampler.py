@@ -1,6 +1,7 @@
 """The order of the windows: complete, fresh each epoch, and the same after any interruption."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,3 +84,21 @@ def test_epochs_and_seeds_differ_and_the_order_never_changes_between_releases() 
     assert order.epoch_order(0).tolist() == [2, 3, 4, 0, 1, 7, 6, 5]
     blocks = Order(windows=8, global_batch=3, epochs=2, seed=17, block=3)
     assert blocks.epoch_order(0).tolist() == [5, 3, 4, 7, 6, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("windows", "global_batch", "sizes"), [(65, 64, [33, 32]), (10, 4, [4, 3, 3]), (8, 4, [4, 4]), (3, 8, [3])]
+)
+def test_what_is_left_of_an_epoch_is_spread_over_its_steps_and_none_is_a_full_update_of_one_window(
+    windows: int, global_batch: int, sizes: list[int]
+) -> None:
+    order = Order(windows=windows, global_batch=global_batch, epochs=2, seed=17)
+    assert [len(step.windows) for step in order.read()] == 2 * sizes
+
+
+@given(order=orders)
+def test_steps_of_an_epoch_differ_by_one_window_at_most_and_none_is_above_the_batch(order: Order) -> None:
+    sizes = [len(step.windows) for step in order.read()]
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) <= order.global_batch
+    assert order.steps == -(-order.windows // order.global_batch) * order.epochs
