@@ -127,7 +127,7 @@ def _ended(trial: Trial, ending: str, address: str = "") -> TrialResult:
 
 def _trained(trial: Trial, checkpoint: Artifact) -> TrialResult:
     facts = checkpoint.facts
-    # Non-finite losses are not recorded, so the last one may precede the end.
+    # A validation whose loss is not finite has none, so the last one may precede the end.
     final = [loss for step, loss in facts.get("validation_loss") or [] if step == facts.get("steps")]
     loss = float(final[-1]) if final and final[-1] is not None else math.nan
     return TrialResult(

@@ -9,6 +9,7 @@ from ft_assets.workers.evals.evidence import REPORT, Evidence, read_evidence
 from ft_assets.workers.evals.gates import judge, refuse
 from ft_assets.workers.evals.verdict import Verdict
 from ft_assets.workers.evals.waivers import WaiverRecord, find_waiver, waive
+from ft_assets.workers.training.journal import ends_not_finite
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import StoreUnavailable, UserError
@@ -36,6 +37,8 @@ def judge_candidate(artifacts: Artifacts, inputs: Mapping[str, InputRef], params
         strangers += [name for name in _SHARED if name not in theirs or theirs[name].digest != inputs[name].digest]
         if strangers:
             return refuse(f"the eval report {report.address} is about another {strangers[0]}")
+        if ends_not_finite(artifacts.get(Address.parse(inputs["checkpoint"].address)).facts):
+            return refuse("the training ended with a validation loss that is not a finite number")
         measured, gates = remeasure(report, load_evidence(report)), _gates(params)
         verdicts = judge(measured, gates, expected_fingerprint=report.address.fingerprint, suites=params["suites"])
         if gates == NO_GATES:

@@ -1,7 +1,11 @@
 """What a training run has recorded so far, and how often it saves and validates."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+NOT_FINITE = "validation_not_finite"
+"""Column of a validation whose loss is no finite number, in place of the loss, and the fact with their steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,4 +32,14 @@ class Journal:
     kept: list[tuple[int, float]] = field(default_factory=list)
 
     def validated(self, step: int) -> bool:
-        return any(row["step"] == step and "validation_loss" in row for row in self.rows)
+        return any(row["step"] == step and ("validation_loss" in row or NOT_FINITE in row) for row in self.rows)
+
+    @property
+    def not_finite(self) -> list[int]:
+        """Steps after which the validation loss was not finite."""
+        return [row["step"] for row in self.rows if NOT_FINITE in row]
+
+
+def ends_not_finite(facts: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint's last validation loss was not finite, from its facts."""
+    return facts.get("steps") in facts.get(NOT_FINITE, [])

@@ -19,7 +19,7 @@ from ft_assets.workers.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
 from ft_assets.workers.packs.sampler import Step
 from ft_assets.workers.training.attempt_plan import Plan, make_plan
 from ft_assets.workers.training.distributed.launch import run_ranks
-from ft_assets.workers.training.journal import Journal
+from ft_assets.workers.training.journal import NOT_FINITE, Journal
 from ft_assets.workers.training.kept_weights import BestWeights, fetch_kept, lowest
 from ft_assets.workers.training.memory import memory_explained
 from ft_assets.workers.training.methods import make_objective
@@ -227,6 +227,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
         "resumed": journal.resumed,
         "isolation": journal.isolation,
         **({"kept": [list(each) for each in journal.kept]} if plan.training.keep_best else {}),
+        **({NOT_FINITE: journal.not_finite} if journal.not_finite else {}),
         **telemetry_facts(journal),
     }
     return WorkResult(folder=output, facts=facts)

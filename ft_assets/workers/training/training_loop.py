@@ -21,7 +21,7 @@ from ft_assets.workers.packs.sampler import Order
 from ft_assets.workers.training.data_ledger import ledger_line
 from ft_assets.workers.training.divergence import Watch, clueless_loss, finite
 from ft_assets.workers.training.failing_example import examples_blamed, forward_alone
-from ft_assets.workers.training.journal import Cadence, Journal
+from ft_assets.workers.training.journal import NOT_FINITE, Cadence, Journal
 from ft_assets.workers.training.kept_weights import BestWeights
 from ft_assets.workers.training.saver import Saver
 from ft_assets.workers.training.state import RandomStates, random_states
@@ -217,7 +217,11 @@ class TrainingLoop(TrainerCallback):
             self.reference,
             ranks=self.trainer.reader.ranks,
         )
-        if finite(loss):
+        if loss is not None and not finite(loss):
+            self._row(step=step, **{NOT_FINITE: 1})
+            # There may be no step after this one to report it.
+            self.context.progress("validating", done=step, total=self.order.steps, alerts=self.telemetry.alerts)
+        elif loss is not None:
             self._row(step=step, **validation_figures(self.context.params["method"], loss))
             if self.best_weights is not None and self.trainer.reader.ranks.first:
                 self.best_weights.validated(self.trainer.model, step, self.journal.rows)

@@ -2,7 +2,6 @@
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -27,15 +26,15 @@ def validation_loss(
     poll: Callable[[], None],
     reference: NDArray[Any] | None = None,
     ranks: Ranks | None = None,
-) -> float:
+) -> float | None:
     """The method's loss over ``pack``; ``poll`` is called between forward passes of ``windows`` windows.
 
     ``reference`` has a log-probability for each document of the pack. Ranks share the work and get the same result.
-    NaN if the pack has no learned tokens. The model's mode is restored.
+    None if the pack has no learned tokens. The model's mode is restored.
     """
     whole, ranks = whole_of(pack), ranks or Ranks()
     if not whole.learned:
-        return math.nan
+        return None
     references = References(pack, reference)
     training = model.training
     model.eval()

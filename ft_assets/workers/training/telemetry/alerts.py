@@ -1,12 +1,14 @@
-"""Alerts about a running training: far too slow, or waiting for data.
+"""Alerts about a running training: far too slow, waiting for data, or without a finite validation loss.
 
-Pure: rows of step metrics in, alerts out. A NaN loss is not an alert: it ends the training (``Diverged``).
+Pure: rows of step metrics in, alerts out. A training loss of NaN is not an alert: it ends the training (``Diverged``).
 """
 
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from ft_assets.workers.training.journal import NOT_FINITE
 
 STREAK, STREAK_S = 10, 15.0
 """A condition must last for this many steps in a row, and this many seconds."""
@@ -17,6 +19,9 @@ _SLOW_REMEDY = (
     "Look for other work on this machine or GPU and for one that runs hot; if it was never faster, try a larger "
     "training.micro_batch_size and training.recompute off."
 )
+_NOT_FINITE_REMEDY = (
+    "No gate passes if it ends so. Lower training.learning_rate, or train in bf16 or fp32 if it is fp16."
+)
 _STARVED_REMEDY = "Give the worker a faster disk for its scratch folder (FT_SCRATCH), more cores, or a nearer store."
 
 
@@ -24,13 +29,13 @@ _STARVED_REMEDY = "Give the worker a faster disk for its scratch folder (FT_SCRA
 class Alert:
     """``step`` is the one at which it was noticed."""
 
-    kind: Literal["slow", "starved"]
+    kind: Literal["slow", "starved", "validation"]
     step: int
     what: str
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.what}, up to step {self.step}. {self.remedy}"
+        return f"{self.what}, {'after' if self.kind == 'validation' else 'up to'} step {self.step}. {self.remedy}"
 
 
 class Alarms:
@@ -44,9 +49,18 @@ class Alarms:
 
     def look(self, row: Mapping[str, Any]) -> list[Alert]:
         """What is new with this row; those of other things than steps say nothing."""
+        found = []
+        if NOT_FINITE in row:
+            what = "the validation loss is not a finite number"
+            found.append(Alert(kind="validation", step=row["step"], what=what, remedy=_NOT_FINITE_REMEDY))
         rate = row.get("tokens_per_s")
-        if not rate:
-            return []
+        if rate:
+            found += self._pace(row, rate)
+        new = [alert for alert in found if all(told.kind != alert.kind for told in self.alerts)]
+        self.alerts += new
+        return new
+
+    def _pace(self, row: Mapping[str, Any], rate: float) -> list[Alert]:
         found = []
         seconds, step, waiting = row["tokens"] / rate, row["step"], waiting_share(row)
         expected, source = self._usual()
@@ -58,9 +72,7 @@ class Alarms:
             found.append(Alert(kind="starved", step=step, what=what, remedy=_STARVED_REMEDY))
         if len(self._rates) <= _FIRST:
             self._rates.append(rate)
-        new = [alert for alert in found if all(told.kind != alert.kind for told in self.alerts)]
-        self.alerts += new
-        return new
+        return found
 
     def _usual(self) -> tuple[float, str]:
         """The expected speed: the estimate's or that of the run's own first steps, whichever is higher."""

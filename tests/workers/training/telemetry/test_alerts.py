@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ft_assets.workers.training.journal import NOT_FINITE
 from ft_assets.workers.training.telemetry.alerts import STREAK, STREAK_S, Alarms, Alert, waiting_share
 
 
@@ -83,3 +84,9 @@ def test_rows_of_validations_and_of_older_saves_break_nothing() -> None:
     old = {"step": 1, "loss": 2.0, "tokens": 10, "tokens_per_s": 5.0}
     assert alerts_of([old, {"step": 1, "validation_loss": 2.0}] * 30) == []
     assert waiting_share(old) == 0
+
+
+def test_a_validation_loss_that_is_not_finite_is_an_alert_at_once_and_once_in_a_run() -> None:
+    (alert,) = alerts_of([*rows((3, 1000.0)), {"step": 3, NOT_FINITE: 1}, {"step": 6, NOT_FINITE: 1}])
+    assert (alert.kind, alert.step) == ("validation", 3)
+    assert str(alert).startswith("the validation loss is not a finite number, after step 3. No gate passes")
