@@ -53,6 +53,9 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
         rows.append(("documents run", mode, why))
     if found.gpu_memory and found.fits:
         rows.append(("fits the GPU", found.fits, f"{found.gpu_memory / 2**30:.1f} GiB"))
+    if found.host_memory and found.scratch:
+        rows.append(("host memory", _gib(found.host_memory), "of the first node, with the copies that saves need"))
+        rows.append(("scratch disk", _gib(found.scratch), "of the first node, while it saves"))
     rows.append(("GPU-hours", _hours(found), found.gpu_hours_from))
     price = "unknown" if found.price is None else f"{_between(found.price, '.2f')} {found.currency}"
     if found.trials > 1:

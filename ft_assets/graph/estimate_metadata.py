@@ -17,6 +17,8 @@ def estimate_metadata(found: Estimate) -> dict[str, Any]:
         ("optimizer steps", f"{found.steps:,}", steps),
         ("seconds to train", _seconds(found), found.seconds_from),
         ("peak memory, GiB", _between(found.memory, GIB), found.memory_from),
+        ("host memory, GiB", _between(found.host_memory, GIB), found.memory_from),
+        ("scratch disk, GiB", _between(found.scratch, GIB), found.memory_from),
         ("GPU-hours", _between(found.gpu_hours), found.gpu_hours_from),
         (f"price, {found.currency}", _between(found.price), found.price_from),
     ]

@@ -71,7 +71,6 @@ def plan_pod(
     spot = (settings.spot if wanted.spot is None else wanted.spot) and spot_losses < settings.spot_losses
     gpu = _gpu_type(settings, wanted.gpu_type) if wanted.gpus else GpuType()
     places = [settings.spot_nodes if spot else settings.on_demand, gpu]
-    memory_gib = settings.memory_gib_per_gpu * wanted.gpus if wanted.gpus else settings.memory_gib
     return PodPlan(
         spec=spec,
         settings=settings,
@@ -82,7 +81,7 @@ def plan_pod(
         nodes=int(spec.runtime.get("nodes", 1)),
         gpu_resource=gpu.resource,
         cpus=settings.cpus_per_gpu * wanted.gpus if wanted.gpus else settings.cpus,
-        memory_gib=wanted.memory_gib or memory_gib,
+        memory_gib=settings.memory_gib_of(wanted),
         node_selector={label: value for place in places for label, value in place.node_selector.items()},
         tolerations=tuple(toleration for place in places for toleration in place.tolerations),
         spot=spot,

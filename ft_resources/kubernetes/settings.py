@@ -9,7 +9,7 @@ from ft_resources.errors import UserError
 from ft_resources.kubernetes.egress import Egress, Egresses, Judges, Texts
 from ft_resources.outcomes import STOP_GRACE_S
 from ft_resources.strict_model import StrictModel
-from ft_resources.work import Priority
+from ft_resources.work import Priority, Resources
 
 DAY_S = 24 * 3600.0
 _DIGEST = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
@@ -237,6 +237,10 @@ class KubernetesSettings(StrictModel):
                 remedy="Give the tenant another name, or `namespace` another pattern, such as ft-t-{tenant}.",
             )
         return found
+
+    def memory_gib_of(self, wanted: Resources) -> float:
+        """Host memory of each node of a worker that requests ``wanted``, in GiB."""
+        return wanted.memory_gib or (self.memory_gib_per_gpu * wanted.gpus if wanted.gpus else self.memory_gib)
 
     def service_account_of(self, tenant: str) -> str:
         return self.service_account.replace(_TENANT, tenant)

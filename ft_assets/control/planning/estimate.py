@@ -31,6 +31,7 @@ from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.recipe.shown import shown_settings
 from ft_assets.settings.recipe.training import SettledTraining
 from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.model_size.host import host_needs
 from ft_assets.workers.model_size.known import Known
 from ft_assets.workers.model_size.memory import Memory, Setup
 from ft_assets.workers.model_size.time import Work, any_gpu_seconds, cpu_seconds
@@ -94,6 +95,9 @@ def _estimate(
     hardware = find_hardware(recipe.hardware.gpu_type) if recipe.hardware.gpus and recipe.hardware.gpu_type else None
     past = past_rates(artifacts, dataset_key, recipe, base, sizes)
     setup = memory_setup(recipe, known, fit_of(recipe))
+    host = base.architecture and host_needs(
+        base.architecture, setup, processes=max(1, recipe.hardware.gpus), kept=recipe.training.keep_best or 0
+    )
     every = recipe.training.validate_every_steps
     scored = _scored_tokens(artifacts, dataset_key, recipe, recipe_key, sizes)
     work = Work(
@@ -148,6 +152,8 @@ def _estimate(
         price_from=price_from,
         counted=sizes.counted,
         documents=_documents(recipe, base),
+        host_memory=host.memory if host else None,
+        scratch=host.disk if host else None,
         settings=shown_settings(settled.recipe, settled.origins),
     )
 

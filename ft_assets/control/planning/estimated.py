@@ -18,6 +18,7 @@ class Estimate:
         rough_seconds: the range of it where no such training was measured and the device is a CPU, or a GPU of no known
             type; None otherwise, and if the base is not known.
         memory: peak bytes of one GPU or of the process on a CPU; ``memory_parts`` are expected bytes.
+        host_memory: peak bytes of the first node's host memory; scratch: of its scratch disk.
         gpu_memory: bytes of the recipe's GPU; None on a CPU and for an unknown type.
         fits: whether the peak fits it.
         gpu_hours: from the worker's start to its end, times the GPUs; 0 on a CPU, None if unknown.
@@ -48,6 +49,8 @@ class Estimate:
     price_from: str
     settings: list[tuple[str, str, str]]
     trials: int = 1
+    host_memory: Bounds | None = None
+    scratch: Bounds | None = None
     rough_seconds: Bounds | None = None
     counted: bool = False
     documents: str = ""

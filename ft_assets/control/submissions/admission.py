@@ -1,4 +1,4 @@
-"""Whether a training may be launched, by its maximum of GPU-hours and its GPU's memory.
+"""Whether a training may be launched, by its maximum of GPU-hours, its GPU's memory, and the room of its machine.
 
 The check runs once the token pack exists and before any worker of the training starts, so token counts are exact.
 """
@@ -16,12 +16,14 @@ from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.sweeps.trial_states import missing_trials
 from ft_assets.records.submissions import Submission, find_outcome, find_submission
 from ft_assets.records.sweep_decision import SweepUndecided
+from ft_assets.settings.bounds import Bounds
 from ft_assets.settings.gpus import CATALOGUE, GIB
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import MissingInput, UserError
+from ft_resources.launchers.room import Room, worker_room
 from ft_resources.store import Store
 
 
@@ -41,17 +43,17 @@ def require_affordable(
     if _begun(artifacts, dataset_key, recipe_key):
         return []
     stored = get_recipe(artifacts.store, recipe_key)
-    hardware = stored.recipe.hardware
+    hardware, where = stored.recipe.hardware, f"pair {dataset_key}|{recipe_key}"
+    found = estimate_training(artifacts, tenants, dataset_key, recipe_key)
+    warnings = _require_room(found, worker_room(hardware.resources(hardware.gpus)), where)
     if hardware.gpus == 0:
-        return []
+        return warnings
     if stored.trial is not None and max_gpu_hours is not None:
         _require_sweep_hours(artifacts, tenants, dataset_key, stored.trial.sweep, max_gpu_hours)
     maximum, whose = limit_of(artifacts, tenants, dataset_key, recipe_key, max_gpu_hours)
-    found = estimate_training(artifacts, tenants, dataset_key, recipe_key)
-    where = f"pair {dataset_key}|{recipe_key}"
     if maximum is not None:
         _require_hours(found, maximum, whose, where)
-    return _require_memory(found, hardware.gpu_type or "", where)
+    return warnings + _require_memory(found, hardware.gpu_type or "", where)
 
 
 def admit_to_quota(store: Store, tenants: TenantsFile, submission: Submission, *, promise: bool) -> list[str]:
@@ -177,8 +179,7 @@ def _require_hours(found: Estimate, maximum: float, whose: str, where: str) -> N
 def _require_memory(found: Estimate, gpu_type: str, where: str) -> list[str]:
     if found.memory is None or found.gpu_memory is None:
         return []
-    peak, room = found.memory, found.gpu_memory
-    needs = f"between {peak.lower / GIB:.1f} and {peak.upper / GIB:.1f} GiB, {peak.expected / GIB:.1f} as expected"
+    room, needs = found.gpu_memory, _in_words(found.memory)
     remedy = "Lower training.micro_batch_size or packing.max_length, train lora instead of full, or name a larger GPU"
     if found.fits is Fits.NO:
         raise OverLimit(
@@ -189,3 +190,24 @@ def _require_memory(found: Estimate, gpu_type: str, where: str) -> list[str]:
     if found.fits is Fits.PROBABLY_NOT:
         return [f"this training may not fit a {gpu_type} with {room / GIB:.1f} GiB: it needs {needs}. {remedy}."]
     return []
+
+
+def _require_room(found: Estimate, room: Room, where: str) -> list[str]:
+    """Warnings. Raises OverLimit for a machine with too little memory or disk: the first save would end the run."""
+    warnings = []
+    for need, there, what, more in (
+        (found.host_memory, room.memory, "host memory", room.more_memory),
+        (found.scratch, room.disk, "scratch disk", room.more_disk),
+    ):
+        if need is None or need.expected <= there:
+            continue
+        told = f"{_in_words(need)} of {what} with its saves, and there are {there / GIB:.1f} GiB"
+        remedy = f"{more[0].upper()}{more[1:]}, or train lora instead of full."
+        if need.lower > there:
+            raise OverLimit(f"this training does not fit its machine: it needs {told}", where=where, remedy=remedy)
+        warnings.append(f"this training may not fit its machine: it needs {told}. {remedy}")
+    return warnings
+
+
+def _in_words(need: Bounds) -> str:
+    return f"between {need.lower / GIB:.1f} and {need.upper / GIB:.1f} GiB ({need.expected / GIB:.1f} expected)"

@@ -89,7 +89,7 @@ def peak_memory(model: Architecture, setup: Setup) -> Memory:
     ranks = max(setup.gpus, 1)
     weights = _weights(model, setup, trained) / (ranks if setup.shards in _CUT_WEIGHTS else 1)
     gradients = 4.0 * trained / (1 if setup.shards in _WHOLE_GRADIENTS else ranks)
-    optimizer = _states(model, setup, trained) / (ranks if setup.shards != "none" else 1)
+    optimizer = optimizer_states(model, setup, trained) / (ranks if setup.shards != "none" else 1)
     if setup.shards.startswith("zero"):
         # DeepSpeed updates a copy of its piece of the weights.
         optimizer += 4.0 * trained / ranks
@@ -128,8 +128,8 @@ def _weights(model: Architecture, setup: Setup, trained: int) -> float:
     return NF4_BYTES * model.matrices + 2.0 * (model.parameters - model.matrices) + 4.0 * trained
 
 
-def _states(model: Architecture, setup: Setup, trained: int) -> float:
-    """AdamW keeps two moments in float32; Adafactor (https://arxiv.org/abs/1804.04235) a row and a column each."""
+def optimizer_states(model: Architecture, setup: Setup, trained: int) -> float:
+    """Bytes: two moments in float32 for AdamW; a row and a column each for Adafactor (https://arxiv.org/abs/1804.04235)."""
     if setup.optimizer == "adamw":
         return 8.0 * trained
     if setup.variant == "full":

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PrinterCallback
+from transformers import PrinterCallback, SchedulerType
 from trl import SFTConfig, SFTTrainer
 
 from ft_assets.settings.recipe.training import SettledTraining
@@ -94,7 +94,10 @@ class PackedTrainer(SFTTrainer):
         args, used = self.args, optimizer or self.optimizer
         assert used is not None
         share = partial(
-            rate_share, args.lr_scheduler_type.value, warmup=int(args.warmup_steps), steps=num_training_steps
+            rate_share,
+            SchedulerType(args.lr_scheduler_type).value,
+            warmup=int(args.warmup_steps),
+            steps=num_training_steps,
         )
         self.lr_scheduler, self._created_lr_scheduler = LambdaLR(used, share), True
         return self.lr_scheduler

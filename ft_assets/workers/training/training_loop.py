@@ -2,6 +2,7 @@
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -75,6 +76,10 @@ class TrainingLoop(TrainerCallback):
             save = self.saver.find_together(ranks)
             if save is not None:
                 self.saver.resume(save, self.trainer, self.journal)
+                ranks.together()
+                if ranks.local == 0:
+                    # As large as a save, which needs the room.
+                    shutil.rmtree(save.folder)
                 state.global_step = save.record.step
             if ranks.local == 0:
                 # Once for a node, whose ranks read the same windows and share what is fetched.

@@ -13,9 +13,11 @@ from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.gpus import GIB
 from ft_assets.workers.datasets.columns import TURN
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.attempts import Attempt
+from ft_resources.launchers.room import Room
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
 from tests.e2e.project import Project, make_project
@@ -26,6 +28,11 @@ from tests.workers.packs.estimate.made import LLAMA_3_8B
 DATASET = "acme.colours.v1"
 # An 8B model on 20 million tokens: some minutes of an H100.
 PACK = {"tokens": 20_000_000, "windows": 5_000, "learned_tokens": 5_000_000, "documents": 40_000}
+
+
+def room(memory: float = 1e4, disk: float = 1e4) -> Room:
+    """So many GiB of each."""
+    return Room(memory=memory * GIB, disk=disk * GIB, more_memory="buy more", more_disk="free some")
 
 
 @dataclass(frozen=True, kw_only=True)

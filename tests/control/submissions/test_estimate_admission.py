@@ -8,6 +8,7 @@ import pytest
 import ft_assets.graph.assets.checkpoints
 from ft_assets.api import present
 from ft_assets.control import identity
+from ft_assets.control.submissions import admission
 from ft_assets.control.submissions.admission import OverLimit, limit_of, refusal, require_affordable
 from ft_assets.control.submissions.plan import Finish, RunState, Stage, Wanted, plan
 from ft_assets.control.submissions.submit import submit
@@ -19,7 +20,7 @@ from ft_assets.settings.tenants import load_tenants
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.outcomes import Outcome
-from tests.control.submissions.estimate_world import DATASET, Tenants, World
+from tests.control.submissions.estimate_world import DATASET, Tenants, World, room
 
 
 def asked(world: World, recipe: str, maximum: float | None) -> Submission:
@@ -72,6 +73,34 @@ def test_what_cannot_fit_is_refused_and_what_may_not_fit_is_warned_of(world: Wor
     (warning,) = require_affordable(world.artifacts, load_tenants(), DATASET, might, None)
     assert "may not fit a L40S with 45.0 GiB" in warning
     assert "Lower training.micro_batch_size" in warning
+
+
+def test_the_room_of_the_machine_for_saves_is_checked_before_a_launch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Full training of 8B copies 90 to 99 GiB to the host with each save, and writes them to the scratch disk."""
+    recipe = world.recipe(variant="full", gpus=8, gpu_type="H200", max_gpu_hours=None)
+    world.pack(recipe)
+
+    def asked(memory: float, disk: float) -> list[str]:
+        monkeypatch.setattr(admission, "worker_room", lambda wanted: room(memory, disk))
+        return require_affordable(world.artifacts, load_tenants(), DATASET, recipe, None)
+
+    assert asked(200, 200) == []
+    with pytest.raises(OverLimit, match=r"of host memory with its saves, and there are 96.0 GiB") as error:
+        asked(96, 200)
+    assert error.value.remedy.startswith("Buy more")
+    with pytest.raises(OverLimit, match=r"of scratch disk with its saves, and there are 100.0 GiB"):
+        asked(200, 100)
+    (warning,) = asked(125, 200)
+    assert "may not fit its machine" in warning
+
+
+def test_a_training_on_the_cpu_needs_its_memory_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = world.recipe(gpus=0, gpu_type=None)
+    world.pack(recipe)
+    monkeypatch.setattr(admission, "worker_room", lambda wanted: room(memory=8))
+    assert "of host memory" in refusal(world.artifacts, load_tenants(), DATASET, recipe, None)
 
 
 def test_before_the_pack_is_there_it_is_too_early_to_refuse(world: World) -> None:

@@ -1,0 +1,65 @@
+"""What a training takes of its machine beside the GPUs: host memory, and scratch disk while it saves.
+
+The first rank of a training has a copy of all that trains in host memory for its saves, whatever the layout
+(``training/state.py``). For GPUs it is pinned, and PyTorch rounds each pinned tensor up to a power of two.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.gpus import GIB
+from ft_assets.workers.model_size.memory import Setup, optimizer_states, peak_memory, trained_parameters
+from ft_assets.workers.model_size.model_size import Architecture
+
+# A process with its libraries, its CUDA context and what it reads ahead.
+_PROCESS = Bounds(lower=1.0 * GIB, expected=3.0 * GIB, upper=6.0 * GIB)
+_STORED_BYTES = 2.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostNeeds:
+    """Peak bytes of the first node: ``memory``, and ``disk`` below its scratch folder, without inputs, which come
+    through the machine's cache."""
+
+    memory: Bounds
+    disk: Bounds
+
+
+def host_needs(model: Architecture, setup: Setup, *, processes: int, kept: int = 0) -> HostNeeds:
+    """What a node with so many ``processes`` needs; ``kept`` is the number of weights kept beside the last."""
+    trained = trained_parameters(model, setup)
+    exact = 4.0 * trained + optimizer_states(model, setup, trained)
+    # Written in the dtype of the base from another copy on the host; adapters from the weights themselves.
+    final = _STORED_BYTES * trained if setup.variant == "full" else 4.0 * trained
+    if setup.gpus:
+        pinned = max(exact, _pinned(model, setup))
+        copies, own = Bounds(lower=exact, expected=pinned, upper=pinned), _PROCESS.times(processes)
+    else:
+        copies, own = _sure(exact), peak_memory(model, setup).total
+    # The newest save, and each set of weights; one more is on its way to the store when weights are kept.
+    disk = exact + final * (1 + kept + bool(kept))
+    return HostNeeds(memory=own + copies + _sure(final), disk=Bounds(lower=disk, expected=disk, upper=1.05 * disk))
+
+
+def _sure(value: float) -> Bounds:
+    return Bounds(lower=value, expected=value, upper=value)
+
+
+def _pinned(model: Architecture, setup: Setup) -> float:
+    """Bytes of the pinned copies: of each trained tensor, and of each of its moments where they have its shape."""
+    whole = sum(count * (1 << (4 * numbers - 1).bit_length()) for count, numbers in _trained_tensors(model, setup))
+    if setup.optimizer == "adamw":
+        return 3.0 * whole
+    return whole + optimizer_states(model, setup, trained_parameters(model, setup))
+
+
+def _trained_tensors(model: Architecture, setup: Setup) -> Iterator[tuple[int, int]]:
+    """(How many, numbers of each); norms and biases are left out."""
+    if setup.variant == "full":
+        yield 2 - model.tied, model.vocabulary * model.hidden
+        yield from ((model.layers, each.experts * each.inputs * each.outputs) for each in model.linears)
+        return
+    for each in model.adapted(setup.targets):
+        for side in (each.inputs, each.outputs):
+            yield model.layers * each.experts * each.adapter_ranks, setup.rank * side
