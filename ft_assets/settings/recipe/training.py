@@ -122,7 +122,7 @@ class PackingSettings(Settings):
         description="Tokens in a window; no example is longer. At most the base's context, which is also the default "
         "of a base with a shorter one.",
     )
-    mode: Literal["auto", "packed", "apart"] = Field(
+    mode: Literal["auto", "packed", "apart"] = added_field(
         "auto",
         description="packed: documents share rows without padding; apart: each has a row of its own, for bases whose "
         "layers would let documents of one row see each other; auto: packed where that is proved for the base.",
