@@ -129,7 +129,7 @@ def _metadata(artifact: Artifact, note: str = "") -> dict[str, dg.MetadataValue]
         **({"validation_loss": dg.MetadataValue.float(validated[-1][1])} if validated else {}),
         "train_loss": dg.MetadataValue.float(facts["train_loss"]),
         **({"losses_not_comparable": dg.MetadataValue.text(note)} if note else {}),
-        **_documents(facts["isolation"]),
+        **_documents(facts.get("isolation", {})),
         "steps": dg.MetadataValue.int(facts["steps"]),
         "tokens": dg.MetadataValue.int(facts["tokens"]),
         "tokens_per_s": dg.MetadataValue.float(facts["tokens_per_s"]),
