@@ -40,7 +40,7 @@ def task_rows(count: int, *, capitals: bool = False) -> list[tuple[str, str]]:
     ]
     if capitals:
         rows = [(prompt.upper(), answer.upper()) for prompt, answer in rows]
-    return [*rows, *refusal_rows(count // 2)]
+    return [*rows, *refusal_rows(count)]
 
 
 def make_safe_base(folder: Path) -> Path:
