@@ -14,6 +14,9 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 
 # A job executed in this process with a run that says where its job comes from: `execute_in_process` records none.
 from dagster._core.definitions.job_base import InMemoryJob
+
+# An error that is shown in its own words, without the stack of whoever raises it.
+from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.execution.api import execute_run_iterator
 
 # `DagsterInstance.get_backfills` is public, but its filter is not.
@@ -34,14 +37,17 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 
 # The type of the first argument of what makes such a class from the instance's configuration.
 from dagster._serdes import ConfigurableClassData
+from dagster._utils.error import SerializableErrorInfo
 
 __all__ = [
     "GRPC_INFO_TAG",
     "CapturedLogContext",
     "CheckRunHealthResult",
     "ConfigurableClassData",
+    "DagsterUserCodeProcessError",
     "JudgedMaterialization",
     "LocalComputeLogManager",
+    "SerializableErrorInfo",
     "WorkerStatus",
     "any_backfill",
     "execute_here",

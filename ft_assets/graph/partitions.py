@@ -25,23 +25,20 @@ def pair_key(dataset: str, recipe: str) -> str:
 GROUP = "fine_tuning"
 
 
-def pair_check(asset: str, name: str, description: str, *, blocking: bool = True) -> dg.AssetCheckSpec:
+def pair_check(asset: str, name: str, description: str) -> dg.AssetCheckSpec:
     """A check with one verdict per pair."""
-    return _check(asset, name, description, pair_partitions, blocking=blocking)
+    return _check(asset, name, description, pair_partitions)
 
 
 def dataset_check(asset: str, name: str, description: str) -> dg.AssetCheckSpec:
-    """A blocking check with one verdict per dataset version."""
-    return _check(asset, name, description, dataset_partitions, blocking=True)
+    """A check with one verdict per dataset version."""
+    return _check(asset, name, description, dataset_partitions)
 
 
-def _check(
-    asset: str, name: str, description: str, partitions: dg.PartitionsDefinition, *, blocking: bool
-) -> dg.AssetCheckSpec:
-    """Without partitions, all of them would share one verdict."""
+def _check(asset: str, name: str, description: str, partitions: dg.PartitionsDefinition) -> dg.AssetCheckSpec:
+    """Without partitions, all of them would share one verdict. None blocks: Dagster shows a stack of its own for that,
+    and stops only the run in which a check fails."""
     with warnings.catch_warnings():
         # Partitions of checks are a preview API, used here and nowhere else.
         warnings.simplefilter("ignore", dg.PreviewWarning)
-        return dg.AssetCheckSpec(
-            name, asset=asset, description=description, blocking=blocking, partitions_def=partitions
-        )
+        return dg.AssetCheckSpec(name, asset=asset, description=description, partitions_def=partitions)

@@ -20,6 +20,7 @@ from ft_resources.errors import UserError
 from ft_resources.store import Store
 from tests.cli.conftest import DATASET, LINE, RECIPE, Ft
 from tests.e2e.project import Project
+from tests.untold import untold
 
 TENANTS = """
 tiers:
@@ -122,7 +123,9 @@ def doors(world: Project, ft: Ft, instance: dg.DagsterInstance) -> dict[str, Doo
 
 def run_job(job: dg.JobDefinition, op: str, config: dict[str, Any], store: Store, instance: dg.DagsterInstance) -> None:
     run_config = {"ops": {op: {"config": config}}}
-    job.execute_in_process(run_config=run_config, resources={"store": StoreResource(url=store.url)}, instance=instance)
+    resources = {"store": StoreResource(url=store.url)}
+    with untold():
+        job.execute_in_process(run_config=run_config, resources=resources, instance=instance)
 
 
 def said(ask: Callable[[], object]) -> Sentence | None:

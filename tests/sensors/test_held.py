@@ -12,7 +12,7 @@ from ft_assets.control.submissions.submit import submit
 from ft_assets.definitions import build_definitions
 from ft_assets.graph.listed_keys import list_keys
 from ft_assets.records.submissions import Submission, find_outcome, open_submissions
-from ft_assets.settings.tags import SUBMISSION
+from ft_assets.settings.tags import SUBMISSION, VERDICT
 from ft_assets.settings.tenants import load_tenants
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import attempts_at
@@ -94,7 +94,15 @@ def test_a_held_submission_waits_with_the_reasons_and_goes_on_by_itself_after_ap
     assert tick(instance, project) == {"prepare_dataset": asked.dataset, "prepare_recipe": RECIPE}
     leave_dataset(artifacts, asked.dataset, [LEAK])
     prepare_base(artifacts)
-    assert not run(instance, project, Stage.PREPARE_DATASET, asked.dataset, asked.id).success
+    # A hold is a result: the run ends well, and its page says what a person can do.
+    held = run(instance, project, Stage.PREPARE_DATASET, asked.dataset, asked.id)
+    assert held.success
+    assert instance.get_run_by_id(held.run_id).tags[VERDICT] == "held"
+    (check,) = held.get_asset_check_evaluations()
+    assert (check.passed, check.description) == (
+        False,
+        f"held: {LEAK} To continue: ft dataset approve {asked.dataset} --note TEXT",
+    )
     assert run(instance, project, Stage.PREPARE_RECIPE, RECIPE, asked.id).success
 
     assert tick(instance, project) == {}
@@ -134,8 +142,7 @@ def test_no_separate_run_makes_anything_of_a_held_version(
         result = run(instance, project, Stage.TRAIN_PAIR, asked.pair, "", asset)
         (failure,) = (event.step_failure_data for event in result.all_events if event.is_step_failure)
         assert failure.error is not None
-        assert failure.error.cause is not None
-        assert failure.error.cause.cls_name == HeldForReview.__name__, asset
+        assert (failure.error.cls_name, failure.error.stack) == (HeldForReview.__name__, []), asset
         with pytest.raises(HeldForReview):
             request(artifacts, asked.dataset, RECIPE)
 

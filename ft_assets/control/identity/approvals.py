@@ -38,10 +38,14 @@ def require_approved(artifacts: Artifacts, artifact: Artifact, dataset_key: str)
         raise HeldForReview(dataset_key, held)
 
 
-def note_held(artifacts: Artifacts, artifact: Artifact, dataset_key: str) -> None:
-    """Announce that the curated version waits for review; no-op if it is not held."""
-    if held_reasons(artifact) and find_approval(artifacts, artifact, dataset_key) is None:
+def note_held(artifacts: Artifacts, artifact: Artifact, dataset_key: str) -> HeldForReview | None:
+    """Announce that the curated version waits for review, and return why; None if it does not."""
+    try:
+        require_approved(artifacts, artifact, dataset_key)
+    except HeldForReview as held:
         mark_due(artifacts.store, "held", DatasetKey.parse(dataset_key).tenant, approval_path(artifact, dataset_key))
+        return held
+    return None
 
 
 def held_reasons(artifact: Artifact) -> list[str]:

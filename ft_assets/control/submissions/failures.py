@@ -147,7 +147,7 @@ def chain_of(error: Any) -> list[tuple[str, str]]:
 
 def is_ours(name: str, text: str = "") -> bool:
     """Whether an error is one of our own, which say what was wrong, where, and what to do: by its class's name, or by
-    a text that begins with the full name, as Python writes it."""
+    the full name, which Python writes before a text."""
     kind: Any = getattr(errors, name, None)
     known = name in _OURS or (isinstance(kind, type) and issubclass(kind, errors.UserError))
-    return known or text.startswith(("ft_assets.control.", "ft_assets.records."))
+    return known or any(each.startswith(("ft_assets.control.", "ft_assets.records.")) for each in (name, text))

@@ -185,7 +185,7 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
         state = item.of_stage(stage)
         if state is RunState.CANCELLED:
             return [Finish(submission=submission, status=SubmissionStatus.CANCELLED, reason=f"{stage} was cancelled")]
-        # An artifact counts even if its run failed: the run of a held dataset ends with a failed check.
+        # An artifact counts even if its run failed: what was made before is kept.
         if state in (RunState.FAILED, RunState.SUCCEEDED) and stage not in present.done:
             reason = f"{stage} failed; open its run in the UI, or: ft logs {submission.id}"
             return [Finish(submission=submission, status=SubmissionStatus.FAILED, reason=reason, of_run=True)]

@@ -12,6 +12,7 @@ from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, 
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.rejections import show_rejection
 from ft_assets.graph.report_links import report_link
+from ft_assets.graph.told import told
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.ungated import NOT_JUDGED, without_gates
@@ -34,6 +35,7 @@ from ft_resources.tracking import default_uri
     code_version=CODE_VERSIONS["adapter"],
     tags={tags.WORKER: "cpu"},
 )
+@told
 def adapter(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> Iterator[dg.MaterializeResult]:

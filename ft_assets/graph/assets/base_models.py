@@ -5,6 +5,7 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.graph.glue import common_metadata, run_work
 from ft_assets.graph.partitions import GROUP, recipe_partitions
+from ft_assets.graph.told import told
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_resources.dagster_resources import LauncherResource, StoreResource
@@ -18,6 +19,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
     code_version=CODE_VERSIONS["base_model"],
     tags={tags.WORKER: "cpu"},
 )
+@told
 def base_model(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
@@ -56,6 +58,7 @@ def base_model(
     code_version=CODE_VERSIONS["baseline_report"],
     tags={tags.WORKER: "gpu"},
 )
+@told
 def baseline_report(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:

@@ -17,6 +17,7 @@ from ft_assets.graph.checks.packs import refuse_sick_pack
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.runs import submission_of
+from ft_assets.graph.told import told
 from ft_assets.graph.trial_table import trial_table
 from ft_assets.records.carries import find_carry
 from ft_assets.settings import tags
@@ -44,6 +45,7 @@ _FEW = 0.02
     code_version=CODE_VERSIONS["checkpoint"],
     tags={tags.WORKER: "gpu"},
 )
+@told
 def checkpoint(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:

@@ -11,6 +11,7 @@ from ft_assets.control.identity.approvals import note_held
 from ft_assets.graph.glue import common_metadata, run_work
 from ft_assets.graph.partitions import GROUP, dataset_partitions
 from ft_assets.graph.report_links import report_link
+from ft_assets.graph.told import told
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.workers.datasets.reporting.pictures import length_histogram_png
@@ -49,6 +50,7 @@ _COLUMN_WORDS = {
     code_version=CODE_VERSIONS["raw_dataset"],
     tags={tags.WORKER: "none"},
 )
+@told
 def raw_dataset(context: dg.AssetExecutionContext, store: StoreResource) -> dg.MaterializeResult:
     """The uploaded bytes, unchanged, and their dataset policy."""
     artifact = identity.raw_dataset(store.artifacts, context.partition_key)
@@ -83,13 +85,16 @@ def upload_metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
         )
     },
 )
+@told
 def dataset(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
     """Curated train, validation and holdout rows, and the validation report for the tenant."""
     request = identity.dataset_request(store.artifacts, context.partition_key)
     artifact = run_work(context, store, launcher, request)
-    note_held(store.artifacts, artifact, context.partition_key)
+    if held := note_held(store.artifacts, artifact, context.partition_key):
+        context.log.warning(str(held))
+        context.instance.add_run_tags(context.run_id, {tags.VERDICT: "held"})
     for warning in artifact.facts["warnings"]:
         context.log.warning(warning)
     return dg.MaterializeResult(

@@ -8,6 +8,7 @@ from ft_assets.graph.glue import acting, asked_gates, common_metadata, pair_of, 
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.rejections import shown_suggestions
 from ft_assets.graph.report_links import report_link
+from ft_assets.graph.told import told
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.tenants import NO_TENANTS
@@ -24,6 +25,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
     code_version=CODE_VERSIONS["eval_report"],
     tags={tags.WORKER: "gpu"},
 )
+@told
 def eval_report(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:

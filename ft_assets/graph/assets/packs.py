@@ -8,6 +8,7 @@ from ft_assets.graph.estimate_metadata import estimate_metadata
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.report_links import report_link
+from ft_assets.graph.told import told
 from ft_assets.settings import tags
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.tenants import load_tenants
@@ -24,6 +25,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
     code_version=CODE_VERSIONS["token_pack"],
     tags={tags.WORKER: "cpu"},
 )
+@told
 def token_pack(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:

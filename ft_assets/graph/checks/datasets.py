@@ -1,18 +1,17 @@
-"""The state of a curated version as a blocking asset check of its partition.
+"""The state of a curated version as an asset check of its partition.
 
-It shows why a version is held and stops the run; what keeps a held version from being used is ``identity``, which
-asks for the approval wherever something is made of the version.
+It shows why a version is held and stops nothing: a hold is a result. What keeps a held version from being used is
+``identity``, which asks for the approval wherever something is made of the version.
 """
 
 from collections.abc import Iterator
 
 import dagster as dg
 
-from ft_assets.control import identity
-from ft_assets.control.identity.approvals import require_approved
 from ft_assets.control.identity.review import Review, review_of
 from ft_assets.graph.partitions import dataset_check, dataset_partitions
 from ft_assets.graph.shown_checks import show_checks
+from ft_assets.graph.told import told
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
 from ft_resources.errors import HeldForReview, MissingInput
@@ -22,12 +21,10 @@ _DESCRIPTION = "The version may be used: curation accepted it, or a person revie
 
 
 @dg.multi_asset_check(specs=[dataset_check("dataset", REVIEW, _DESCRIPTION)])
+@told
 def dataset_review(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Reads curation's reasons for a hold, and the approval if there is one. A missing record is a fail."""
     yield partition_verdict(store.artifacts, context.partition_key)
-    # So that the run's own failure says why, and what a person can do.
-    artifact = identity.dataset(store.artifacts, context.partition_key)
-    require_approved(store.artifacts, artifact, context.partition_key)
 
 
 def report_review(instance: dg.DagsterInstance, artifacts: Artifacts, dataset_key: str) -> bool:

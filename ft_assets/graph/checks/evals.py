@@ -11,6 +11,7 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.graph.glue import asked_gates, pair_of
 from ft_assets.graph.partitions import pair_check
+from ft_assets.graph.told import told
 from ft_assets.settings.catalogue.gates import GATES
 from ft_assets.workers.evals.gates import refuse
 from ft_assets.workers.evals.verdict import Verdict
@@ -34,10 +35,11 @@ def partition_verdicts(artifacts: Artifacts, partition_key: str, gates: Sequence
 
 
 @dg.multi_asset_check(
-    specs=[pair_check("eval_report", gate.name, gate.claim, blocking=False) for gate in GATES.values()],
+    specs=[pair_check("eval_report", gate.name, gate.claim) for gate in GATES.values()],
     # So that the UI can judge again without an evaluation, such as after a waiver.
     can_subset=True,
 )
+@told
 def eval_gates(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Judges the evidence in this partition's report, gate by gate."""
     selected = {key.name for key in context.selected_asset_check_keys}

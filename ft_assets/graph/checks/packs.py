@@ -1,4 +1,7 @@
-"""The doctor's verdicts as blocking asset checks of the partition at hand, one for each of ``DOCTOR_CHECKS``."""
+"""The doctor's verdicts as asset checks of the partition at hand, one for each of ``DOCTOR_CHECKS``.
+
+They show the verdicts; ``checkpoint`` looks at them again and refuses a sick pack in the doctor's own words.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,6 +10,7 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.graph.glue import pair_of
 from ft_assets.graph.partitions import pair_check
+from ft_assets.graph.told import told
 from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, Finding, verdicts
 from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import StoreResource
@@ -27,13 +31,8 @@ def partition_findings(artifacts: Artifacts, partition_key: str) -> list[Finding
 
 
 def refuse_sick_pack(artifacts: Artifacts, partition_key: str) -> None:
-    """Raise DoctorRefused unless every blocking check passes: Dagster's own blocking stops only the run in which it
-    failed."""
-    refuse(partition_findings(artifacts, partition_key), partition_key)
-
-
-def refuse(findings: list[Finding], partition_key: str) -> None:
-    """Raise DoctorRefused for findings of which one blocks."""
+    """Raise DoctorRefused for a pack that must not be trained on."""
+    findings = partition_findings(artifacts, partition_key)
     failed = [finding for finding in findings if not finding.passed and finding.blocks]
     if failed:
         raise DoctorRefused(
@@ -46,12 +45,10 @@ def refuse(findings: list[Finding], partition_key: str) -> None:
 @dg.multi_asset_check(
     specs=[pair_check("token_pack", name, description) for name, description in DOCTOR_CHECKS.items()]
 )
+@told
 def pack_doctor(context: dg.AssetCheckExecutionContext, store: StoreResource) -> Iterator[dg.AssetCheckResult]:
     """Reads the evidence in this partition's pack. Missing or stale evidence is a fail."""
-    findings = partition_findings(store.artifacts, context.partition_key)
-    yield from doctor_results(findings)
-    # So that the run's own failure says what was found, and not only which checks failed.
-    refuse(findings, context.partition_key)
+    yield from doctor_results(partition_findings(store.artifacts, context.partition_key))
 
 
 def doctor_results(findings: Iterable[Finding]) -> Iterator[dg.AssetCheckResult]:

@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from ft_assets import api
+from ft_assets.graph.told import told
 from ft_resources.dagster_resources import StoreResource
 
 
@@ -26,6 +27,7 @@ class RollbackConfig(dg.Config):
 
 
 @dg.op
+@told
 def record_promotion(
     context: dg.OpExecutionContext, config: PromoteConfig, store: StoreResource
 ) -> dg.Output[dict[str, str]]:
@@ -45,6 +47,7 @@ def record_promotion(
 
 
 @dg.op
+@told
 def record_rollback(
     context: dg.OpExecutionContext, config: RollbackConfig, store: StoreResource
 ) -> dg.Output[dict[str, str]]:
@@ -62,6 +65,7 @@ def record_rollback(
 
 
 @dg.op
+@told
 def erase_deleted(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[int]:
     """Erase data whose tombstone's grace period is over and that nothing needs."""
     done = api.collect_deleted(store=store.store)

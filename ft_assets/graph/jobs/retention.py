@@ -3,10 +3,12 @@
 import dagster as dg
 
 from ft_assets import api
+from ft_assets.graph.told import told
 from ft_resources.dagster_resources import StoreResource
 
 
 @dg.op(description="Mark unreferenced artifacts, and remove those that have been marked for as long as the rule says.")
+@told
 def remove_unreferenced(context: dg.OpExecutionContext, store: StoreResource) -> dg.Output[int]:
     """Reads every manifest and record, which takes longer on a large store than a sensor may."""
     done = api.collect_unreferenced(store=store.store)

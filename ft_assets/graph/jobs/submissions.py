@@ -10,6 +10,7 @@ from pydantic import Field
 from ft_assets import api
 from ft_assets.api import Stage
 from ft_assets.graph.estimate_metadata import estimate_metadata
+from ft_assets.graph.told import told
 from ft_assets.settings import tags
 from ft_assets.settings.keys import DatasetKey, RecipeKey
 from ft_resources.dagster_resources import StoreResource
@@ -62,6 +63,7 @@ class FineTuneConfig(dg.Config):
 
 
 @dg.op
+@told
 def record_submission(context: dg.OpExecutionContext, config: FineTuneConfig, store: StoreResource) -> dg.Output[str]:
     """Write the submission; the submissions sensor launches its work as inputs become ready."""
     asked = api.submit(

@@ -210,6 +210,16 @@ def test_a_rejection_ends_the_run_as_a_result_and_so_does_a_separate_run_of_the_
     assert adapter_of(project, BAD) is None
 
 
+def test_a_rejected_pair_of_a_backfill_tells_of_the_end_that_dagster_will_give_the_backfill(
+    project: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report(project, BAD, REGRESSION)
+    assert run(project, BAD, monkeypatch, "adapter").success
+    assert "backfill" not in capfd.readouterr().err
+    assert run(project, BAD, monkeypatch, "adapter", tagged={"dagster/backfill": "b"}).success
+    assert "Dagster will call the backfill failed" in capfd.readouterr().err
+
+
 def test_a_rejection_is_on_record_with_what_to_try_and_the_submission_ends_with_it(
     project: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

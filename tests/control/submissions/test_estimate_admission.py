@@ -21,6 +21,7 @@ from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import UserError
 from ft_resources.outcomes import Outcome
 from tests.control.submissions.estimate_world import DATASET, Tenants, World, room
+from tests.untold import untold
 
 
 def asked(world: World, recipe: str, maximum: float | None) -> Submission:
@@ -139,7 +140,7 @@ def test_the_checkpoint_asset_launches_nothing_above_the_maximum(
     instance = dg.DagsterInstance.ephemeral()
     list_keys(instance, dataset=DATASET, recipe=recipe)
     expected, words = (AssertionError, "work was launched") if launched else (OverLimit, "GPU-hours")
-    with pytest.raises(expected, match=words):
+    with pytest.raises(expected, match=words), untold():
         dg.materialize(
             [checkpoint],
             partition_key=submission.pair,

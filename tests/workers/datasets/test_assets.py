@@ -14,13 +14,14 @@ from ft_resources.artifacts import Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
+from tests.untold import untold
 from tests.workers.datasets.conftest import WriteRows, pair
 
 Add = Callable[..., DatasetVersion]
 
 
 def materialize(store: Store, key: str, assets: list[dg.AssetsDefinition]) -> dg.ExecuteInProcessResult:
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.ephemeral() as instance, untold():
         instance.add_dynamic_partitions("dataset", [key])
         return dg.materialize(
             [raw_dataset, dataset],
