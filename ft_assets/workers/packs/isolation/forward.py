@@ -2,6 +2,7 @@
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+from itertools import islice
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from ft_assets.workers.packs.isolation.apart import learned_logits_apart, transf
 from ft_assets.workers.packs.isolation.batches import MicroBatch
 
 _MARK = "documents_run_apart"
+_WRAPPERS = 8
+"""The model of Transformers is among so many first modules: PEFT, DDP and torch.compile add one or two each."""
 
 
 def run_apart(model: Any) -> None:
@@ -20,7 +23,7 @@ def run_apart(model: Any) -> None:
 
 def runs_apart(model: Any) -> bool:
     """Whether documents run apart in ``model``, by ``run_apart``."""
-    return bool(getattr(transformer_of(model), _MARK, False))
+    return any(getattr(module, _MARK, False) for module in islice(model.modules(), _WRAPPERS))
 
 
 def learned_logits(model: Any, batch: MicroBatch) -> torch.Tensor:
