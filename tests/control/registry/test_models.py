@@ -81,10 +81,7 @@ def test_a_recipe_settles_what_it_can_and_says_of_the_rest_what_it_waits_for() -
         "training.micro_batch_size",
         "training.recompute",
         "hardware.sharding",
-        "packing.mode",
     }
-    # Decided by the worker, from the base's own layers.
-    open_.remove("packing.mode")
     assert {origins[path] for path in open_} == {"auto: settled for each dataset, from its size, the base and the GPUs"}
     assert resolve(recipe(lora={"rank": 8}))[1]["lora.alpha"] == "auto: twice the rank of 8"
 
