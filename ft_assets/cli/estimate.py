@@ -48,9 +48,8 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
         ("time to train", time, found.seconds_from),
         ("peak memory", _gib(found.memory), found.memory_from),
     ]
-    if found.documents:
-        mode, _, why = found.documents.partition(": ")
-        rows.append(("documents run", mode, why))
+    if found.documents[0]:
+        rows.append(("documents run", *found.documents))
     if found.gpu_memory and found.fits:
         rows.append(("fits the GPU", found.fits, f"{found.gpu_memory / 2**30:.1f} GiB"))
     if found.host_memory and found.scratch:

@@ -22,9 +22,8 @@ def estimate_metadata(found: Estimate) -> dict[str, Any]:
         ("GPU-hours", _between(found.gpu_hours), found.gpu_hours_from),
         (f"price, {found.currency}", _between(found.price), found.price_from),
     ]
-    if found.documents:
-        mode, _, why = found.documents.partition(": ")
-        rows.insert(2, ("documents run", mode, why))
+    if found.documents[0]:
+        rows.insert(2, ("documents run", *found.documents))
     if found.trials > 1:
         rows.insert(0, ("trials", str(found.trials), "of the sweep, as a total over all trials"))
     if found.fits:

@@ -4,15 +4,16 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ft_resources import errors
 from ft_resources.dagster_private import DagsterUserCodeProcessError, SerializableErrorInfo
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def told(function: Function) -> Function:
+def told(function: Callable[P, R]) -> Callable[P, R]:
     """What an asset, a check or an op does, with its user errors told as such: nobody mends a file by Dagster's stack.
 
     Dagster shows an error from another process as that process tells it, and no stack of its own.
@@ -20,18 +21,18 @@ def told(function: Function) -> Function:
     if inspect.isgeneratorfunction(function):
 
         @wraps(function)
-        def yields(*args: Any, **named: Any) -> Any:
+        def yields(*args: P.args, **named: P.kwargs) -> Any:
             with _told():
                 yield from function(*args, **named)
 
-        return yields  # type: ignore[return-value]
+        return yields
 
     @wraps(function)
-    def returns(*args: Any, **named: Any) -> Any:
+    def returns(*args: P.args, **named: P.kwargs) -> R:
         with _told():
             return function(*args, **named)
 
-    return returns  # type: ignore[return-value]
+    return returns
 
 
 @contextmanager

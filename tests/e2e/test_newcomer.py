@@ -29,7 +29,7 @@ def us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, or None where there is none: what a page has to show is looked at all the same."""
+    """A Chromium driver; None if it is not installed, and then the tests check the pages' data only."""
     if not has_chromium():
         yield None
         return

@@ -16,7 +16,8 @@ from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.control.submissions.submit import submit
-from ft_assets.graph.run import _execute, register_partitions
+from ft_assets.graph.listed_keys import list_keys
+from ft_assets.graph.run import _execute
 from ft_assets.records.submissions import SubmissionStatus, all_submissions, find_outcome
 from ft_assets.settings import tags
 from ft_assets.settings.dataset.policy import DatasetPolicy
@@ -96,7 +97,7 @@ def test_runs_of_the_command_line_are_in_the_timeline_and_in_the_list_of_their_j
         idempotency_key="seen",
     )
     instance, launch = project.instance(), Launch(submission=submission, stage=Stage.PREPARE_DATASET)
-    register_partitions(instance, dataset=submission.dataset)
+    list_keys(instance, dataset=submission.dataset, recipe=submission.recipe)
     assert _execute(project.store, instance, launch, NO_TENANTS) is RunState.SUCCEEDED
     (run,) = instance.get_runs(dg.RunsFilter(tags={tags.SUBMISSION: submission.id}))
     assert (run.run_id, {"repositoryName": "__repository__", "repositoryLocationName": "fine-tuning"}) in [

@@ -158,9 +158,9 @@ def _estimate(
     )
 
 
-def _documents(recipe: Recipe, base: KnownBase) -> str:
+def _documents(recipe: Recipe, base: KnownBase) -> tuple[str, str]:
     if recipe.packing.mode == "apart":
-        return "apart: the recipe asks for it"
+        return "apart", "the recipe asks for it"
     return how_documents_run(base.file("config.json"))
 
 

@@ -24,7 +24,7 @@ class Estimate:
         gpu_hours: from the worker's start to its end, times the GPUs; 0 on a CPU, None if unknown.
         settings: (path, value, origin) of each setting of the training, resolved from what is known now.
         trials: number of trainings covered, more than one for a sweep.
-        documents: how documents run through the base, such as ``packed``; empty if nothing is known of the base.
+        documents: how documents run through the base, packed or apart, and why; empty if nothing is known of the base.
         notes: what else to know before the training, as sentences.
         price: in ``currency``; None if GPU-hours or the type's price are unknown.
     """
@@ -53,7 +53,7 @@ class Estimate:
     scratch: Bounds | None = None
     rough_seconds: Bounds | None = None
     counted: bool = False
-    documents: str = ""
+    documents: tuple[str, str] = ("", "")
     notes: tuple[str, ...] = ()
 
 

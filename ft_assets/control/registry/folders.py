@@ -11,7 +11,8 @@ _NAMED = 3
 
 
 def files_of(source: Path) -> tuple[list[Path], str]:
-    """``source`` itself, or of a folder all files that can be read; and a warning of the others, "" if there are none.
+    """The files to read: ``source`` itself, or every readable file of the folder; and a warning that names the files
+    left out, or "".
 
     Hidden files and folders are passed over. Raises BadData for a folder without a file that can be read.
     """

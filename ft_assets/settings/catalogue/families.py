@@ -80,16 +80,16 @@ FAMILIES: Mapping[str, str] = MappingProxyType({**dict.fromkeys(_PACKED, ""), **
 """``model_type`` to why its documents run apart; empty where they are packed."""
 
 
-def how_documents_run(config: bytes | None) -> str:
-    """How documents of a base with this ``config.json`` will run, as a phrase; empty without one."""
+def how_documents_run(config: bytes | None) -> tuple[str, str]:
+    """How documents of a base with this ``config.json`` will run, and why; both empty without one."""
     try:
         values = json.loads(config or b"{}")
     except ValueError:
-        return ""
+        return "", ""
     if not isinstance(values, dict) or "model_type" not in values:
-        return ""
+        return "", ""
     text = values.get("text_config")
     kind = str((text if isinstance(text, dict) and "model_type" in text else values)["model_type"])
     if kind not in FAMILIES:
-        return "decided when it trains"
-    return f"apart: {FAMILIES[kind]}" if FAMILIES[kind] else "packed"
+        return "decided when it trains", ""
+    return ("apart", FAMILIES[kind]) if FAMILIES[kind] else ("packed", "")

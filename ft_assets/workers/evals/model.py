@@ -87,12 +87,8 @@ def load_model(
     import torch
     from transformers import AutoModelForCausalLM
 
-    from ft_assets.workers.packs.isolation.attention import register
     from ft_assets.workers.packs.isolation.choice import choose
-    from ft_assets.workers.packs.isolation.forward import run_apart
-    from ft_assets.workers.packs.isolation.guard import guard
 
-    register()
     choice = choose(folder)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     found: Any = AutoModelForCausalLM.from_pretrained(
@@ -106,10 +102,7 @@ def load_model(
     )
     model, loading = found
     require_every_weight(loading, str(folder))
-    if choice.mode == "packed":
-        guard(model)
-    else:
-        run_apart(model)
+    choice.prepare(model)
     if adapter is not None:
         from peft import PeftModel
 

@@ -17,11 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.base_models.weights import require_every_weight
-from ft_assets.workers.packs.isolation.architectures import require_packable_modules
-from ft_assets.workers.packs.isolation.attention import register
 from ft_assets.workers.packs.isolation.choice import Choice, choose
-from ft_assets.workers.packs.isolation.forward import run_apart
-from ft_assets.workers.packs.isolation.guard import guard
 from ft_assets.workers.training.variants import Variant, Weights
 from ft_assets.workers.training.variants.adapter_targets import adapter_targets
 from ft_resources.errors import BadRecipe
@@ -46,7 +42,6 @@ def load_base(
     ``choice`` is by default that of the folder, ``spread`` says how ranks share the weights. Raises BadBase where
     weights are missing.
     """
-    register()
     disable_progress_bar()
     choice = choice or choose(folder)
     assert training.precision != "auto"
@@ -65,11 +60,7 @@ def load_base(
     )
     model, loading = loaded
     require_every_weight(loading, str(folder))
-    if choice.mode == "packed":
-        require_packable_modules(model)
-        guard(model)
-    else:
-        run_apart(model)
+    choice.prepare(model)
     _keep_held(model)
     return model
 

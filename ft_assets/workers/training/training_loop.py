@@ -14,7 +14,8 @@ from transformers import TrainerCallback
 
 from ft_assets.workers.packs.format import CachedFiles, Pack
 from ft_assets.workers.packs.format.prefetch import Prefetch
-from ft_assets.workers.packs.isolation.apart import padding_share
+from ft_assets.workers.packs.isolation.apart import padding_share, transformer_of
+from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
 from ft_assets.workers.packs.isolation.batches import split_windows
 from ft_assets.workers.packs.isolation.forward import runs_apart
 from ft_assets.workers.packs.isolation.leak_check import compare
@@ -185,17 +186,20 @@ class TrainingLoop(TrainerCallback):
     def _prove_isolation(self) -> None:
         """Compare documents packed and alone with the weights that train; raises Leak before anything is learned."""
         self.context.progress("comparing packed and alone")
+        model = self.trainer.model
+        assert model is not None
         comparison = compare(
-            self.trainer.model,
+            model,
             self.pack,
             first_shared(self.pack, self.order, self.trainer.reader.micro_windows),
             documents=_COMPARED,
             half_precision=self.trainer.args.bf16,
         )
         self.journal.isolation |= comparison.figures()
-        if runs_apart(self.trainer.model):
+        if runs_apart(model):
+            limit = length_with_fixed_positions(transformer_of(model).config)
             rows = split_windows(next(iter(self.order.read())).windows, self.trainer.reader.micro_windows)
-            self.journal.isolation["padding"] = padding_share(self.pack, rows[:_PADDED_ROWS])
+            self.journal.isolation["padding"] = padding_share(self.pack, rows[:_PADDED_ROWS], limit)
         comparison.require()
 
     def _stop_if_asked(self) -> None:

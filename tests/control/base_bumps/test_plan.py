@@ -68,12 +68,12 @@ def test_every_bump_ends_within_its_limits_and_a_repeated_tick_submits_nothing(
         again = plan_bump(state.values(), most_open=free, budget=0)
         assert not again.carry
         assert not again.retrain
-        for key, each in state.items():
+        for key, now in state.items():
             how = chance.choice([Progress.PASSED, Progress.FAILED, Progress.CANCELLED])
-            if each.step is Step.CARRYING:
-                state[key] = replace(each, carry=how)
-            elif each.step is Step.RETRAINING:
-                state[key] = replace(each, training=how)
+            if now.step is Step.CARRYING:
+                state[key] = replace(now, carry=how)
+            elif now.step is Step.RETRAINING:
+                state[key] = replace(now, training=how)
     assert plan.over
     assert all(each.step in ENDS for each in state.values())
 

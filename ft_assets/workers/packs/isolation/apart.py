@@ -59,8 +59,8 @@ def groups_of(lengths: Sequence[int], limit: int | None = None) -> list[Group]:
     return [Group(tuple(group), tuple(lengths[each] for each in group)) for group in found]
 
 
-def padding_share(pack: Pack, rows: Iterable[Sequence[int]], limit: int | None = None) -> float:
-    """The share of tokens that are padding when these rows of windows run apart."""
+def padding_share(pack: Pack, rows: Iterable[Sequence[int]], limit: int | None) -> float:
+    """The share of tokens that are padding when these rows of windows run apart; ``limit`` as in ``groups_of``."""
     padded, tokens = 0, 0
     for windows in rows:
         lengths = pack.read(windows).document_lengths.tolist()

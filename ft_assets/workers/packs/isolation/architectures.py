@@ -26,6 +26,18 @@ _MIXING_MODULES = (torch.nn.Conv1d, torch.nn.RNNBase)
 REMEDY = "Set packing.mode to apart, or to auto, which the default is."
 
 
+def require_known(kind: str) -> None:
+    """Raise BadBase unless Transformers itself has models of this ``model_type``."""
+    from transformers import CONFIG_MAPPING
+
+    if kind not in CONFIG_MAPPING:
+        raise BadBase(
+            f"the architecture {kind!r} is not one that this version of Transformers has itself",
+            where="config.json",
+            remedy="Choose a base that loads without trust_remote_code.",
+        )
+
+
 def causal_class(config: Any) -> Any:
     """The class with which Transformers loads a causal language model of ``config``. Raises BadBase if there is
     none."""

@@ -4,13 +4,19 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ft_assets.workers.packs.format import Window
-from ft_assets.workers.packs.isolation.architectures import REMEDY, require_causal
-from ft_assets.workers.packs.isolation.attention import ATTENTION
+from ft_assets.workers.packs.isolation.architectures import (
+    REMEDY,
+    require_causal,
+    require_known,
+    require_packable_modules,
+)
+from ft_assets.workers.packs.isolation.attention import ATTENTION, register
+from ft_assets.workers.packs.isolation.forward import run_apart
 from ft_assets.workers.packs.isolation.guard import guard
 from ft_assets.workers.packs.isolation.leak_check import compare
 from ft_assets.workers.packs.isolation.tiny import tiny_model
@@ -35,6 +41,15 @@ class Choice:
         """Arguments of ``from_pretrained``."""
         return {"attn_implementation": self.attention} if self.attention else {}
 
+    def prepare(self, model: Any) -> None:
+        """Make a model that was loaded so refuse packed rows in which documents could see each other, or run them
+        apart. Raises BadBase for a layer that cannot be packed."""
+        if self.mode == "packed":
+            require_packable_modules(model)
+            guard(model)
+        else:
+            run_apart(model)
+
 
 def choose(folder: Path, asked: Asked = "auto", *, max_length: int | None = None) -> Choice:
     """How documents of up to ``max_length`` tokens run through the model in ``folder``.
@@ -42,15 +57,10 @@ def choose(folder: Path, asked: Asked = "auto", *, max_length: int | None = None
     Raises BadBase for a model that is not causal, for one that Transformers does not have, and where ``packed`` is
     asked for and documents would see each other.
     """
-    from transformers import CONFIG_MAPPING, AutoConfig
+    from transformers import AutoConfig
 
-    kind = str(json.loads((folder / "config.json").read_bytes()).get("model_type"))
-    if kind not in CONFIG_MAPPING:
-        raise BadBase(
-            f"the architecture {kind!r} is not one that this version of Transformers has itself",
-            where="config.json",
-            remedy="Choose a base that loads without trust_remote_code.",
-        )
+    require_known(str(json.loads((folder / "config.json").read_bytes()).get("model_type")))
+    register()
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     require_causal(config)
     refusal = None if asked == "apart" else _refusal(json.dumps(config.to_dict(), default=str), max_length)

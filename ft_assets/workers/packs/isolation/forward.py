@@ -2,18 +2,16 @@
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
-from itertools import islice
 from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
 
 from ft_assets.workers.packs.isolation.apart import learned_logits_apart, transformer_of
 from ft_assets.workers.packs.isolation.batches import MicroBatch
 
 _MARK = "documents_run_apart"
-_WRAPPERS = 8
-"""The model of Transformers is among so many first modules: PEFT, DDP and torch.compile add one or two each."""
 
 
 def run_apart(model: Any) -> None:
@@ -23,7 +21,8 @@ def run_apart(model: Any) -> None:
 
 def runs_apart(model: Any) -> bool:
     """Whether documents run apart in ``model``, by ``run_apart``."""
-    return any(getattr(module, _MARK, False) for module in islice(model.modules(), _WRAPPERS))
+    found = (module for module in model.modules() if isinstance(module, PreTrainedModel))
+    return bool(getattr(next(found, None), _MARK, False))
 
 
 def learned_logits(model: Any, batch: MicroBatch) -> torch.Tensor:

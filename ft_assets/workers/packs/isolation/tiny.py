@@ -11,6 +11,7 @@ import torch
 from ft_assets.workers.packs.isolation.architectures import (
     REMEDY,
     causal_class,
+    require_known,
     require_packable,
     require_packable_modules,
 )
@@ -59,12 +60,7 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
     kind = str(config.get("model_type"))
     # Some configs name their own code for an architecture that Transformers has; that code is never run.
     config = {name: value for name, value in config.items() if name != "auto_map"}
-    if kind not in CONFIG_MAPPING:
-        raise BadBase(
-            f"the architecture {kind!r} is not one that this version of Transformers has itself",
-            where="config.json",
-            remedy="Choose a base that loads without trust_remote_code.",
-        )
+    require_known(kind)
     config_class = CONFIG_MAPPING[kind]
     whole = config_class.from_dict(dict(config)).get_text_config()
     require_packable(whole, causal_class(whole), max_length=max_length)

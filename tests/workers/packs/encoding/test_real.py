@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def _mistral() -> ChatTokenizer:
     from transformers.convert_slow_tokenizer import generate_merges
     from transformers.utils import sentencepiece_model_pb2_new as sentencepiece
 
-    model = sentencepiece.ModelProto()
+    model: Any = vars(sentencepiece)["ModelProto"]()
     model.ParseFromString(next((_data() / "tokenizer_mistral").glob("*.model*")).read_bytes())
     vocabulary = {piece.piece: number for number, piece in enumerate(model.pieces)}
     scores = {piece.piece: piece.score for piece in model.pieces}

@@ -169,7 +169,8 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
         "intermediate_size": 320,
         "vocab_size": 1024,
     }
-    config = LlamaConfig(**sizes, tie_word_embeddings=True, attn_implementation=attention.ATTENTION)
+    settings: Any = sizes | {"tie_word_embeddings": True, "attn_implementation": attention.ATTENTION}
+    config = LlamaConfig(**settings)
     frozen = variant == "lora"
     model: Any = LlamaForCausalLM(config)
     model = model.to(torch.bfloat16 if frozen and precision == "bf16" else torch.float32).train()

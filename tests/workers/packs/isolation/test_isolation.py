@@ -42,21 +42,6 @@ SUPPORTED: dict[str, dict[str, Any]] = {
     "gpt_neox": WIDE,
     "gpt2": {"n_embd": 768, "n_head": 12, "n_layer": 12},
 }
-APART: dict[str, tuple[dict[str, Any], str]] = {
-    "gemma2": ({}, "softcap"),
-    "gpt_oss": ({}, "attention sinks"),
-    "mamba": ({}, "linear_attention"),
-    "rwkv": ({}, "recurrent"),
-    "jamba": ({}, "linear_attention"),
-    "qwen3_next": ({}, "linear_attention"),
-    "falcon_h1": ({}, "hybrid"),
-    "lfm2": ({"layer_types": ["conv", "full_attention"], "num_hidden_layers": 2}, "conv"),
-    "bloom": ({}, "computes its attention itself"),
-    "falcon": ({"alibi": True}, "ALiBi"),
-    "llama4_text": ({}, "chunked"),
-    "deepseek_v32": ({}, "indexed_attention"),
-    "stablelm": ({}, "does not hand the documents' boundaries on"),
-}
 
 
 def config_of(kind: str, **settings: Any) -> dict[str, Any]:
@@ -87,40 +72,6 @@ def test_documents_lose_the_same_packed_and_alone_to_the_bit(kind: str, pack: Pa
     assert comparison.tolerance == 0.0
     assert comparison.passed
     assert comparison.largest_absolute == 0.0
-
-
-@pytest.mark.parametrize("kind", APART)
-def test_documents_of_an_architecture_that_would_leak_run_apart_and_it_says_why(kind: str, tmp_path: Path) -> None:
-    settings, reason = APART[kind]
-    (tmp_path / "config.json").write_text(json.dumps(config_of(kind, **settings)))
-    choice = choose(tmp_path)
-    assert choice.mode == "apart"
-    assert reason in choice.why
-    assert choice.loading == ({"attn_implementation": "eager"} if kind == "gemma2" else {})
-    with pytest.raises(BadBase, match=reason) as caught:
-        choose(tmp_path, "packed")
-    assert "packing.mode" in caught.value.remedy
-
-
-def test_documents_that_could_be_packed_run_apart_where_the_recipe_says_so(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config_of("llama", **GROUPED)))
-    assert choose(tmp_path).mode == choose(tmp_path, "packed").mode == "packed"
-    assert choose(tmp_path, "apart").mode == "apart"
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        ("t5", "not a causal language model"),
-        ("no_such_kind", "not one that this version"),
-        ("gemma3_text", "looks ahead"),
-    ],
-)
-def test_what_is_not_a_causal_language_model_is_refused_either_way(kind: str, reason: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config_of(kind, use_bidirectional_attention=True)))
-    for asked in ("auto", "packed", "apart"):
-        with pytest.raises(BadBase, match=reason):
-            choose(tmp_path, asked)
 
 
 def cache_again(model: Any, pack: Pack) -> None:
