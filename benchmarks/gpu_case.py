@@ -117,7 +117,6 @@ def run(case: Case, base: Path, folder: Path) -> Measured:
 def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]:
     """The worker's trainer on the worker's model, without what stands around a step (see ``benchmarks trainer``)."""
     from ft_assets.settings.recipe.training import SettledLora, SettledTraining
-    from ft_assets.workers.base_models.token_ids import load_tokenizer
     from ft_assets.workers.packs.isolation import attention
     from ft_assets.workers.packs.sampler import Order
     from ft_assets.workers.training.methods.sft import Likelihood
@@ -151,7 +150,6 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
         before_update=lambda step, loss, grad_norm: None,
         model=model,
         args=args,
-        processing_class=load_tokenizer(base),
         peft_config=lora_config(lora, model) if lora else None,
     )
     clock = Clock(case, lambda: trainer.last.tokens)

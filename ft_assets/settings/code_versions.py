@@ -8,7 +8,7 @@ CODE_VERSIONS: dict[str, str] = {
     "baseline_report": "2",
     "token_pack": "3",
     "reference_logps": "1",
-    "checkpoint": "3",
+    "checkpoint": "4",
     "eval_report": "4",
     "adapter": "3",
     "ungated": "1",

@@ -25,6 +25,8 @@ _WHOLE_GRADIENTS, _CUT_WEIGHTS = ("none", "zero1"), ("zero3", "fsdp")
 NF4_BYTES = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 # log-softmax, its gradient and the gradient of the logits are in memory at the same time, in float32.
 _LOGIT_BYTES = 12
+LOGITS_AT_ONCE = 1 << 26
+"""Logits that are computed at once: 256 MiB in float32. Changing it changes the last bits of results."""
 # CUDA context and workspaces of libraries; on a CPU, the process with its libraries.
 _GPU_OVERHEAD = Bounds(lower=0.4 * GIB, expected=1.0 * GIB, upper=2.0 * GIB)
 _CPU_OVERHEAD = Bounds(lower=0.5 * GIB, expected=0.7 * GIB, upper=1.6 * GIB)
@@ -147,7 +149,8 @@ def _activations(model: Architecture, setup: Setup, learned: float) -> float:
     layers = model.layers * (residual * model.hidden if setup.recompute else layer)
     rotations = 2 * setup.bytes_each * model.head_dim
     final_norm = (4 + (residual if setup.variant == "full" else 0)) * model.hidden
-    loss = final_norm + learned * (setup.bytes_each * model.hidden + _LOGIT_BYTES * model.vocabulary)
+    logits = min(learned * setup.tokens * model.vocabulary, max(LOGITS_AT_ONCE, model.vocabulary))
+    loss = final_norm + learned * setup.bytes_each * model.hidden + _LOGIT_BYTES * logits / setup.tokens
     # Gradients of the feed-forward part's rows; adapters in bf16 add another set in float32.
     gradients = 2 * setup.bytes_each + (2 if setup.variant != "full" and setup.precision == "bf16" else 0)
     backward = gradients * model.intermediate + 8 * model.hidden + (layer if setup.recompute else 0)

@@ -12,7 +12,7 @@ import torch
 from ft_assets.workers.packs.format import Pack, Window
 from ft_assets.workers.packs.format.layout import offsets_of
 from ft_assets.workers.packs.isolation.batches import as_row
-from ft_assets.workers.packs.isolation.forward import learned_logits
+from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.divergence import name_examples
 from ft_assets.workers.training.memory import is_out_of_memory
@@ -74,7 +74,7 @@ def forward_alone(model: Any, window: Window, *, computes: bool) -> None:
     if len(window.input_ids) and not 0 <= int(window.input_ids.min()) <= int(window.input_ids.max()) < vocabulary:
         raise ValueError("a token that the model does not have")
     if computes and row.learned:
-        learned_logits(model, row)
+        token_losses(model, row)
 
 
 def _fails(forward: Forward, document: Window) -> bool:

@@ -13,7 +13,6 @@ from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.layout import layout_of
 from ft_assets.settings.recipe.shown import RECORD, configuration_record
 from ft_assets.workers.base_models.tensors import stored_dtype
-from ft_assets.workers.base_models.token_ids import load_tokenizer
 from ft_assets.workers.libraries import UNUSED, absent, keep_offline, require_device
 from ft_assets.workers.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
 from ft_assets.workers.packs.sampler import Step
@@ -148,7 +147,6 @@ def _run(
         sharding=sharding,
         model=model,
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
-        processing_class=load_tokenizer(base_folder),
         peft_config=lora_config(plan.lora, model) if plan.lora else None,
         callbacks=[loop],
     )

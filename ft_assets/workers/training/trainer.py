@@ -1,8 +1,8 @@
-"""TRL's SFTTrainer, reading packed windows in our order: one of its batches is one whole optimizer step.
+"""Transformers' Trainer, reading packed windows in our order: one of its batches is one whole optimizer step.
 
-What stays TRL's and Transformers': adapters, optimizer, schedule, precision, clipping, devices, sharding. Ours are the
-order of the data, the isolation of documents, the way adapters are computed (``variants/fused_lora.py``), and a loss
-that makes the device wait once a step and not once a micro-batch.
+What stays its own and PEFT's: adapters, optimizer, precision, clipping, devices. Ours are the order of the data, the
+isolation of documents, the warm-up, the sharding, the way adapters are computed (``variants/fused_lora.py``), and a
+loss that makes the device wait once a step and not once a micro-batch.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
+from peft import PeftConfig, get_peft_model
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import PrinterCallback, SchedulerType
-from trl import SFTConfig, SFTTrainer
+from transformers import PrinterCallback, SchedulerType, Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from ft_assets.settings.recipe.training import SettledTraining
-from ft_assets.workers.packs.isolation.forward import learned_logits
+from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.distributed.sharding import Sharding
 from ft_assets.workers.training.methods.objective import Objective, surveyed
@@ -28,10 +27,11 @@ from ft_assets.workers.training.reader import StepBatches, StepReader
 from ft_assets.workers.training.variants.fused_lora import join_adapters
 
 
-class PackedTrainer(SFTTrainer):
+class PackedTrainer(Trainer):
     """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
-    ``poll`` is called before each part of a step. ``sharding`` says how several ranks hold the model.
+    ``peft_config`` says which adapters ``model`` gets; without one, all its weights train. ``poll`` is called before
+    each part of a step. ``sharding`` says how several ranks hold the model.
     After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
     rate and the objective's figures.
     """
@@ -39,12 +39,15 @@ class PackedTrainer(SFTTrainer):
     def __init__(
         self,
         *,
+        model: Any,
+        args: TrainingArguments,
         reader: StepReader,
         objective: Objective,
         before_update: Callable[[Step, float, float], None],
         poll: Callable[[], None] = lambda: None,
         sharding: Sharding | None = None,
-        **kwargs: Any,
+        peft_config: PeftConfig | None = None,
+        callbacks: list[TrainerCallback] | None = None,
     ):
         self.sharding = sharding or Sharding()
         self.reader, self._before_update, self._poll = reader, before_update, poll
@@ -52,8 +55,15 @@ class PackedTrainer(SFTTrainer):
         self.last: StepBatches
         self.last_figures: dict[str, float] = {}
         self._parts: torch.Tensor
-        rows = Dataset.from_dict({"window": range(len(reader.pack))})
-        super().__init__(train_dataset=rows, data_collator=dict, **kwargs)
+        # The first weights of adapters are random.
+        set_seed(args.seed)
+        if peft_config is not None:
+            model = get_peft_model(model, peft_config)
+            if args.activation_checkpointing:
+                model.enable_input_require_grads()
+        super().__init__(
+            model=model, args=args, train_dataset=range(len(reader.pack)), data_collator=dict, callbacks=callbacks
+        )
         self.remove_callback(PrinterCallback)
         train_in_float32(self.model)
         join_adapters(self.model)
@@ -81,7 +91,7 @@ class PackedTrainer(SFTTrainer):
                     parts += torch.stack([part.loss.detach(), *(part.figures[name] for name in self.objective.figures)])
                 elif not ranks.alone:
                     # Nothing to learn is nothing to compute, were there no other ranks that wait for this one's part.
-                    nothing = learned_logits(model, batch.to(self.args.device)).sum()
+                    nothing = token_losses(model, batch.to(self.args.device)).sum()
                     self.sharding.backward(self.accelerator, model, nothing)
         self.sharding.complete_gradients(model, ranks)
         self.last, self._parts = read, parts
@@ -154,14 +164,14 @@ def rate_share(schedule: str, done: int, *, warmup: int, steps: int) -> float:
 
 
 def train_in_float32(model: Any) -> None:
-    """Hold what trains in float32, and so the optimizer's moments: in bfloat16 small updates vanish. TRL casts the
-    adapters of a quantized base to bfloat16. Before the optimizer is made."""
+    """Hold what trains in float32, and so the optimizer's moments: in bfloat16 small updates vanish. Before the
+    optimizer is made."""
     for weight in model.parameters():
         if weight.requires_grad and weight.dtype != torch.float32:
             weight.data = weight.data.float()
 
 
-class OneGpuConfig(SFTConfig):
+class OneGpu(TrainingArguments):
     """A process trains on one GPU, however many it sees: Transformers would wrap the model in DataParallel."""
 
     @property
@@ -171,11 +181,11 @@ class OneGpuConfig(SFTConfig):
 
 def trainer_config(
     training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: bool = False
-) -> SFTConfig:
-    """The recipe's settings in TRL's words; everything that would save, log, report or fetch is off."""
+) -> TrainingArguments:
+    """The recipe's settings in Transformers' words; everything that would save, log, report or fetch is off."""
     names = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
-    return OneGpuConfig(
-        output_dir=str(scratch / "trl"),
+    return OneGpu(
+        output_dir=str(scratch / "trainer"),
         max_steps=order.steps,
         per_device_train_batch_size=1,
         gradient_accumulation_steps=1,
@@ -199,7 +209,6 @@ def trainer_config(
         disable_tqdm=True,
         logging_nan_inf_filter=False,
         remove_unused_columns=False,
-        dataset_kwargs={"skip_prepare_dataset": True},
     )
 
 

@@ -14,11 +14,12 @@ from transformers import TrainerCallback
 
 from ft_assets.workers.packs.format import CachedFiles, Pack
 from ft_assets.workers.packs.format.prefetch import Prefetch
-from ft_assets.workers.packs.isolation.apart import padding_share, transformer_of
+from ft_assets.workers.packs.isolation.apart import padding_share
 from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
 from ft_assets.workers.packs.isolation.batches import split_windows
 from ft_assets.workers.packs.isolation.forward import runs_apart
 from ft_assets.workers.packs.isolation.leak_check import compare
+from ft_assets.workers.packs.isolation.output_layer import transformer_of
 from ft_assets.workers.packs.sampler import Order
 from ft_assets.workers.training.data_ledger import ledger_line
 from ft_assets.workers.training.divergence import Watch, clueless_loss, finite

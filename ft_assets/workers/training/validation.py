@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ft_assets.workers.packs.format import Pack
-from ft_assets.workers.packs.isolation.forward import learned_logits
+from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.training.methods.objective import Objective, Whole, surveyed
 from ft_assets.workers.training.ranks import Ranks
 from ft_assets.workers.training.reader import References, dealt
@@ -50,7 +50,7 @@ def validation_loss(
                 total += float(objective.part(model, batch, whole, references.of(share.windows)).loss)
             elif not ranks.alone:
                 # A model in shards is put together for each forward pass by all ranks.
-                learned_logits(model, batch)
+                token_losses(model, batch)
     finally:
         model.train(training)
     return float(ranks.total(torch.tensor(total, dtype=torch.float64)))

@@ -211,6 +211,8 @@ def test_a_log_probability_that_is_no_number_names_its_example(bench: Bench) -> 
     passed: list[int] = []
 
     def break_the_fourth(module: Any, args: Any, logits: torch.Tensor) -> torch.Tensor:
+        if not logits.numel():
+            return logits
         passed.append(1)
         return logits * math.nan if len(passed) == 4 else logits
 

@@ -16,7 +16,6 @@ from transformers import AutoModelForCausalLM, get_scheduler
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.layout import Layout, local_rank
 from ft_assets.workers.base_models.tensors import stored_dtype
-from ft_assets.workers.base_models.token_ids import load_tokenizer
 from ft_assets.workers.evals.model import computed_in
 from ft_assets.workers.training.attempt_plan import make_plan
 from ft_assets.workers.training.distributed import launch
@@ -42,7 +41,6 @@ def built(bench: Bench, device: str = "cpu") -> PackedTrainer:
         before_update=lambda step, loss, grad_norm: None,
         model=model,
         args=trainer_config(plan.training, plan.order, bench.scratch, device),
-        processing_class=load_tokenizer(base),
         peft_config=lora_config(plan.lora, model) if plan.lora else None,
     )
 

@@ -2,7 +2,7 @@
 
 The way of every architecture whose layers cannot keep documents of one row apart. A micro-batch is the same as when
 packed, so order, ledger, labels and means are too; only its forward pass is another: documents of similar length share
-one, and their logits come back in the order of the micro-batch::
+one, and their losses come back in the order of the micro-batch::
 
     packed   a0 a1 a2 b0 b1 c0 c1 c2       apart   a0 a1 a2    b0 b1
                                                    c0 c1 c2
@@ -13,8 +13,7 @@ A causal model computes a token from those before it, so what follows a document
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from transformers import PreTrainedModel
 from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
 from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.output_layer import losses_at, transformer_of
 
 _PADDED = 0.2
 """Documents share a forward pass if none is shorter than the longest by more than this share of it."""
@@ -69,8 +69,8 @@ def padding_share(pack: Pack, rows: Iterable[Sequence[int]], limit: int | None) 
     return padded / (padded + tokens) if tokens else 0.0
 
 
-def learned_logits_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """The logits that predict the learned tokens of ``batch``, in its order, float32 [learned, vocabulary]."""
+def losses_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """Cross-entropy of each learned token of ``batch`` in nats, in its order, float32 [learned]."""
     inner = transformer_of(model)
     starts = batch.boundaries.tolist()
     lengths = batch.boundaries.diff().tolist()
@@ -90,7 +90,8 @@ def learned_logits_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
         for row, (document, length) in enumerate(zip(group.documents, group.lengths, strict=True)):
             ids[row, :length] = batch.input_ids[0, starts[document] : starts[document] + length]
         flat = (rows[documents[mine]] * width + places[mine]).to(ids.device)
-        parts.append(_logits(model, inner, ids, torch.tensor(group.lengths), flat))
+        targets = batch.targets[mine.to(ids.device)]
+        parts.append(losses_at(model, flat, targets, **_inputs(inner, ids, torch.tensor(group.lengths))))
         order.append(mine)
     if len(parts) == 1:
         return parts[0]
@@ -98,44 +99,12 @@ def learned_logits_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
     return torch.cat(parts)[back]
 
 
-def transformer_of(model: torch.nn.Module) -> PreTrainedModel:
-    """The model of Transformers in ``model``, below PEFT, DDP, FSDP or ``torch.compile``."""
-    return next(module for module in model.modules() if isinstance(module, PreTrainedModel))
-
-
-def _logits(
-    model: Any, inner: PreTrainedModel, ids: torch.Tensor, lengths: torch.Tensor, places: torch.Tensor
-) -> torch.Tensor:
-    """Logits at ``places`` of the flattened rows, float32 [places, vocabulary]."""
+def _inputs(inner: PreTrainedModel, ids: torch.Tensor, lengths: torch.Tensor) -> dict[str, Any]:
+    """The inputs of a forward pass of ``inner`` on ``ids`` [rows, tokens], padded to the right of ``lengths``."""
     width = ids.shape[1]
     # Without padding none is given: attention without a mask is faster, and to the bit that of a row alone.
     masked = bool((lengths < width).any())
     mask = (torch.arange(width)[None] < lengths[:, None]).long().to(ids.device) if masked else None
     accepted = inspect.signature(inner.forward).parameters
-    given = {"attention_mask": mask, "use_cache": False}
-    with _only_at(inner, places) as picked:
-        logits = model(input_ids=ids, **{name: value for name, value in given.items() if name in accepted}).logits
-    if not picked:
-        logits = logits.reshape(-1, logits.shape[-1])[places][None]
-    found: torch.Tensor = logits[0].float()
-    return found
-
-
-@contextmanager
-def _only_at(inner: PreTrainedModel, places: torch.Tensor) -> Iterator[bool]:
-    """While inside, the output layer gets only the hidden states at ``places`` of all rows, and the model's logits are
-    [1, places, vocabulary]; False where the model has no such layer. What an architecture does to logits after its
-    output layer (scaling, a softcap) it does to each alone."""
-    head = inner.get_output_embeddings()
-    if head is None:
-        yield False
-        return
-
-    def pick(_module: Any, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor]:
-        return (args[0].reshape(-1, args[0].shape[-1])[places][None],)
-
-    handle = head.register_forward_pre_hook(pick)
-    try:
-        yield True
-    finally:
-        handle.remove()
+    given = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
+    return {name: value for name, value in given.items() if name in accepted}

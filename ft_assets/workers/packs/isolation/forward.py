@@ -5,11 +5,11 @@
 from typing import Any
 
 import torch
-from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from ft_assets.workers.packs.isolation.apart import learned_logits_apart, transformer_of
+from ft_assets.workers.packs.isolation.apart import losses_apart
 from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.output_layer import losses_at, transformer_of
 
 _MARK = "documents_run_apart"
 
@@ -25,23 +25,19 @@ def runs_apart(model: Any) -> bool:
     return bool(getattr(next(found, None), _MARK, False))
 
 
-def learned_logits(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """The logits that predict the learned tokens of ``batch``, float32 [learned, vocabulary].
+def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
+    """Cross-entropy of each learned token of ``batch`` in nats, float32 [learned].
 
-    Only learned positions go through the output head, which saves its time and memory for all others.
+    Only learned positions go through the output layer, which saves its time and memory for all others.
     """
     if runs_apart(model):
-        return learned_logits_apart(model, batch)
-    logits: torch.Tensor = model(
+        return losses_apart(model, batch)
+    return losses_at(
+        model,
+        batch.sources,
+        batch.targets,
         input_ids=batch.input_ids,
         position_ids=batch.position_ids,
         cu_seq_lens_q=batch.boundaries,
         use_cache=False,
-        logits_to_keep=batch.sources,
-    ).logits[0]
-    return logits.float()
-
-
-def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """Cross-entropy of each learned token of ``batch`` in nats, float32 [learned]."""
-    return cross_entropy(learned_logits(model, batch), batch.targets, reduction="none")
+    )

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from ft_assets.workers.packs.isolation.batches import MicroBatch
-from ft_assets.workers.packs.isolation.forward import learned_logits
+from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.training.ranks import Ranks
 from ft_resources.errors import UserError
 
@@ -124,5 +124,5 @@ def surveyed(
             total += objective.survey(model, batch.to(device), reference)
         elif not ranks.alone:
             # All ranks gather a sharded model for each forward pass.
-            learned_logits(model, batch.to(device))
+            token_losses(model, batch.to(device))
     return replace(whole, surveyed=tuple(ranks.total(total).tolist()))

@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cross_entropy
 
 from ft_assets.workers.packs.isolation.batches import MicroBatch
-from ft_assets.workers.packs.isolation.forward import learned_logits
+from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.training.methods.objective import Objective, Part, Whole
 
 
@@ -25,4 +24,4 @@ class Likelihood(Objective):
 
 def summed_loss(model: Any, batch: MicroBatch) -> torch.Tensor:
     """Cross-entropy summed over the learned tokens of ``batch``, in nats, float32."""
-    return cross_entropy(learned_logits(model, batch), batch.targets, reduction="sum")
+    return token_losses(model, batch).sum()
