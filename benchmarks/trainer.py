@@ -1,8 +1,8 @@
-"""The trainer's figures on a CPU: a step beside a plain loop and TRL, and runs that are killed at random moments."""
+"""The trainer's figures on a CPU: a step beside a plain loop and TRL, memory, families, and runs that are killed."""
 
 import os
 
-from benchmarks import trainer_kills, trainer_step
+from benchmarks import trainer_families, trainer_head, trainer_kills, trainer_step
 from benchmarks.table import Figure
 
 
@@ -10,4 +10,6 @@ def measure() -> list[Figure]:
     """Run everything; a quarter of an hour on two quiet cores, most of it for the kills."""
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     steps = trainer_step.figures(trainer_step.measure("lora"), trainer_step.measure("full"))
-    return steps + trainer_kills.figures(trainer_kills.measure())
+    head = trainer_head.figures(trainer_head.measure())
+    families = trainer_families.figures(trainer_families.measure())
+    return steps + head + families + trainer_kills.figures(trainer_kills.measure())

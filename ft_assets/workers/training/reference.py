@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ft_assets.settings.recipe.training import TrainingSettings
 from ft_assets.workers.libraries import UNUSED, absent, keep_offline, require_device
 from ft_assets.workers.packs.format import SPLITS, CachedFiles, Pack
-from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch
+from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch, on_device
 from ft_assets.workers.packs.isolation.choice import choose
 from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_resources.artifacts import Artifact
@@ -119,11 +119,11 @@ def document_logps(model: Any, batch: MicroBatch) -> torch.Tensor:
     A policy is scored by this too. Added up in float64 in the order of the tokens, as float32 would lose digits over
     thousands of them.
     """
-    edges = torch.searchsorted(batch.sources, batch.boundaries.to(batch.sources))
     if not batch.learned:
-        return torch.zeros(len(edges) - 1, device=batch.sources.device)
+        return torch.zeros(batch.documents, device=batch.targets.device)
     logps = -token_losses(model, batch).double()
-    return torch.segment_reduce(logps, "sum", lengths=edges.diff(), unsafe=True).float()
+    lengths = on_device(batch.learned_each, logps.device)
+    return torch.segment_reduce(logps, "sum", lengths=lengths, unsafe=True).float()
 
 
 def passes(window_lengths: NDArray[np.int64], tokens: int) -> Iterator[tuple[int, int]]:

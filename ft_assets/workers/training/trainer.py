@@ -119,17 +119,18 @@ class PackedTrainer(Trainer):
         else:
             norm = self.sharding.whole(super()._get_grad_norm(model, grad_norm=grad_norm))
         assert self.optimizer is not None
-        loss, *figures = self.reader.ranks.total(self._parts).tolist()
+        together = torch.cat([self.reader.ranks.total(self._parts), torch.as_tensor(norm).to(self._parts).reshape(1)])
+        loss, *figures, grad_norm = together.tolist()
         self.last_figures = {
             "loss": loss,
-            "grad_norm": float(norm),
+            "grad_norm": grad_norm,
             "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
             **dict(zip(self.objective.figures, figures, strict=True)),
         }
-        if LossScale(self.accelerator.scaler).leaves_out(self.last_figures["grad_norm"]) and math.isfinite(loss):
+        if LossScale(self.accelerator.scaler).leaves_out(grad_norm) and math.isfinite(loss):
             del self.last_figures["grad_norm"]
         else:
-            self._before_update(self.last.step, loss, self.last_figures["grad_norm"])
+            self._before_update(self.last.step, loss, grad_norm)
         return norm
 
     @property

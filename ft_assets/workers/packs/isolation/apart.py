@@ -7,7 +7,8 @@ one, and their losses come back in the order of the micro-batch::
     packed   a0 a1 a2 b0 b1 c0 c1 c2       apart   a0 a1 a2    b0 b1
                                                    c0 c1 c2
 
-A causal model computes a token from those before it, so what follows a document changes none of its losses.
+A causal model computes a token from those before it, so the padding after a document changes none of its losses. Hence
+there is no mask, with which attention would be slower, and the host would wait for a device that looks at it.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -18,11 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
 
 from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
-from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.batches import MicroBatch, on_device
 from ft_assets.workers.packs.isolation.output_layer import losses_at, transformer_of
 
 _PADDED = 0.2
@@ -72,12 +72,13 @@ def padding_share(pack: Pack, rows: Iterable[Sequence[int]], limit: int | None) 
 def losses_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
     """Cross-entropy of each learned token of ``batch`` in nats, in its order, float32 [learned]."""
     inner = transformer_of(model)
+    # Not all models have a cache.
+    without_cache = {"use_cache": False} if "use_cache" in inspect.signature(inner.forward).parameters else {}
     starts = batch.boundaries.tolist()
     lengths = batch.boundaries.diff().tolist()
     # Of each learned token, its document and its place in it.
-    sources = batch.sources.cpu()
-    documents = torch.bucketize(sources, batch.boundaries.long(), right=True) - 1
-    places = sources - batch.boundaries.long()[documents]
+    documents = torch.bucketize(batch.sources, batch.boundaries.long(), right=True) - 1
+    places = batch.sources - batch.boundaries.long()[documents]
     parts, order = [], []
     for group in groups_of(lengths, length_with_fixed_positions(inner.config)):
         width = max(group.lengths)
@@ -89,22 +90,11 @@ def losses_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
         ids = torch.zeros((len(group.documents), width), dtype=torch.long, device=batch.input_ids.device)
         for row, (document, length) in enumerate(zip(group.documents, group.lengths, strict=True)):
             ids[row, :length] = batch.input_ids[0, starts[document] : starts[document] + length]
-        flat = (rows[documents[mine]] * width + places[mine]).to(ids.device)
-        targets = batch.targets[mine.to(ids.device)]
-        parts.append(losses_at(model, flat, targets, **_inputs(inner, ids, torch.tensor(group.lengths))))
+        flat = on_device(rows[documents[mine]] * width + places[mine], ids.device)
+        targets = batch.targets[on_device(mine, ids.device)]
+        parts.append(losses_at(model, flat, targets, input_ids=ids, **without_cache))
         order.append(mine)
     if len(parts) == 1:
         return parts[0]
-    back = torch.cat(order).argsort().to(batch.sources.device)
+    back = on_device(torch.cat(order).argsort(), batch.targets.device)
     return torch.cat(parts)[back]
-
-
-def _inputs(inner: PreTrainedModel, ids: torch.Tensor, lengths: torch.Tensor) -> dict[str, Any]:
-    """The inputs of a forward pass of ``inner`` on ``ids`` [rows, tokens], padded to the right of ``lengths``."""
-    width = ids.shape[1]
-    # Without padding none is given: attention without a mask is faster, and to the bit that of a row alone.
-    masked = bool((lengths < width).any())
-    mask = (torch.arange(width)[None] < lengths[:, None]).long().to(ids.device) if masked else None
-    accepted = inspect.signature(inner.forward).parameters
-    given = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
-    return {name: value for name, value in given.items() if name in accepted}

@@ -20,7 +20,7 @@ class MicroBatch:
         input_ids: int64 [1, tokens].
         position_ids: int64 [1, tokens], restarting at 0 with each document.
         boundaries: int32 [documents + 1], document offsets, always on the CPU.
-        sources: int64 [learned], the positions whose next token is learned.
+        sources: int64 [learned], the positions whose next token is learned, always on the CPU.
         targets: int64 [learned], those next tokens.
         pieces: int32 [documents], each document's index in its example, always on the CPU.
     """
@@ -44,19 +44,22 @@ class MicroBatch:
     def documents(self) -> int:
         return self.boundaries.shape[0] - 1
 
+    @property
+    def learned_each(self) -> torch.Tensor:
+        """How many tokens of each document are learned: int64 [documents], on the CPU."""
+        return torch.searchsorted(self.sources, self.boundaries.long()).diff()
+
     def to(self, device: torch.device) -> "MicroBatch":
         """The batch on ``device``; copies overlap with work there."""
         if device.type == "cpu":
             return self
-        moved = (self.input_ids, self.position_ids, self.sources, self.targets)
-        input_ids, position_ids, sources, targets = (
-            tensor.pin_memory().to(device, non_blocking=True) for tensor in moved
-        )
+        moved = (self.input_ids, self.position_ids, self.targets)
+        input_ids, position_ids, targets = (tensor.pin_memory().to(device, non_blocking=True) for tensor in moved)
         return MicroBatch(
             input_ids=input_ids,
             position_ids=position_ids,
             boundaries=self.boundaries,
-            sources=sources,
+            sources=self.sources,
             targets=targets,
             pieces=self.pieces,
         )
@@ -67,18 +70,24 @@ class MicroBatch:
         kept = torch.zeros(len(lengths), dtype=torch.bool)
         kept[first::step] = True
         tokens = kept.repeat_interleave(lengths)
-        place = (tokens.cumsum(0) - 1).to(self.sources.device)
-        tokens = tokens.to(self.sources.device)
+        place = tokens.cumsum(0) - 1
         learned = tokens[self.sources]
+        # Chosen by numbers and not by a mask, whose length a device would have to be waited for.
+        rows, wanted = (on_device(which.nonzero()[:, 0], self.targets.device) for which in (tokens, learned))
         ends = lengths[kept].cumsum(0)
         return MicroBatch(
-            input_ids=self.input_ids[:, tokens],
-            position_ids=self.position_ids[:, tokens],
+            input_ids=self.input_ids[:, rows],
+            position_ids=self.position_ids[:, rows],
             boundaries=torch.cat([torch.zeros(1, dtype=torch.long), ends]).int(),
             sources=place[self.sources[learned]],
-            targets=self.targets[learned],
+            targets=self.targets[wanted],
             pieces=self.pieces[kept],
         )
+
+
+def on_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """``values`` of the CPU on ``device``, without waiting for what it is doing."""
+    return values.to(device, non_blocking=True)
 
 
 def micro_batch(pack: Pack, windows: Sequence[int]) -> MicroBatch:

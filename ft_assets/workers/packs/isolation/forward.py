@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ft_assets.workers.packs.isolation.apart import losses_apart
-from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.batches import MicroBatch, on_device
 from ft_assets.workers.packs.isolation.output_layer import losses_at, transformer_of
 
 _MARK = "documents_run_apart"
@@ -34,8 +34,9 @@ def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
         return losses_apart(model, batch)
     return losses_at(
         model,
-        batch.sources,
+        on_device(batch.sources, batch.targets.device),
         batch.targets,
+        packed=batch.documents > 1,
         input_ids=batch.input_ids,
         position_ids=batch.position_ids,
         cu_seq_lens_q=batch.boundaries,

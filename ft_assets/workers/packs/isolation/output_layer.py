@@ -17,18 +17,20 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy, pad
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, masking_utils
 
 from ft_assets.workers.model_size.memory import LOGITS_AT_ONCE
 
 
-def losses_at(model: Any, places: torch.Tensor, targets: torch.Tensor, **inputs: Any) -> torch.Tensor:
+def losses_at(
+    model: Any, places: torch.Tensor, targets: torch.Tensor, *, packed: bool = False, **inputs: Any
+) -> torch.Tensor:
     """Cross-entropy in nats of ``targets`` by the logits at ``places`` of the flattened rows, float32 [places].
 
     ``model`` is called with ``inputs`` and holds a model of Transformers, maybe below PEFT, DDP or FSDP, whose hooks
-    all run; both tensors are int64 [places], on its device.
+    all run; both tensors are int64 [places], on its device. ``packed`` says that a row holds several documents.
     """
-    with _losing(transformer_of(model), places, targets):
+    with _told(packed), _losing(transformer_of(model), places, targets):
         losses: torch.Tensor = model(**inputs)["losses"]
     return losses
 
@@ -36,6 +38,18 @@ def losses_at(model: Any, places: torch.Tensor, targets: torch.Tensor, **inputs:
 def transformer_of(model: torch.nn.Module) -> PreTrainedModel:
     """The model of Transformers in ``model``, below PEFT, DDP, FSDP or ``torch.compile``."""
     return next(module for module in model.modules() if isinstance(module, PreTrainedModel))
+
+
+@contextmanager
+def _told(packed: bool) -> Iterator[None]:
+    """While inside, Transformers need not look at positions to see whether rows are packed: on a GPU the host would
+    wait for the answer in each forward pass."""
+    look = masking_utils.find_packed_sequence_indices
+    masking_utils.find_packed_sequence_indices = lambda position_ids: position_ids if packed else None
+    try:
+        yield
+    finally:
+        masking_utils.find_packed_sequence_indices = look
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import logsigmoid
 
 from ft_assets.settings.catalogue.methods.preference_settings import PreferenceSettings
-from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.batches import MicroBatch, on_device
 from ft_assets.workers.training.methods.objective import FirstLoss, Objective, Part, Whole
 from ft_assets.workers.training.methods.pairs import FIGURES, figures, read_pairs
 
@@ -41,7 +41,7 @@ class DirectPreference(Objective):
     def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None) -> Part:
         assert reference is not None
         pairs = read_pairs(model, batch)
-        known = torch.tensor(reference, device=pairs.logps.device).view(-1, 2)
+        known = on_device(torch.tensor(reference), pairs.logps.device).view(-1, 2)
         ratios = pairs.logps - known
         scores = ratios / pairs.lengths if self._normalised else ratios
         losses = -logsigmoid(self._beta * (scores[:, 0] - scores[:, 1]))

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.methods.kto import KtoSettings
-from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.batches import MicroBatch, on_device
 from ft_assets.workers.training.methods.objective import FirstLoss, Objective, Part, Whole
 from ft_assets.workers.training.reference import document_logps
 
@@ -40,20 +40,20 @@ class KahnemanTversky(Objective):
     def survey(self, model: Any, batch: MicroBatch, reference: NDArray[Any] | None) -> torch.Tensor:
         """The summed log-ratios of mismatched documents, and the number of liked answers."""
         ratios = _log_ratios(model, batch, reference, 1).double()
-        return torch.stack([ratios.sum(), _liked(batch).double().sum().to(ratios.device)])
+        return torch.stack([ratios.sum(), on_device(_liked(batch).double().sum(), ratios.device)])
 
     def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None) -> Part:
         mismatched, desirable = whole.surveyed
-        kl = max(mismatched / whole.examples, 0.0)
+        kl = (mismatched / whole.examples).clamp(min=0.0)
         ratios = _log_ratios(model, batch, reference, 0)
-        liked = _liked(batch).to(ratios.device)
+        liked = on_device(_liked(batch), ratios.device)
         settings = self._settings
         weights = torch.where(liked, settings.desirable_weight, settings.undesirable_weight)
         losses = weights * (1 - torch.sigmoid(settings.beta * torch.where(liked, ratios - kl, kl - ratios)))
         rewards = settings.beta * ratios.detach()
-        chosen = (rewards * liked).sum() / max(desirable, 1)
-        rejected = (rewards * ~liked).sum() / max(whole.examples - desirable, 1)
-        values = (chosen, rejected, chosen - rejected, torch.full_like(chosen, kl * len(ratios) / whole.examples))
+        chosen = (rewards * liked).sum() / desirable.clamp(min=1)
+        rejected = (rewards * ~liked).sum() / (whole.examples - desirable).clamp(min=1)
+        values = (chosen, rejected, chosen - rejected, (kl * len(ratios) / whole.examples).to(chosen.dtype))
         return Part(loss=losses.sum() / whole.examples, figures=dict(zip(self.figures, values, strict=True)))
 
     def first_loss(self, *, rough: bool) -> FirstLoss | None:
@@ -73,7 +73,7 @@ def _log_ratios(model: Any, batch: MicroBatch, reference: NDArray[Any] | None, w
     """Log-ratio of each window's own answer (0) or mismatched one (1), float32 [windows]."""
     assert reference is not None
     logps = document_logps(model, batch.every(which, 2))
-    return logps - torch.tensor(reference[which::2], device=logps.device)
+    return logps - on_device(torch.tensor(reference[which::2]), logps.device)
 
 
 def _liked(batch: MicroBatch) -> torch.Tensor:

@@ -21,12 +21,12 @@ class Whole:
     """Totals of an optimizer step over all micro-batches and ranks, by which its means divide.
 
     ``learned`` counts tokens, ``examples`` windows (pairs for preference data); ``surveyed`` are the objective's own
-    sums, computed beforehand.
+    sums, computed beforehand: float64 [sums], on the device, as the host would have to wait for them.
     """
 
     learned: int
     examples: int
-    surveyed: tuple[float, ...] = ()
+    surveyed: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,4 +125,4 @@ def surveyed(
         elif not ranks.alone:
             # All ranks gather a sharded model for each forward pass.
             token_losses(model, batch.to(device))
-    return replace(whole, surveyed=tuple(ranks.total(total).tolist()))
+    return replace(whole, surveyed=ranks.total(total))

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ft_assets.workers.packs.isolation.batches import MicroBatch
+from ft_assets.workers.packs.isolation.batches import MicroBatch, on_device
 from ft_assets.workers.training.reference import document_logps
 
 FIGURES = ("rewards/chosen", "rewards/rejected", "rewards/accuracies", "rewards/margins")
@@ -27,9 +27,8 @@ class Pairs:
 
 def read_pairs(model: Any, batch: MicroBatch) -> Pairs:
     """The pairs of ``batch``: a window of a preference pack is one pair, its chosen answer's document first."""
-    edges = torch.searchsorted(batch.sources, batch.boundaries.to(batch.sources))
     # Packing refuses answers without tokens; should one be there, this avoids a division by 0.
-    lengths = edges.diff().clamp(min=1).float()
+    lengths = on_device(batch.learned_each.clamp(min=1).float(), batch.targets.device)
     return Pairs(logps=document_logps(model, batch).view(-1, 2), lengths=lengths.view(-1, 2))
 
 
