@@ -35,13 +35,14 @@ def _quantised_shards(recipe: Recipe, known: Known | None) -> str:
     )
 
 
-def _factored_shards(recipe: Recipe, known: Known | None) -> str:
-    if recipe.training.optimizer != "adafactor" or recipe.hardware.sharding in ("auto", "none"):
+def _whole_moments(recipe: Recipe, known: Known | None) -> str:
+    if recipe.training.optimizer == "adamw" or recipe.hardware.sharding in ("auto", "none"):
         return ""
-    return (
-        f"adafactor needs the means of whole rows and columns of a matrix, and {recipe.hardware.sharding} gives "
-        "each GPU only a part of them"
-    )
+    needs = {
+        "adafactor": "adafactor needs the means of whole rows and columns of a matrix",
+        "adamw_8bit": "adamw_8bit scales whole blocks of a matrix",
+    }[recipe.training.optimizer]
+    return f"{needs}, and {recipe.hardware.sharding} gives each GPU only a part of them"
 
 
 def _kept_shards(recipe: Recipe, known: Known | None) -> str:
@@ -123,7 +124,7 @@ COMBINATIONS: tuple[Combination, ...] = (
     ),
     Combination(
         where="training.optimizer",
-        found=_factored_shards,
+        found=_whole_moments,
         instead="Use optimizer adamw, whose states can be divided, or sharding none.",
     ),
     Combination(

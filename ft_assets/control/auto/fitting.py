@@ -96,7 +96,7 @@ def _shardings(recipe: Recipe) -> Sequence[Shards]:
     chosen = recipe.hardware.sharding
     if chosen != "auto":
         return (chosen,)
-    whole = recipe.training.optimizer == "adafactor" or recipe.training.precision == "fp16"
+    whole = recipe.training.optimizer != "adamw" or recipe.training.precision == "fp16"
     if recipe.hardware.all_gpus < 2 or recipe.variant == "qlora" or whole:
         return ("none",)
     # Adapters' optimizer states are small; only their base is worth sharding.

@@ -70,9 +70,10 @@ class TrainingSettings(Settings):
         description="Number format of training. auto: bf16 on cuda, fp16 with loss scaling on GPUs without bf16, "
         "fp32 on cpu.",
     )
-    optimizer: Literal["adamw", "adafactor"] = Field(
+    optimizer: Literal["adamw", "adamw_8bit", "adafactor"] = Field(
         "adamw",
-        description="The optimizer: AdamW with betas 0.9 and 0.999, or Adafactor, whose state takes hardly any memory "
+        description="The optimizer: AdamW with betas 0.9 and 0.999; with moments in 8 bits, a quarter of their "
+        "memory (https://arxiv.org/abs/2110.02861); or Adafactor, whose state takes hardly any "
         "(https://arxiv.org/abs/1804.04235).",
     )
     recompute: Literal["auto", "on", "off"] = Field(

@@ -25,6 +25,8 @@ _WHOLE_GRADIENTS, _CUT_WEIGHTS = ("none", "zero1"), ("zero3", "fsdp")
 NF4_BYTES = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 # log-softmax, its gradient and the gradient of the logits are in memory at the same time, in float32.
 _LOGIT_BYTES = 12
+# Numbers of a moment in 8 bits that share a scale in float32 (bitsandbytes).
+_BLOCK = 256
 LOGITS_AT_ONCE = 1 << 26
 """Logits that are computed at once: 256 MiB in float32. Changing it changes the last bits of results."""
 # CUDA context and workspaces of libraries; on a CPU, the process with its libraries.
@@ -58,7 +60,7 @@ class Setup:
     precision: Literal["fp32", "bf16"]
     tokens: int
     learned: Bounds
-    optimizer: Literal["adamw", "adafactor"] = "adamw"
+    optimizer: Literal["adamw", "adamw_8bit", "adafactor"] = "adamw"
     rank: int = 0
     targets: str | Sequence[str] = "all-linear"
     dropout: bool = False
@@ -131,9 +133,13 @@ def _weights(model: Architecture, setup: Setup, trained: int) -> float:
 
 
 def optimizer_states(model: Architecture, setup: Setup, trained: int) -> float:
-    """Bytes: two moments in float32 for AdamW; a row and a column each for Adafactor (https://arxiv.org/abs/1804.04235)."""
+    """Bytes: two moments in float32 for AdamW, or in 8 bits with a scale for each block, but for embeddings; a row and
+    a column each for Adafactor (https://arxiv.org/abs/1804.04235)."""
     if setup.optimizer == "adamw":
         return 8.0 * trained
+    if setup.optimizer == "adamw_8bit":
+        embedding = model.vocabulary * model.hidden if setup.variant == "full" else 0
+        return 8.0 * embedding + 2.0 * (1 + 4 / _BLOCK) * (trained - embedding)
     if setup.variant == "full":
         sides = sum(linear.experts * (linear.inputs + linear.outputs) for linear in model.linears)
         return 4.0 * (model.layers * sides + (2 - model.tied) * (model.vocabulary + model.hidden))

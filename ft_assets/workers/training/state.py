@@ -67,7 +67,7 @@ class HostCopies:
         moments: dict[str, Any] = {}
         numbers: dict[str, dict[str, Any]] = {}
         for index, values in state["state"].items():
-            for name, value in values.items():
+            for name, value in _flat(values):
                 if sharding.is_tensor(value):
                     moments[f"{index}.{name}"] = value
                 else:
@@ -139,6 +139,15 @@ def read_state(folder: Path, model: Any, optimizer: Any, scheduler: Any, shardin
     _read_optimizer(folder, optimizer, sharding)
     scheduler.load_state_dict(json.loads((folder / saves.SCHEDULER).read_bytes()))
     _read_random(folder)
+
+
+def _flat(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A parameter's state. bitsandbytes has tensors in a dictionary of their own, and takes them without it too."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from value.items()
+        else:
+            yield name, value
 
 
 def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:

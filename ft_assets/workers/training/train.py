@@ -234,7 +234,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
 def _unused(plan: Plan, runtime: dict[str, Any]) -> list[str]:
     """Packages that are slow to import and not needed."""
     needed = {
-        "bitsandbytes": plan.variant.four_bit,
+        "bitsandbytes": plan.variant.four_bit or plan.training.optimizer == "adamw_8bit",
         "deepspeed": layout_of(runtime).zero_stage(adapters=not plan.full) > 0,
     }
     return [name for name in UNUSED if not needed[name]]

@@ -1,5 +1,6 @@
 """The trainer does what the settled configuration says, beside what every other test of it sees."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,10 @@ def test_recomputation_happens_and_changes_no_byte(
 
 
 @pytest.mark.parametrize("variant", ["lora", "full"])
-def test_adafactor_goes_on_from_a_save_to_the_same_bytes(tmp_path: Path, variant: str) -> None:
-    quiet = make_bench(tmp_path / "quiet", variant=variant, documents=40, optimizer="adafactor")
-    bench = make_bench(tmp_path / "stopped", variant=variant, documents=40, optimizer="adafactor")
+@pytest.mark.parametrize("optimizer", ["adamw_8bit", "adafactor"])
+def test_another_optimizer_goes_on_from_a_save_to_the_same_bytes(tmp_path: Path, variant: str, optimizer: str) -> None:
+    quiet = make_bench(tmp_path / "quiet", variant=variant, documents=40, optimizer=optimizer)
+    bench = make_bench(tmp_path / "stopped", variant=variant, documents=40, optimizer=optimizer)
     context = bench.context(1)
     at_step(context, 4, context._stopping.set)
     with pytest.raises(Preempted):
@@ -52,12 +54,20 @@ def test_adafactor_goes_on_from_a_save_to_the_same_bytes(tmp_path: Path, variant
     assert content(result) == content(train(quiet.context()))
 
 
-def test_adafactor_is_another_optimizer_than_adamw(tmp_path: Path) -> None:
-    one, other = (
-        make_bench(tmp_path / name, documents=20, epochs=1, optimizer=name) for name in ("adamw", "adafactor")
-    )
-    assert one.request.address != other.request.address
-    assert content(train(one.context())) != content(train(other.context()))
+def test_optimizers_lead_to_other_weights(tmp_path: Path) -> None:
+    names = ("adamw", "adamw_8bit", "adafactor")
+    benches = [make_bench(tmp_path / name, documents=20, epochs=1, optimizer=name) for name in names]
+    assert len({str(bench.request.address) for bench in benches}) == len(names)
+    found = [content(train(bench.context())) for bench in benches]
+    assert all(one != other for one, other in itertools.combinations(found, 2))
+
+
+def test_moments_in_8_bits_learn_about_as_much_as_those_in_32(tmp_path: Path) -> None:
+    losses = [
+        train(make_bench(tmp_path / name, variant="full", documents=40, optimizer=name).context()).facts["train_loss"]
+        for name in ("adamw", "adamw_8bit")
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
 def scaler(scale: float) -> Any:

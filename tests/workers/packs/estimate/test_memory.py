@@ -34,6 +34,16 @@ def test_nf4_with_double_quantisation_takes_4_127_bits_a_weight() -> None:
     assert quantised / 2**30 == pytest.approx(5.4, abs=0.2)
 
 
+def test_moments_in_8_bits_are_a_quarter_of_those_in_32_but_for_embeddings() -> None:
+    model = llama(**LLAMA_3_8B)
+    whole, small = (
+        peak_memory(model, setup(variant="full", precision="bf16", optimizer=name, tokens=1, gpus=1)).optimizer
+        for name in ("adamw", "adamw_8bit")
+    )
+    embeddings = 8 * model.vocabulary * model.hidden
+    assert small - embeddings == pytest.approx((whole - embeddings) / 4, rel=0.02)
+
+
 def test_adafactor_keeps_next_to_nothing() -> None:
     model = llama(**LLAMA_3_8B)
     found = peak_memory(model, setup(variant="full", precision="bf16", optimizer="adafactor", tokens=1, gpus=1))
@@ -71,7 +81,7 @@ SETUPS = st.builds(
     precision=st.sampled_from(["fp32", "bf16"]),
     tokens=st.integers(1, 100_000),
     learned=st.floats(0, 1).map(share),
-    optimizer=st.sampled_from(["adamw", "adafactor"]),
+    optimizer=st.sampled_from(["adamw", "adamw_8bit", "adafactor"]),
     rank=st.integers(1, 64),
     dropout=st.booleans(),
     accumulates=st.booleans(),

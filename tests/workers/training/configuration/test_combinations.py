@@ -17,6 +17,7 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("hardware.sharding", on_gpus(2, variant="qlora", **ZERO_3), "4 or 8 bits", "zero2"),
     ("hardware.sharding", on_gpus(2, variant="qlora", hardware={"sharding": "fsdp"}), "4 or 8 bits", "variant lora"),
     ("training.optimizer", on_gpus(2, training={"optimizer": "adafactor"}, **ZERO_3), "rows and columns", "adamw"),
+    ("training.optimizer", on_gpus(2, training={"optimizer": "adamw_8bit"}, **ZERO_3), "whole blocks", "adamw"),
     ("hardware.sharding", recipe(hardware={"gpus": 1, "sharding": "zero2"}), "a single one", "sharding none"),
     ("hardware.sharding", recipe(hardware={"sharding": "zero1"}), "has none", "sharding none"),
     ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "one scale for all gradients", "sharding none"),

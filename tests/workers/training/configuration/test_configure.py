@@ -173,7 +173,7 @@ autos = st.fixed_dictionaries(
             optional={
                 "epochs": st.just("auto") | st.integers(1, 5),
                 "global_batch_size": st.just("auto") | st.integers(1, 300),
-                "optimizer": st.sampled_from(["adamw", "adafactor"]),
+                "optimizer": st.sampled_from(["adamw", "adamw_8bit", "adafactor"]),
                 "recompute": st.sampled_from(["auto", "on", "off"]),
             },
         ),
