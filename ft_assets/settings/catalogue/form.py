@@ -43,6 +43,7 @@ class Form:
         completed_by: ``module:function`` that completes a batch of a split's rows with everything that their
             documents need; "" if the rows are complete.
         plain: whether an example is a text without turns, so without a chat template or a prompt.
+        weighed: whether its rows may have a weight (``settings.dataset.forms.WEIGHT``).
         report_params: params of an ``eval_report`` on such data, beyond those of every report.
         refusals: settings that are invalid with such data.
     """
@@ -54,6 +55,7 @@ class Form:
     documents: int = 1
     completed_by: str = ""
     plain: bool = False
+    weighed: bool = True
     report_params: Mapping[str, Any] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
 

@@ -11,6 +11,10 @@ from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_resources.errors import BadRecipe
 from ft_resources.strict import nearest
 
+KIND, WEIGHT = "kind", "weight"
+"""Fields beside those of the form. The kind is read wherever a row has it; the weight only where a policy maps it,
+as rows with such a field were read without it before."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FormSettings:
@@ -30,7 +34,9 @@ class FormSettings:
 
     def __post_init__(self) -> None:
         forms = self.forms.values()
-        known = sorted({field for form in forms for field in (*form.needs, *form.may_have)} | {"kind"})
+        weighed = self.form == "auto" or ROW_FORMS[self.form].form.weighed
+        beside = {KIND, WEIGHT} if weighed else {KIND}
+        known = sorted({field for form in forms for field in (*form.needs, *form.may_have)} | beside)
         for field, _ in self.fields:
             if field not in known:
                 of = "any form" if self.form == "auto" else f"the form {self.form}"
@@ -80,6 +86,11 @@ class FormSettings:
     def forms(self) -> Mapping[str, RowForm]:
         """The possible row forms, in the order in which they are tried."""
         return GUESSED if self.form == "auto" else {self.form: ROW_FORMS[self.form].row}
+
+    @property
+    def weight(self) -> str | None:
+        """The upload's field that holds each row's weight; None if rows have none."""
+        return self.sources.get(WEIGHT)
 
     @cached_property
     def sources(self) -> Mapping[str, str]:

@@ -172,8 +172,9 @@ class DatasetPolicy(StrictModel):
     fields: Fields = Field(
         default_factory=dict,
         description="Maps fields of the form to fields of the upload, if they differ, such as {prompt: question}. "
-        "`kind`, the label by which scores are broken down, may be mapped too. `ignore` lists fields of the upload "
-        "that are left out on purpose, such as {ignore: [score]}.",
+        "`kind`, the label by which scores are broken down, may be mapped too. `weight` is the field that says how "
+        "much a row counts in training, such as {weight: weight}. `ignore` lists fields of the upload that are left "
+        "out on purpose, such as {ignore: [score]}.",
     )
     on_bad_row: Literal["reject", "drop"] = Field(
         default="reject",

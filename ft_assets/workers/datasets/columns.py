@@ -34,6 +34,15 @@ EXAMPLES = pa.schema(
 null. ``row`` is the 1-based row in the file (inside a chunk: in the chunk); ``tools`` a JSON list of tool definitions
 or ""; ``page`` the 1-based page of a PDF or 0."""
 
+WEIGHT = pa.field("weight", pa.float64(), nullable=False)
+"""How much an example counts in training, the last column of EXAMPLES where a policy names the field that says it."""
+
+
+def with_weight(schema: pa.Schema, *, weighed: bool) -> pa.Schema:
+    """``schema``, with WEIGHT as its last column if examples are ``weighed``."""
+    return schema.append(WEIGHT) if weighed else schema
+
+
 TURN_COLUMNS = ("messages", "chosen", "rejected")
 """The columns of EXAMPLES that hold turns."""
 

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 
 from ft_assets.settings.catalogue.forms import FORMS
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.workers.datasets.columns import EXAMPLES, map_texts
+from ft_assets.workers.datasets.columns import EXAMPLES, WEIGHT, map_texts
 from ft_assets.workers.datasets.decisions import Decisions
 from ft_assets.workers.datasets.engine.prepare import open_index
 from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
 from ft_assets.workers.datasets.screening.personal import screen
 from ft_assets.workers.datasets.split import TRAIN, units_of
-from ft_assets.workers.datasets.writing import COLUMNS, MixSource, hex_of
+from ft_assets.workers.datasets.writing import MixSource, columns_of, hex_of
 from ft_resources.errors import BadData
 
 _BATCH = 10_000
@@ -35,17 +35,18 @@ def clean_sources(
 
     Left out are rows whose prompt or group this version sets aside; rows that overlap with one of ``indices`` (13-gram
     index, and whether this curation made it: test items, the own holdout) by more than the policy allows; and with
-    ``personal_data: escalate``, rows with personal data. With ``scrub``, those rows are scrubbed. Raises BadData if a
-    source's kind of data differs from ``kind``.
+    ``personal_data: escalate``, rows with personal data. With ``scrub``, those rows are scrubbed. If this version has
+    weights, rows of a source without them get 1. Raises BadData if a source's kind of data differs from ``kind``, or if
+    it has weights and this version has none.
     """
     if not sources:
         return [], []
-    aside = _set_aside(decisions, sides)
+    aside, columns = _set_aside(decisions, sides), columns_of(policy)
     cleaned, warnings = [], []
     for number, source in enumerate(sources):
         path, lost = scratch / f"mix-{number}.parquet", 0
-        with pq.ParquetWriter(path, COLUMNS, compression="zstd", compression_level=1) as writer:
-            for rows in _batches(source.train):
+        with pq.ParquetWriter(path, columns, compression="zstd", compression_level=1) as writer:
+            for rows in _batches(source, columns):
                 _require_kind(rows, kind, source.dataset)
                 good = _usable(rows, aside, policy, indices)
                 lost += len(good) - int(np.count_nonzero(good))
@@ -60,10 +61,21 @@ def clean_sources(
     return cleaned, warnings
 
 
-def _batches(path: Path) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path) as file:
+def _batches(source: MixSource, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of ``source`` in ``columns``."""
+    wanted = WEIGHT.name in columns.names
+    with pq.ParquetFile(source.train) as file:
+        weighed = WEIGHT.name in file.schema_arrow.names
+        if weighed and not wanted:
+            raise BadData(
+                f"the rows of {source.dataset} have weights, and the rows of this version have none",
+                where="dataset.yaml, mix",
+                remedy="Give each row a weight, map that field in dataset.yaml (fields: {weight: …}), or mix in a "
+                "version without weights.",
+            )
         for batch in file.iter_batches(batch_size=_BATCH):
-            yield batch.cast(COLUMNS)
+            rows = batch if weighed or not wanted else batch.append_column(WEIGHT, pa.array(np.ones(batch.num_rows)))
+            yield rows.cast(columns)
 
 
 def _set_aside(decisions: Decisions, sides: np.ndarray) -> np.ndarray:
@@ -101,9 +113,9 @@ def _scrubbed(rows: pa.RecordBatch, policy: DatasetPolicy) -> pa.RecordBatch:
     """``rows`` with placeholders for personal data, and the rows' new ids."""
     settings = policy.personal_data.model_copy(update={"action": "scrub"})
     examples = map_texts(rows.select(EXAMPLES.names), lambda texts: screen(texts, settings).texts)
-    columns = {name: rows.column(name) for name in COLUMNS.names}
+    columns = {name: rows.column(name) for name in rows.schema.names}
     columns |= {name: examples.column(name) for name in EXAMPLES.names} | {"id": hex_of(content_keys(examples))}
-    return pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS.names], schema=COLUMNS)
+    return pa.RecordBatch.from_pydict(columns, schema=rows.schema)
 
 
 def _require_kind(rows: pa.RecordBatch, kind: str, dataset: str) -> None:

@@ -14,10 +14,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.workers.datasets.columns import TURN
+from ft_assets.workers.datasets.columns import TURN, WEIGHT, with_weight
 from ft_assets.workers.datasets.decisions import Decisions
 from ft_assets.workers.datasets.quality.mix import sample_mix
-from ft_assets.workers.datasets.reporting.report import LISTED_KINDS, LengthHistogram, Mixed, SplitNumbers, StepReport
+from ft_assets.workers.datasets.reporting.report import (
+    LISTED_KINDS,
+    LengthHistogram,
+    Mixed,
+    SplitNumbers,
+    StepReport,
+    Weights,
+)
 from ft_assets.workers.datasets.split import SIDES, TRAIN, Split
 
 COLUMNS = pa.schema(
@@ -39,6 +46,11 @@ COLUMNS = pa.schema(
 have the other dataset's key as ``file`` and their row number there."""
 # Part of the result: other row groups give other bytes.
 _ROW_GROUP = 10_000
+
+
+def columns_of(policy: DatasetPolicy) -> pa.Schema:
+    """The columns of a version's files: COLUMNS, and WEIGHT if the policy maps it."""
+    return with_weight(COLUMNS, weighed=WEIGHT.name in policy.fields)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,9 +76,9 @@ def write_sides(
     decisions: Decisions, sides: np.ndarray, policy: DatasetPolicy, mix: Sequence[MixSource], folder: Path
 ) -> Written:
     """Write the kept rows of each side, in the upload's order, to ``<side>.parquet``; mixed-in rows come last."""
-    counts = _Counts()
+    counts, columns = _Counts(), columns_of(policy)
     with ExitStack() as stack:
-        writers = [stack.enter_context(_Writer(folder / f"{side}.parquet")) for side in SIDES]
+        writers = [stack.enter_context(_Writer(folder / f"{side}.parquet", columns)) for side in SIDES]
         for start, chunk, batch in decisions.rows.batches():
             kept = decisions.kept[start : start + chunk.examples]
             for side, writer in zip(SIDES, writers, strict=True):
@@ -74,7 +86,7 @@ def write_sides(
                 if len(chosen):
                     rows = batch.take(pa.array(chosen)) if len(chosen) < batch.num_rows else batch
                     counts.add(side, rows)
-                    writer.write(_finished(rows, chunk.file, chunk.row_offset))
+                    writer.write(_finished(rows, columns, chunk.file, chunk.row_offset))
         mixed, warnings = _mix_in(decisions, sides, policy, mix, writers[TRAIN], counts)
     largest = max((max(each.values(), default=0) for each in counts.groups.values()), default=0)
     return Written(
@@ -86,12 +98,12 @@ def write_sides(
     )
 
 
-def _finished(rows: pa.RecordBatch, file: str, row_offset: int) -> pa.RecordBatch:
-    columns = {name: rows.column(name) for name in COLUMNS.names if name in rows.schema.names}
+def _finished(rows: pa.RecordBatch, schema: pa.Schema, file: str, row_offset: int) -> pa.RecordBatch:
+    columns = {name: rows.column(name) for name in schema.names if name in rows.schema.names}
     columns["id"] = hex_of(rows.column("content"))
     columns["row"] = pc.add(rows.column("row"), row_offset)
     columns["file"] = pa.repeat(file, rows.num_rows)
-    return pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS.names], schema=COLUMNS)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def hex_of(keys: pa.FixedSizeBinaryArray) -> pa.StringArray:
@@ -124,7 +136,7 @@ def _mix_in(
     for source, table, rows in zip(mix, tables, mixture.rows, strict=True):
         chosen = table.take(pa.array(rows)).combine_chunks()
         chosen = chosen.set_column(COLUMNS.names.index("file"), "file", pa.repeat(source.dataset, len(rows)))
-        for batch in chosen.cast(COLUMNS).to_batches():
+        for batch in chosen.cast(columns_of(policy)).to_batches():
             writer.write(batch)
         counts.add_mixed(chosen)
     added = sum(len(rows) for rows in mixture.rows)
@@ -141,6 +153,7 @@ class _Counts:
         self.kinds: dict[Split, Counter[str]] = {side: Counter() for side in SIDES}
         self.groups: dict[Split, Counter[str]] = {side: Counter() for side in SIDES}
         self.lengths: Counter[int] = Counter()
+        self.weights: dict[Split, list[float]] = {side: [] for side in SIDES}
 
     def add(self, side: Split, rows: pa.RecordBatch) -> None:
         characters = rows.column("characters").to_numpy()
@@ -151,12 +164,18 @@ class _Counts:
         self.lengths.update(dict(zip(bits.tolist(), counts.tolist(), strict=True)))
         self.kinds[side].update(_counted(rows.column("kind")))
         self.groups[side].update(_counted(rows.column("group")))
+        self._weigh(side, rows)
 
     def add_mixed(self, rows: pa.Table) -> None:
         self.rows[Split.TRAIN] += rows.num_rows
         for kind in rows.column("kind").to_pylist():
             if kind:
                 self.kinds[Split.TRAIN][kind] += 1
+        self._weigh(Split.TRAIN, rows)
+
+    def _weigh(self, side: Split, rows: pa.RecordBatch | pa.Table) -> None:
+        if WEIGHT.name in rows.schema.names:
+            self.weights[side] += rows.column(WEIGHT.name).to_pylist()
 
     def numbers(self, side: Split) -> SplitNumbers:
         every = {kind for kinds in self.kinds.values() for kind in kinds}
@@ -165,7 +184,11 @@ class _Counts:
         telling = len(every) <= max(LISTED_KINDS, total // 10)
         kinds = dict(sorted(self.kinds[side].most_common(LISTED_KINDS))) if telling else {}
         return SplitNumbers(
-            rows=self.rows[side], characters=self.characters[side], groups=len(self.groups[side]), kinds=kinds
+            rows=self.rows[side],
+            characters=self.characters[side],
+            groups=len(self.groups[side]),
+            kinds=kinds,
+            weights=Weights.of(self.weights[side]),
         )
 
 
@@ -181,8 +204,9 @@ class _Writer:
     A thread compresses a full row group while the next rows are collected; nothing else waits for it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._writer = pq.ParquetWriter(path, COLUMNS, compression="zstd", compression_level=1)
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._thread = ThreadPoolExecutor(1, "parquet")
@@ -195,7 +219,7 @@ class _Writer:
             self._flush(self._rows - self._rows % _ROW_GROUP)
 
     def _flush(self, rows: int) -> None:
-        table = pa.Table.from_batches(self._waiting, schema=COLUMNS)
+        table = pa.Table.from_batches(self._waiting, schema=self._schema)
         if self._under_way:
             self._under_way.result()
         self._under_way = self._thread.submit(self._write, table.slice(0, rows))

@@ -1,12 +1,14 @@
 """The data ledger: the examples that each optimizer step consumed, and the proof that none was missed or repeated.
 
 One JSON line per step: ``{"epoch":0,"examples":[[12,14],7],"step":1}``. Numbers index the pack's example list; an
-inner pair ``[a, b]`` stands for a, a + 1, … b. The order is the order of reading.
+inner pair ``[a, b]`` stands for a, a + 1, … b. The order is the order of reading. If examples have weights, a line has
+them in the same order: in ``"weights":[0.5,[2.0,14]]`` the inner pair stands for 14 examples that weigh 2 each.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -23,17 +25,21 @@ from ft_resources.file_cache import FileCache
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One line: optimizer step ``step`` (from 1) of ``epoch`` (from 0) consumed ``examples`` (int64)."""
+    """One line: optimizer step ``step`` (from 1) of ``epoch`` (from 0) consumed ``examples`` (int64), which have
+    ``weights`` (float64; None if all count the same)."""
 
     step: int
     epoch: int
     examples: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
 
 
 def ledger_line(pack: Pack, step: Step) -> str:
     """The line of one optimizer step, without a line break."""
     examples = pack.examples_of(step.windows.tolist())
-    return canonical_json({"step": step.number, "epoch": step.epoch, "examples": _runs(examples)}).decode()
+    line = {"step": step.number, "epoch": step.epoch, "examples": _runs(examples)}
+    weights = pack.weights_of(examples)
+    return canonical_json(line if weights is None else {**line, "weights": _repeats(weights)}).decode()
 
 
 def parse_line(line: str) -> Entry:
@@ -47,6 +53,7 @@ def parse_line(line: str) -> Entry:
             step=int(raw["step"]),
             epoch=int(raw["epoch"]),
             examples=np.concatenate([np.empty(0, np.int64), *examples]).astype(np.int64),
+            weights=_repeated(raw["weights"]) if "weights" in raw else None,
         )
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"not a line of a ledger ({error})") from error
@@ -77,6 +84,9 @@ def check_ledger(lines: Sequence[str], pack: Pack, order: Order) -> list[str]:
         missed, repeated = int((counts < expected).sum()), int((counts > expected).sum())
         if repeated or (missed and complete):
             findings.append(f"epoch {epoch} missed {missed} example(s) and repeated {repeated}")
+    if not findings:
+        wrong = [str(entry.step) for entry in entries if not _has_weights(entry, pack)]
+        findings += [f"step {', '.join(wrong)} names other weights than the examples have"] if wrong else []
     return findings
 
 
@@ -92,6 +102,24 @@ def _runs(values: NDArray[np.int64]) -> list[int | list[int]]:
         else:
             runs.extend(int(value) for value in piece)
     return runs
+
+
+def _repeats(values: NDArray[np.float64]) -> list[float | list[float]]:
+    """``[2.0, 2.0, 0.5]`` as ``[[2.0, 2], 0.5]``."""
+    counted = [(value, len(list(same))) for value, same in groupby(values.tolist())]
+    return [value if count == 1 else [value, count] for value, count in counted]
+
+
+def _repeated(items: list[float | list[float]]) -> NDArray[np.float64]:
+    pairs = [item if isinstance(item, list) else [item, 1] for item in items]
+    return np.repeat(np.array([value for value, _ in pairs], np.float64), [int(count) for _, count in pairs])
+
+
+def _has_weights(entry: Entry, pack: Pack) -> bool:
+    weights = pack.weights_of(entry.examples)
+    if weights is None or entry.weights is None:
+        return weights is entry.weights
+    return np.array_equal(weights, entry.weights)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,8 @@
 """Read the batches of each optimizer step and prepare them for the device."""
 
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ft_assets.workers.packs.format import Pack
+from ft_assets.settings.catalogue.forms import FORMS
+from ft_assets.workers.packs.format import Pack, Window
 from ft_assets.workers.packs.format.layout import offsets_of
 from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch, split_windows
 from ft_assets.workers.packs.sampler import Order, Step
@@ -61,25 +63,46 @@ class StepReader:
     def _read(self, step: Step, began: float) -> StepBatches:
         shares = dealt(step.windows, self.micro_windows, self.ranks)
         batches = [share.read(self.pack) for share in shares]
-        learned, tokens = self._counts(step, batches)
+        whole, tokens = self._counts(step, batches)
         return StepBatches(
             step=step,
             batches=batches,
             references=[self._references.of(share.windows) for share in shares],
-            whole=Whole(learned=learned, examples=len(step.windows)),
+            whole=whole,
             tokens=tokens,
             waited_s=time.perf_counter() - began,
         )
 
-    def _counts(self, step: Step, batches: Sequence[MicroBatch]) -> tuple[int, int]:
-        """Learned and total tokens of the step over all ranks, computed locally from the other ranks' windows."""
-        if self.ranks.alone:
-            return sum(batch.learned for batch in batches), sum(batch.tokens for batch in batches)
+    def _counts(self, step: Step, batches: Sequence[MicroBatch]) -> tuple[Whole, int]:
+        """What is learned of the step, and its tokens, over all ranks: computed locally from the others' windows."""
+        windows = len(step.windows)
+        if self.ranks.alone and not self.pack.index.weighed:
+            learned = sum(batch.learned for batch in batches)
+            return Whole(learned=learned, examples=windows), sum(batch.tokens for batch in batches)
         read = self.pack.read(step.windows)
-        # A document's first token is never learned (see ``as_row``).
-        firsts = offsets_of(read.document_lengths)[:-1]
-        learned = np.count_nonzero(read.learned) - np.count_nonzero(read.learned[firsts])
-        return int(learned), len(read.input_ids)
+        return whole_of(self.pack, [read], windows), len(read.input_ids)
+
+
+def whole_of(pack: Pack, parts: Iterable[Window], windows: int) -> Whole:
+    """What is learned of ``windows`` windows of ``pack``, read in parts.
+
+    A document's first token never is, whatever its flag (see ``as_row``). Sums of weights are rounded once, so neither
+    the parts nor their order change the result.
+    """
+    count, learned, examples = 0, list[float](), list[float]()
+    form = FORMS[pack.index.form]
+    for part in parts:
+        firsts = offsets_of(part.document_lengths)[:-1]
+        weights = pack.weights_of(part.examples)
+        if weights is None:
+            count += int(np.count_nonzero(part.learned)) - int(np.count_nonzero(part.learned[firsts]))
+        else:
+            tokens = np.add.reduceat(part.learned, firsts, dtype=np.int64) - part.learned[firsts]
+            learned += (tokens * weights).tolist()
+            examples += weights[:: form.documents].tolist()
+    if not pack.index.weighed:
+        return Whole(learned=count, examples=windows)
+    return Whole(learned=math.fsum(learned), examples=math.fsum(examples) if form.own_windows else windows)
 
 
 class References:

@@ -13,7 +13,7 @@ from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.training.methods.objective import Objective, Whole, surveyed
 from ft_assets.workers.training.ranks import Ranks
-from ft_assets.workers.training.reader import References, dealt
+from ft_assets.workers.training.reader import References, dealt, whole_of
 
 
 @torch.no_grad()
@@ -30,9 +30,9 @@ def validation_loss(
     """The method's loss over ``pack``; ``poll`` is called between forward passes of ``windows`` windows.
 
     ``reference`` has a log-probability for each document of the pack. Ranks share the work and get the same result.
-    None if the pack has no learned tokens. The model's mode is restored.
+    Weights count as they do in training. None if the pack has no learned tokens. The model's mode is restored.
     """
-    whole, ranks = whole_of(pack), ranks or Ranks()
+    whole, ranks = whole_of_pack(pack), ranks or Ranks()
     if not whole.learned:
         return None
     references = References(pack, reference)
@@ -56,10 +56,7 @@ def validation_loss(
     return float(ranks.total(torch.tensor(total, dtype=torch.float64)))
 
 
-def whole_of(pack: Pack) -> Whole:
-    """What is learned of all of ``pack``; a document's first token never is, whatever its flag says."""
-    learned = 0
-    for shard in pack.shards():
-        firsts = shard.document_offsets[:-1]
-        learned += int(np.count_nonzero(shard.learned)) - int(np.count_nonzero(shard.learned[firsts]))
-    return Whole(learned=learned, examples=len(pack))
+def whole_of_pack(pack: Pack) -> Whole:
+    """What is learned of all of ``pack``."""
+    shards = zip(pack.shards(), pack.index.shards, strict=True)
+    return whole_of(pack, (shard.read(0, size.windows) for shard, size in shards), len(pack))

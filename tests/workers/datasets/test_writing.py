@@ -26,7 +26,7 @@ def rows() -> pa.RecordBatch:
 
 
 def written(rows: pa.RecordBatch, cuts: list[int], path: Path) -> bytes:
-    with _Writer(path) as writer:
+    with _Writer(path, COLUMNS) as writer:
         for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
             writer.write(rows.slice(start, end - start))
     return path.read_bytes()
@@ -42,7 +42,7 @@ def test_the_bytes_do_not_depend_on_the_batches(rows: pa.RecordBatch, cuts: list
 
 
 def test_a_side_without_rows_is_a_file_with_the_columns(tmp_path: Path) -> None:
-    with _Writer(tmp_path / "none.parquet"):
+    with _Writer(tmp_path / "none.parquet", COLUMNS):
         pass
     assert pq.read_table(tmp_path / "none.parquet").schema.equals(COLUMNS)
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ft_assets.settings.code_versions import PACK_TOOLS
+from ft_assets.workers.datasets.columns import with_weight
 from ft_assets.workers.datasets.writing import COLUMNS
 from ft_assets.workers.packs.build import build_pack
 from ft_assets.workers.templates.template import ChatTemplate
@@ -156,4 +157,5 @@ def _table(rows: Sequence[dict[str, Any]], first_row: int) -> pa.Table:
         {**row, "id": example_id(row["messages"] if set(row) == {"messages"} else row), "row": first_row + number}
         for number, row in enumerate(rows)
     ]
-    return pa.Table.from_pylist(numbered, schema=COLUMNS)
+    schema = with_weight(COLUMNS, weighed=any("weight" in row for row in rows))
+    return pa.Table.from_pylist(numbered, schema=schema)

@@ -20,6 +20,7 @@ def made_batch(
     ids: Sequence[str] | None = None,
     rows: Sequence[int] | None = None,
     first_pieces: np.ndarray | None = None,
+    weights: Sequence[float] | None = None,
 ) -> Batch:
     """Documents of these lengths, one a row unless ``example`` says otherwise; tokens count up through all of them."""
     offsets = offsets_of(np.asarray(lengths, np.int64))
@@ -39,6 +40,7 @@ def made_batch(
         ids=np.frombuffer(bytes.fromhex("".join(ids)), np.uint8).reshape(-1, 32),
         rows=np.asarray(rows, np.int64),
         first_pieces=first_pieces,
+        weights=None if weights is None else np.asarray(weights, np.float64),
     )
 
 

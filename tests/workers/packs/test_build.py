@@ -282,3 +282,23 @@ def test_a_worker_with_another_version_of_a_tool_refuses(
     monkeypatch.setattr(build, "version", version)
     with pytest.raises(build.OtherTools, match=rf"has trl {found or 'none'}, not 1\.16\.0; .* constraints\.txt"):
         workbench.build(workbench.dataset(TRAIN))
+
+
+def test_an_examples_weight_is_in_the_pack_and_a_pack_without_weights_says_nothing_of_them(
+    workbench: Workbench,
+) -> None:
+    texts = [{"text": f"{'long ' * (n * 9)}text {n}", "weight": 1 + n / 4} for n in range(20)]
+    pack = Pack.open(
+        workbench.build(workbench.dataset_of({"train": texts}), form="text", overlong="split").folder, "train"
+    )
+    read = pack.read(range(len(pack)))
+    weights = pack.weights_of(read.examples)
+    assert weights is not None
+    assert len(weights) > 20
+    assert {pack.example_row(example): weight for example, weight in zip(read.examples, weights, strict=True)} == {
+        n + 1: text["weight"] for n, text in enumerate(texts)
+    }
+    plain = workbench.build(workbench.dataset(TRAIN))
+    assert Pack.open(plain.folder, "train").weights_of(read.examples) is None
+    assert b"weigh" not in _bytes(plain.folder)["train/index.json"]
+    assert not [name for name in _bytes(plain.folder) if "weights" in name]

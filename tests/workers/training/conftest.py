@@ -1,5 +1,6 @@
 """A tiny training run: a random Llama, a pack with something to learn, and specs of attempts at it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,14 @@ TENANT = "acme"
 
 
 def write_pack(
-    folder: Path, split: str, documents: int, *, seed: int = 0, longest: int = 24, taught: bool = True
+    folder: Path,
+    split: str,
+    documents: int,
+    *,
+    seed: int = 0,
+    longest: int = 24,
+    taught: bool = True,
+    weights: Sequence[float] | None = None,
 ) -> Pack:
     """A split whose documents count upwards, learned in their second half (or nowhere), three or four to a window."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -41,6 +49,7 @@ def write_pack(
         input_ids=ids,
         learned=learned,
         ids=[digest([split, seed, index]) for index in range(documents)],
+        weights=weights,
     )
     order = random.permutation(documents).astype(np.int64)
     ends = np.unique(np.append(np.cumsum(random.integers(3, 5, documents)), documents))

@@ -19,12 +19,16 @@ class FakePack:
 
     examples: np.ndarray
     window_offsets: np.ndarray
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.window_offsets) - 1
 
     def examples_of(self, windows: Iterable[int]) -> np.ndarray:
         return np.concatenate([self.examples[self.window_offsets[w] : self.window_offsets[w + 1]] for w in windows])
+
+    def weights_of(self, examples: np.ndarray) -> np.ndarray | None:
+        return None if self.weights is None else self.weights[examples]
 
     def documents_by_example(self) -> np.ndarray:
         return np.bincount(self.examples)
@@ -95,3 +99,33 @@ def test_an_example_that_the_pack_does_not_have_is_found() -> None:
 def test_a_line_that_cannot_be_read_is_an_error(line: str) -> None:
     with pytest.raises(ValueError, match=r"ledger|Expecting"):
         parse_line(line)
+
+
+def test_a_line_has_the_weights_of_its_examples() -> None:
+    pack = FakePack(np.arange(6), np.array([0, 2, 6]), np.array([2.0, 2.0, 0.1, 2.0, 3.0, 3.0]))
+    (step,) = run_of(pack, epochs=1).read()
+    line = ledger_line(pack, step)
+    examples = pack.examples_of(step.windows)
+    assert json.loads(line)["weights"] == (
+        [0.1, 2.0, [3.0, 2], [2.0, 2]] if examples[0] else [[2.0, 2], 0.1, 2.0, [3.0, 2]]
+    )
+    weights = parse_line(line).weights
+    assert weights is not None
+    assert weights.tolist() == pack.weights_of(examples).tolist()
+
+
+@given(pack=packs(), data=st.data())
+def test_a_weight_that_the_example_does_not_have_is_found(pack: FakePack, data: st.DataObject) -> None:
+    weights = st.lists(st.sampled_from([0.1, 1.0, 2.0]), min_size=len(pack.examples), max_size=len(pack.examples))
+    pack.weights = np.array(data.draw(weights))
+    order = run_of(pack)
+    lines = [ledger_line(pack, step) for step in order.read()]
+    assert check_ledger(lines, pack, order) == []
+    place = data.draw(st.integers(0, len(lines) - 1))
+    entry = json.loads(lines[place])
+    if data.draw(st.booleans()):
+        del entry["weights"]
+    else:
+        entry["weights"] = [[5.0, len(parse_line(lines[place]).examples)]]
+    (finding,) = check_ledger([*lines[:place], json.dumps(entry), *lines[place + 1 :]], pack, order)
+    assert finding == f"step {place + 1} names other weights than the examples have"

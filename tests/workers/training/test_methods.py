@@ -32,7 +32,7 @@ from ft_assets.workers.training.model import load_base
 from ft_assets.workers.training.ranks import Ranks
 from ft_assets.workers.training.reader import References
 from ft_assets.workers.training.reference import score
-from ft_assets.workers.training.validation import whole_of
+from ft_assets.workers.training.validation import whole_of_pack
 from tests.fake_base import VOCABULARY, make_fake_base
 from tests.workers.packs.made import made_spool
 
@@ -133,7 +133,7 @@ def known_whole(objective: Objective, model: Any, pack: Pack, sizes: list[int], 
     edges = [0, *itertools.accumulate(sizes)]
     spans = [range(*edge) for edge in itertools.pairwise(edges)]
     read = ((micro_batch(pack, span), reference.of(span)) for span in spans)
-    return surveyed(objective, model, read, whole_of(pack), Ranks(), torch.device("cpu"))
+    return surveyed(objective, model, read, whole_of_pack(pack), Ranks(), torch.device("cpu"))
 
 
 def padded(pack: Pack, windows: Any) -> dict[str, torch.Tensor]:
@@ -250,7 +250,7 @@ def test_orpo_is_all_of_trls_loss_where_a_prompt_is_one_token(tmp_path: Path, po
         with torch.no_grad():
             chosen, rejected, _, _, likelihood = ORPOTrainer.concatenated_forward(trainer, plain, theirs)
             ratio = ORPOTrainer.odds_ratio_loss(trainer, chosen, rejected)[0]
-            whole = whole_of(pack)
+            whole = whole_of_pack(pack)
             part: Part = objective.part(policy, micro_batch(pack, [window]), whole, None)
         assert float(part.loss) * PAIRS == pytest.approx(float(likelihood - ratio.mean()), rel=1e-5)
 

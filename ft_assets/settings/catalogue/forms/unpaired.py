@@ -11,6 +11,8 @@ UNPAIRED = Form(
     columns=("messages", "chosen", "rejected"),
     answers=1,
     documents=2,
+    # KTO weighs the two kinds of answers (``kto.desirable_weight``), and its KL estimate all of them alike.
+    weighed=False,
     completed_by="ft_assets.workers.packs.documents.mismatched:with_mismatched",
     # Such rows were read without their label before there were these forms, and still are by ``auto``: a policy names
     # the form, and ``ft dataset add`` refuses answers that people did not like otherwise.

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ft_assets.settings.dataset.policy import PersonalDataSettings, policy_of
-from ft_assets.workers.datasets.columns import EXAMPLES, TURN_COLUMNS, map_texts
+from ft_assets.workers.datasets.columns import TURN_COLUMNS, map_texts
 from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
 from ft_assets.workers.datasets.forms.parse import FormSettings, notes_of_parsed, parse_lines
 from ft_assets.workers.datasets.quality.measures import measure
@@ -63,10 +63,10 @@ class PrepareSettings:
 def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.RecordBatch:
     """The examples in ``lines`` with a column for each feature, and the report's notes in the schema's metadata.
 
-    Columns: EXAMPLES, ``content`` (binary 32), ``prompt`` (uint64), the bands, ``grams``, ``hits`` (uint32) and
-    ``source`` (int16) of the overlap with benchmarks, ``personal`` (uint8, bits in the order of the policy's types),
-    and the columns of ``quality.measure``. ``ended`` says whether the last line has its line end. The result is a pure
-    function of the arguments (and of the index file, whose suites are named).
+    Columns: EXAMPLES and, if the policy maps it, WEIGHT; ``content`` (binary 32), ``prompt`` (uint64), the bands,
+    ``grams``, ``hits`` (uint32) and ``source`` (int16) of the overlap with benchmarks, ``personal`` (uint8, bits in the
+    order of the policy's types), and the columns of ``quality.measure``. ``ended`` says whether the last line has its
+    line end. The result is a pure function of the arguments (and of the index file, whose suites are named).
     """
     from ft_assets.workers.datasets.similarity.minhash import band_hashes
 
@@ -75,7 +75,7 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     examples, personal, counts = _screened(parsed.examples, policy.personal_data)
     examples = _with_plain_labels(examples, scrub=policy.personal_data.action == "scrub")
     texts = flat_texts(examples)
-    columns: dict[str, pa.Array] = {name: examples.column(name) for name in EXAMPLES.names}
+    columns: dict[str, pa.Array] = {name: examples.column(name) for name in examples.schema.names}
     columns["content"] = content_keys(examples)
     columns["prompt"] = prompt_keys(examples)
     if policy.duplicates.near != "off":

@@ -1,11 +1,12 @@
 """From one JSON object in a known form to an example: recognition by fields, and conversion."""
 
 import difflib
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from ft_assets.settings.catalogue.forms import GUESSED, RECOGNISED, ROW_FORMS
-from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.settings.dataset.forms import KIND, WEIGHT, FormSettings
 from ft_assets.workers.datasets.forms.parts import has_tool_parts, read_parts
 from ft_assets.workers.datasets.forms.preference import read_pair
 from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
@@ -17,6 +18,7 @@ from ft_resources.strict import nearest
 
 MAX_KIND_CHARACTERS = 100
 MAX_PAGE = 2**31 - 1
+MIN_WEIGHT, MAX_WEIGHT = 1e-9, 1e9
 
 
 @dataclass(kw_only=True, slots=True)
@@ -32,6 +34,7 @@ class Converted:
     group: str = ""
     kind: str = ""
     page: int = 0
+    weight: float = 1.0
     unused: tuple[str, ...] = ()
     changed: bool = False
 
@@ -42,7 +45,7 @@ def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
         row = {name: item for name, item in row.items() if name not in settings.ignore}
     form = form_of(row, settings)
     rows = ROW_FORMS[form].row
-    fields = {*rows.needs, *rows.may_have, "kind"}
+    fields = {*rows.needs, *rows.may_have, KIND}
     value = {name: row[settings.source(name)] for name in fields if settings.source(name) in row}
     texts = TextReader()
     result = Converted(form=form)
@@ -55,7 +58,10 @@ def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
     if settings.group_by is not None:
         result.group = group_of(row.get(settings.group_by), settings.group_by)
         known.add(settings.group_by)
-    result.kind = kind_of(value.get("kind"))
+    if settings.weight is not None:
+        result.weight = weight_of(row.get(settings.weight))
+        known.add(settings.weight)
+    result.kind = kind_of(value.get(KIND))
     result.changed = texts.changed
     result.unused = tuple(sorted(name for name, item in row.items() if name not in known and item is not None))
     return result
@@ -233,6 +239,20 @@ def group_of(value: Any, name: str) -> str:
         problem = "split.group_by names this field, and this row has no text or whole number in it"
         raise RowProblem(Reason.NO_GROUP, name, problem)
     return clean(value)
+
+
+def weight_of(value: Any) -> float:
+    """The weight as a number; a text, as in a CSV, may hold it."""
+    try:
+        weight = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        weight = math.nan
+    if math.isnan(weight):
+        raise RowProblem(Reason.BAD_WEIGHT, WEIGHT, "the policy maps weight, and this row has no number there")
+    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+        problem = f"this should be above 0, from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}; leave out rows that should not count"
+        raise RowProblem(Reason.BAD_WEIGHT, WEIGHT, problem)
+    return weight
 
 
 def kind_of(value: Any) -> str:

@@ -1,12 +1,12 @@
 """The fast path: rows of plain texts, column by column; all others are left to the reference path."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ft_assets.settings.catalogue.forms import GUESSED
 from ft_assets.settings.dataset.forms import FormSettings
-from ft_assets.workers.datasets.columns import EXAMPLES, TURN, TURN_COLUMNS
-from ft_assets.workers.datasets.forms.convert import form_of, group_of, is_page, kind_of
+from ft_assets.workers.datasets.columns import EXAMPLES, TURN, TURN_COLUMNS, WEIGHT, with_weight
+from ft_assets.workers.datasets.forms.convert import form_of, group_of, is_page, kind_of, weight_of
 from ft_assets.workers.datasets.forms.decode import MAX_DEPTH, MAX_ROW_BYTES
 from ft_assets.workers.datasets.forms.preference import DIALOGUE_START
 from ft_assets.workers.datasets.forms.reasons import RowProblem
@@ -34,6 +34,7 @@ _PLAIN_BYTES = bytes((9, 10, *range(0x20, 0x7F)))
 # So many rows alike are worth columns of their own.
 _FEW_ROWS = 16
 
+_Value = TypeVar("_Value")
 Row = tuple[int, dict[str, Any]]
 """The 0-based number of a line, and the object in it without fields that are null."""
 
@@ -115,7 +116,8 @@ def _read(rows: list[Row], form: str, settings: FormSettings, plain: Plain, *, a
                 _read(same, form, settings, plain, alike=True)
         return
     numbers = np.array([number for number, _ in rows])
-    batch = pa.RecordBatch.from_pydict({"row": pa.array(numbers + 1), **columns}, schema=EXAMPLES)
+    schema = with_weight(EXAMPLES, weighed=settings.weight is not None)
+    batch = pa.RecordBatch.from_pydict({"row": pa.array(numbers + 1), **columns}, schema=schema)
     kept = ~table.left
     plain.examples.append(batch if kept.all() else batch.filter(pa.array(kept)))
     plain.left += numbers[table.left].tolist()
@@ -144,7 +146,12 @@ class _Table:
         fields = (*GUESSED[form].needs, *GUESSED[form].may_have, "kind")
         self._sources = {name: settings.source(name) for name in fields if settings.source(name) in rows[0]}
         self._paged = form == "text" and {"source", "page"} <= rows[0].keys()
-        known = {*self._sources.values(), settings.group_by, *(("source", "page") if self._paged else ())}
+        known = {
+            *self._sources.values(),
+            settings.group_by,
+            settings.weight,
+            *(("source", "page") if self._paged else ()),
+        }
         self.unused = [name for name in rows[0] if name not in known]
         # Rows with a text that must not be empty or stand there, and rows with a text that ``clean`` changed.
         self.left = np.zeros(len(rows), np.bool_)
@@ -173,8 +180,10 @@ class _Table:
             self.left |= [page < 0 for page in pages]
             columns["page"] = pa.array(pages, pa.int32())
             columns["group"] = pa.array([clean(source) for source in _strings([r["source"] for r in self._rows])])
-        if self._settings.group_by is not None:
-            columns["group"] = self._groups(self._settings.group_by)
+        if (by := self._settings.group_by) is not None:
+            columns["group"] = pa.array(self._valid(by, lambda value: group_of(value, by), ""), pa.string())
+        if self._settings.weight is not None:
+            columns[WEIGHT.name] = pa.array(self._valid(self._settings.weight, weight_of, 1.0), pa.float64())
         if "kind" in self._sources:
             columns["kind"] = pa.array([kind_of(kind) for kind in _strings(self._column("kind"))], pa.string())
         return columns
@@ -183,16 +192,17 @@ class _Table:
         source = self._sources[field]
         return [row[source] for row in self._rows]
 
-    def _groups(self, name: str) -> pa.StringArray:
+    def _valid(self, name: str, read: Callable[[Any], _Value], otherwise: _Value) -> list[_Value]:
+        """The field ``name`` of the upload, as ``read`` understands it; rows where it raises RowProblem are left."""
         if name not in self._rows[0]:
             raise _NotPlain
-        groups = [""] * len(self._rows)
+        values = [otherwise] * len(self._rows)
         for place, row in enumerate(self._rows):
             try:
-                groups[place] = group_of(row[name], name)
+                values[place] = read(row[name])
             except RowProblem:
                 self.left[place] = True
-        return pa.array(groups, pa.string())
+        return values
 
     def _texts(
         self, texts: list[Any], owners: NDArray[np.int64] | None = None, *, maybe_blank: bool = False

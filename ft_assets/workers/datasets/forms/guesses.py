@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ft_assets.settings.catalogue.forms import ROW_FORMS
-from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.settings.dataset.forms import KIND, WEIGHT, FormSettings
 from ft_assets.workers.datasets.forms.convert import Converted, convert
 from ft_assets.workers.datasets.forms.reasons import NAME, RowProblem
 from ft_assets.workers.datasets.forms.texts import is_blank
@@ -84,9 +84,9 @@ def try_out(
     ``uses`` names a field that it must read, and it may leave out only ``losing`` of what ``settings`` reads.
     """
     row_form = ROW_FORMS[form].row
-    known = {*row_form.needs, *row_form.may_have, "kind"}
+    known = {*row_form.needs, *row_form.may_have, KIND, WEIGHT}
     kept = {**{field: source for field, source in settings.fields if field in known}, **fields}
-    kept = {field: source for field, source in kept.items() if field != source}
+    kept = {field: source for field, source in kept.items() if field != source or field == WEIGHT}
     before = _read(rows, settings) if uses else []
     for name in ("auto", form):
         try:

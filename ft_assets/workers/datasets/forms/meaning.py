@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ft_assets.settings.catalogue.forms import GUESSED, ROW_FORMS
-from ft_assets.settings.dataset.forms import FormSettings
+from ft_assets.settings.dataset.forms import WEIGHT, FormSettings
 from ft_assets.workers.datasets.forms.convert import convert, form_of
 from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, Guess, try_out
 from ft_assets.workers.datasets.forms.parse import Parsed
@@ -73,7 +73,7 @@ class Meanings:
         if form not in self._known:
             row, settings = ROW_FORMS[form].row, self._settings
             read = {settings.source(name) for name in (*row.needs, *row.may_have, "kind")}
-            self._known[form] = frozenset({*read, *settings.ignore, settings.group_by or ""})
+            self._known[form] = frozenset({*read, *settings.ignore, settings.group_by or "", settings.weight or ""})
         return self._known[form]
 
     def _count(self, name: str, row: dict[str, Any], form: str, place: tuple[str, int]) -> None:
@@ -167,6 +167,8 @@ def _uses(name: str, row: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]
             yield form, {lower: name}
         yield "preference", {"chosen": "completion", lower: name}
         yield "alpaca/pairs", {"chosen": "output", lower: name}
+    elif lower == WEIGHT:
+        yield from ((form, {WEIGHT: name}) for form, way in ROW_FORMS.items() if way.form.weighed)
     elif lower in ("system", "tools"):
         yield "system/messages", {lower: name}
         yield "sharegpt", {lower: name}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ft_assets.settings.catalogue.forms import GUESSED
 from ft_assets.settings.dataset.forms import FormSettings
-from ft_assets.workers.datasets.columns import BAD_ROWS, EXAMPLES, TURN
+from ft_assets.workers.datasets.columns import BAD_ROWS, EXAMPLES, TURN, WEIGHT, with_weight
 from ft_assets.workers.datasets.forms.convert import Converted, convert
 from ft_assets.workers.datasets.forms.decode import decode_line
 from ft_assets.workers.datasets.forms.fast import Plain, read_plain
@@ -28,7 +28,7 @@ class Parsed:
     """What was in a chunk of lines.
 
     Args:
-        examples: in EXAMPLES; ``row`` counts lines from 1.
+        examples: in EXAMPLES, with WEIGHT if the form says so; ``row`` counts lines from 1.
         bad: rows that cannot be used, in BAD_ROWS.
         rows: number of lines that were not blank.
         forms: number of examples by form.
@@ -69,7 +69,7 @@ def parse_lines(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
         rest = _read_rows(pieces, plain.left, form, ended=ended)
         batches = plain.examples
         if rest.kept or not batches:
-            batches = [*batches, to_examples(rest.numbers, rest.kept)]
+            batches = [*batches, to_examples(rest.numbers, rest.kept, form)]
     examples = batches[0]
     if len(batches) > 1:
         examples = pa.concat_batches(batches)
@@ -93,7 +93,7 @@ def parse_slowly(lines: bytes, form: FormSettings, *, ended: bool) -> Parsed:
     """``parse_lines``, row by row in Python."""
     pieces = lines.split(b"\n")
     rows = _read_rows(pieces, range(len(pieces)), form, ended=ended)
-    return _parsed(rows, to_examples(rows.numbers, rows.kept), Counter(), Counter(), 0)
+    return _parsed(rows, to_examples(rows.numbers, rows.kept, form), Counter(), Counter(), 0)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,7 +137,7 @@ def _parsed(
     )
 
 
-def to_examples(numbers: Sequence[int], rows: Sequence[Converted]) -> pa.RecordBatch:
+def to_examples(numbers: Sequence[int], rows: Sequence[Converted], form: FormSettings) -> pa.RecordBatch:
     """``rows`` as a batch in EXAMPLES, ``numbers`` their row numbers."""
     columns = {
         "row": pa.array(numbers, pa.int64()),
@@ -149,8 +149,10 @@ def to_examples(numbers: Sequence[int], rows: Sequence[Converted]) -> pa.RecordB
         "group": pa.array([row.group for row in rows], pa.string()),
         "kind": pa.array([row.kind for row in rows], pa.string()),
         "page": pa.array([row.page for row in rows], pa.int32()),
+        WEIGHT.name: pa.array([row.weight for row in rows], pa.float64()),
     }
-    return pa.RecordBatch.from_pydict(columns, schema=EXAMPLES)
+    schema = with_weight(EXAMPLES, weighed=form.weight is not None)
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
 
 
 def to_turns(conversations: Sequence[Sequence[Turn]]) -> pa.ListArray:

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     TOOL_CALLS = "tool_calls"
     SAME_ANSWERS = "same_answers"
     NO_GROUP = "no_group"
+    BAD_WEIGHT = "bad_weight"
     MIXED_KINDS = "mixed_kinds"
     DUPLICATE = "duplicate"
     NEAR_DUPLICATE = "near_duplicate"
@@ -44,6 +45,7 @@ REASONS: dict[Reason, str] = {
     Reason.TOOL_CALLS: "tool calls and their results that do not fit together",
     Reason.SAME_ANSWERS: "a chosen answer that does not differ from the rejected one",
     Reason.NO_GROUP: "no value to keep its group together by",
+    Reason.BAD_WEIGHT: "no weight above 0 where the policy names one",
     Reason.MIXED_KINDS: "another kind of data (chat, preference, text) than the rows before",
     Reason.DUPLICATE: "the same text as an earlier row",
     Reason.NEAR_DUPLICATE: "nearly the same text as an earlier row",

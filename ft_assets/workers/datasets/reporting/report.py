@@ -1,13 +1,14 @@
 """The report of a dataset version as data (``report/report.json``): places, counts and names, never a row's text."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_resources.strict_model import StrictModel
+from ft_resources.strict_model import StrictModel, added_field
 
 # A finding lists at most this many of its rows; further rows are only counted.
 LISTED_NOTES = 200
@@ -87,6 +88,21 @@ class Upload(StrictModel):
     rows: int = Field(default=0, ge=0)
 
 
+class Weights(StrictModel):
+    """The rows' weights in training."""
+
+    least: float
+    mean: float
+    most: float
+
+    @classmethod
+    def of(cls, weights: Sequence[float]) -> Self | None:
+        """None without rows."""
+        if not weights:
+            return None
+        return cls(least=min(weights), mean=math.fsum(weights) / len(weights), most=max(weights))
+
+
 class SplitNumbers(StrictModel):
     """One side: rows, characters, groups (0 if rows are not grouped) and rows by ``kind`` (the largest LISTED_KINDS;
     none if nearly every row has its own kind)."""
@@ -95,6 +111,7 @@ class SplitNumbers(StrictModel):
     characters: int = Field(default=0, ge=0)
     groups: int = Field(default=0, ge=0)
     kinds: dict[str, int] = Field(default={})
+    weights: Weights | None = added_field(None, description="None if the policy names none.")
 
 
 class LengthHistogram(StrictModel):

@@ -7,6 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from ft_assets.workers.datasets.reporting.differences import cut
+from ft_assets.workers.datasets.reporting.report import Weights
 
 _PLACEHOLDER = re.compile(r"(<[A-Z_]{2,20}>)")
 _CODE = re.compile(r"`([^`]+)`")
@@ -29,6 +30,7 @@ def template() -> Template:
         short=_short,
         cut=cut,
         code=_code,
+        range=_range,
         placeholders=_placeholders,
         capitalize_first=lambda text: str(text)[:1].upper() + str(text)[1:],
     )
@@ -50,6 +52,11 @@ def _short(count: int) -> str:
             value = count / scale
             return f"{value:.1f}".removesuffix(".0") + unit if value < 10 else f"{value:.0f}{unit}"
     return str(count)
+
+
+def _range(weights: Weights | None) -> str:
+    """``0.5 to 2``; a dash where there are no rows."""
+    return f"{weights.least:g} to {weights.most:g}" if weights else "–"
 
 
 def _code(text: str) -> Markup:

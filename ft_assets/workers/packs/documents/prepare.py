@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.forms import FORMS, FormName
 from ft_assets.workers.base_models.context import context_length
+from ft_assets.workers.datasets.columns import WEIGHT
 from ft_assets.workers.datasets.forms.turns import to_messages
 from ft_assets.workers.packs.documents.chats import ChatLabeller, Labelled, Row
 from ft_assets.workers.packs.documents.conversations import conversations, pairs
@@ -134,6 +135,7 @@ class Preparer:
             dropped=np.array([(rows[row], tokens) for row, tokens in fitted.dropped], np.int64).reshape(-1, 2),
             trimmed=int(labelled.trimmed.reshape(-1, each).any(axis=1).sum()),
             spelled=rows[labelled.spelled.reshape(-1, each).any(axis=1)],
+            weights=np.asarray(batch.column(WEIGHT.name)) if WEIGHT.name in batch.schema.names else None,
             first_pieces=np.asarray(batch.column(FIRST_PIECE)) if FIRST_PIECE in batch.schema.names else None,
         )
 

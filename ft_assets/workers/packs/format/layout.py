@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.forms import FormName
-from ft_resources.strict_model import StrictModel
+from ft_resources.strict_model import StrictModel, added_field
 
 TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
@@ -23,7 +23,7 @@ SHARD_TOKENS = 2**26
 PAIRS_IN_BLOCK = 64
 """Windows of a preference pack come in blocks of similar length, so that windows read together have about one size."""
 INDEX = "index.json"
-EXAMPLE_IDS, EXAMPLE_ROWS = "examples.ids.npy", "examples.rows.npy"
+EXAMPLE_IDS, EXAMPLE_ROWS, EXAMPLE_WEIGHTS = "examples.ids.npy", "examples.rows.npy", "examples.weights.npy"
 ID_BYTES = 32
 ARRAYS: dict[str, type] = {
     "input_ids": np.int32,
@@ -49,7 +49,7 @@ class ShardSize(StrictModel):
 
 class Index(StrictModel):
     """``index.json``: everything needed to open a split. ``examples`` counts rows of the dataset, however many
-    documents each became; ``learned_tokens`` counts stored flags."""
+    documents each became; ``learned_tokens`` counts stored flags; ``weighed``: whether examples have weights."""
 
     form: FormName
     max_length: int
@@ -58,6 +58,7 @@ class Index(StrictModel):
     windows: int
     tokens: int
     learned_tokens: int
+    weighed: bool = added_field(False)
     shards: list[ShardSize]
 
 

@@ -16,6 +16,7 @@ from ft_assets.workers.packs.format.layout import (
     ARRAYS,
     EXAMPLE_IDS,
     EXAMPLE_ROWS,
+    EXAMPLE_WEIGHTS,
     INDEX,
     PAIRS_IN_BLOCK,
     Index,
@@ -190,6 +191,14 @@ class Pack:
     def example_rows(self) -> NDArray[np.int64]:
         """Rows of the upload of the packed rows of the dataset, int64 [examples], mapped."""
         return _mapped(self.files, f"{self.split}/{EXAMPLE_ROWS}")
+
+    def weights_of(self, examples: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """How much each of these examples counts in training, float64 [examples]; None if all count the same."""
+        return self._weights[examples] if self.index.weighed else None
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        return _mapped(self.files, f"{self.split}/{EXAMPLE_WEIGHTS}")
 
     def _shard(self, number: int) -> Shard:
         oldest = time.monotonic() - _RENEWED_S

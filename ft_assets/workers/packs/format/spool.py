@@ -27,6 +27,7 @@ class Batch:
         ids: uint8 [rows, 32], the rows' ids.
         rows: int64 [rows], their rows in the upload.
         first_pieces: int32 [rows], the number of each row's first document; None: 0 for all.
+        weights: float64 [rows], how much each row counts in training; None if rows have no weights.
     """
 
     input_ids: NDArray[np.int32]
@@ -38,6 +39,7 @@ class Batch:
     ids: NDArray[np.uint8]
     rows: NDArray[np.int64]
     first_pieces: NDArray[np.int32] | None = None
+    weights: NDArray[np.float64] | None = None
 
 
 _KINDS: dict[str, type] = {
@@ -50,6 +52,7 @@ _KINDS: dict[str, type] = {
     "shortened": np.int32,
     "ids": np.uint8,
     "rows": np.int64,
+    "weights": np.float64,
 }
 
 
@@ -58,7 +61,7 @@ class Spool:
 
     Arrays by document: ``lengths``, ``examples`` (index into ``ids`` and ``rows``), ``pieces``, ``controls``,
     ``shortened``; by token: ``input_ids``, ``learned``; by packed row of the dataset: ``ids`` (uint8 [rows, 32]),
-    ``rows``. Rows without a document are left out.
+    ``rows`` and, if rows have them, ``weights``. Rows without a document are left out.
     """
 
     input_ids = Mapped[np.int32]()
@@ -69,6 +72,7 @@ class Spool:
     controls = Mapped[np.int32]()
     shortened = Mapped[np.int32]()
     rows = Mapped[np.int64]()
+    weights = Mapped[np.float64]()
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -107,6 +111,8 @@ class Spool:
         self._write("shortened", batch.shortened)
         self._write("ids", batch.ids[packed])
         self._write("rows", batch.rows[packed])
+        if batch.weights is not None:
+            self._write("weights", batch.weights[packed])
         self._rows += len(packed)
 
     @cached_property

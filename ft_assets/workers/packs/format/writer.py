@@ -14,6 +14,7 @@ from ft_assets.workers.packs.format.layout import (
     ARRAYS,
     EXAMPLE_IDS,
     EXAMPLE_ROWS,
+    EXAMPLE_WEIGHTS,
     INDEX,
     SHARD_TOKENS,
     Index,
@@ -58,6 +59,8 @@ class PackWriter:
             sizes.append(ShardSize(windows=int(last - first), documents=end - start, tokens=tokens))
         np.save(self.folder / self.split / EXAMPLE_IDS, spool.ids, allow_pickle=False)
         np.save(self.folder / self.split / EXAMPLE_ROWS, spool.rows, allow_pickle=False)
+        if weighed := len(spool.weights) > 0:
+            np.save(self.folder / self.split / EXAMPLE_WEIGHTS, spool.weights, allow_pickle=False)
         index = Index(
             form=self.form,
             max_length=self.max_length,
@@ -66,6 +69,7 @@ class PackWriter:
             windows=len(layout.window_offsets) - 1,
             tokens=int(document_offsets[-1]),
             learned_tokens=learned,
+            weighed=weighed,
             shards=sizes,
         )
         (self.folder / self.split / INDEX).write_bytes(canonical_json(index.model_dump(mode="json")))

@@ -23,6 +23,7 @@ class MicroBatch:
         sources: int64 [learned], the positions whose next token is learned, always on the CPU.
         targets: int64 [learned], those next tokens.
         pieces: int32 [documents], each document's index in its example, always on the CPU.
+        weights: float32 [documents], how much each document's example counts, always on the CPU; None: all the same.
     """
 
     input_ids: torch.Tensor
@@ -31,6 +32,7 @@ class MicroBatch:
     sources: torch.Tensor
     targets: torch.Tensor
     pieces: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int32))
+    weights: torch.Tensor | None = None
 
     @property
     def tokens(self) -> int:
@@ -49,6 +51,12 @@ class MicroBatch:
         """How many tokens of each document are learned: int64 [documents], on the CPU."""
         return torch.searchsorted(self.sources, self.boundaries.long()).diff()
 
+    def weighed(self, values: torch.Tensor) -> torch.Tensor:
+        """``values`` of the learned tokens, [learned], each times its example's weight."""
+        if self.weights is None:
+            return values
+        return values * on_device(self.weights.repeat_interleave(self.learned_each), values.device)
+
     def to(self, device: torch.device) -> "MicroBatch":
         """The batch on ``device``; copies overlap with work there."""
         if device.type == "cpu":
@@ -62,6 +70,7 @@ class MicroBatch:
             sources=self.sources,
             targets=targets,
             pieces=self.pieces,
+            weights=self.weights,
         )
 
     def every(self, first: int, step: int) -> "MicroBatch":
@@ -82,6 +91,7 @@ class MicroBatch:
             sources=place[self.sources[learned]],
             targets=self.targets[wanted],
             pieces=self.pieces[kept],
+            weights=None if self.weights is None else self.weights[kept],
         )
 
 
@@ -92,11 +102,12 @@ def on_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 def micro_batch(pack: Pack, windows: Sequence[int]) -> MicroBatch:
     """The windows with these indices as one row."""
-    return as_row(pack.read(windows))
+    window = pack.read(windows)
+    return as_row(window, pack.weights_of(window.examples))
 
 
-def as_row(window: Window) -> MicroBatch:
-    """Windows read from a pack as one row.
+def as_row(window: Window, weights: NDArray[np.float64] | None = None) -> MicroBatch:
+    """Windows read from a pack as one row; ``weights`` float64 [documents] are those of their examples.
 
     A document's first token is never learned, whatever its flag: in the row it follows another document, which must not
     predict it.
@@ -113,6 +124,7 @@ def as_row(window: Window) -> MicroBatch:
         sources=torch.from_numpy(places - 1),
         targets=torch.from_numpy(ids[places]),
         pieces=torch.from_numpy(np.array(window.pieces)),
+        weights=None if weights is None else torch.from_numpy(weights.astype(np.float32)),
     )
 
 

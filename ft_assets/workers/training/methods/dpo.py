@@ -18,7 +18,7 @@ from torch.nn.functional import logsigmoid
 from ft_assets.settings.catalogue.methods.preference_settings import PreferenceSettings
 from ft_assets.workers.packs.isolation.batches import MicroBatch, on_device
 from ft_assets.workers.training.methods.objective import FirstLoss, Objective, Part, Whole
-from ft_assets.workers.training.methods.pairs import FIGURES, figures, read_pairs
+from ft_assets.workers.training.methods.pairs import FIGURES, read_pairs
 
 _ROUNDING = {False: 0.01, True: 1.0}
 """Rounding tolerance in nats of a pair's log-ratio, in float32 on a CPU and elsewhere: there, a token's 0.02 in answers
@@ -44,9 +44,9 @@ class DirectPreference(Objective):
         known = on_device(torch.tensor(reference), pairs.logps.device).view(-1, 2)
         ratios = pairs.logps - known
         scores = ratios / pairs.lengths if self._normalised else ratios
-        losses = -logsigmoid(self._beta * (scores[:, 0] - scores[:, 1]))
+        losses = -logsigmoid(self._beta * (scores[:, 0] - scores[:, 1])) * pairs.weights
         # As in TRL, rewards are those of whole answers, whatever the loss.
-        return Part(loss=losses.sum() / whole.examples, figures=figures(self._beta * ratios, whole.examples))
+        return Part(loss=losses.sum() / whole.examples, figures=pairs.figures(self._beta * ratios, whole.examples))
 
     def first_loss(self, *, rough: bool) -> FirstLoss:
         """ln 2 and zero rewards: a policy that equals the reference prefers nothing yet.

@@ -20,12 +20,13 @@ from ft_resources.errors import UserError
 class Whole:
     """Totals of an optimizer step over all micro-batches and ranks, by which its means divide.
 
-    ``learned`` counts tokens, ``examples`` windows (pairs for preference data); ``surveyed`` are the objective's own
-    sums, computed beforehand: float64 [sums], on the device, as the host would have to wait for them.
+    ``learned`` counts tokens, ``examples`` windows (pairs for preference data), each with the weight of its example if
+    examples have weights; ``surveyed`` are the objective's own sums, computed beforehand: float64 [sums], on the
+    device, as the host would have to wait for them.
     """
 
-    learned: int
-    examples: int
+    learned: float
+    examples: float
     surveyed: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.float64))
 
 

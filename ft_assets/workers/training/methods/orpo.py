@@ -21,7 +21,7 @@ from torch.nn.functional import logsigmoid
 from ft_assets.settings.catalogue.methods.preference_settings import PreferenceSettings
 from ft_assets.workers.packs.isolation.batches import MicroBatch
 from ft_assets.workers.training.methods.objective import Objective, Part, Whole
-from ft_assets.workers.training.methods.pairs import FIGURES, figures, read_pairs
+from ft_assets.workers.training.methods.pairs import FIGURES, read_pairs
 
 _SUREST = -(2.0**-24)
 """In float32, a log-probability above this equals certainty, whose odds would be infinite."""
@@ -38,10 +38,10 @@ class OddsRatio(Objective):
     def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None = None) -> Part:
         pairs = read_pairs(model, batch)
         means = pairs.logps / pairs.lengths
-        likelihood = -means[:, 0].sum() / whole.examples
+        likelihood = -(means[:, 0] * pairs.weights).sum() / whole.examples
         odds = log_odds(means)
-        ratio = -logsigmoid(odds[:, 0] - odds[:, 1]).sum() / whole.examples
-        reported = {**figures(self._beta * means, whole.examples), "nll_loss": likelihood.detach()}
+        ratio = -(logsigmoid(odds[:, 0] - odds[:, 1]) * pairs.weights).sum() / whole.examples
+        reported = {**pairs.figures(self._beta * means, whole.examples), "nll_loss": likelihood.detach()}
         return Part(loss=likelihood + self._beta * ratio, figures=reported)
 
 

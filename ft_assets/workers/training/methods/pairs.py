@@ -19,21 +19,24 @@ chosen answer has the larger reward."""
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pairs:
     """The pairs of a micro-batch: ``logps`` float32 [pairs, 2], log p of the chosen and the rejected answer, with
-    gradients; ``lengths`` float32 [pairs, 2], the number of learned tokens of each, at least 1."""
+    gradients; ``lengths`` float32 [pairs, 2], the number of learned tokens of each, at least 1; ``weights`` float32
+    [pairs], how much each counts."""
 
     logps: torch.Tensor
     lengths: torch.Tensor
+    weights: torch.Tensor
+
+    def figures(self, rewards: torch.Tensor, examples: float) -> Mapping[str, torch.Tensor]:
+        """``FIGURES`` of the pairs' ``rewards`` [pairs, 2], as their part of means over ``Whole.examples``."""
+        chosen, rejected = rewards.detach().unbind(1)
+        values = (chosen, rejected, (chosen > rejected).float(), chosen - rejected)
+        return {name: (value * self.weights).sum() / examples for name, value in zip(FIGURES, values, strict=True)}
 
 
 def read_pairs(model: Any, batch: MicroBatch) -> Pairs:
     """The pairs of ``batch``: a window of a preference pack is one pair, its chosen answer's document first."""
     # Packing refuses answers without tokens; should one be there, this avoids a division by 0.
     lengths = on_device(batch.learned_each.clamp(min=1).float(), batch.targets.device)
-    return Pairs(logps=document_logps(model, batch).view(-1, 2), lengths=lengths.view(-1, 2))
-
-
-def figures(rewards: torch.Tensor, pairs: int) -> Mapping[str, torch.Tensor]:
-    """``FIGURES`` of some pairs' rewards [pairs, 2], as their part of means over ``pairs`` pairs."""
-    chosen, rejected = rewards.detach().unbind(1)
-    values = (chosen, rejected, (chosen > rejected).float(), chosen - rejected)
-    return {name: value.sum() / pairs for name, value in zip(FIGURES, values, strict=True)}
+    logps = document_logps(model, batch).view(-1, 2)
+    weights = torch.ones_like(logps[:, 0]) if batch.weights is None else on_device(batch.weights[::2], logps.device)
+    return Pairs(logps=logps, lengths=lengths.view(-1, 2), weights=weights)

@@ -13,7 +13,8 @@ from ft_assets.workers.training.methods.objective import Objective, Part, Whole
 
 
 class Likelihood(Objective):
-    """The mean negative log-likelihood over the learned tokens of the whole global batch, in nats.
+    """The mean negative log-likelihood over the learned tokens of the whole global batch, in nats, each token with the
+    weight of its example.
 
     For ``sft`` and ``cpt``, which have no settings of their own.
     """
@@ -23,5 +24,5 @@ class Likelihood(Objective):
 
 
 def summed_loss(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """Cross-entropy summed over the learned tokens of ``batch``, in nats, float32."""
-    return token_losses(model, batch).sum()
+    """Cross-entropy summed over the learned tokens of ``batch``, in nats, float32, each with its weight."""
+    return batch.weighed(token_losses(model, batch)).sum()

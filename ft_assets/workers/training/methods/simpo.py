@@ -16,7 +16,7 @@ from torch.nn.functional import logsigmoid
 from ft_assets.settings.catalogue.methods.simpo import SimpoSettings
 from ft_assets.workers.packs.isolation.batches import MicroBatch
 from ft_assets.workers.training.methods.objective import Objective, Part, Whole
-from ft_assets.workers.training.methods.pairs import FIGURES, figures, read_pairs
+from ft_assets.workers.training.methods.pairs import FIGURES, read_pairs
 
 
 class SimplePreference(Objective):
@@ -33,5 +33,5 @@ class SimplePreference(Objective):
     def part(self, model: Any, batch: MicroBatch, whole: Whole, reference: NDArray[Any] | None = None) -> Part:
         pairs = read_pairs(model, batch)
         rewards = self._settings.beta * pairs.logps / pairs.lengths
-        losses = -logsigmoid(rewards[:, 0] - rewards[:, 1] - self._settings.gamma)
-        return Part(loss=losses.sum() / whole.examples, figures=figures(rewards, whole.examples))
+        losses = -logsigmoid(rewards[:, 0] - rewards[:, 1] - self._settings.gamma) * pairs.weights
+        return Part(loss=losses.sum() / whole.examples, figures=pairs.figures(rewards, whole.examples))

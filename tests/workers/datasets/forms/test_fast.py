@@ -23,6 +23,7 @@ SETTINGS = [
     FormSettings(form="text"),
     FormSettings(form="preference"),
     FormSettings(fields=(("kind", "id"), ("text", "output"))),
+    FormSettings(fields=(("weight", "x"),)),
 ]
 
 
