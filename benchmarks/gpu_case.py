@@ -120,7 +120,7 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
     from ft_assets.workers.packs.isolation import attention
     from ft_assets.workers.packs.sampler import Order
     from ft_assets.workers.training.methods.sft import Likelihood
-    from ft_assets.workers.training.model import load_base, lora_config
+    from ft_assets.workers.training.model import load_base
     from ft_assets.workers.training.reader import StepReader
     from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
 
@@ -150,7 +150,7 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
         before_update=lambda step, loss, grad_norm: None,
         model=model,
         args=args,
-        peft_config=lora_config(lora, model) if lora else None,
+        lora=lora,
     )
     clock = Clock(case, lambda: trainer.last.tokens)
     trainer.add_callback(clock)

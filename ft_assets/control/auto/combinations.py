@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.catalogue.refusal import Refusal
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.recipe.training import KINDS
 from ft_assets.workers.model_size.families import FAMILIES
 from ft_assets.workers.model_size.known import Known, gpu_of
 from ft_resources.errors import BadRecipe
@@ -27,7 +28,7 @@ class Combination:
 
 def _quantised_shards(recipe: Recipe, known: Known | None) -> str:
     """See https://github.com/huggingface/accelerate/issues/3983; 8-bit under ZeRO-3 gives a wrong loss."""
-    if recipe.variant != "qlora" or recipe.hardware.sharding not in ("zero3", "fsdp", "hsdp"):
+    if recipe.variant != "qlora" or recipe.hardware.sharding not in ("zero3", "fsdp"):
         return ""
     return (
         f"{recipe.hardware.sharding} splits weights into shards, and a base quantized to 4 or 8 bits cannot be "
@@ -53,8 +54,6 @@ def _kept_shards(recipe: Recipe, known: Known | None) -> str:
 
 def _nothing_to_shard(recipe: Recipe, known: Known | None) -> str:
     sharding, hardware = recipe.hardware.sharding, recipe.hardware
-    if sharding == "hsdp" and (hardware.nodes == 1 or hardware.gpus < 2):
-        return "hsdp divides weights among the GPUs of each of several nodes"
     if sharding in ("auto", "none") or hardware.world > 1:
         return ""
     has = "a single one" if hardware.gpus else "none"
@@ -118,6 +117,19 @@ def _unknown_modules(recipe: Recipe, known: Known | None) -> str:
     return f"{model.model_type} has no module {unknown[0]!r}; {nearest(unknown[0], sorted(set(able)))}"
 
 
+def _kind_without_adapters(recipe: Recipe, known: Known | None) -> str:
+    named = [name for name, default in KINDS.items() if getattr(recipe.lora, name) != default]
+    if recipe.variant != "full" or not named:
+        return ""
+    return f"lora.{named[0]} is about adapters, and variant full has none"
+
+
+def _factored_lora_plus(recipe: Recipe, known: Known | None) -> str:
+    if recipe.lora.lora_plus_ratio is None or recipe.training.optimizer != "adafactor":
+        return ""
+    return "LoRA+ is two rates for AdamW, whose steps are as long as its rate; those of adafactor follow other rules"
+
+
 COMBINATIONS: tuple[Combination, ...] = (
     Combination(
         where="hardware.sharding",
@@ -156,6 +168,16 @@ COMBINATIONS: tuple[Combination, ...] = (
         found=_new_rows_without_full,
         instead="First train a recipe with method cpt, variant full and new_tokens; then use its adapter as this "
         "recipe's base (artifact:…).",
+    ),
+    Combination(
+        where="variant",
+        found=_kind_without_adapters,
+        instead="Leave the setting out, or use variant lora.",
+    ),
+    Combination(
+        where="lora.lora_plus_ratio",
+        found=_factored_lora_plus,
+        instead="Use optimizer adamw, or leave lora_plus_ratio out.",
     ),
     Combination(
         where="lora.target_modules",

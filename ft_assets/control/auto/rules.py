@@ -18,6 +18,8 @@ _ADAPTER_FACTOR = 10
 
 # QLoRA (section 4): the rank matters little once all linear layers have adapters. Large bases get a higher rank.
 _RANK, _LARGE_RANK, _LARGE_BASE = 16, 32, 30_000_000_000
+# Under rsLoRA alpha does not follow the rank (https://arxiv.org/abs/2312.03732): 8 / sqrt(16) is the usual scale of 2.
+_RSLORA_ALPHA = 8
 
 _MANY_EXAMPLES, _FEW_EPOCHS = 10_000, 3
 
@@ -76,6 +78,9 @@ def alpha(recipe: Recipe, known: Known | None) -> Choice | None:
     """Needs the rank."""
     if recipe.lora.rank == "auto":
         return None
+    if recipe.lora.use_rslora:
+        why = f"{_RSLORA_ALPHA} for any rank: at rank {_RANK} the scale is the usual one"
+        return Choice(_RSLORA_ALPHA, why)
     return Choice(2 * recipe.lora.rank, f"twice the rank of {recipe.lora.rank}")
 
 

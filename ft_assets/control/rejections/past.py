@@ -7,6 +7,7 @@ from typing import Any
 
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.recipe.training import KINDS
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.canonical import digest
 from ft_resources.errors import StoreUnavailable, UserError
@@ -24,7 +25,7 @@ COMPARED: dict[str, tuple[str, ...]] = {
         "max_grad_norm",
         "optimizer",
     ),
-    "lora": ("rank", "alpha", "dropout", "target_modules"),
+    "lora": ("rank", "alpha", "dropout", "target_modules", *KINDS),
 }
 _READ = 50
 """Past runs that are read, newest first: a rejection must not get slower as a tenant's history grows."""
@@ -133,9 +134,12 @@ def _past_run(artifacts: Artifacts, adapter: Artifact, tenant: str) -> PastRun |
 
 
 def _settings(told: Mapping[str, Any]) -> dict[str, Any]:
+    given = {section: told.get(section) or {} for section in COMPARED}
+    if given["lora"]:
+        given["lora"] = {**KINDS, **given["lora"]}
     return {
-        f"{section}.{name}": told[section][name]
+        f"{section}.{name}": given[section][name]
         for section, names in COMPARED.items()
         for name in names
-        if told.get(section) and name in told[section]
+        if name in given[section]
     }

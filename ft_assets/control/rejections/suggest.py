@@ -267,11 +267,13 @@ def _slower(recipe: Recipe) -> dict[str, Any]:
 
 
 def _smaller(recipe: Recipe) -> dict[str, Any]:
-    """Half the rank, and half of alpha with it, as updates are scaled by alpha / rank."""
+    """Half the rank, and half of alpha with it where updates are scaled by alpha / rank."""
     rank, alpha = recipe.lora.rank, recipe.lora.alpha
     if recipe.variant == "full" or rank == "auto" or rank < 2:
         return {}
-    return {"lora.rank": rank // 2, **({} if alpha == "auto" else {"lora.alpha": max(1, alpha // 2)})}
+    if alpha == "auto" or recipe.lora.use_rslora:
+        return {"lora.rank": rank // 2}
+    return {"lora.rank": rank // 2, "lora.alpha": max(1, alpha // 2)}
 
 
 def _milder(recipe: Recipe) -> dict[str, Any]:

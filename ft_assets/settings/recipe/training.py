@@ -19,7 +19,9 @@ class LoraSettings(Settings):
         description="Rank r of the two low-rank matrices. auto: 16, or 32 for bases of at least 30 billion parameters.",
     )
     alpha: Annotated[int, Field(ge=1, le=65536)] | Auto = Field(
-        "auto", description="Scale: updates are multiplied by alpha / rank. auto: twice the rank."
+        "auto",
+        description="Scale: updates are multiplied by alpha / rank. auto: twice the rank; 8 with use_rslora, which is "
+        "the same at rank 16.",
     )
     dropout: float = Field(0.0, ge=0.0, lt=1.0, description="Dropout on the adapters' inputs while training.")
     target_modules: Literal["all-linear"] | Annotated[Names, Field(min_length=1)] = Field(
@@ -27,6 +29,23 @@ class LoraSettings(Settings):
         description="Modules that get an adapter: all-linear (every linear layer except the output head), "
         "or a list of module names such as [q_proj, v_proj].",
     )
+    use_rslora: bool = added_field(
+        False,
+        description="Multiply updates by alpha / sqrt(rank), so that large ranks learn too (rsLoRA, "
+        "https://arxiv.org/abs/2312.03732).",
+    )
+    lora_plus_ratio: float | None = added_field(
+        None,
+        ge=1.0,
+        le=1000.0,
+        description="LoRA+ (https://arxiv.org/abs/2402.12354): the matrix B learns at this many times "
+        "training.learning_rate, which is then that of A; 16 is usual, with half the learning rate. null: both learn "
+        "at one rate.",
+    )
+
+
+KINDS = {name: field.default for name, field in LoraSettings.model_fields.items() if field.exclude_if is not None}
+"""Settings that ask for another kind of adapter than plain LoRA, with their defaults, which stored settings omit."""
 
 
 class TrainingSettings(Settings):

@@ -1,9 +1,11 @@
-"""Merging a LoRA adapter into its base's weights, in the base's own files: W + (alpha / rank) · B · A.
+"""Merging a LoRA adapter into its base's weights, in the base's own files: W + scale · B · A.
 
-Computed in float64 and rounded once to the base's dtype. So the sum equals base plus adapter up to this rounding, and
-the bytes are equal each time. Rows are changed in place: neither the model nor a whole tensor is held in memory.
+The scale is alpha / rank, or alpha / sqrt(rank) with ``use_rslora``. Computed in float64 and rounded once to the base's
+dtype. So the sum equals base plus adapter up to this rounding, and the bytes are equal each time. Rows are changed in
+place: neither the model nor a whole tensor is held in memory.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +18,7 @@ WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 _PART = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
 _HEADS = ("lm_head", "embed_out")
 # PEFT settings that change the formula; training here leaves all of them off.
-_OTHER_FORMULAS = ("use_dora", "use_rslora", "alpha_pattern", "rank_pattern", "layer_replication", "lora_bias")
+_OTHER_FORMULAS = ("use_dora", "alpha_pattern", "rank_pattern", "layer_replication", "lora_bias")
 _ROWS_AT_ONCE = 1024
 _INSTEAD = "Train that recipe with variant full, whose model needs no merging, and name its adapter."
 
@@ -35,7 +37,7 @@ def merge_adapter(
     BadBase for anything but plain LoRA over linear layers, and if its modules are not in the files under their names.
     """
     _require_plain(config)
-    scaling = config["lora_alpha"] / config["r"]
+    scaling = config["lora_alpha"] / (math.sqrt(config["r"]) if config.get("use_rslora") else config["r"])
     tensors = {name: stored for shard in shards for name, stored in read_header(shard)[0].items()}
     updates = _updates(read_header(weights)[0], config["r"])
     for done, (module, update) in enumerate(sorted(updates.items())):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 from transformers.integrations import is_deepspeed_zero3_enabled
 from transformers.utils.logging import disable_progress_bar
@@ -83,18 +83,20 @@ def require_targets(model: Any, lora: LoraSettings) -> None:
             )
 
 
-def lora_config(lora: LoraSettings, model: torch.nn.Module) -> LoraConfig:
-    """The recipe's adapter settings as PEFT's config for ``model``."""
+def with_adapters(model: Any, lora: LoraSettings) -> Any:
+    """``model`` with new adapters, which alone train."""
     assert isinstance(lora.rank, int)
     assert isinstance(lora.alpha, int)
-    return LoraConfig(
+    config = LoraConfig(
         task_type="CAUSAL_LM",
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
         bias="none",
+        use_rslora=lora.use_rslora,
         **adapter_targets(model, lora),
     )
+    return get_peft_model(model, config)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

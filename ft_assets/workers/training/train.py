@@ -114,7 +114,6 @@ def _run(
     import torch
 
     from ft_assets.workers.packs.isolation.choice import choose
-    from ft_assets.workers.training.model import lora_config
     from ft_assets.workers.training.reader import StepReader
     from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
     from ft_assets.workers.training.training_loop import TrainingLoop
@@ -147,7 +146,7 @@ def _run(
         sharding=sharding,
         model=model,
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
-        peft_config=lora_config(plan.lora, model) if plan.lora else None,
+        lora=plan.lora,
         callbacks=[loop],
     )
     loop.trainer = trainer
@@ -166,9 +165,7 @@ def _sharding(context: WorkContext, plan: Plan) -> "Sharding":
     layout, precision = layout_of(context.runtime), plan.training.precision
     if stage := layout.zero_stage(adapters=not plan.full):
         return Zero(stage, plan.device, half=plan.variant.weights(precision) == "bf16")
-    if layout.shards > 1:
-        return FullyShardedData(layout.shards, layout.world // layout.shards, half=precision == "bf16")
-    return Sharding()
+    return FullyShardedData(layout.world, half=precision == "bf16") if layout.fully_sharded else Sharding()
 
 
 def _load(plan: Plan, sharding: "Sharding", base_folder: Path, choice: "Choice") -> Any:

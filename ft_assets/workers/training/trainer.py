@@ -14,24 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftConfig, get_peft_model
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, SchedulerType, Trainer, TrainerCallback, TrainingArguments, set_seed
 
-from ft_assets.settings.recipe.training import SettledTraining
+from ft_assets.settings.recipe.training import LoraSettings, SettledTraining
 from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.distributed.sharding import Sharding
 from ft_assets.workers.training.methods.objective import Objective, surveyed
+from ft_assets.workers.training.model import with_adapters
 from ft_assets.workers.training.reader import StepBatches, StepReader
 from ft_assets.workers.training.variants.fused_lora import join_adapters
+from ft_assets.workers.training.variants.lora_plus import split_rates
 
 
 class PackedTrainer(Trainer):
     """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
-    ``peft_config`` says which adapters ``model`` gets; without one, all its weights train. ``poll`` is called before
-    each part of a step. ``sharding`` says how several ranks hold the model.
+    ``lora`` says which adapters ``model`` gets; without it, all its weights train. ``poll`` is called before each part
+    of a step. ``sharding`` says how several ranks hold the model.
     After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
     rate and the objective's figures.
     """
@@ -46,19 +47,20 @@ class PackedTrainer(Trainer):
         before_update: Callable[[Step, float, float], None],
         poll: Callable[[], None] = lambda: None,
         sharding: Sharding | None = None,
-        peft_config: PeftConfig | None = None,
+        lora: LoraSettings | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ):
         self.sharding = sharding or Sharding()
         self.reader, self._before_update, self._poll = reader, before_update, poll
         self.objective: Objective = objective
+        self._lora = lora
         self.last: StepBatches
         self.last_figures: dict[str, float] = {}
         self._parts: torch.Tensor
         # The first weights of adapters are random.
         set_seed(args.seed)
-        if peft_config is not None:
-            model = get_peft_model(model, peft_config)
+        if lora is not None:
+            model = with_adapters(model, lora)
             if args.activation_checkpointing:
                 model.enable_input_require_grads()
         super().__init__(
@@ -99,6 +101,12 @@ class PackedTrainer(Trainer):
 
     def _clip_grad_norm(self, model: Any) -> Any:
         return None if self.sharding.clips else super()._clip_grad_norm(model)
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        optimizer = super().create_optimizer(model)
+        if self._lora is not None and self._lora.lora_plus_ratio is not None:
+            split_rates(optimizer, model or self.model, self._lora.lora_plus_ratio)
+        return optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LambdaLR:
         args, used = self.args, optimizer or self.optimizer

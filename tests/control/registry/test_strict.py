@@ -151,10 +151,9 @@ def test_another_trainers_name_of_a_setting_is_answered_with_ours(written: dict[
 
 def test_every_such_answer_is_a_setting_of_the_recipe() -> None:
     recipe = parse_strict(Recipe, {"key": "a.v1", "base": "folder:./base"}, "r.yaml")
-    sections = recipe.model_dump()
     for meant in FOREIGN_NAMES.values():
         section, _, name = meant.partition(".")
-        assert name in sections[section] if name else section in sections, meant
+        assert hasattr(getattr(recipe, section), name or "__class__"), meant
 
 
 def test_a_key_with_a_look_alike_letter_is_shown_so_that_it_can_be_seen() -> None:

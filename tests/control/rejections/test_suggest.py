@@ -106,6 +106,11 @@ def test_an_overfitted_candidate_is_told_from_which_step_and_where_to_stop() -> 
     assert first.sentence().startswith("stop at step 30 (training.max_steps: 30): ")
 
 
+def test_alpha_stays_where_updates_are_not_scaled_by_the_rank() -> None:
+    recipe = settled(lora={"rank": 16, "alpha": 32, "use_rslora": True})
+    assert suggest(Curves(), recipe, [forgot()])[0].change == {"training.learning_rate": 1e-3, "lora.rank": 8}
+
+
 def test_a_candidate_that_stopped_too_early_is_told_to_go_on() -> None:
     (first, *_) = suggest(UNFINISHED, settled(), [no_gain()])
     assert first.what == "train longer"

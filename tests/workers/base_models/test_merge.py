@@ -101,7 +101,6 @@ def test_merging_again_gives_equal_bytes_and_leaves_the_base_as_it_was(tmp_path:
     ("changes", "reason"),
     [
         ({"use_dora": True}, "not a plain LoRA"),
-        ({"use_rslora": True}, "not a plain LoRA"),
         ({"bias": "all"}, "not a plain LoRA"),
         ({"peft_type": "IA3"}, "not a plain LoRA"),
         ({"r": 4}, "is not of rank 4"),

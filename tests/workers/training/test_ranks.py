@@ -25,6 +25,7 @@ from tests.workers.training import rank_forks
 from tests.workers.training.conftest import Bench, content, make_bench
 from tests.workers.training.planted import REFUSED
 from tests.workers.training.test_train import run_killed_at
+from tests.workers.training.variants.kinds import make_kind
 
 pytestmark = pytest.mark.training
 
@@ -117,6 +118,19 @@ def test_two_ranks_have_the_losses_of_one_and_its_ledger(
     for sharding in layouts:
         bench = two_ranks(tmp_path / sharding, **settings)
         bench.runtime["sharding"] = sharding
+        assert_same_training(alone, train(bench.context()))
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("kind", "layouts"), [("lora_plus", ("none", "fsdp", "zero3"))])
+def test_two_ranks_train_other_kinds_of_adapters_as_one_does(
+    tmp_path: Path, kind: str, layouts: tuple[str, ...]
+) -> None:
+    settings = {**SETTINGS, "epochs": 1, "validate_every_steps": 2}
+    alone = train(make_kind(tmp_path / "alone", kind, **settings).context())
+    for sharding in layouts:
+        bench = make_kind(tmp_path / sharding, kind, **settings)
+        bench.runtime |= {"processes": 2, "sharding": sharding}
         assert_same_training(alone, train(bench.context()))
 
 

@@ -20,7 +20,7 @@ from ft_assets.workers.evals.model import computed_in
 from ft_assets.workers.training.attempt_plan import make_plan
 from ft_assets.workers.training.distributed import launch
 from ft_assets.workers.training.methods import make_objective
-from ft_assets.workers.training.model import load_base, lora_config
+from ft_assets.workers.training.model import load_base
 from ft_assets.workers.training.reader import StepReader
 from ft_assets.workers.training.train import train
 from ft_assets.workers.training.trainer import PackedTrainer, rate_share, trainer_config
@@ -41,7 +41,7 @@ def built(bench: Bench, device: str = "cpu") -> PackedTrainer:
         before_update=lambda step, loss, grad_norm: None,
         model=model,
         args=trainer_config(plan.training, plan.order, bench.scratch, device),
-        peft_config=lora_config(plan.lora, model) if plan.lora else None,
+        lora=plan.lora,
     )
 
 
