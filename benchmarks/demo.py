@@ -9,7 +9,6 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def measure() -> list[Figure]:
-    """Run everything; takes about six minutes on two cores."""
+    """Run everything; takes about four minutes on two idle cores."""
     folder = Path(tempfile.mkdtemp(prefix="ft-benchmark-"))
     try:
         clone = folder / "clone"
@@ -32,9 +31,9 @@ def measure() -> list[Figure]:
         wall, install, peak = _make_demo(clone)
         inner = _probe(clone)
         status = _cpu_seconds([str(clone / ".venv" / "bin" / "ft"), "status"], clone)
-        load = min(_python_seconds("import ft_assets.definitions") for _ in range(5))
-        dagster = min(_python_seconds("import dagster") for _ in range(5))
-        trl = min(_python_seconds("import trl") for _ in range(3))
+        load = min(_python_seconds("import ft_assets.definitions", clone) for _ in range(5))
+        dagster = min(_python_seconds("import dagster", clone) for _ in range(5))
+        trl = min(_python_seconds("import trl", clone) for _ in range(3))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     to_training = inner["step_to_first_step_s"] - trl
@@ -45,8 +44,8 @@ def measure() -> list[Figure]:
             ours=wall,
             peer=install,
             peer_is="its installation alone",
-            goal="<= 300",
-            met=wall <= 300,
+            goal="<= 180",
+            met=wall <= 180,
         ),
         Figure(
             key="demo_train_s",
@@ -94,6 +93,15 @@ def measure() -> list[Figure]:
             met=status < 0.5,
         ),
         Figure(
+            key="wrong_red_checks",
+            what="checks that Dagster shows as not passed though no gate failed",
+            ours=inner["wrong_red_checks"],
+            peer=None,
+            peer_is="",
+            goal="0",
+            met=inner["wrong_red_checks"] == 0,
+        ),
+        Figure(
             key="peak_rss_gb",
             what="peak memory of the demo's processes, GB",
             ours=peak,
@@ -137,8 +145,10 @@ def _make_demo(clone: Path) -> tuple[float, float, float]:
 
 
 def _clean_environment() -> dict[str, str]:
-    """The environment without the settings of the checkout that measures."""
-    return {k: v for k, v in os.environ.items() if not k.startswith(("FT_", "DAGSTER_")) and k != "VIRTUAL_ENV"}
+    """The environment without the settings of the checkout that measures; Python keeps what it compiled, as it does
+    for users."""
+    own = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    return {k: v for k, v in os.environ.items() if not k.startswith(("FT_", "DAGSTER_")) and k not in own}
 
 
 class _PeakMemory:
@@ -170,9 +180,11 @@ class _PeakMemory:
         self._thread.join()
 
 
-def _python_seconds(code: str) -> float:
+def _python_seconds(code: str, clone: Path) -> float:
+    """Seconds that a program takes in the clone's environment."""
+    command = [str(clone / ".venv" / "bin" / "python"), "-c", code]
     start = time.monotonic()
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, stderr=subprocess.DEVNULL)
+    subprocess.run(command, check=True, cwd=clone, env=_state_of(clone), stderr=subprocess.DEVNULL)
     return time.monotonic() - start
 
 

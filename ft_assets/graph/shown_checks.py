@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 import dagster as dg
-from sqlalchemy.exc import IntegrityError
 
 from ft_resources.dagster_private import JudgedMaterialization
 
@@ -19,6 +18,8 @@ def show_checks(instance: dg.DagsterInstance, results: Iterable[dg.AssetCheckRes
 
 
 def _show(instance: dg.DagsterInstance, result: dg.AssetCheckResult, partition: str) -> bool:
+    from sqlalchemy.exc import IntegrityError
+
     assert result.asset_key is not None
     assert result.check_name is not None
     evaluation = dg.AssetCheckEvaluation(

@@ -2,6 +2,9 @@
 
 import re
 import subprocess
+import sys
+
+import pytest
 
 from ft_assets.graph.assets.datasets import dataset
 from ft_assets.workers.datasets.writing import COLUMNS
@@ -51,3 +54,12 @@ def test_the_columns_that_dataset_shows_are_those_that_curation_writes() -> None
     schema = dataset.metadata_by_key[dataset.key]["dagster/column_schema"]
     shown = [(column.name, column.type) for column in schema.columns]
     assert shown == [(each.name, str(each.type)) for each in COLUMNS]
+
+
+@pytest.mark.subprocess
+def test_loading_the_definitions_loads_nothing_heavy_beside_dagster() -> None:
+    # A fifth of the load was Dagster's parser of selections, for jobs that name their assets, and a database's errors.
+    heavy = "torch transformers mlflow pyarrow numpy numba kubernetes huggingface_hub sqlalchemy antlr4"
+    code = f"import sys, ft_assets.definitions; print(*set({heavy.split()!r}) & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -17,26 +17,26 @@ from ft_resources.dagster_resources import StoreResource
 
 prepare_dataset = dg.define_asset_job(
     Stage.PREPARE_DATASET.value,
-    selection=["raw_dataset", "dataset"],
+    selection=dg.AssetSelection.assets("raw_dataset", "dataset"),
     executor_def=dg.in_process_executor,
     description="Curate one dataset version.",
 )
 prepare_recipe = dg.define_asset_job(
     Stage.PREPARE_RECIPE.value,
-    selection=["base_model", "baseline_report"],
+    selection=dg.AssetSelection.assets("base_model", "baseline_report"),
     executor_def=dg.in_process_executor,
     description="Mirror a recipe's base model and score it once.",
 )
 train_trial = dg.define_asset_job(
     Stage.TRAIN_TRIAL.value,
-    selection=["token_pack", "checkpoint"],
+    selection=dg.AssetSelection.assets("token_pack", "checkpoint"),
     executor_def=dg.in_process_executor,
     tags={tags.TRAINS: "true"},
     description="Pack and train one trial of a sweep; only the sweep's winner is evaluated.",
 )
 train_pair = dg.define_asset_job(
     Stage.TRAIN_PAIR.value,
-    selection=["token_pack", "checkpoint", "eval_report", "adapter"],
+    selection=dg.AssetSelection.assets("token_pack", "checkpoint", "eval_report", "adapter"),
     executor_def=dg.in_process_executor,
     tags={tags.TRAINS: "true"},
     description="Pack, train, evaluate and gate one pair.",
