@@ -21,6 +21,7 @@ from ft_resources.launchers.local import LocalLauncher
 from ft_resources.store import Store
 
 DATASET, RECIPE = "demo.docs.v1", "docs-qa.v1"
+PASSED = "SUCCEEDED"
 _REPEATS = 5
 
 
@@ -77,17 +78,11 @@ def wrong_red_checks(instance: dg.DagsterInstance, failed: Callable[[str], Colle
 
     ``failed`` tells the gates that a pair failed, by the evidence in the store.
     """
-    checks = build_definitions(default_store_url()).asset_checks or ()
-    specs = {spec.key: spec for each in checks for spec in each.check_specs}
-    with dg.partition_loading_context(dynamic_partitions_store=instance):
-        states = instance.event_log_storage.get_asset_check_state([(key, specs[key].partitions_def) for key in specs])
-    red = [
-        (key, partition)
-        for key, state in states.items()
-        for status, subset in state.subsets.items()
-        if status.value != "SUCCEEDED"
-        for partition in subset.value.get_partition_keys()
+    checks = [
+        spec.key for each in build_definitions(default_store_url()).asset_checks or () for spec in each.check_specs
     ]
+    shown = instance.event_log_storage.get_asset_check_partition_info(checks)
+    red = [(each.check_key, each.partition_key or "") for each in shown if each.latest_execution_status.value != PASSED]
     gates = dg.AssetKey("eval_report")
     return sum(key.asset_key != gates or key.name not in failed(partition) for key, partition in red)
 

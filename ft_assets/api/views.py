@@ -79,6 +79,7 @@ def rebuild_tracking(store: Store, mirror: Mirror) -> Mirrored:
     artifacts = Artifacts(store)
     runs: set[str] = set()
     adapters = 0
+    problems = []
     # The trials of decided sweeps too, whose keys may be retired.
     for decision in all_decisions(store):
         trained = [Address.parse(trial.address) for trial in decision.trials if not trial.ending]
@@ -91,9 +92,11 @@ def rebuild_tracking(store: Store, mirror: Mirror) -> Mirrored:
         if address.asset == UNGATED:
             note_ungated(mirror, known.artifact)
         elif known.asset == "adapter":
-            register_adapter(mirror, artifacts, known.artifact)
-            adapters += 1
-    problems = []
+            try:
+                register_adapter(mirror, artifacts, known.artifact)
+                adapters += 1
+            except UserError as error:
+                problems.append(str(error))
     for line in list_lines(store):
         try:
             note_line(mirror, artifacts, line)

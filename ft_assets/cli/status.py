@@ -80,7 +80,8 @@ def reasons(item: "Status") -> list[str]:
 def remark(item: "Status") -> str:
     """Remarks beside the numbers: why the submission is in its state, and alerts of a running training."""
     to_do = [f"what to do: {item.remedy}"] if item.remedy and item.state not in ("rejected", "ungated") else []
-    return "; ".join([*filter(None, [item.detail]), *to_do, *(f"alert: {alert}" for alert in item.alerts)])
+    why = [item.detail.removesuffix(".")] if item.detail else []
+    return "; ".join([*why, *to_do, *(f"alert: {alert}" for alert in item.alerts)])
 
 
 def describe(item: "Status") -> str:

@@ -10,7 +10,7 @@ from ft_assets.api import Known
 from ft_assets.graph.assets.datasets import upload_metadata
 from ft_assets.graph.checks.datasets import partition_verdict
 from ft_assets.graph.checks.evals import gate_results
-from ft_assets.graph.checks.packs import doctor_results, partition_findings
+from ft_assets.graph.checks.packs import doctor_results
 from ft_assets.graph.declared import declared
 from ft_assets.graph.glue import common_metadata
 from ft_assets.graph.partitions import pair_key
@@ -67,7 +67,7 @@ def _checks(known: Known) -> Iterable[dg.AssetCheckResult]:
     if known.asset == "dataset":
         return [partition_verdict(artifacts, partition)]
     if known.asset == "token_pack":
-        return doctor_results(partition_findings(artifacts, partition))
+        return doctor_results(artifacts, partition)
     return gate_results(artifacts, partition) if known.asset == "eval_report" else []
 
 

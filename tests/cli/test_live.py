@@ -1,6 +1,7 @@
 """What a running submission shows of its work."""
 
 import io
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -49,6 +50,11 @@ def test_every_piece_of_work_has_a_label() -> None:
 def test_alerts_of_a_running_training_are_shown_while_it_runs() -> None:
     assert ALERT in shown(training(alerts=[ALERT]))
     assert "!" not in shown(training(alerts=[]))
+
+
+def test_a_remark_of_two_sentences_has_one_mark_between_them() -> None:
+    failed = replace(derive(SUBMISSION, None, [], now=ASKED), detail="the split is empty.", remedy="Add rows.")
+    assert remark(failed) == "the split is empty; what to do: Add rows."
 
 
 def test_status_tells_the_alerts_of_a_running_training_beside_its_numbers() -> None:

@@ -188,6 +188,18 @@ class Notes(Mirror):
         self.notes.append(("registered", str(artifact.address), tags, card))
 
 
+def test_rebuild_names_an_adapter_that_mlflow_cannot_be_told_of_and_does_the_rest(
+    project: Project, ft: Ft, made: Made
+) -> None:
+    ft("submit", DATASET, RECIPE)
+    path = project.store.local_path(made["adapter"].location("README.md"))
+    assert path is not None
+    path.unlink()
+    mirrored = rebuild_tracking(project.store, Notes())
+    assert mirrored.adapters == 0
+    assert "README.md" in mirrored.problem
+
+
 def test_mlflow_is_told_of_every_training_and_adapter_in_the_store(project: Project, ft: Ft, made: Made) -> None:
     ft("submit", DATASET, RECIPE)
     address = made["checkpoint"].address

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from ft_assets.control import identity
+from ft_assets.control.identity.doctor import refuse_sick_pack
 from ft_assets.control.lines.eligibility import (
     accepted_adapter,
     require_safety,
@@ -164,13 +165,16 @@ def _resolve(artifacts: Artifacts, target: str, stage: Stage) -> tuple[str, str]
 
 
 def _of_pair(artifacts: Artifacts, dataset: str, recipe: str) -> Artifact:
-    """The pair's accepted adapter. Raises GateRejected where its candidate did not pass: making it again gives none."""
+    """The pair's accepted adapter. Raises GateRejected or DoctorRefused where its candidate did not pass or its pack is
+    sick: making it again gives none."""
     try:
         return identity.adapter(artifacts, dataset, recipe)
     except MissingInput as missing:
         if missing.asset == "adapter":
             request = identity.adapter_request(artifacts, dataset, recipe)
             require_pass(judge_candidate(artifacts, request.inputs, request.params), request.label)
+        if missing.asset == "checkpoint":
+            refuse_sick_pack(artifacts, dataset, recipe)
         raise
 
 

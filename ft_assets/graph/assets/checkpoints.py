@@ -10,10 +10,10 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.control.auto.configure import Configuration
 from ft_assets.control.auto.resolve import training_settings
+from ft_assets.control.identity.doctor import refuse_sick_pack
 from ft_assets.control.submissions.admission import require_affordable
 from ft_assets.control.sweeps.mlflow_comparison import tell_mlflow
 from ft_assets.control.sweeps.trial_states import decide
-from ft_assets.graph.checks.packs import refuse_sick_pack
 from ft_assets.graph.glue import common_metadata, pair_of, run_work
 from ft_assets.graph.partitions import GROUP, pair_partitions, upstream
 from ft_assets.graph.runs import submission_of
@@ -56,7 +56,7 @@ def checkpoint(
     if carries or find_carry(store.store, *pair) is not None:
         return _carried(context, store, pair)
     sweep = decide(store.artifacts, *pair)
-    refuse_sick_pack(store.artifacts, context.partition_key)
+    refuse_sick_pack(store.artifacts, *pair)
     limit = submission.max_gpu_hours if submission else None
     for warning in require_affordable(store.artifacts, load_tenants(), *pair, limit):
         context.log.warning(warning)

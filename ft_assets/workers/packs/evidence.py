@@ -1,6 +1,7 @@
 """The doctor's evidence in a pack, and what it means now. The code location only reads it and computes nothing."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,11 @@ DOCTOR_CHECKS: dict[str, str] = {
     "holdout_is_absent": "No example of the holdout is packed.",
 }
 PROVEN_AGAIN = "A training compares again, with its own weights and before its first step."
+
+
+def in_words(check: str) -> str:
+    """A check's name as the start of a sentence: ``template is the base's``."""
+    return re.sub(r" s\b", "'s", check.replace("_", " "))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,6 +14,7 @@ import yaml
 from ft_assets.api import next_launches, present
 from ft_assets.control import identity
 from ft_assets.control.lines.lines import read_line
+from ft_assets.control.lines.promotion import Decision, promote
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.versions import add_dataset_version
 from ft_assets.control.rejections.record import RejectionRecord
@@ -34,7 +35,7 @@ from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.dagster_resources import LauncherResource, StoreResource
-from ft_resources.errors import UserError
+from ft_resources.errors import DoctorRefused, UserError
 from tests.fake_base import make_fake_base
 from tests.made import leave
 from tests.workers.evals.results import SUITE, Results, flips, make_results
@@ -321,6 +322,16 @@ def test_without_a_report_every_gate_fails_and_names_what_to_materialize(
     assert {verdict.outcome for verdict in verdicts} == {"fail"}
     assert "eval_report has not been materialized" in verdicts[0].reason
     assert not run(project, GOOD, monkeypatch, "adapter").success
+
+
+def test_a_pair_that_the_doctor_refused_is_not_promoted_in_the_doctors_words(project: World) -> None:
+    # Its pack has no evidence, and nothing was trained on it.
+    add = {"key": "sick.v1", "base": "folder:./base", "training": {"seed": 7}, "packing": {"max_length": 64}}
+    (project.folder / "sick.yaml").write_text(yaml.safe_dump({**add, "evaluation": {"suites": [SUITE]}}))
+    register_recipe(project.store, project.folder / "sick.yaml", actor="test")
+    leave(project.artifacts, identity.token_pack_request(project.artifacts, DATASET, "sick.v1"), {"x.npy": b"1"})
+    with pytest.raises(DoctorRefused, match="the pack has no evidence of the doctor"):
+        promote(project.artifacts, f"{DATASET}|sick.v1", "staging", Decision(actor="ann", reason="it is nice"))
 
 
 def test_loading_the_gates_and_the_export_loads_nothing_heavy() -> None:

@@ -6,9 +6,11 @@ import dagster as dg
 import pytest
 
 from ft_assets.control import identity
+from ft_assets.control.identity import doctor
+from ft_assets.control.identity.doctor import pack_findings, refuse_sick_pack
 from ft_assets.graph.assets import packs as assets
 from ft_assets.graph.assets.packs import token_pack
-from ft_assets.graph.checks.packs import pack_doctor, partition_findings, refuse_sick_pack
+from ft_assets.graph.checks.packs import pack_doctor
 from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.partitions import pair_key
 from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, EVIDENCE
@@ -29,8 +31,8 @@ def pack(workbench: Workbench) -> Artifact:
 
 def _run(monkeypatch: pytest.MonkeyPatch, workbench: Workbench, artifact: Artifact) -> dg.ExecuteInProcessResult:
     monkeypatch.setattr(identity, "token_pack_request", lambda artifacts, dataset, recipe: None)
-    monkeypatch.setattr(identity, "token_pack", lambda artifacts, dataset, recipe: artifact)
-    monkeypatch.setattr(identity, "base_model", lambda artifacts, recipe: workbench.base())
+    monkeypatch.setattr(doctor, "token_pack", lambda artifacts, dataset, recipe: artifact)
+    monkeypatch.setattr(doctor, "base_model", lambda artifacts, recipe: workbench.base())
     monkeypatch.setattr(assets, "run_work", lambda *arguments: artifact)
     # No recipe is registered in this little world; what an estimate says is tested with the estimates.
     monkeypatch.setattr(assets, "estimate_training", lambda *arguments: None)
@@ -112,8 +114,8 @@ def test_a_pack_without_evidence_fails_every_check_and_is_refused_by_what_trains
     assert not any(evaluation.passed for evaluation in evaluations)
     # Of a failed check Dagster shows a stack of its own; the trainer's asset says what the doctor found.
     assert result.success
-    with pytest.raises(DoctorRefused, match="the pack has no evidence of the doctor"):
-        refuse_sick_pack(workbench.artifacts, PAIR)
+    with pytest.raises(DoctorRefused, match="template is the base's: the pack has no evidence of the doctor"):
+        refuse_sick_pack(workbench.artifacts, *PAIR.split("|"))
 
 
 def test_a_base_of_another_architecture_is_warned_about_and_may_train(
@@ -125,7 +127,7 @@ def test_a_base_of_another_architecture_is_warned_about_and_may_train(
     assert (warned.check_name, warned.severity) == ("packed_equals_alone", dg.AssetCheckSeverity.WARN)
     assert "Not shown for this base (mistral)" in str(warned.description)
     assert result.success
-    refuse_sick_pack(workbench.artifacts, PAIR)
+    refuse_sick_pack(workbench.artifacts, *PAIR.split("|"))
 
 
 def test_a_missing_pack_fails_every_check(monkeypatch: pytest.MonkeyPatch, workbench: Workbench) -> None:
@@ -133,8 +135,8 @@ def test_a_missing_pack_fails_every_check(monkeypatch: pytest.MonkeyPatch, workb
     def missing(*arguments: object) -> Artifact:
         raise MissingInput("token_pack", str(PAIR))
 
-    monkeypatch.setattr(identity, "token_pack", missing)
-    findings = partition_findings(workbench.artifacts, PAIR)
+    monkeypatch.setattr(doctor, "token_pack", missing)
+    findings = pack_findings(workbench.artifacts, *PAIR.split("|"))
     assert [finding.name for finding in findings] == list(DOCTOR_CHECKS)
     assert not any(finding.passed for finding in findings)
 

@@ -12,8 +12,8 @@ from ft_resources.errors import BadData
 _CORRECT = "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
 _SIDES = ("train", "validation", "holdout")
 _HELD: dict[Step, str] = {
-    "contamination": "share most of their 13-word sequences with tests that the model is measured on",
-    "own_holdout": "share most of their 13-word sequences with your own holdout",
+    "contamination": "share most of {their} 13-word sequences with tests that the model is measured on",
+    "own_holdout": "share most of {their} 13-word sequences with your own holdout",
     "personal_data": "hold personal data or secrets",
     "toxicity": "were flagged by the toxicity classifier",
 }
@@ -172,6 +172,7 @@ def _reasons_to_hold(report: DatasetReport) -> list[str]:
             named = f" ({', '.join(subjects)})" if subjects else ""
             verb, rest = words.split(" ", 1)
             subject = f"row {_SINGULAR[verb]}" if rows == 1 else f"rows {verb}"
+            rest = rest.format(their="its" if rows == 1 else "their")
             reasons.append(f"{at_least}{rows:,} {subject} {rest}{named}.")
     return reasons
 

@@ -127,6 +127,11 @@ def test_what_is_escalated_holds_the_version_and_says_why() -> None:
     ]
 
 
+def test_a_single_held_row_is_told_in_the_singular() -> None:
+    made = report(step("own_holdout", finding("contaminated", 1, "held")))
+    assert accept(made).held == ["1 row shares most of its 13-word sequences with your own holdout."]
+
+
 @pytest.mark.parametrize(
     ("made", "said", "advised"),
     [
