@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from ft_resources.errors import BadRecipe
 
-Sharding = Literal["none", "fsdp", "zero1", "zero2", "zero3"]
+Sharding = Literal["none", "fsdp", "hsdp", "zero1", "zero2", "zero3"]
 _ZERO = {"zero1": 1, "zero2": 2, "zero3": 3}
 
 
@@ -28,9 +28,9 @@ class Layout:
         return self.processes * self.nodes
 
     @property
-    def fully_sharded(self) -> bool:
-        """Whether each rank holds only a shard of each weight (FSDP2)."""
-        return self.world > 1 and self.sharding == "fsdp"
+    def shards(self) -> int:
+        """How many ranks share one copy of the weights by FSDP2; 1 where each has a whole one."""
+        return {"fsdp": self.world, "hsdp": self.processes}.get(self.sharding, 1)
 
     def zero_stage(self, *, adapters: bool) -> int:
         """DeepSpeed's ZeRO stage; 0 without DeepSpeed's engine.

@@ -28,7 +28,7 @@ class Combination:
 
 def _quantised_shards(recipe: Recipe, known: Known | None) -> str:
     """See https://github.com/huggingface/accelerate/issues/3983; 8-bit under ZeRO-3 gives a wrong loss."""
-    if recipe.variant != "qlora" or recipe.hardware.sharding not in ("zero3", "fsdp"):
+    if recipe.variant != "qlora" or recipe.hardware.sharding not in ("zero3", "fsdp", "hsdp"):
         return ""
     return (
         f"{recipe.hardware.sharding} splits weights into shards, and a base quantized to 4 or 8 bits cannot be "
@@ -54,6 +54,8 @@ def _kept_shards(recipe: Recipe, known: Known | None) -> str:
 
 def _nothing_to_shard(recipe: Recipe, known: Known | None) -> str:
     sharding, hardware = recipe.hardware.sharding, recipe.hardware
+    if sharding == "hsdp" and (hardware.nodes == 1 or hardware.gpus < 2):
+        return "hsdp divides weights among the GPUs of each of several nodes"
     if sharding in ("auto", "none") or hardware.world > 1:
         return ""
     has = "a single one" if hardware.gpus else "none"

@@ -26,10 +26,11 @@ class HardwareSettings(Settings):
     gpu_type: str | None = Field(
         None, min_length=1, max_length=100, description="GPU type to request from a cluster; null: any."
     )
-    sharding: Literal["auto", "none", "zero1", "zero2", "zero3", "fsdp"] = Field(
+    sharding: Literal["auto", "none", "zero1", "zero2", "zero3", "fsdp", "hsdp"] = Field(
         "auto",
         description="What is sharded over several GPUs: nothing, optimizer states (zero1), gradients too (zero2), "
-        "weights too (zero3, fsdp). auto: as little as fits. Does not change the result.",
+        "weights too (zero3, fsdp; hsdp: within each node, every node has a copy). auto: as little as fits. Does not "
+        "change the result.",
     )
     memory_gib: float | None = added_field(
         None,

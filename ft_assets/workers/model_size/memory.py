@@ -16,9 +16,9 @@ from ft_assets.settings.gpus import GIB
 from ft_assets.workers.model_size.model_size import Architecture
 
 Variant = Literal["full", "lora", "qlora"]
-Shards = Literal["none", "zero1", "zero2", "zero3", "fsdp"]
+Shards = Literal["none", "zero1", "zero2", "zero3", "fsdp", "hsdp"]
 
-_WHOLE_GRADIENTS, _CUT_WEIGHTS = ("none", "zero1"), ("zero3", "fsdp")
+_WHOLE_GRADIENTS, _CUT_WEIGHTS = ("none", "zero1"), ("zero3", "fsdp", "hsdp")
 
 # NF4 with double quantisation (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314): 4 bits per weight, 8 bits per
 # 64 weights, 32 bits per 64 x 256.
@@ -51,7 +51,7 @@ class Setup:
         tokens: per forward pass; learned: the share of them that is trained on, with bounds.
         accumulates: whether an optimizer step sums the gradients of several forward passes.
         recompute: whether each layer's activations are recomputed in the backward pass (gradient checkpointing).
-        gpus: 0 means training on a CPU.
+        gpus: those that hold one copy of the model; 0 means training on a CPU.
         shards: what the GPUs divide among them: optimizer states, gradients too, or weights too (ZeRO 1-3 as DeepSpeed
             does them, https://arxiv.org/abs/1910.02054; FSDP divides everything).
     """

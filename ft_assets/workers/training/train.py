@@ -165,7 +165,9 @@ def _sharding(context: WorkContext, plan: Plan) -> "Sharding":
     layout, precision = layout_of(context.runtime), plan.training.precision
     if stage := layout.zero_stage(adapters=not plan.full):
         return Zero(stage, plan.device, half=plan.variant.weights(precision) == "bf16")
-    return FullyShardedData(layout.world, half=precision == "bf16") if layout.fully_sharded else Sharding()
+    if layout.shards > 1:
+        return FullyShardedData(layout.shards, layout.world // layout.shards, half=precision == "bf16")
+    return Sharding()
 
 
 def _load(plan: Plan, sharding: "Sharding", base_folder: Path, choice: "Choice") -> Any:

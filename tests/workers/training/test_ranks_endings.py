@@ -87,7 +87,9 @@ def test_an_engine_trains_where_ranks_divide_what_is_large_by_zero() -> None:
     stages = {name: Layout(processes=2, sharding=name) for name in ("none", "fsdp", "zero1", "zero2", "zero3")}
     assert [one.zero_stage(adapters=False) for one in stages.values()] == [0, 0, 1, 2, 3]
     assert [one.zero_stage(adapters=True) for one in stages.values()] == [0, 0, 0, 0, 3]
-    assert [name for name, one in stages.items() if one.fully_sharded] == ["fsdp"]
+    assert [name for name, one in stages.items() if one.shards > 1] == ["fsdp"]
+    assert Layout(processes=4, nodes=2, sharding="fsdp").shards == 8
+    assert Layout(processes=4, nodes=2, sharding="hsdp").shards == 4
     assert Layout(sharding="zero3").zero_stage(adapters=False) == 0
 
 

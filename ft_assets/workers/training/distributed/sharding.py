@@ -2,6 +2,7 @@
 
 none    every rank holds all of it; DistributedDataParallel averages gradients
 fsdp    every rank holds a shard of each trained weight, from loading on (``FullyShardedData``)
+hsdp    the same within each node, and each node holds all of it
 zero1, zero2, zero3
         DeepSpeed's engine divides moments, gradients, weights (``zero.py``)
 
@@ -105,16 +106,20 @@ def computing(accelerator: Any, model: Any) -> Any:
 
 
 class FullyShardedData(Sharding):
-    """Shards over ``world`` ranks, gathered in bf16 if ``half``."""
+    """``copies`` of the weights, each divided into ``shards``, one for each of neighbouring ranks; gathered in bf16 if
+    ``half``."""
 
-    def __init__(self, world: int, *, half: bool) -> None:
-        self._world, self._half = world, half
+    def __init__(self, shards: int, copies: int = 1, *, half: bool) -> None:
+        self._shards, self._copies, self._half = shards, copies, half
 
     @contextmanager
     def loading(self) -> Iterator[dict[str, Any]]:
         from transformers.distributed import DistributedConfig
 
-        yield {"distributed_config": DistributedConfig(fsdp_size=self._world, fsdp_mixed_precision=self._half)}
+        config = DistributedConfig(
+            fsdp_size=self._shards, dp_replicate_size=self._copies, fsdp_mixed_precision=self._half
+        )
+        yield {"distributed_config": config}
 
     def wrap(self, accelerator: Any, model: Any, optimizer: Any, max_grad_norm: float) -> tuple[Any, Any]:
         """Unchanged: sharded weights average their own gradients."""

@@ -87,7 +87,7 @@ SETUPS = st.builds(
     accumulates=st.booleans(),
     recompute=st.booleans(),
     gpus=st.integers(0, 8),
-    shards=st.sampled_from(["none", "zero1", "zero2", "zero3", "fsdp"]),
+    shards=st.sampled_from(["none", "zero1", "zero2", "zero3", "fsdp", "hsdp"]),
 )
 
 

@@ -20,6 +20,7 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("training.optimizer", on_gpus(2, training={"optimizer": "adamw_8bit"}, **ZERO_3), "whole blocks", "adamw"),
     ("hardware.sharding", recipe(hardware={"gpus": 1, "sharding": "zero2"}), "a single one", "sharding none"),
     ("hardware.sharding", recipe(hardware={"sharding": "zero1"}), "has none", "sharding none"),
+    ("hardware.sharding", on_gpus(8, hardware={"sharding": "hsdp"}), "several nodes", "sharding none"),
     ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "one scale for all gradients", "sharding none"),
     ("training.precision", recipe(training={"precision": "fp16"}), "on a CPU", "fp32"),
     (

@@ -113,6 +113,17 @@ def test_as_little_is_divided_as_fits(config: dict[str, Any], variant: str, gpus
     assert settled(known(config), made).hardware.sharding == sharding
 
 
+@pytest.mark.parametrize(("nodes", "sharding"), [(1, "fsdp"), (2, "hsdp"), (16, "hsdp")])
+def test_several_nodes_have_a_copy_each_where_one_fits(nodes: int, sharding: str) -> None:
+    made = on_gpus(8, "H100", variant="full", packing={"max_length": 4096}, hardware={"nodes": nodes})
+    assert settled(known(LLAMA_3_8B), made).hardware.sharding == sharding
+
+
+def test_where_a_node_has_no_room_for_a_copy_all_nodes_share_one() -> None:
+    made = on_gpus(8, "H100", variant="full", packing={"max_length": 4096}, hardware={"nodes": 8})
+    assert settled(known(LLAMA_70B), made).hardware.sharding == "fsdp"
+
+
 @pytest.mark.parametrize("sharding", ["zero1", "zero2"])
 def test_what_does_not_divide_adapters_is_not_reckoned_to(sharding: str) -> None:
     def memory(sharding: str) -> int | None:
