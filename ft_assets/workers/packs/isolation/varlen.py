@@ -1,6 +1,7 @@
 """Fused attention over documents of different lengths on a GPU: which function, and when it applies.
 
-flash-attn's where it is installed (the ``gpu`` extra), as it has dropout; otherwise PyTorch's ``varlen_attn``.
+PyTorch's ``varlen_attn`` with FlashAttention 4 or 3 where one is installed; else flash-attn's own (the ``gpu`` extra),
+which alone has dropout; else ``varlen_attn`` as it comes.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 from torch.nn.attention.varlen import varlen_attn
+
+from ft_assets.workers.packs.isolation.newest_flash import activate
 
 _MAX_HEAD_SIZE = 256
 _HEAD_SIZE_STEP = 8
@@ -49,7 +52,8 @@ def attend(
     # Both functions' own window counts the tokens before the token itself.
     before = -1 if window is None else window - 1
     places = (q, k, v, offsets, offsets, longest, longest)
-    if flash := flash_attn():
+    newest = not dropout and activate(q.device)
+    if not newest and (flash := flash_attn()):
         # All tokens before and none after is (-1, -1) with ``causal``; a window says its end itself.
         ends = (before, -1 if window is None else 0)
         return flash(*places, dropout_p=dropout, softmax_scale=scale, causal=True, window_size=ends)

@@ -89,12 +89,16 @@ def test_the_stand_in_has_the_signature_of_the_installed_torch() -> None:
     assert list(inspect.signature(varlen_attn).parameters) == list(inspect.signature(real).parameters)
 
 
-@pytest.mark.parametrize("flash", [flash_attn_varlen_func, None], ids=["flash-attn", "torch"])
+@pytest.mark.parametrize(
+    ("newest", "flash"),
+    [("FA4", None), ("", flash_attn_varlen_func), ("", None)],
+    ids=["newest", "flash-attn", "torch"],
+)
 @pytest.mark.parametrize("key_heads", [4, 2, 1])
 @pytest.mark.parametrize("window", [None, 3, 6, 12])
 @pytest.mark.parametrize("scale", [None, 0.3])
 def test_the_fused_functions_give_what_each_document_gives_alone(
-    flash: Any, key_heads: int, window: int | None, scale: float | None, monkeypatch: pytest.MonkeyPatch
+    newest: str, flash: Any, key_heads: int, window: int | None, scale: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, heads, 24, 8) for heads in (4, key_heads, key_heads))
@@ -104,6 +108,7 @@ def test_the_fused_functions_give_what_each_document_gives_alone(
     monkeypatch.setattr(attention, "applies", lambda *_: True)
     monkeypatch.setattr(varlen, "varlen_attn", varlen_attn)
     monkeypatch.setattr(varlen, "flash_attn", lambda: flash)
+    monkeypatch.setattr(varlen, "activate", lambda device: newest)
     fused, _ = document_attention(module, q, k, v, packed_mask(window), **arguments)
     assert fused.shape == alone.shape == (1, 24, 4, 8)
     torch.testing.assert_close(fused, alone, atol=1e-5, rtol=1e-5)

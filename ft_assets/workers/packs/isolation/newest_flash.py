@@ -1,0 +1,59 @@
+"""FlashAttention 4 or 3 in place of PyTorch's own 2, where one is installed and computes right on this GPU.
+
+PyTorch calls them prototypes, and each knows some GPUs only. So one counts if the output and the gradients of a small
+example are those of plain attention.
+"""
+
+# ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
+
+import warnings
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch.nn import attention
+from torch.nn.attention.varlen import varlen_attn
+from torch.nn.functional import scaled_dot_product_attention
+
+_NEWEST_FIRST = ("FA4", "FA3")
+_LENGTHS, _HEADS, _KEY_HEADS, _SIZE = (70, 58), 8, 2, 64
+_ROUNDING = 0.05
+"""Of numbers around 1 in half precision."""
+
+
+@cache
+def activate(device: torch.device) -> str:
+    """The FlashAttention with which PyTorch's ``varlen_attn`` and SDPA compute from now on, "" for PyTorch's own."""
+    for name in _NEWEST_FIRST:
+        try:
+            attention.activate_flash_attention_impl(name)
+            if _is_right(device):
+                return name
+            reason = "its results are not those of plain attention"
+        except ImportError:
+            continue
+        except Exception as error:  # Kernels raise what they like on a GPU that they do not know.
+            reason = str(error)
+        if attention.current_flash_attention_impl():
+            attention.restore_flash_attention_impl()
+        warnings.warn(f"{name} is installed and not used: {reason}", stacklevel=2)
+    return ""
+
+
+@torch.enable_grad()
+def _is_right(device: torch.device) -> bool:
+    """Whether ``varlen_attn`` over two documents gives what SDPA gives for each, with the same gradients."""
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = (
+        torch.randn(sum(_LENGTHS), heads, _SIZE, generator=draw).to(device, torch.bfloat16).requires_grad_()
+        for heads in (_HEADS, _KEY_HEADS, _KEY_HEADS)
+    )
+    offsets = torch.tensor([0, _LENGTHS[0], sum(_LENGTHS)], dtype=torch.int32, device=device)
+    longest = max(_LENGTHS)
+    found: Any = varlen_attn(q, k, v, offsets, offsets, longest, longest, window_size=(-1, 0), enable_gqa=True)
+    alone = partial(scaled_dot_product_attention, is_causal=True, enable_gqa=True)
+    rows = zip(*(each.transpose(0, 1)[None].split(_LENGTHS, 2) for each in (q, k, v)), strict=True)
+    expected = torch.cat([alone(*row) for row in rows], 2)[0].transpose(0, 1)
+    weights = torch.randn(expected.shape, generator=draw).to(expected)
+    mine, theirs = ((each, *torch.autograd.grad((each * weights).sum(), (q, k, v))) for each in (found, expected))
+    return all(torch.allclose(*pair, atol=_ROUNDING, rtol=_ROUNDING) for pair in zip(mine, theirs, strict=True))
