@@ -1,7 +1,7 @@
 """What became of a wish: status, logs, and stopping it on purpose."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ft_assets.api.addresses import find_address
@@ -20,6 +20,7 @@ from ft_assets.control.submissions.status import (
 from ft_assets.control.submissions.sweep_progress import TrialProgress, trial_progress
 from ft_assets.control.submissions.waiting import with_reason
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, find_outcome, finish
+from ft_assets.workers.training.early_stopping import STOPPED_EARLY
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import UserError
@@ -61,8 +62,20 @@ def status(submission: str, *, store: Store | None = None, launcher: Launcher | 
     store = store_or_default(store)
     one = get_submission(store, submission)
     explains = (launcher or make_launcher()).explains
-    found = status_of(store, one)
+    found = replace(status_of(store, one), stopped_early=_stopped_early(store, one))
     return with_reason(store, one, found, explains) if explains else found
+
+
+def _stopped_early(store: Store, submission: Submission) -> int | None:
+    """The last step of the submission's training, if it stopped early."""
+    try:
+        found = read_works(store, submission)
+    except UserError:
+        # Whose records cannot be read is part of the status.
+        return None
+    return next(
+        (work.facts.get(STOPPED_EARLY) for work in found if work.asset == "checkpoint" and not work.trial), None
+    )
 
 
 def works(submission: Submission, *, store: Store | None = None) -> tuple[Work, ...]:

@@ -40,10 +40,11 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
     time = "unknown" if found.seconds is None else f"about {seconds(found.seconds)}"
     if found.rough_seconds:
         time = _roughly(found.rough_seconds)
+    most, stops = ("at most ", "; may stop early, and all below is at most") if found.at_most else ("", "")
     rows = [
         ("tokens per epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
         ("windows per epoch", f"{found.windows:,}", found.tokens_from),
-        ("optimizer steps", f"{found.steps:,}", f"{found.steps_per_epoch:,} an epoch"),
+        ("optimizer steps", most + f"{found.steps:,}", f"{found.steps_per_epoch:,} an epoch{stops}"),
         ("tokens in all", f"{found.tokens:,}", ""),
         ("time to train", time, found.seconds_from),
         ("peak memory", _gib(found.memory), found.memory_from),
@@ -71,7 +72,10 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
     from ft_assets.cli.output import note, seconds
 
     found, dataset, recipe = asked.estimate, asked.submission.dataset, asked.submission.recipe
-    words = [f"{found.steps:,} steps", f"{found.tokens:,} tokens ({found.tokens_from})"]
+    words = [
+        f"{'at most ' if found.at_most else ''}{found.steps:,} steps",
+        f"{found.tokens:,} tokens ({found.tokens_from})",
+    ]
     if found.trials > 1:
         words.insert(0, f"{found.trials} trials")
     if found.seconds is not None:

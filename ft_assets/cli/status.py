@@ -79,9 +79,10 @@ def reasons(item: "Status") -> list[str]:
 
 def remark(item: "Status") -> str:
     """Remarks beside the numbers: why the submission is in its state, and alerts of a running training."""
+    stopped = [f"stopped early, after step {item.stopped_early}"] if item.stopped_early else []
     to_do = [f"what to do: {item.remedy}"] if item.remedy and item.state not in ("rejected", "ungated") else []
     why = [item.detail.removesuffix(".")] if item.detail else []
-    return "; ".join([*why, *to_do, *(f"alert: {alert}" for alert in item.alerts)])
+    return "; ".join([*stopped, *why, *to_do, *(f"alert: {alert}" for alert in item.alerts)])
 
 
 def describe(item: "Status") -> str:

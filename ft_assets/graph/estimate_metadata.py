@@ -11,7 +11,7 @@ from ft_assets.settings.gpus import GIB
 
 def estimate_metadata(found: Estimate) -> dict[str, Any]:
     """The numbers of an estimate under names that begin with ``estimated_``, and a table with the source of each."""
-    steps = f"{found.steps_per_epoch:,} an epoch"
+    steps = f"{found.steps_per_epoch:,} an epoch" + ("; at most, as it may stop early" if found.at_most else "")
     rows = [
         ("tokens of an epoch", f"{found.tokens_per_epoch:,}", found.tokens_from),
         ("optimizer steps", f"{found.steps:,}", steps),

@@ -36,7 +36,7 @@ from ft_resources.outcomes import Outcome
 from ft_resources.run_processes import process_tag
 from ft_resources.store import Store
 from ft_resources.work import WorkRequest
-from tests.cli.conftest import DATASET, RECIPE, Ft
+from tests.cli.conftest import DATASET, FACTS, RECIPE, Ft
 from tests.e2e.project import Project
 from tests.made import spec_of
 
@@ -88,6 +88,17 @@ def test_status_shows_what_became_of_ended_submissions(project: Project, ft: Ft,
     shown = ft("status").stdout
     assert "rejected" in shown
     assert "task_gain: fail" in shown
+
+
+def test_status_says_that_a_training_stopped_early(
+    project: Project, ft: Ft, asked: Submission, made_later: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FACTS, "checkpoint", {**FACTS["checkpoint"], "steps": 5, "stopped_early": 5})
+    made_later()
+    finish(project.store, asked, SubmissionStatus.ACCEPTED)
+    assert "stopped early, after step 5" in " ".join(ft("status", asked.id).stdout.split())
+    (item,) = json.loads(ft("status", asked.id, "--json").stdout)
+    assert item["stopped_early"] == 5
 
 
 def test_an_unknown_submission_is_a_users_mistake(ft: Ft, asked: Submission) -> None:

@@ -29,7 +29,7 @@ from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.keys import DatasetKey, check_pair
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.recipe.shown import shown_settings
-from ft_assets.settings.recipe.training import SettledTraining
+from ft_assets.settings.recipe.training import VALIDATIONS, SettledTraining
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.model_size.host import host_needs
 from ft_assets.workers.model_size.known import Known
@@ -98,7 +98,8 @@ def _estimate(
     host = base.architecture and host_needs(
         base.architecture, setup, processes=max(1, recipe.hardware.gpus), kept=recipe.training.keep_best or 0
     )
-    every = recipe.training.validate_every_steps
+    early = recipe.training.early_stopping
+    every = recipe.training.validate_every_steps or (-(-order.steps // VALIDATIONS) if early else None)
     scored = _scored_tokens(artifacts, dataset_key, recipe, recipe_key, sizes)
     work = Work(
         tokens=tokens,
@@ -155,6 +156,7 @@ def _estimate(
         host_memory=host.memory if host else None,
         scratch=host.disk if host else None,
         settings=shown_settings(settled.recipe, settled.origins),
+        at_most=early is not None,
     )
 
 

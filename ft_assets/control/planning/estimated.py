@@ -25,6 +25,7 @@ class Estimate:
         settings: (path, value, origin) of each setting of the training, resolved from what is known now.
         trials: number of trainings covered, more than one for a sweep.
         documents: how documents run through the base, packed or apart, and why; empty if nothing is known of the base.
+        at_most: whether the training may stop early; steps, tokens, time, GPU-hours and price are those of all steps.
         notes: what else to know before the training, as sentences.
         price: in ``currency``; None if GPU-hours or the type's price are unknown.
     """
@@ -54,6 +55,7 @@ class Estimate:
     rough_seconds: Bounds | None = None
     counted: bool = False
     documents: tuple[str, str] = ("", "")
+    at_most: bool = False
     notes: tuple[str, ...] = ()
 
 

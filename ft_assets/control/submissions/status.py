@@ -1,7 +1,7 @@
 """The status of a submission, from the store alone: its records, and its workers' last reports."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -75,13 +75,14 @@ def state_of_work(asset: str) -> State:
 class Work:
     """One artifact of a submission and its last attempt; ``address`` is None while one of its inputs is missing.
 
-    ``trial`` is the recipe key of a sweep's trial, if it is a trial's training.
+    ``trial`` is the recipe key of a sweep's trial, if it is a trial's training; ``facts`` are those of what is done.
     """
 
     asset: str
     trial: str = ""
     address: Address | None = None
     done: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
     attempt: int = 0
     claimed_at: float = 0.0
     progress: dict[str, Any] = field(default_factory=dict)
@@ -103,9 +104,10 @@ class Status:
     """Summary of a submission for people; numbers are None if there are none (yet).
 
     ``step`` and ``steps`` count what the present phase counts (optimizer steps while training), ``eta_s`` is the
-    worker's own estimate of the seconds left of it, ``alerts`` are sentences of a running training, ``suggestions`` of
-    what to try after a rejection. ``detail``, ``where`` and ``remedy`` say why it is in its state and what to do,
-    ``words`` are a failed worker's own where they may quote data.
+    worker's own estimate of the seconds left of it, ``stopped_early`` the last step of a training that ended sooner
+    than planned (lists leave it out), ``alerts`` are sentences of a running training, ``suggestions`` of what to try
+    after a rejection. ``detail``, ``where`` and ``remedy`` say why it is in its state and what to do, ``words`` are a
+    failed worker's own where they may quote data.
     """
 
     submission: str
@@ -121,6 +123,7 @@ class Status:
     loss: float | None = None
     tokens_per_s: float | None = None
     eta_s: float | None = None
+    stopped_early: int | None = None
     alerts: tuple[str, ...] = ()
     adapter: str = ""
     detail: str = ""
@@ -274,14 +277,16 @@ def _read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkReque
     except (MissingInput, HeldForReview, SweepFailed):
         return Work(asset=asset)
     attempts = attempts_at(artifacts.store, address)
-    done = artifacts.find(address) is not None
+    found = artifacts.find(address)
+    done, facts = found is not None, found.facts if found else {}
     last = attempts[-1] if attempts else None
     if last is None:
-        return Work(asset=asset, address=address, done=done)
+        return Work(asset=asset, address=address, done=done, facts=facts)
     return Work(
         asset=asset,
         address=address,
         done=done,
+        facts=facts,
         attempt=last.number,
         claimed_at=last.claimed_at(),
         progress=last.progress(),

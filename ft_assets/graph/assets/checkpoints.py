@@ -25,6 +25,7 @@ from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.recipe.shown import configuration_hash, made_for, settings_table, shown_settings
 from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE, make_carried
+from ft_assets.workers.training.early_stopping import STOPPED_EARLY
 from ft_assets.workers.training.telemetry.alerts import Alert
 from ft_assets.workers.training.telemetry.report import LOSS, THROUGHPUT
 from ft_resources.artifacts import Artifact, Artifacts
@@ -133,6 +134,7 @@ def _metadata(artifact: Artifact, note: str = "") -> dict[str, dg.MetadataValue]
         **({"losses_not_comparable": dg.MetadataValue.text(note)} if note else {}),
         **_documents(facts.get("isolation", {})),
         "steps": dg.MetadataValue.int(facts["steps"]),
+        **({STOPPED_EARLY: dg.MetadataValue.int(facts[STOPPED_EARLY])} if STOPPED_EARLY in facts else {}),
         "tokens": dg.MetadataValue.int(facts["tokens"]),
         "tokens_per_s": dg.MetadataValue.float(facts["tokens_per_s"]),
         "seconds": dg.MetadataValue.float(facts["seconds"]),

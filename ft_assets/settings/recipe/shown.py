@@ -1,7 +1,7 @@
 """A resolved configuration as people see it: setting, value and origin."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ft_assets.settings.catalogue.methods import METHODS, SECTIONS
@@ -24,13 +24,20 @@ def shown_settings(recipe: Recipe, origins: Mapping[str, str]) -> list[tuple[str
     for section in _SECTIONS:
         if _used(recipe, section):
             values = getattr(recipe, section).model_dump(mode="json")
-            rows += [
-                (f"{section}.{name}", _text(value), origins[f"{section}.{name}"]) for name, value in values.items()
-            ]
+            rows += [(path, _text(value), origins[path]) for path, value in _single(values, section)]
     rows += [("packing.max_length", str(recipe.packing.max_length), origins["packing.max_length"])]
     if recipe.chat_template is not None:
         rows.append(("chat_template", PLAIN if recipe.chat_template == PLAIN_TEMPLATE else "a file's", "recipe"))
     return [row for row in rows if row[0] not in _LEFT_OUT]
+
+
+def _single(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    """The settings in ``values`` and in the sections inside, each with its dotted path."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _single(value, f"{path}.{name}")
+        else:
+            yield f"{path}.{name}", value
 
 
 def shown_values(values: Mapping[str, Any]) -> str:

@@ -9,6 +9,8 @@ from ft_resources.strict_model import added_field
 
 # Training settings that affect when or how something is done, never the result.
 WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute"}
+# Most validations of a run whose recipe does not say when to validate.
+VALIDATIONS = 10
 
 
 class LoraSettings(Settings):
@@ -46,6 +48,17 @@ class LoraSettings(Settings):
 
 KINDS = {name: field.default for name, field in LoraSettings.model_fields.items() if field.exclude_if is not None}
 """Settings that ask for another kind of adapter than plain LoRA, with their defaults, which stored settings omit."""
+
+
+class EarlyStoppingSettings(Settings):
+    """When a training ends before its last step: its validation loss no longer falls."""
+
+    patience: int = Field(
+        ge=1, le=1000, description="Stop after this many validations in a row that did not lower the best loss."
+    )
+    min_delta: float = Field(
+        0.0, ge=0.0, description="A validation lowers the best loss only if it is below it by more than this, in nats."
+    )
 
 
 class TrainingSettings(Settings):
@@ -119,6 +132,12 @@ class TrainingSettings(Settings):
         le=20,
         description="Keep the weights of this many validations with the lowest loss, besides the last weights, for "
         "evaluation.candidate to choose from; null: only the last ones. Not with sharded weights.",
+    )
+
+    early_stopping: EarlyStoppingSettings | None = added_field(
+        None,
+        description="Stop when validation loss no longer falls, such as {patience: 3}; null: train to the end. Without "
+        "validate_every_steps there are ten validations, whatever they cost.",
     )
 
     @model_validator(mode="after")

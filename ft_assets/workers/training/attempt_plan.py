@@ -6,14 +6,14 @@ from typing import Any
 
 from ft_assets.settings.catalogue.method import Method
 from ft_assets.settings.catalogue.methods import METHODS
-from ft_assets.settings.recipe.training import SettledLora, SettledTraining
+from ft_assets.settings.recipe.training import VALIDATIONS, SettledLora, SettledTraining
 from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.packs.sampler import Order
 from ft_assets.workers.training.journal import Cadence
 from ft_assets.workers.training.variants import VARIANTS, Variant
 from ft_resources.errors import BadData
 
-_VALIDATIONS, _VALIDATION_SHARE, _SHORT_STEPS = 10, 0.05, 50
+_VALIDATION_SHARE, _SHORT_STEPS = 0.05, 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +49,12 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, valid
             remedy="Check the dataset's report: every row was dropped, or no assistant turn carries text.",
         )
     training = SettledTraining.model_validate(params["training"])
+    if training.early_stopping and not validation.index.learned_tokens:
+        raise BadData(
+            "training.early_stopping waits for validation loss, and there are no validation rows to measure it on",
+            where="token_pack",
+            remedy="Raise split.validation in dataset.yaml or add rows, or leave early_stopping out.",
+        )
     variant = VARIANTS[params["variant"]]
     lora = SettledLora.model_validate(params["lora"]) if variant.adapters else None
     order = order_of(params["training"], pack)
@@ -56,7 +62,7 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, valid
     cadence = Cadence(
         save_steps=int(runtime["checkpoint_every_steps"]),
         save_minutes=float(runtime["checkpoint_every_minutes"]),
-        validate_steps=training.validate_every_steps or _validation_interval(order, len(validation)),
+        validate_steps=_validation_interval(training, order, len(validation)),
     )
     return Plan(
         method=METHODS[params["method"]],
@@ -83,12 +89,17 @@ def order_of(training: Mapping[str, Any], pack: Pack) -> Order:
     )
 
 
-def _validation_interval(order: Order, windows: int) -> int | None:
-    """Optimizer steps between validations on ``windows`` windows where the recipe leaves that open: ten in a run, or as
-    many as take a twentieth of it. None where that is one, or the run is short: then it validates at its end only."""
+def _validation_interval(training: SettledTraining, order: Order, windows: int) -> int | None:
+    """Optimizer steps between validations on ``windows`` windows.
+
+    Where the recipe leaves that open there are ten in a run, or without early stopping as many as take a twentieth of
+    it. None where that is one, or the run is short: then it validates at its end only.
+    """
+    if training.validate_every_steps or training.early_stopping:
+        return training.validate_every_steps or -(-order.steps // VALIDATIONS)
     if not windows or order.steps < _SHORT_STEPS:
         return None
     # A forward pass is about a third of a step.
     affordable = int(_VALIDATION_SHARE * 3 * order.steps * order.global_batch / windows)
-    times = min(_VALIDATIONS, affordable)
+    times = min(VALIDATIONS, affordable)
     return -(-order.steps // times) if times > 1 else None

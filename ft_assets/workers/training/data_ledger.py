@@ -7,7 +7,7 @@ them in the same order: in ``"weights":[0.5,[2.0,14]]`` the inner pair stands fo
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ft_assets.workers.packs.format import TRAIN, CachedFiles, Pack
 from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.attempt_plan import order_of
+from ft_assets.workers.training.early_stopping import STOPPED_EARLY
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.canonical import canonical_json
 from ft_resources.errors import CorruptArtifact
@@ -132,13 +133,15 @@ class Proof:
     examples: int
     documents: int
     cut_short: bool
+    stopped_early: bool
 
     @property
     def summary(self) -> str:
         """One sentence on what was checked."""
         read = f"{self.examples:,} examples, {self.documents:,} documents"
         what = f"{self.steps:,} steps, {self.epochs:,} epoch(s), {read}"
-        return f"{what}; max_steps cut the last epoch short" if self.cut_short else what
+        by = "early stopping" if self.stopped_early else "max_steps"
+        return f"{what}; {by} cut the last epoch short" if self.cut_short else what
 
 
 def prove(artifacts: Artifacts, checkpoint: Artifact, scratch: Path) -> Proof:
@@ -149,6 +152,9 @@ def prove(artifacts: Artifacts, checkpoint: Artifact, scratch: Path) -> Proof:
     pack_artifact = artifacts.get(Address.parse(checkpoint.manifest.inputs["pack"].address))
     pack = Pack.open(CachedFiles(pack_artifact, FileCache.of_machine(scratch)), TRAIN)
     order = order_of(json.loads(checkpoint.read("recipe.json"))["training"], pack)
+    stopped: int | None = checkpoint.facts.get(STOPPED_EARLY)
+    if stopped:
+        order = replace(order, max_steps=stopped)
     lines = checkpoint.read("ledger.jsonl").decode().splitlines()
     try:
         findings = check_ledger(lines, pack, order)
@@ -165,4 +171,5 @@ def prove(artifacts: Artifacts, checkpoint: Artifact, scratch: Path) -> Proof:
         examples=pack.index.examples,
         documents=pack.index.documents,
         cut_short=order.steps % order.steps_per_epoch != 0,
+        stopped_early=stopped is not None,
     )

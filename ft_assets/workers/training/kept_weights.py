@@ -139,17 +139,17 @@ def _fetch(store: Store, place: str, step: int, loss: float, target: Path) -> bo
 
 
 class BestWeights:
-    """Keeps ``count`` weights of a run that ends with step ``last``."""
+    """Keeps ``count`` weights of a run."""
 
-    def __init__(self, context: WorkContext, count: int, *, last: int, full: bool, origin: "Origin") -> None:
-        self._context, self._count, self._last, self._full, self._origin = context, count, last, full, origin
+    def __init__(self, context: WorkContext, count: int, *, full: bool, origin: "Origin") -> None:
+        self._context, self._count, self._full, self._origin = context, count, full, origin
 
-    def validated(self, model: Any, step: int, rows: list[dict[str, Any]]) -> None:
+    def validated(self, model: Any, step: int, rows: list[dict[str, Any]], *, last: int) -> None:
         """Keep the weights after ``step`` if its loss (the last in ``rows``) is among the lowest, and drop the set that
-        no longer is. Blocks training."""
+        no longer is. Those of step ``last``, which ends the run, are stored anyway. Blocks training."""
         from ft_assets.workers.training.model import save_final
 
-        wanted = dict(lowest(rows, self._count, last=self._last))
+        wanted = dict(lowest(rows, self._count, last=last))
         if step not in wanted:
             return
         folder = self._context.scratch / "keeping"

@@ -18,6 +18,7 @@ from ft_assets.workers.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
 from ft_assets.workers.packs.sampler import Step
 from ft_assets.workers.training.attempt_plan import Plan, make_plan
 from ft_assets.workers.training.distributed.launch import run_ranks
+from ft_assets.workers.training.early_stopping import STOPPED_EARLY, stopping_step
 from ft_assets.workers.training.journal import NOT_FINITE, Journal
 from ft_assets.workers.training.kept_weights import BestWeights, fetch_kept, lowest
 from ft_assets.workers.training.memory import memory_explained
@@ -93,10 +94,11 @@ def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
             return WorkResult(folder=context.output)
         final = context.output / "final"
         save_final(model, final, _origin(context), full=plan.full, state=state)
-    kept = lowest(journal.rows, plan.training.keep_best or 0, last=plan.order.steps)
+    stopped = stopping_step(journal.rows, plan.training.early_stopping, plan.order.steps)
+    kept = lowest(journal.rows, plan.training.keep_best or 0, last=stopped or plan.order.steps)
     attempts = [*context.spec.previous, context.spec.attempt]
     journal.kept = fetch_kept(context.store, context.spec.address, attempts, kept, context.output)
-    return _result(context, journal, plan)
+    return _result(context, journal, plan, stopped)
 
 
 def _origin(context: WorkContext) -> "Origin":
@@ -125,8 +127,9 @@ def _run(
     reference, reference_of_validation = _reference(context, plan, pack, validation)
     objective = make_objective(context.params)
     loop = TrainingLoop(context, pack, validation, plan.order, plan.cadence, reference_of_validation)
+    loop.early_stopping = plan.training.early_stopping
     if count := plan.training.keep_best:
-        loop.best_weights = BestWeights(context, count, last=plan.order.steps, full=plan.full, origin=_origin(context))
+        loop.best_weights = BestWeights(context, count, full=plan.full, origin=_origin(context))
 
     def before_update(step: Step, loss: float, grad_norm: float) -> None:
         loop.watch.require_sound(step, loss, grad_norm)
@@ -202,7 +205,7 @@ def _reference(
     return train, other
 
 
-def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
+def _result(context: WorkContext, journal: Journal, plan: Plan, stopped: int | None) -> WorkResult:
     """Write the books and the report beside the weights."""
     output = context.output
     (output / "recipe.json").write_text(json.dumps(context.params, indent=2, sort_keys=True) + "\n")
@@ -217,7 +220,8 @@ def _result(context: WorkContext, journal: Journal, plan: Plan) -> WorkResult:
     losses = [row["loss"] for row in journal.rows if "loss" in row]
     tokens = sum(row.get("tokens", 0) for row in journal.rows)
     facts = {
-        "steps": plan.order.steps,
+        "steps": stopped or plan.order.steps,
+        **({STOPPED_EARLY: stopped} if stopped else {}),
         "train_loss": math.fsum(losses[-_RECENT:]) / len(losses[-_RECENT:]),
         "validation_loss": [[row["step"], row["validation_loss"]] for row in journal.rows if "validation_loss" in row],
         "tokens": tokens,

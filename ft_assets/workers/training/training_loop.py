@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from numpy.typing import NDArray
 from transformers import TrainerCallback
 
+from ft_assets.settings.recipe.training import EarlyStoppingSettings
 from ft_assets.workers.packs.format import CachedFiles, Pack
 from ft_assets.workers.packs.format.prefetch import Prefetch
 from ft_assets.workers.packs.isolation.apart import padding_share
@@ -23,6 +24,7 @@ from ft_assets.workers.packs.isolation.output_layer import transformer_of
 from ft_assets.workers.packs.sampler import Order
 from ft_assets.workers.training.data_ledger import ledger_line
 from ft_assets.workers.training.divergence import Watch, clueless_loss, finite
+from ft_assets.workers.training.early_stopping import stopping_step
 from ft_assets.workers.training.failing_example import examples_blamed, forward_alone
 from ft_assets.workers.training.journal import NOT_FINITE, Cadence, Journal
 from ft_assets.workers.training.kept_weights import BestWeights
@@ -62,11 +64,14 @@ class TrainingLoop(TrainerCallback):
         self.watch: Watch
         self.trainer: PackedTrainer
         self.best_weights: BestWeights | None = None
+        self.early_stopping: EarlyStoppingSettings | None = None
         self._stops: Stops
         self._ahead: Prefetch | None = None
         self._random: RandomStates
         # The last finished step, and the number of finished micro-batches of the next one; None between steps.
         self._stood = 0
+        # The last step, as far as is known by now.
+        self._last = order.steps
         self._done: int | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -83,6 +88,7 @@ class TrainingLoop(TrainerCallback):
                     # As large as a save, which needs the room.
                     shutil.rmtree(save.folder)
                 state.global_step = save.record.step
+            self._settle_last_step()
             if ranks.local == 0:
                 # Once for a node, whose ranks read the same windows and share what is fetched.
                 self._ahead = fetch_ahead(self.pack, self.validation, self.order, self.journal.position)
@@ -96,6 +102,9 @@ class TrainingLoop(TrainerCallback):
         self.saver.begin()
         self.meter = Meter()
         self._after_step(state.global_step)
+        if self.stopped_early:
+            # Saved after its last step: nothing is left to read.
+            self.trainer.reader.position = self.order.windows * self.order.epochs
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._done = 0
@@ -125,6 +134,18 @@ class TrainingLoop(TrainerCallback):
             alerts=self.telemetry.alerts,
         )
         self._after_step(step.number)
+        if self.stopped_early:
+            print(f"stopped early, after step {step.number} of {self.order.steps}", flush=True)
+            control.should_training_stop = True
+
+    def _settle_last_step(self) -> None:
+        """After the rows of a validation."""
+        self._last = stopping_step(self.journal.rows, self.early_stopping, self.order.steps) or self.order.steps
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether the steps so far are all that there are, though fewer than planned."""
+        return self._stood == self._last < self.order.steps
 
     def _after_step(self, step: int) -> None:
         """Stop, validate and save, each if due. Raises Preempted after saving if a stop was requested, and a running
@@ -139,7 +160,7 @@ class TrainingLoop(TrainerCallback):
             self._validate(step)
         ranks = self.trainer.reader.ranks
         # The clocks of ranks differ, and the first writes: what is due there is done by all.
-        due = self.saver.pays(self.trainer) if step == self.order.steps else self.saver.due(step)
+        due = self.saver.pays(self.trainer) if step == self._last else self.saver.due(step)
         if ranks.any(ranks.first and due and self.saver.begun < step and not self.watch.suspicious):
             self._save()
 
@@ -229,12 +250,14 @@ class TrainingLoop(TrainerCallback):
         )
         if loss is not None and not finite(loss):
             self._row(step=step, **{NOT_FINITE: 1})
+            self._settle_last_step()
             # There may be no step after this one to report it.
             self.context.progress("validating", done=step, total=self.order.steps, alerts=self.telemetry.alerts)
         elif loss is not None:
             self._row(step=step, **validation_figures(self.context.params["method"], loss))
+            self._settle_last_step()
             if self.best_weights is not None and self.trainer.reader.ranks.first:
-                self.best_weights.validated(self.trainer.model, step, self.journal.rows)
+                self.best_weights.validated(self.trainer.model, step, self.journal.rows, last=self._last)
         self._set_aside(time.monotonic() - began)
 
     def _save(self) -> None:

@@ -53,6 +53,14 @@ def test_ft_estimate_shows_memory_hours_and_price_and_what_they_stand_on(
     assert sum(found["memory_parts"].values()) == pytest.approx(found["memory"]["expected"], rel=0.05)
 
 
+def test_an_estimate_of_a_training_that_may_stop_early_is_at_most(world: World, ft: Ft) -> None:
+    path = world.project.recipe("patient.v1", training={"early_stopping": {"patience": 2}})
+    shown = ft("estimate", DATASET, path.name).stdout
+    assert "at most 8" in shown
+    assert "may stop early" in shown
+    assert "at most" not in ft("estimate", DATASET, world.project.recipe("draft.v1").name).stdout
+
+
 def test_ft_estimate_takes_a_recipe_file_before_it_is_registered(world: World, ft: Ft) -> None:
     path = world.project.recipe("draft.v1")
     shown = ft("estimate", DATASET, path.name)

@@ -135,6 +135,16 @@ def test_two_ranks_train_other_kinds_of_adapters_as_one_does(
 
 
 @pytest.mark.usefixtures("quick")
+def test_two_ranks_stop_early_together_where_one_does(tmp_path: Path) -> None:
+    early = {"validate_every_steps": 2, "early_stopping": {"patience": 1, "min_delta": 1.0}}
+    alone = train(make_bench(tmp_path / "alone", **SETTINGS, **early).context())
+    bench = two_ranks(tmp_path / "two", **SETTINGS, **early)
+    both = train(bench.context())
+    assert alone.facts["stopped_early"] == both.facts["stopped_early"] == 4 < bench.order.steps
+    assert_same_training(alone, both)
+
+
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("variant", "layouts"), [("lora", ("none", "zero3")), ("full", ("fsdp", "zero1", "zero3"))])
 def test_a_run_goes_on_with_two_ranks_in_any_layout_and_then_with_one_and_reads_the_same_data(
     tmp_path: Path, variant: str, layouts: tuple[str, ...]
