@@ -1,9 +1,11 @@
 """Training speed on one GPU: the worker's trainer beside stock TRL, random weights of real shapes, packed 4096, bf16.
 
-``python -m benchmarks gpu [--tiny] [--only NAME] [--ours] [--save] [--set SETTING=VALUE ...]``; settings are those of
-``gpu_cases.Case``. Each configuration runs in its own process; one that runs out of memory is tried again with less
-(``gpu_cases.ladder``). ``--tiny`` runs everything at tiny size on a CPU, which proves the program and measures nothing;
-``--save`` keeps the table in ``benchmarks/gpu_table.md``. A bench needs 20 GB of disk and 50 GB of memory for 8B.
+``python -m benchmarks gpu [--tiny] [--only NAME] [--by ours|trl] [--minutes N] [--save] [--set SETTING=VALUE ...]``;
+settings are those of ``gpu_cases.Case``. Each configuration runs in its own process; one that runs out of memory is
+tried again with less (``gpu_cases.ladder``). ``--minutes`` ends the call in time, with what was measured until then.
+``--save`` adds each measurement at once to ``benchmarks/gpu_rows.jsonl`` and writes the table of all of them, so that a
+call may measure one configuration. ``--tiny`` runs everything at tiny size on a CPU, which proves the program and
+measures nothing. A bench needs 20 GB of disk and 50 GB of memory for 8B; TRL is needed for its own rows only.
 """
 
 import argparse
@@ -12,21 +14,25 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_cases import CASES, Case, changed, ladder, tiny
+from pydantic import TypeAdapter
+
+from benchmarks.gpu_cases import CASES, By, Case, changed, ladder, tiny
 from benchmarks.table import Figure
 from ft_assets.settings.gpus import find_hardware
 
 GOALS: Mapping[str, float] = {"full_8b": 12_500, "lora_8b": 16_000, "qlora_8b": 12_000, "full_1b": 52_000}
 _PUBLISHED = {"full_8b": 10_471.0, "lora_8b": 12_473.0}
 _MFU_GOAL, _TRL_GOAL = 0.60, 1.3
-_TABLE = Path(__file__).parent / "gpu_table.md"
-_TIMEOUT_S = 1_800
+_TABLE, _ROWS = (Path(__file__).parent / name for name in ("gpu_table.md", "gpu_rows.jsonl"))
+_BY: tuple[By, ...] = ("ours", "trl")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,25 +56,31 @@ def measure(*arguments: str) -> list[Figure]:
         print("NOT MEASURED: this machine has no CUDA GPU. Every figure below is null; --tiny proves the program.")
         return figures([], tiny=False)
     settings = dict(text.split("=", 1) for text in asked.set)
+    run = in_processes(asked.minutes)
     rows = []
     for case in CASES:
-        if asked.only in (None, case.name):
-            sized = changed(tiny(case) if asked.tiny else case, settings)
-            with tempfile.TemporaryDirectory(prefix="ft-benchmark-base-") as folder:
-                rows += compare(sized, Path(folder) / "base", gpu, in_process_of_its_own, peer=not asked.ours)
-    table = markdown(rows, gpu or f"no GPU, tiny models on {platform.machine()}: these are not measurements")
-    print(table)
-    if asked.save and gpu is not None:
-        _TABLE.write_text(table)
+        if asked.only not in (None, case.name):
+            continue
+        sized = changed(tiny(case) if asked.tiny else case, settings)
+        with tempfile.TemporaryDirectory(prefix="ft-benchmark-base-") as folder:
+            for by in _BY:
+                if asked.by in (None, by) and _there(by):
+                    rows.append(compare(replace(sized, by=by), Path(folder) / "base", gpu, run))
+                    if asked.save and gpu is not None:
+                        save(rows[-1], gpu, _ROWS, _TABLE)
+    print(markdown(rows, gpu or f"no GPU, tiny models on {platform.machine()}: these are not measurements"))
     return figures(rows, tiny=asked.tiny)
 
 
-def compare(case: Case, base: Path, gpu: str | None, run: Run, *, peer: bool = True) -> list[Row]:
-    """Ours and, with ``peer``, TRL's, each with as little recomputation as it has memory for."""
-    return [_first_that_fits(replace(case, by=by), base, gpu, run) for by in (("ours", "trl") if peer else ("ours",))]
+def _there(by: By) -> bool:
+    if by == "trl" and find_spec("trl") is None:
+        print("TRL is not installed: no rows of its own", file=sys.stderr)
+        return False
+    return True
 
 
-def _first_that_fits(case: Case, base: Path, gpu: str | None, run: Run) -> Row:
+def compare(case: Case, base: Path, gpu: str | None, run: Run) -> Row:
+    """The case with as little recomputation as it has memory for."""
     tried = case
     for tried in ladder(case):
         print(f"{tried.name} by {tried.by}: {_settings(tried)}", file=sys.stderr, flush=True)
@@ -87,21 +99,38 @@ def _first_that_fits(case: Case, base: Path, gpu: str | None, run: Run) -> Row:
     return Row(case=tried, tokens_s=None, mfu=None, peak_gib=None)
 
 
-def in_process_of_its_own(case: Case, base: Path) -> dict[str, Any] | None:
-    """What ``gpu_case`` printed; None where it failed for another reason than memory, which it has then said."""
-    command = [sys.executable, "-m", "benchmarks.gpu_case", json.dumps(asdict(case)), str(base)]
-    try:
-        done = subprocess.run(
-            command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        print(f"{case.name} by {case.by} took more than {_TIMEOUT_S} s", file=sys.stderr)
-        return None
-    if done.returncode:
-        print(done.stderr[-2000:], file=sys.stderr)
-        return None
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def in_processes(minutes: float) -> Run:
+    """A function that runs a case in a process of its own and gives what ``gpu_case`` printed; None where it failed for
+    another reason than memory, which it has then said, or was not done ``minutes`` from now."""
+    end = time.monotonic() + 60 * minutes
+
+    def run(case: Case, base: Path) -> dict[str, Any] | None:
+        command = [sys.executable, "-m", "benchmarks.gpu_case", json.dumps(asdict(case)), str(base)]
+        root, left = Path(__file__).parent.parent, end - time.monotonic()
+        try:
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=max(left, 0), check=False)
+        except subprocess.TimeoutExpired:
+            print(f"{case.name} by {case.by} was not done in the {minutes:g} minutes of this call", file=sys.stderr)
+            return None
+        if done.returncode:
+            print(done.stderr[-2000:], file=sys.stderr)
+            return None
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    return run
+
+
+def save(row: Row, gpu: str, rows: Path, table: Path) -> None:
+    """Add ``row`` to the measurements in ``rows``, and write the table of all of them."""
+    with rows.open("a") as file:
+        file.write(json.dumps({"gpu": gpu, **asdict(row)}) + "\n")
+    read = TypeAdapter(Row)
+    by_gpu: dict[str, list[Row]] = {}
+    for line in rows.read_text().splitlines():
+        values = json.loads(line)
+        by_gpu.setdefault(values.pop("gpu"), []).append(read.validate_python(values))
+    table.write_text("\n".join(markdown(found, name) for name, found in by_gpu.items()))
 
 
 def figures(rows: list[Row], *, tiny: bool) -> list[Figure]:
@@ -156,7 +185,7 @@ def figures(rows: list[Row], *, tiny: bool) -> list[Figure]:
 
 def markdown(rows: list[Row], device: str) -> str:
     """What was measured, on what, with which settings."""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "trl", "peft"))
+    packages = ", ".join(f"{name} {_version(name)}" for name in ("torch", "transformers", "trl", "peft"))
     lines = [
         f"Device: {device}. {packages}.",
         "",
@@ -167,6 +196,13 @@ def markdown(rows: list[Row], device: str) -> str:
         cells = (_text(row.tokens_s, ",.0f"), _text(row.mfu, ".1%"), _text(row.peak_gib, ".1f"))
         lines.append(f"| {row.case.name} | {row.case.by} | {' | '.join(cells)} | {_settings(row.case)} |")
     return "\n".join(lines) + "\n"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def gpu_name() -> str | None:
@@ -193,7 +229,8 @@ def _arguments(arguments: tuple[str, ...]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks gpu")
     parser.add_argument("--tiny", action="store_true", help="tiny models on a CPU: proves the program")
     parser.add_argument("--only", choices=[case.name for case in CASES], help="one configuration")
-    parser.add_argument("--ours", action="store_true", help="without the peer")
-    parser.add_argument("--save", action="store_true", help=f"keep the table in benchmarks/{_TABLE.name}")
+    parser.add_argument("--by", choices=_BY, help="only our trainer or only the peer's")
+    parser.add_argument("--minutes", type=float, default=9.0, help="until the call ends, with what it has then")
+    parser.add_argument("--save", action="store_true", help=f"keep rows and table in benchmarks/{_TABLE.name}")
     parser.add_argument("--set", action="append", default=[], metavar="SETTING=VALUE", help="of every configuration")
     return parser.parse_args(arguments)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModelForCausalLM, TrainerCallback
 
 from benchmarks.gpu_cases import ALPHA, RANK, Case
-from benchmarks.gpu_levers import ChunkedLikelihood
 from benchmarks.trainer_data import made_documents, write_packs
 from benchmarks.trainer_job import BASE, LEARNING_RATE
 from ft_assets.workers.packs.format import Pack
@@ -134,7 +133,7 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
         global_batch_size=windows,
         micro_batch_size=case.micro,
         precision="bf16",
-        optimizer="adafactor" if case.optimizer == "adafactor" else "adamw",
+        optimizer="adamw" if case.optimizer == "adamw_unfused" else case.optimizer,
     )
     order = Order(
         windows=len(pack), global_batch=windows, epochs=1000, seed=17, max_steps=training.max_steps, block=pack.block
@@ -146,7 +145,7 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
     model = load_base(base, training, full=case.variant == "full", four_bit=case.variant == "qlora", device=case.device)
     trainer = PackedTrainer(
         reader=StepReader(pack, order, case.micro),
-        objective=ChunkedLikelihood(case.head_chunk) if case.head_chunk else Likelihood({}),
+        objective=Likelihood({}),
         before_update=lambda step, loss, grad_norm: None,
         model=model,
         args=args,

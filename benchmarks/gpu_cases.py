@@ -17,6 +17,7 @@ from ft_assets.workers.model_size.model_size import Architecture, read_architect
 from ft_assets.workers.model_size.time import Work, training_flops
 
 RANK, ALPHA = 16, 32
+By = Literal["ours", "trl"]
 
 _LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5}
 _TINY = {
@@ -77,25 +78,23 @@ class Case:
         optimizer: as recipes name it; ``adamw_unfused`` is for comparison only.
         attention: ``fused`` is what the trainer does on a GPU; ``documents`` runs them one by one (ours only).
         compile: each layer through ``torch.compile``.
-        head_chunk: tokens that go through head and loss at once, again in the backward pass; 0: all at once (ours).
         warm, steps: optimizer steps before, and while, time is taken.
     """
 
     name: str
     shape: str
     variant: Literal["full", "lora", "qlora"]
-    by: Literal["ours", "trl"] = "ours"
+    by: By = "ours"
     device: Literal["cuda", "cpu"] = "cuda"
     window: int = 4096
     micro: int = 2
     accumulate: int = 4
     documents: int = 0
     masked: float = 0.0
-    optimizer: Literal["adamw", "adafactor", "adamw_unfused"] = "adamw"
+    optimizer: Literal["adamw", "adamw_8bit", "adafactor", "adamw_unfused"] = "adamw"
     recompute: bool = False
     attention: Literal["fused", "documents"] = "fused"
     compile: bool = False
-    head_chunk: int = 0
     warm: int = 4
     steps: int = 8
 
@@ -149,11 +148,13 @@ def changed(case: Case, settings: Mapping[str, str]) -> Case:
 
 
 def ladder(case: Case) -> Iterator[Case]:
-    """``case``, then the same with less and less memory: recomputation, then Adafactor, then one window at a time.
+    """``case``, then the same with less and less memory: recomputation, moments in 8 bits, Adafactor, and at last one
+    window at a time.
 
     What is not recomputed is faster, so with each optimizer it is tried first; windows of a step stay as many.
     """
-    optimizers = dict.fromkeys([case.optimizer, "adafactor" if case.variant == "full" else case.optimizer])
+    smaller = ("adamw_8bit", "adafactor") if case.variant == "full" else ()
+    optimizers = dict.fromkeys([case.optimizer, *smaller])
     for optimizer in optimizers:
         for recompute in dict.fromkeys([case.recompute, True]):
             yield replace(case, optimizer=optimizer, recompute=recompute)

@@ -43,6 +43,8 @@ def test_memory_is_saved_by_recomputation_first_then_by_another_optimizer_then_b
     assert tried == [
         ("adamw", False, 2, 4),
         ("adamw", True, 2, 4),
+        ("adamw_8bit", False, 2, 4),
+        ("adamw_8bit", True, 2, 4),
         ("adafactor", False, 2, 4),
         ("adafactor", True, 2, 4),
         ("adafactor", True, 1, 8),
@@ -54,7 +56,8 @@ def test_a_case_without_memory_is_tried_with_less_and_is_null_only_where_none_fi
     def recomputing(case: Case, base: Path) -> dict[str, Any]:
         return measured(100.0) if case.recompute and case.by == "ours" else {"out_of_memory": True}
 
-    ours, peer = gpu.compare(BY_NAME["full_1b"], tmp_path, "NVIDIA H200", recomputing)
+    case = BY_NAME["full_1b"]
+    ours, peer = (gpu.compare(one, tmp_path, "NVIDIA H200", recomputing) for one in (case, replace(case, by="trl")))
     assert (ours.tokens_s, ours.case.recompute, ours.case.optimizer) == (100.0, True, "adamw")
     assert (peer.tokens_s, peer.mfu) == (None, None)
 
@@ -65,7 +68,7 @@ def test_a_case_that_fails_is_not_tried_again(tmp_path: Path) -> None:
     def failing(case: Case, base: Path) -> None:
         tried.append(case)
 
-    (row,) = gpu.compare(BY_NAME["full_1b"], tmp_path, None, failing, peer=False)
+    row = gpu.compare(BY_NAME["full_1b"], tmp_path, None, failing)
     assert row.tokens_s is None
     assert len(tried) == 1
 
@@ -76,7 +79,8 @@ def test_the_peer_is_beaten_by_the_least_of_all_configurations(tmp_path: Path) -
     def run(case: Case, base: Path) -> dict[str, Any]:
         return measured(speeds[case.name][case.by])
 
-    rows = [row for name in ("full_8b", "full_1b") for row in gpu.compare(BY_NAME[name], tmp_path, "H200", run)]
+    cases = [replace(BY_NAME[name], by=by) for name in ("full_8b", "full_1b") for by in ("ours", "trl")]
+    rows = [gpu.compare(case, tmp_path, "H200", run) for case in cases]
     found = {figure.key: figure.ours for figure in gpu.figures(rows, tiny=False)}
     assert found["vs_trl"] == pytest.approx(1.2)
     assert found["lora_8b_tok_s"] is None
@@ -100,7 +104,7 @@ def test_settings_are_told_by_name_and_kept_in_their_kind() -> None:
         changed(case, {"attention": "fast"})
 
 
-@pytest.mark.parametrize("levers", [{}, {"head_chunk": 7, "documents": 16, "masked": 0.5, "recompute": True}])
+@pytest.mark.parametrize("levers", [{}, {"documents": 16, "masked": 0.5, "recompute": True}])
 def test_ours_runs_at_tiny_size_in_this_process(tmp_path: Path, levers: dict[str, Any]) -> None:
     from benchmarks.gpu_case import make_base, run
 
@@ -113,36 +117,30 @@ def test_ours_runs_at_tiny_size_in_this_process(tmp_path: Path, levers: dict[str
     assert found.loss == pytest.approx(8.03, abs=0.1)
 
 
-def test_the_head_in_pieces_gives_the_loss_and_gradients_of_the_whole(tmp_path: Path) -> None:
-    import torch
-
-    from benchmarks.gpu_case import documents_of, make_base
-    from benchmarks.gpu_levers import ChunkedLikelihood
-    from benchmarks.trainer_data import write_packs
-    from ft_assets.settings.recipe.training import SettledTraining
-    from ft_assets.workers.packs.isolation.batches import micro_batch
-    from ft_assets.workers.training.methods.objective import Whole
-    from ft_assets.workers.training.methods.sft import Likelihood
-    from ft_assets.workers.training.model import load_base
-
-    case = replace(tiny(BY_NAME["full_1b"]), documents=16, masked=0.5)
-    make_base(case, tmp_path / "base")
-    batch = micro_batch(write_packs(documents_of(case), tmp_path / "pack", case.window), [0, 1])
-    training = SettledTraining(learning_rate=1e-4, epochs=1, global_batch_size=1, micro_batch_size=1, precision="fp32")
-    losses, gradients = [], []
-    for objective in (Likelihood({}), ChunkedLikelihood(7)):
-        model = load_base(tmp_path / "base", training, full=True)
-        loss = objective.part(model, batch, Whole(learned=batch.learned, examples=2)).loss
-        loss.backward()
-        losses.append(loss.item())
-        gradients.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
-    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
-    torch.testing.assert_close(gradients[1], gradients[0])
-
-
 def test_the_table_says_what_ran_with_which_settings(tmp_path: Path) -> None:
-    rows = gpu.compare(BY_NAME["full_8b"], tmp_path, "H200", lambda case, base: measured(12_500.0), peer=False)
+    rows = [gpu.compare(BY_NAME["full_8b"], tmp_path, "H200", lambda case, base: measured(12_500.0))]
     table = gpu.markdown(rows, "NVIDIA H200")
     assert "| full_8b | ours | 12,500 | 61.0% | 1.0 |" in table
     assert "optimizer=adamw" in table
     assert json.dumps([figure.ours for figure in gpu.figures(rows, tiny=True)]) == json.dumps([None] * 6)
+
+
+def test_each_call_adds_its_row_to_the_table(tmp_path: Path) -> None:
+    rows, table = tmp_path / "rows.jsonl", tmp_path / "table.md"
+    for name, speed in (("full_1b", 50_000.0), ("lora_8b", 16_000.0)):
+        found = gpu.compare(BY_NAME[name], tmp_path, "H200", lambda case, base, speed=speed: measured(speed))
+        gpu.save(found, "NVIDIA H200", rows, table)
+    assert "| full_1b | ours | 50,000 |" in table.read_text()
+    assert "| lora_8b | ours | 16,000 |" in table.read_text()
+    assert len(rows.read_text().splitlines()) == 2
+
+
+def test_a_call_ends_in_time_and_says_what_it_did_not_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu.in_processes(0)(tiny(BY_NAME["lora_8b"]), tmp_path / "base") is None
+    assert "was not done in the 0 minutes of this call" in capsys.readouterr().err
+
+
+def test_without_trl_the_peer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "find_spec", lambda name: None)
+    assert gpu._there("ours")
+    assert not gpu._there("trl")
