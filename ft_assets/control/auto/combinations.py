@@ -7,6 +7,7 @@ Checked twice: at registration with the recipe alone, and for a pair with data a
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ft_assets.control.auto.fitting import needs_whole_matrices
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.catalogue.refusal import Refusal
 from ft_assets.settings.recipe.recipe import Recipe
@@ -132,6 +133,42 @@ def _factored_lora_plus(recipe: Recipe, known: Known | None) -> str:
     return "LoRA+ is two rates for AdamW, whose steps are as long as its rate; those of adafactor follow other rules"
 
 
+def _pissa_on_four_bits(recipe: Recipe, known: Known | None) -> str:
+    if recipe.lora.init != "pissa" or recipe.variant != "qlora":
+        return ""
+    return "pissa begins with the largest parts of the weights, and a base in 4 bits has rounded ones: not those it has"
+
+
+def _pissa_with_dora(recipe: Recipe, known: Known | None) -> str:
+    if recipe.lora.init != "pissa" or not recipe.lora.use_dora:
+        return ""
+    return "the magnitudes of DoRA belong to one adapter, and what pissa takes out of the base is a second one"
+
+
+def _pissa_with_dropout(recipe: Recipe, known: Known | None) -> str:
+    if recipe.lora.init != "pissa" or not recipe.lora.dropout:
+        return ""
+    return (
+        "the adapters of pissa begin as the largest parts of the weights, and dropout would leave those out at random"
+    )
+
+
+def _kind_in_shards(recipe: Recipe, known: Known | None) -> str:
+    sharding, lora = recipe.hardware.sharding, recipe.lora
+    if not needs_whole_matrices(recipe) or sharding not in ("zero3", "fsdp", "hsdp"):
+        return ""
+    kind, what = (
+        ("use_dora", "lengths of whole rows") if lora.use_dora else ("init pissa", "singular values of matrices")
+    )
+    return f"lora.{kind} needs the {what}, and under {sharding} each GPU has only a part of the weights"
+
+
+def _dora_in_vllm(recipe: Recipe, known: Known | None) -> str:
+    if not recipe.lora.use_dora or recipe.variant == "full" or recipe.evaluation.engine != "vllm":
+        return ""
+    return "vLLM does not serve adapters of DoRA"
+
+
 COMBINATIONS: tuple[Combination, ...] = (
     Combination(
         where="hardware.sharding",
@@ -180,6 +217,31 @@ COMBINATIONS: tuple[Combination, ...] = (
         where="lora.lora_plus_ratio",
         found=_factored_lora_plus,
         instead="Use optimizer adamw, or leave lora_plus_ratio out.",
+    ),
+    Combination(
+        where="lora.init",
+        found=_pissa_on_four_bits,
+        instead="Use variant lora, or leave init out.",
+    ),
+    Combination(
+        where="lora.init",
+        found=_pissa_with_dora,
+        instead="Leave out one of init and use_dora.",
+    ),
+    Combination(
+        where="lora.dropout",
+        found=_pissa_with_dropout,
+        instead="Leave dropout out, or init.",
+    ),
+    Combination(
+        where="hardware.sharding",
+        found=_kind_in_shards,
+        instead="Use sharding none or auto, or another kind of adapter.",
+    ),
+    Combination(
+        where="evaluation.engine",
+        found=_dora_in_vllm,
+        instead="Use engine transformers, or leave lora.use_dora out.",
     ),
     Combination(
         where="lora.target_modules",

@@ -76,6 +76,8 @@ def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
         rank=lora.rank if recipe.variant != "full" else 0,
         targets=lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules),
         dropout=lora.dropout > 0,
+        dora=lora.use_dora,
+        pissa=lora.init == "pissa",
         accumulates=training.global_batch_size > fit.micro * recipe.hardware.world,
         recompute=fit.recompute,
         gpus=recipe.hardware.gpus if fit.sharding == "hsdp" else recipe.hardware.all_gpus,
@@ -92,12 +94,17 @@ def _ways(recipe: Recipe) -> Iterator[Fit]:
         yield Fit(sharding=sharding, recompute=recompute, micro=micro)
 
 
+def needs_whole_matrices(recipe: Recipe) -> bool:
+    """Whether the adapters are of a kind that is computed from whole matrices of the base."""
+    return recipe.variant != "full" and (recipe.lora.use_dora or recipe.lora.init == "pissa")
+
+
 def _shardings(recipe: Recipe) -> Sequence[Shards]:
     chosen = recipe.hardware.sharding
     if chosen != "auto":
         return (chosen,)
     whole = recipe.training.optimizer != "adamw" or recipe.training.precision == "fp16"
-    if recipe.hardware.all_gpus < 2 or recipe.variant == "qlora" or whole:
+    if recipe.hardware.all_gpus < 2 or recipe.variant == "qlora" or whole or needs_whole_matrices(recipe):
         return ("none",)
     # Adapters' optimizer states are small; only their base is worth sharding.
     divided: Sequence[Shards] = ("none", "zero1", "zero2") if recipe.variant == "full" else ("none",)

@@ -106,6 +106,8 @@ def _shape(params: dict[str, Any]) -> dict[str, Any]:
         "rank": lora.get("rank"),
         "targets": sorted(targets) if isinstance(targets, list | tuple) else targets,
         "dropout": bool(lora.get("dropout")),
+        "dora": bool(lora.get("use_dora")),
+        "pissa": lora.get("init") == "pissa",
         "optimizer": params["training"].get("optimizer"),
     }
 

@@ -36,6 +36,17 @@ class LoraSettings(Settings):
         description="Multiply updates by alpha / sqrt(rank), so that large ranks learn too (rsLoRA, "
         "https://arxiv.org/abs/2312.03732).",
     )
+    use_dora: bool = added_field(
+        False,
+        description="Train the length of each row of a weight apart from its direction, which the adapter changes "
+        "(DoRA, https://arxiv.org/abs/2402.09353): often better at small ranks, and slower.",
+    )
+    init: Literal["default", "pissa"] = added_field(
+        "default",
+        description="First values of the adapters: default (A random, B zero), or pissa, the largest singular values "
+        "and vectors of the base's weights, which are taken out of the base while it trains "
+        "(https://arxiv.org/abs/2404.02948). The saved adapter has twice the rank and is for the base as it is.",
+    )
     lora_plus_ratio: float | None = added_field(
         None,
         ge=1.0,

@@ -1,24 +1,29 @@
 """Merging a LoRA adapter into its base's weights, in the base's own files: W + scale · B · A.
 
-The scale is alpha / rank, or alpha / sqrt(rank) with ``use_rslora``. Computed in float64 and rounded once to the base's
-dtype. So the sum equals base plus adapter up to this rounding, and the bytes are equal each time. Rows are changed in
-place: neither the model nor a whole tensor is held in memory.
+The scale is alpha / rank, or alpha / sqrt(rank) with ``use_rslora``. With ``use_dora`` each output's row of the sum
+then gets the length that the adapter has for it (https://arxiv.org/abs/2402.09353, equation 5). Computed in float64 and
+rounded once to the base's dtype. So the merged model equals base plus adapter up to this rounding, and the bytes are
+equal each time. Rows are changed in place: neither the model nor a whole tensor is held in memory.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ft_assets.workers.base_models.tensors import Stored, decoded, encoded, read_header
 from ft_resources.errors import BadBase
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
-_PART = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
+_PART = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<part>A|B|magnitude_vector)(\.weight)?")
+_LENGTHS = "magnitude_vector"
 _HEADS = ("lm_head", "embed_out")
 # PEFT settings that change the formula; training here leaves all of them off.
-_OTHER_FORMULAS = ("use_dora", "alpha_pattern", "rank_pattern", "layer_replication", "lora_bias")
+_OTHER_FORMULAS = ("alpha_pattern", "rank_pattern", "layer_replication", "lora_bias")
 _ROWS_AT_ONCE = 1024
 _INSTEAD = "Train that recipe with variant full, whose model needs no merging, and name its adapter."
 
@@ -34,12 +39,12 @@ def merge_adapter(
     """Add the adapter with this ``adapter_config.json`` and these ``weights`` to the model in ``shards``, in place.
 
     ``tied`` says that the output head is the embedding; ``report`` is called with the number of modules done. Raises
-    BadBase for anything but plain LoRA over linear layers, and if its modules are not in the files under their names.
+    BadBase for anything but LoRA and DoRA over linear layers, and for modules that are not in the files by name.
     """
     _require_plain(config)
     scaling = config["lora_alpha"] / (math.sqrt(config["r"]) if config.get("use_rslora") else config["r"])
     tensors = {name: stored for shard in shards for name, stored in read_header(shard)[0].items()}
-    updates = _updates(read_header(weights)[0], config["r"])
+    updates = _updates(read_header(weights)[0], config["r"], with_lengths=bool(config.get("use_dora")))
     for done, (module, update) in enumerate(sorted(updates.items())):
         report(done, len(updates))
         if tied and module.rsplit(".", 1)[-1] in _HEADS:
@@ -58,8 +63,17 @@ def _require_plain(config: Mapping[str, Any]) -> None:
         raise BadBase(f"the adapter is not a plain LoRA ({what}) and cannot be merged", where=CONFIG, remedy=_INSTEAD)
 
 
-def _updates(tensors: Mapping[str, Stored], rank: int) -> dict[str, tuple[Stored, Stored]]:
-    """The adapter's A [rank, in] and B [out, rank] by module. Raises BadBase for what is no such pair of this rank."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Update:
+    """``a`` [rank, in], ``b`` [out, rank] and, of DoRA, the length of each output's row of the sum [out]."""
+
+    a: Stored
+    b: Stored
+    lengths: Stored | None
+
+
+def _updates(tensors: Mapping[str, Stored], rank: int, *, with_lengths: bool) -> dict[str, _Update]:
+    """The adapter's updates by module. Raises BadBase for what is no such update of this rank."""
     sides: dict[str, dict[str, Stored]] = {}
     for name, stored in tensors.items():
         found = _PART.fullmatch(name)
@@ -67,12 +81,13 @@ def _updates(tensors: Mapping[str, Stored], rank: int) -> dict[str, tuple[Stored
             raise BadBase(
                 f"the adapter has {name}, which is not an update of a linear layer", where=WEIGHTS, remedy=_INSTEAD
             )
-        sides.setdefault(found["module"], {})[found["side"]] = stored
+        sides.setdefault(found["module"], {})[found["part"]] = stored
     for module, each in sides.items():
-        fits = set(each) == {"A", "B"} and all(len(side.shape) == 2 for side in each.values())
+        fits = set(each) == ({"A", "B", _LENGTHS} if with_lengths else {"A", "B"})
+        fits = fits and len(each["A"].shape) == len(each["B"].shape) == 2
         if not fits or (each["A"].shape[0], each["B"].shape[1]) != (rank, rank):
             raise BadBase(f"the adapter of {module} is not of rank {rank}", where=WEIGHTS, remedy=_INSTEAD)
-    return {module: (each["A"], each["B"]) for module, each in sides.items()}
+    return {module: _Update(a=each["A"], b=each["B"], lengths=each.get(_LENGTHS)) for module, each in sides.items()}
 
 
 def _target(module: str, tensors: Mapping[str, Stored]) -> Stored:
@@ -90,9 +105,9 @@ def _target(module: str, tensors: Mapping[str, Stored]) -> Stored:
     )
 
 
-def _add(target: Stored, update: tuple[Stored, Stored], scaling: float, *, transposed: bool) -> None:
+def _add(target: Stored, update: _Update, scaling: float, *, transposed: bool) -> None:
     """Change the stored matrix; ``transposed``: it is stored as [in, out], as in GPT-2's layers."""
-    a, b = (decoded(side.open()[:], side.dtype) for side in update)
+    a, b = (decoded(side.open()[:], side.dtype) for side in (update.a, update.b))
     left, right = (a.T, b.T) if transposed else (b, a)
     if (left.shape[0], right.shape[1]) != target.shape:
         raise BadBase(
@@ -102,8 +117,19 @@ def _add(target: Stored, update: tuple[Stored, Stored], scaling: float, *, trans
             remedy="Name an adapter that was trained on this very base.",
         )
     matrix = target.open(write=True)
-    for start in range(0, len(matrix), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        merged = decoded(matrix[rows], target.dtype) + scaling * (left[rows] @ right)
+    pieces = [slice(start, start + _ROWS_AT_ONCE) for start in range(0, len(matrix), _ROWS_AT_ONCE)]
+
+    def summed(rows: slice) -> Any:
+        return decoded(matrix[rows], target.dtype) + scaling * (left[rows] @ right)
+
+    factors: Any = np.ones(target.shape[transposed])
+    if update.lengths is not None:
+        squares = (summed(rows) ** 2 for rows in pieces)
+        found = (
+            sum(each.sum(0) for each in squares) if transposed else np.concatenate([each.sum(1) for each in squares])
+        )
+        factors = decoded(update.lengths.open()[:], update.lengths.dtype) / np.sqrt(found)
+    for rows in pieces:
+        merged = summed(rows) * (factors if transposed else factors[rows, None])
         matrix[rows] = encoded(merged, target.dtype, target.name)
     matrix.flush()

@@ -29,9 +29,11 @@ class HostNeeds:
 def host_needs(model: Architecture, setup: Setup, *, processes: int, kept: int = 0) -> HostNeeds:
     """What a node with so many ``processes`` needs; ``kept`` is the number of weights kept beside the last."""
     trained = trained_parameters(model, setup)
-    exact = 4.0 * trained + optimizer_states(model, setup, trained)
+    # What PiSSA takes out of the base is saved beside what trains.
+    fixed = trained if setup.pissa else 0
+    exact = 4.0 * (trained + fixed) + optimizer_states(model, setup, trained)
     # Written in the dtype of the base from another copy on the host; adapters from the weights themselves.
-    final = _STORED_BYTES * trained if setup.variant == "full" else 4.0 * trained
+    final = _STORED_BYTES * trained if setup.variant == "full" else 4.0 * (trained + fixed)
     if setup.gpus:
         pinned = max(exact, _pinned(model, setup))
         copies, own = Bounds(lower=exact, expected=pinned, upper=pinned), _PROCESS.times(processes)

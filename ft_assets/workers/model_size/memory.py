@@ -48,6 +48,7 @@ class Setup:
     Args:
         precision: arithmetic of training. Trained weights are float32 in both; a frozen base is held in it.
         targets: which matrices get adapters: ``all-linear`` or module names.
+        dora, pissa: the kind of adapters, see ``LoraSettings``.
         tokens: per forward pass; learned: the share of them that is trained on, with bounds.
         accumulates: whether an optimizer step sums the gradients of several forward passes.
         recompute: whether each layer's activations are recomputed in the backward pass (gradient checkpointing).
@@ -64,6 +65,8 @@ class Setup:
     rank: int = 0
     targets: str | Sequence[str] = "all-linear"
     dropout: bool = False
+    dora: bool = False
+    pissa: bool = False
     accumulates: bool = True
     recompute: bool = False
     gpus: int = 1
@@ -121,14 +124,16 @@ def trained_parameters(model: Architecture, setup: Setup) -> int:
     """The number of parameters that an optimizer step changes."""
     if setup.variant == "full":
         return model.parameters
-    return model.adapter_parameters(setup.rank, setup.targets)
+    lengths = model.layers * sum(linear.outputs for linear in model.adapted(setup.targets)) if setup.dora else 0
+    return model.adapter_parameters(setup.rank, setup.targets) + lengths
 
 
 def _weights(model: Architecture, setup: Setup, trained: int) -> float:
     if setup.variant == "full":
         return 4.0 * model.parameters
     if setup.variant == "lora":
-        return setup.bytes_each * model.parameters + 4.0 * trained
+        # PiSSA has an adapter as large that is frozen.
+        return setup.bytes_each * model.parameters + (8.0 if setup.pissa else 4.0) * trained
     return NF4_BYTES * model.matrices + 2.0 * (model.parameters - model.matrices) + 4.0 * trained
 
 
@@ -160,7 +165,18 @@ def _activations(model: Architecture, setup: Setup, learned: float) -> float:
     # Gradients of the feed-forward part's rows; adapters in bf16 add another set in float32.
     gradients = 2 * setup.bytes_each + (2 if setup.variant != "full" and setup.precision == "bf16" else 0)
     backward = gradients * model.intermediate + 8 * model.hidden + (layer if setup.recompute else 0)
-    return setup.tokens * (layers + rotations + 16 + max(loss, backward))
+    return max(
+        setup.tokens * (layers + rotations + 16 + max(loss, backward)), setup.tokens * layers + _update(model, setup)
+    )
+
+
+def _update(model: Architecture, setup: Setup) -> float:
+    """Bytes of DoRA's update of a whole matrix, to measure its rows: an identity, the update and two sums with it."""
+    if setup.variant == "full" or not setup.dora:
+        return 0.0
+    return max(
+        (4.0 * each.inputs * (each.inputs + 3 * each.outputs) for each in model.adapted(setup.targets)), default=0.0
+    )
 
 
 def _layer(model: Architecture, setup: Setup) -> float:
@@ -188,13 +204,15 @@ def _inputs(model: Architecture, setup: Setup) -> float:
 
 
 def _adapters(model: Architecture, setup: Setup) -> float:
-    """Bytes per token between the two matrices of each adapter, and dropout's masks."""
+    """Bytes per token between the two matrices of each adapter, and dropout's masks; DoRA scales the results of both
+    base and adapter, and keeps them."""
     if setup.variant == "full":
         return 0.0
     adapted = model.adapted(setup.targets)
     between = sum(setup.rank * linear.adapter_ranks * linear.active for linear in adapted)
     masks = sum(linear.inputs * linear.active for linear in adapted) if setup.dropout else 0
-    return setup.bytes_each * between + masks
+    scaled = sum(2 * linear.outputs * linear.active for linear in adapted) if setup.dora else 0
+    return setup.bytes_each * (between + scaled) + masks
 
 
 def _casts(model: Architecture, setup: Setup, trained: int) -> float:
@@ -206,7 +224,7 @@ def _casts(model: Architecture, setup: Setup, trained: int) -> float:
     if setup.variant == "full":
         copies = 2.0 * (model.matrices + model.vocabulary * model.hidden) if setup.precision == "bf16" else 0.0
     else:
-        copies = 2.0 * trained if setup.precision == "bf16" else 0.0
+        copies = (4.0 if setup.pissa else 2.0) * trained if setup.precision == "bf16" else 0.0
     if setup.variant == "qlora":
         copies += 2.0 * max(linear.inputs * linear.outputs for linear in model.linears)
     if setup.shards in _CUT_WEIGHTS:

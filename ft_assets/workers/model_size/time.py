@@ -57,7 +57,8 @@ def training_flops(model: Architecture, setup: Setup, work: Work) -> float:
     frozen = setup.variant != "full"
     each = 4.0 if frozen else 6.0
     matrices = each * (model.active + work.learned * model.vocabulary * model.hidden)
-    adapters = 6.0 * trained_parameters(model, setup) if frozen else 0.0
+    # PiSSA's frozen adapter is as large as the one that trains.
+    adapters = (10.0 if setup.pissa else 6.0) * trained_parameters(model, setup) if frozen else 0.0
     return work.tokens * (matrices + adapters + 3 * _attention(model, work))
 
 

@@ -20,6 +20,7 @@ from ft_assets.workers.base_models.weights import require_every_weight
 from ft_assets.workers.packs.isolation.choice import Choice, choose
 from ft_assets.workers.training.variants import Variant, Weights
 from ft_assets.workers.training.variants.adapter_targets import adapter_targets
+from ft_assets.workers.training.variants.pissa import PRINCIPAL, save_from_principal, start_from_principal
 from ft_resources.errors import BadRecipe
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -94,9 +95,13 @@ def with_adapters(model: Any, lora: LoraSettings) -> Any:
         lora_dropout=lora.dropout,
         bias="none",
         use_rslora=lora.use_rslora,
+        use_dora=lora.use_dora,
         **adapter_targets(model, lora),
     )
-    return get_peft_model(model, config)
+    adapted = get_peft_model(model, config)
+    if lora.init == "pissa":
+        start_from_principal(adapted)
+    return adapted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +123,9 @@ def save_final(model: Any, folder: Path, origin: Origin, *, full: bool, state: A
         _save_full(model, folder, origin.dtype, state)
         return
     # "auto" would ask the hub whether the base's vocabulary was resized; ours never is.
-    model.save_pretrained(folder, save_embedding_layers=False, state_dict=state)
+    model.save_pretrained(folder, save_embedding_layers=False, state_dict=state, selected_adapters=["default"])
+    if PRINCIPAL in model.peft_config:
+        save_from_principal(model, folder)
     (folder / "README.md").unlink(missing_ok=True)
     path = folder / "adapter_config.json"
     config = json.loads(path.read_bytes())

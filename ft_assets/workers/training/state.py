@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from ft_assets.workers.training import saves
 from ft_assets.workers.training.distributed.sharding import Sharding
 from ft_assets.workers.training.saves import IncompleteSave
+from ft_assets.workers.training.variants.pissa import is_principal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,7 +152,7 @@ def _flat(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in model.named_parameters() if value.requires_grad}
+    return {name: value for name, value in model.named_parameters() if value.requires_grad or is_principal(name)}
 
 
 def _read_weights(folder: Path, model: torch.nn.Module, sharding: Sharding) -> None:

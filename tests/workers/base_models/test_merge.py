@@ -22,7 +22,7 @@ SIZES = {"vocab_size": 60, "hidden_size": 16, "intermediate_size": 24, "num_hidd
 
 
 def made(
-    folder: Path, family: str, dtype: torch.dtype, targets: Any = "all-linear", **config: Any
+    folder: Path, family: str, dtype: torch.dtype, targets: Any = "all-linear", *, dora: bool = False, **config: Any
 ) -> tuple[Path, Path]:
     """A base in several files and an adapter on it whose updates are as large as its weights."""
     torch.manual_seed(1)
@@ -32,10 +32,10 @@ def made(
         model = LlamaForCausalLM(LlamaConfig(**SIZES, **config))
     base, adapter = folder / "base", folder / "adapter"
     model.to(dtype).save_pretrained(base, max_shard_size="8KB")
-    tuned: Any = get_peft_model(model.float(), LoraConfig(r=3, lora_alpha=5, target_modules=targets))
+    tuned: Any = get_peft_model(model.float(), LoraConfig(r=3, lora_alpha=5, target_modules=targets, use_dora=dora))
     for name, parameter in tuned.named_parameters():
         if "lora_" in name:
-            torch.nn.init.normal_(parameter, std=0.2)
+            torch.nn.init.normal_(parameter, mean=float("magnitude" in name), std=0.2)
     tuned.save_pretrained(adapter, save_embedding_layers=False)
     return base, adapter
 
@@ -58,8 +58,9 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_the_merged_model_answers_as_base_and_adapter(tmp_path: Path, family: str) -> None:
-    base, adapter = made(tmp_path, family, torch.float32)
+@pytest.mark.parametrize("dora", [False, True])
+def test_the_merged_model_answers_as_base_and_adapter(tmp_path: Path, family: str, dora: bool) -> None:
+    base, adapter = made(tmp_path, family, torch.float32, dora=dora)
     merged = merge(base, adapter, tmp_path / "merged")
     plain = AutoModelForCausalLM.from_pretrained(base)
     alone = logits(plain)
@@ -100,7 +101,8 @@ def test_merging_again_gives_equal_bytes_and_leaves_the_base_as_it_was(tmp_path:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"use_dora": True}, "not a plain LoRA"),
+        ({"lora_bias": True}, "not a plain LoRA"),
+        ({"use_dora": True}, "is not of rank 3"),
         ({"bias": "all"}, "not a plain LoRA"),
         ({"peft_type": "IA3"}, "not a plain LoRA"),
         ({"r": 4}, "is not of rank 4"),

@@ -73,10 +73,17 @@ def test_every_method_and_variant_leaves_weights_that_load_and_answer_and_learne
     assert (logits_of(model) - logits_of(plain)).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize(("method", "precision"), [("dpo", "fp32"), ("dpo", "bf16"), ("kto", "fp32")])
-def test_a_killed_qlora_run_goes_on_to_the_bytes_of_a_quiet_one(tmp_path: Path, method: str, precision: str) -> None:
-    quiet = train(make_variety(tmp_path / "quiet", method, "qlora", precision=precision).context())
-    bench = make_variety(tmp_path / "killed", method, "qlora", precision=precision)
+@pytest.mark.parametrize(
+    ("method", "precision", "kind"),
+    [("dpo", "fp32", {}), ("dpo", "bf16", {}), ("kto", "fp32", {}), ("dpo", "bf16", {"use_dora": True})],
+)
+def test_a_killed_qlora_run_goes_on_to_the_bytes_of_a_quiet_one(
+    tmp_path: Path, method: str, precision: str, kind: dict[str, Any]
+) -> None:
+    calm, bench = (make_variety(tmp_path / name, method, "qlora", precision=precision) for name in ("quiet", "killed"))
+    calm.params["lora"] |= kind
+    bench.params["lora"] |= kind
+    quiet = train(calm.context())
     run_killed_at(bench, 1, 3)
     run_killed_at(bench, 2, 5)
     resumed = train(bench.context(3))

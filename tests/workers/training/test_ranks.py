@@ -122,7 +122,9 @@ def test_two_ranks_have_the_losses_of_one_and_its_ledger(
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("kind", "layouts"), [("lora_plus", ("none", "fsdp", "zero3"))])
+@pytest.mark.parametrize(
+    ("kind", "layouts"), [("lora_plus", ("none", "fsdp", "zero3")), ("dora", ("none",)), ("pissa", ("none",))]
+)
 def test_two_ranks_train_other_kinds_of_adapters_as_one_does(
     tmp_path: Path, kind: str, layouts: tuple[str, ...]
 ) -> None:

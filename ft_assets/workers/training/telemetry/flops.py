@@ -64,6 +64,8 @@ def make_setup(params: Mapping[str, Any], runtime: Mapping[str, Any], gpus: int)
         learned=Bounds(lower=0.0, expected=1.0, upper=1.0),
         rank=lora.get("rank", 0),
         targets=lora.get("target_modules", "all-linear"),
+        dora=lora.get("use_dora", False),
+        pissa=lora.get("init") == "pissa",
         recompute=bool(runtime.get("recompute", False)),
         gpus=gpus,
     )

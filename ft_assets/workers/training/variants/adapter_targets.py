@@ -21,7 +21,7 @@ def adapter_targets(model: torch.nn.Module, lora: LoraSettings) -> dict[str, Any
     """Arguments of ``LoraConfig`` that say which weights are adapted.
 
     ``all-linear`` is every linear layer but the output layer and routers, and the experts, which Transformers keeps as
-    one tensor a layer. Raises BadRecipe for dropout before experts, which PEFT does not have.
+    one tensor a layer. Raises BadRecipe for what PEFT does not have over experts: dropout, DoRA and pissa.
     """
     if lora.target_modules != ALL:
         named = lora.target_modules
@@ -30,12 +30,13 @@ def adapter_targets(model: torch.nn.Module, lora: LoraSettings) -> dict[str, Any
     if excluded := sorted(_excluded(model)):
         targets["exclude_modules"] = excluded
     experts = sorted(_experts(model))
-    if experts and lora.dropout:
-        raise BadRecipe(
-            "adapters of experts have no dropout",
-            where="lora.dropout",
-            remedy="Set it to 0, or name lora.target_modules without the experts.",
-        )
+    for name, asked in (("dropout", lora.dropout), ("use_dora", lora.use_dora), ("init", lora.init != "default")):
+        if experts and asked:
+            raise BadRecipe(
+                f"adapters of experts have no {name}",
+                where=f"lora.{name}",
+                remedy="Leave it out, or name lora.target_modules without the experts.",
+            )
     if experts and not _found_by_peft(model):
         targets["target_parameters"] = experts
     return targets

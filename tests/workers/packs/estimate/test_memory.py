@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ft_assets.settings.gpus import GIB
+from ft_assets.settings.recipe.training import LoraSettings
 from ft_assets.workers.model_size.memory import NF4_BYTES, Memory, Setup, peak_memory, trained_parameters
 from tests.workers.packs.estimate.made import LLAMA_3_8B, llama, setup, share
 
@@ -84,6 +85,7 @@ SETUPS = st.builds(
     optimizer=st.sampled_from(["adamw", "adamw_8bit", "adafactor"]),
     rank=st.integers(1, 64),
     dropout=st.booleans(),
+    dora=st.booleans(),
     accumulates=st.booleans(),
     recompute=st.booleans(),
     gpus=st.integers(0, 8),
@@ -126,6 +128,7 @@ def test_recomputing_layers_never_takes_more_than_a_layer_more(base: Setup) -> N
 def test_adapters_take_less_than_the_whole_model(base: Setup) -> None:
     model = llama(hidden_size=512, intermediate_size=1536, vocab_size=4000)
     whole = peak_memory(model, changed(base, variant="full", rank=4, optimizer="adamw", dropout=False))
+    base = changed(base, dora=False)
     assert never_less(peak_memory(model, changed(base, variant="lora", rank=4, dropout=False)), whole)
 
 
@@ -153,7 +156,15 @@ MEASURED = [
     ("lora", "fp32", True),
     ("lora", "bf16", False),
     ("full", "bf16", False),
+    ("dora", "fp32", False),
+    ("dora", "fp32", True),
+    ("dora", "bf16", False),
+    ("pissa", "fp32", False),
+    ("pissa", "bf16", False),
 ]
+
+
+KINDS: dict[str, dict[str, Any]] = {"dora": {"use_dora": True}, "pissa": {"init": "pissa"}}
 
 
 @pytest.mark.training
@@ -163,11 +174,11 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
 ) -> None:
     """Two optimizer steps of two forward passes each, over packed documents, as the trainer does them."""
     import torch
-    from peft import LoraConfig, get_peft_model
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from ft_assets.workers.packs.isolation import attention
     from ft_assets.workers.packs.isolation.forward import token_losses
+    from ft_assets.workers.training.model import with_adapters
     from tests.workers.packs.estimate.meter import Meter, packed_row
 
     attention.register()
@@ -181,11 +192,11 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
     }
     settings: Any = sizes | {"tie_word_embeddings": True, "attn_implementation": attention.ATTENTION}
     config = LlamaConfig(**settings)
-    frozen = variant == "lora"
+    frozen = variant != "full"
     model: Any = LlamaForCausalLM(config)
     model = model.to(torch.bfloat16 if frozen and precision == "bf16" else torch.float32).train()
     if frozen:
-        model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", r=4, target_modules="all-linear"))
+        model = with_adapters(model, LoraSettings(rank=4, alpha=8, **KINDS.get(variant, {})))
     if recompute:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         model.enable_input_require_grads()
@@ -205,7 +216,8 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
-    ours = setup(variant=variant, precision=precision, tokens=1024, recompute=recompute)
+    kind = {variant: True} if variant in KINDS else {}
+    ours = setup(variant="lora" if frozen else "full", precision=precision, tokens=1024, recompute=recompute, **kind)
     architecture = llama(**sizes)
     assert trained_parameters(architecture, ours) == sum(parameter.numel() for parameter in trained)
     found = peak_memory(architecture, ours)

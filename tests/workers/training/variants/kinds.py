@@ -13,6 +13,9 @@ from tests.workers.training.conftest import Bench, make_bench
 
 KINDS: dict[str, dict[str, Any]] = {
     "rslora": {"use_rslora": True},
+    "dora": {"use_dora": True},
+    "pissa": {"init": "pissa"},
+    "pissa_rslora": {"init": "pissa", "use_rslora": True},
     "lora_plus": {"lora_plus_ratio": 8.0},
 }
 

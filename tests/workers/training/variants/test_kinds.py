@@ -9,12 +9,15 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from peft.optimizers import create_loraplus_optimizer
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, MixtralConfig, MixtralForCausalLM
 
+from ft_assets.settings.recipe.training import LoraSettings
 from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
 from ft_assets.workers.training import model as trained_model
+from ft_assets.workers.training.model import with_adapters
 from ft_assets.workers.training.train import train
 from ft_assets.workers.training.variants.lora_plus import split_rates
+from ft_resources.errors import BadRecipe
 from tests.workers.training.test_train import assert_same, run_killed_at
 from tests.workers.training.test_trainer import built
 from tests.workers.training.variants.kinds import KINDS, final, logits_of, make_kind, on_its_base
@@ -108,6 +111,16 @@ def test_b_learns_at_its_multiple_of_the_scheduled_rate_and_the_rate_that_is_tol
     assert len({told for told, _, _ in seen}) > 2
     for told, a, b in seen:
         assert (told, b) == (a, pytest.approx(8 * a))
+
+
+@pytest.mark.parametrize("asked", [{"dropout": 0.1}, {"use_dora": True}, {"init": "pissa"}])
+def test_what_peft_has_not_over_experts_is_refused_before_anything_is_learned(asked: dict[str, Any]) -> None:
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = MixtralConfig(vocab_size=60, num_local_experts=2, num_key_value_heads=2, **sizes)
+    model = MixtralForCausalLM(config)
+    with pytest.raises(BadRecipe, match=f"adapters of experts have no {next(iter(asked))}"):
+        with_adapters(model, LoraSettings(rank=4, alpha=4, **asked))
+    with_adapters(model, LoraSettings(rank=4, alpha=4, use_rslora=True))
 
 
 @pytest.mark.parametrize("dora", [False, True])
