@@ -61,10 +61,17 @@ def build_demo_dataset(out: Path) -> DemoDataset:
 def library_files() -> Iterator[tuple[str, Path]]:
     """(top-level module, file) of the running Python's standard library, in a fixed order."""
     library = Path(sysconfig.get_paths()["stdlib"])
-    for path in sorted(library.rglob("*.py")):
-        parts = path.relative_to(library).parts
-        if not any(p in _SKIPPED or p.startswith("config-") for p in parts):
-            yield parts[0].removesuffix(".py"), path
+    for top in sorted(library.iterdir()):
+        # Not even listed: what is installed beside the library may be many times as large.
+        if _skipped(top.name):
+            continue
+        for path in [top] if top.suffix == ".py" else sorted(top.rglob("*.py")):
+            if not any(map(_skipped, path.relative_to(top).parts)):
+                yield top.name.removesuffix(".py"), path
+
+
+def _skipped(name: str) -> bool:
+    return name in _SKIPPED or name.startswith("config-")
 
 
 def library_questions() -> Iterator[Question]:

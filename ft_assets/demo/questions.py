@@ -34,12 +34,20 @@ def questions_in(code: str, source: str) -> Iterator[Question]:
     Raises SyntaxError or ValueError where the text is not Python; the caller decides whether that matters.
     """
     tree = ast.parse(code)
-    for node in ast.walk(tree):
-        if isinstance(node, _Function):
-            for kind, shown, asked, answer in _about_function(node):
-                if len(shown) <= MAX_CODE and 0 < len(answer) <= MAX_ANSWER and "\n" not in answer:
-                    yield Question(kind=kind, source=source, owner=shown, prompt=f"{shown}\n\n{asked}", answer=answer)
+    for node in _functions(tree):
+        for kind, shown, asked, answer in _about_function(node):
+            if len(shown) <= MAX_CODE and 0 < len(answer) <= MAX_ANSWER and "\n" not in answer:
+                yield Question(kind=kind, source=source, owner=shown, prompt=f"{shown}\n\n{asked}", answer=answer)
     yield from _about_classes(tree, source)
+
+
+def _functions(tree: ast.Module) -> Iterator[_Function]:
+    """As ``ast.walk`` finds them, without a look into expressions: most of a tree, and no function is in one."""
+    left: list[ast.AST] = [tree]
+    for node in left:
+        if isinstance(node, _Function):
+            yield node
+        left += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
 
 
 def signature(node: _Function) -> str:
