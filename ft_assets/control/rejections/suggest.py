@@ -148,7 +148,8 @@ def _of_curves(curves: Curves, recipe: Recipe, failed: set[str]) -> Iterator[Sug
         )
     yield from _of_jumps(curves, recipe)
     falling = curves.still_falling()
-    if falling is not None and failed & _SKILL:
+    # What forgets, forgets more of it.
+    if falling is not None and failed & _SKILL and REGRESSION.name not in failed:
         yield Suggestion(
             what="train longer",
             why=f"training loss was still falling: by {falling:.1%} in the last tenth of its {curves.steps} steps",

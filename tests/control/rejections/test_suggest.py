@@ -118,7 +118,8 @@ def test_a_candidate_that_stopped_too_early_is_told_to_go_on() -> None:
     limited = settled(training={"max_steps": 100})
     (first, *_) = suggest(UNFINISHED, limited, [no_gain()])
     assert first.change == {"training.epochs": 12, "training.max_steps": 200}
-    assert not [each for each in suggest(UNFINISHED, settled(), [unsafe()]) if each.what == "train longer"]
+    for failed in ([unsafe()], [no_gain(), forgot()]):
+        assert not [each for each in suggest(UNFINISHED, settled(), failed) if each.what == "train longer"]
 
 
 def test_what_was_forgotten_asks_for_smaller_steps_and_general_rows() -> None:
