@@ -17,6 +17,9 @@ from ft_assets.workers.model_size.known import Known, gpu_of
 from ft_resources.errors import BadRecipe
 from ft_resources.strict import nearest
 
+# vLLM's largest maximum rank (``evals/vllm_writer.py``).
+_VLLM_RANK = 512
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Combination:
@@ -163,10 +166,14 @@ def _kind_in_shards(recipe: Recipe, known: Known | None) -> str:
     return f"lora.{kind} needs the {what}, and under {sharding} each GPU has only a part of the weights"
 
 
-def _dora_in_vllm(recipe: Recipe, known: Known | None) -> str:
-    if not recipe.lora.use_dora or recipe.variant == "full" or recipe.evaluation.engine != "vllm":
+def _kind_in_vllm(recipe: Recipe, known: Known | None) -> str:
+    rank, lora = recipe.lora.rank, recipe.lora
+    if recipe.variant == "full" or recipe.evaluation.engine != "vllm":
         return ""
-    return "vLLM does not serve adapters of DoRA"
+    if lora.use_dora:
+        return "vLLM does not serve adapters of DoRA"
+    saved = 0 if rank == "auto" else 2 * rank if lora.init == "pissa" else rank
+    return f"vLLM serves ranks up to {_VLLM_RANK}, and this adapter is saved with {saved}" if saved > _VLLM_RANK else ""
 
 
 COMBINATIONS: tuple[Combination, ...] = (
@@ -240,8 +247,8 @@ COMBINATIONS: tuple[Combination, ...] = (
     ),
     Combination(
         where="evaluation.engine",
-        found=_dora_in_vllm,
-        instead="Use engine transformers, or leave lora.use_dora out.",
+        found=_kind_in_vllm,
+        instead="Use engine transformers, or plain adapters of a smaller rank.",
     ),
     Combination(
         where="lora.target_modules",

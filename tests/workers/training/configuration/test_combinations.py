@@ -84,6 +84,12 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
         "vLLM does not serve",
         "transformers",
     ),
+    (
+        "evaluation.engine",
+        recipe(lora={"init": "pissa", "rank": 257}, evaluation={"engine": "vllm"}),
+        "saved with 514",
+        "a smaller rank",
+    ),
     ("preference.loss", recipe(method="orpo", preference={"loss": "sigmoid_norm"}), "one loss", "dpo"),
     ("training.global_batch_size", on_gpus(4, training={"global_batch_size": 6}), "between 4 GPUs", "auto"),
     (
