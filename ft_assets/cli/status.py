@@ -48,7 +48,9 @@ def status(
                 item.dataset,
                 item.recipe,
                 describe(item),
-                "; ".join(filter(None, (short(item.adapter) if item.adapter else "", remark(item)))),
+                "; ".join(
+                    filter(None, (short(item.adapter) if item.adapter else "", remark(item, alone=bool(submission))))
+                ),
             )
             for item in found
         ],
@@ -77,12 +79,15 @@ def reasons(item: "Status") -> list[str]:
     return [item.detail, *(f"  {name}: {text}" for name, text in named.items() if text)]
 
 
-def remark(item: "Status") -> str:
-    """Remarks beside the numbers: why the submission is in its state, and alerts of a running training."""
-    stopped = [f"stopped early, after step {item.stopped_early}"] if item.stopped_early else []
-    to_do = [f"what to do: {item.remedy}"] if item.remedy and item.state not in ("rejected", "ungated") else []
-    why = [item.detail.removesuffix(".")] if item.detail else []
-    return "; ".join([*stopped, *why, *to_do, *(f"alert: {alert}" for alert in item.alerts)])
+def remark(item: "Status", *, alone: bool = False) -> str:
+    """Remarks beside the numbers: why the submission is in its state, and alerts of a running training; what to do too
+    in a list, as ``reasons`` say it of one ``alone``."""
+    parts = [f"stopped early, after step {item.stopped_early}"] if item.stopped_early else []
+    parts += [item.detail] if item.detail else []
+    if item.remedy and not alone and item.state not in ("rejected", "ungated"):
+        parts.append(f"what to do: {item.remedy}")
+    parts += [f"alert: {alert}" for alert in item.alerts]
+    return "; ".join([*(part.removesuffix(".") for part in parts[:-1]), *parts[-1:]])
 
 
 def describe(item: "Status") -> str:
