@@ -95,12 +95,12 @@ if TYPE_CHECKING:
     from ft_assets.api.retention import retire_datasets as retire_datasets
     from ft_assets.api.retraining import retrain as retrain
     from ft_assets.api.steps import Step as Step
+    from ft_assets.api.submission_lists import list_submissions as list_submissions
     from ft_assets.api.submissions import Status as Status
     from ft_assets.api.submissions import TrialProgress as TrialProgress
     from ft_assets.api.submissions import Work as Work
     from ft_assets.api.submissions import cancel as cancel
     from ft_assets.api.submissions import end_interrupted as end_interrupted
-    from ft_assets.api.submissions import list_submissions as list_submissions
     from ft_assets.api.submissions import logs as logs
     from ft_assets.api.submissions import status as status
     from ft_assets.api.submissions import sweep_progress as sweep_progress
@@ -137,7 +137,8 @@ _MODULES = {
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
     "steps": "Step",
-    "submissions": "Status TrialProgress Work cancel end_interrupted list_submissions logs status sweep_progress works",
+    "submission_lists": "list_submissions",
+    "submissions": "Status TrialProgress Work cancel end_interrupted logs status sweep_progress works",
     "suites": "add_classifier add_suite list_classifiers list_suites",
     "targets": "find_target names_of",
     "views": "rebuild",

@@ -11,8 +11,9 @@ from ft_assets.api.steps import Step
 from ft_assets.control.notices.deliver import tell
 from ft_assets.control.notices.event_records import Told, told
 from ft_assets.control.notices.queue_alerts import Wait, record_waits
-from ft_assets.control.submissions.status import State, read_works, status_of
+from ft_assets.control.submissions.status import State, status_of
 from ft_assets.control.submissions.waiting import reason_of
+from ft_assets.control.submissions.works import read_works
 from ft_assets.records.due_notices import FOLDER
 from ft_assets.records.submissions import Submission, open_submissions
 from ft_assets.settings.keys import SHARED, check_part

@@ -7,18 +7,10 @@ from functools import partial
 from ft_assets.api.addresses import find_address
 from ft_assets.api.defaults import Orchestrator, actor_or_user, orchestrator_or_default, store_or_default
 from ft_assets.control.submissions.sharing import needed_by_others
-from ft_assets.control.submissions.status import (
-    State,
-    Status,
-    Work,
-    get_submission,
-    last_attempts,
-    read_works,
-    status_of,
-    statuses,
-)
+from ft_assets.control.submissions.status import State, Status, get_submission, status_of
 from ft_assets.control.submissions.sweep_progress import TrialProgress, trial_progress
 from ft_assets.control.submissions.waiting import with_reason
+from ft_assets.control.submissions.works import Work, last_attempts, read_works
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, find_outcome, finish
 from ft_assets.workers.training.early_stopping import STOPPED_EARLY
 from ft_resources.artifacts import Address
@@ -84,11 +76,6 @@ def works(submission: Submission, *, store: Store | None = None) -> tuple[Work, 
     Raises UserError for records that cannot be read.
     """
     return read_works(store_or_default(store), submission)
-
-
-def list_submissions(*, tenant: str = "", store: Store | None = None) -> list[Status]:
-    """How all submissions stand, or those of one tenant, newest first."""
-    return statuses(store_or_default(store), tenant)
 
 
 def sweep_progress(submission: str, *, store: Store | None = None) -> list[TrialProgress]:

@@ -7,7 +7,7 @@ import dagster as dg
 
 from ft_assets.control.notices.runs import RUN_FAILURES, FailedRun, Seen, plan_failures
 from ft_assets.control.submissions.failures import chain_of, of_lost_run, of_step
-from ft_assets.control.submissions.status import last_attempts
+from ft_assets.control.submissions.works import last_attempts
 from ft_assets.records.due_notices import mark_due
 from ft_assets.records.failures import Failure
 from ft_assets.records.submissions import Submission, find_outcome, find_submission, submission_id

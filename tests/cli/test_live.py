@@ -9,7 +9,8 @@ from rich.console import Console
 
 from ft_assets.cli.live import LABELS, LiveView, render
 from ft_assets.cli.status import describe, remark
-from ft_assets.control.submissions.status import STATE_OF_WORK, Work, derive
+from ft_assets.control.submissions.status import STATE_OF_WORK, derive
+from ft_assets.control.submissions.works import Work
 from ft_assets.records.submissions import Submission
 from ft_resources.artifacts import Address
 from ft_resources.store import Store

@@ -15,8 +15,8 @@ from ft_assets.cli.live import render
 from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions.plan import Launch
-from ft_assets.control.submissions.status import read_works
 from ft_assets.control.submissions.submit import submit
+from ft_assets.control.submissions.works import read_works
 from ft_assets.graph.run import drive
 from ft_assets.records.failures import Failure
 from ft_assets.records.submissions import (

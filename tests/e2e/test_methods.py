@@ -8,7 +8,7 @@ import pytest
 
 from ft_assets.api import FineTuned, fine_tune
 from ft_assets.control import identity
-from ft_assets.control.submissions.status import read_works
+from ft_assets.control.submissions.works import read_works
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.records.submissions import SubmissionStatus
 from ft_assets.workers.evals.samples import read_suite_samples

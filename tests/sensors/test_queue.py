@@ -6,8 +6,8 @@ import pytest
 from ft_assets.control.notices.queue_alerts import queue_event
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.submissions import status
-from ft_assets.control.submissions.status import read_works
 from ft_assets.control.submissions.submit import submit
+from ft_assets.control.submissions.works import read_works
 from ft_assets.records.due_notices import markers, read_markers
 from ft_assets.records.submissions import Submission, SubmissionStatus, finish
 from ft_assets.settings.tenants import load_tenants

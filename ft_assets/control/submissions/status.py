@@ -1,16 +1,13 @@
 """The status of a submission, from the store alone: its records, and its workers' last reports."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ft_assets.control import identity
-from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.submissions.failures import again, own_words, remedy_of
 from ft_assets.control.submissions.user_keys import is_own_key
 from ft_assets.records.submissions import (
@@ -22,16 +19,16 @@ from ft_assets.records.submissions import (
     find_outcome,
     find_submission,
 )
-from ft_assets.records.sweep_decision import FINAL, SweepFailed
 from ft_assets.settings.ungated import NOT_JUDGED
-from ft_resources.artifacts import Address, Artifacts
-from ft_resources.attempts import Attempt, Ending, attempts_at
-from ft_resources.errors import BadRecipe, HeldForReview, MissingInput, UserError
+from ft_resources.errors import HeldForReview, UserError
 from ft_resources.execution import LEASE_S
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.run_processes import gone
 from ft_resources.store import Store
-from ft_resources.work import WorkRequest
+
+if TYPE_CHECKING:
+    from ft_assets.control.submissions.works import Work
+    from ft_resources.attempts import Ending
 
 
 class State(StrEnum):
@@ -72,34 +69,6 @@ def state_of_work(asset: str) -> State:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
-    """One artifact of a submission and its last attempt; ``address`` is None while one of its inputs is missing.
-
-    ``trial`` is the recipe key of a sweep's trial, if it is a trial's training; ``facts`` are those of what is done.
-    """
-
-    asset: str
-    trial: str = ""
-    address: Address | None = None
-    done: bool = False
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    attempt: int = 0
-    claimed_at: float = 0.0
-    progress: dict[str, Any] = field(default_factory=dict)
-    ending: Ending | None = None
-
-    @property
-    def running(self) -> bool:
-        """Whether a worker is (presumably) working on it."""
-        return self.attempt > 0 and not self.done and self.ending is None
-
-    @property
-    def lost(self) -> bool:
-        """Whether it is a trial with a final ending and no checkpoint: a result of the sweep, not its failure."""
-        return bool(self.trial) and not self.done and self.ending is not None and self.ending.outcome in FINAL
-
-
-@dataclass(frozen=True, kw_only=True)
 class Status:
     """Summary of a submission for people; numbers are None if there are none (yet).
 
@@ -136,7 +105,7 @@ class Status:
 def derive(
     submission: Submission,
     outcome: SubmissionOutcome | None,
-    works: Sequence[Work],
+    works: Sequence["Work"],
     *,
     now: float,
     held: HeldForReview | None = None,
@@ -161,7 +130,7 @@ def derive(
     return replace(found, state=State.STOPPED, detail=left, remedy=remedy)
 
 
-def _of_works(submission: Submission, works: Sequence[Work], now: float) -> Status:
+def _of_works(submission: Submission, works: Sequence["Work"], now: float) -> Status:
     """The status of an open submission by its work."""
     asked = datetime.fromisoformat(submission.created_at).timestamp()
     open_works = [work for work in works if not work.done and not work.lost]
@@ -185,7 +154,7 @@ def _of_outcome(submission: Submission, outcome: SubmissionOutcome) -> Status:
     return replace(ended, suggestions=outcome.suggestions, where=where, remedy=remedy_of(submission, outcome))
 
 
-def _of_running(submission: Submission, work: Work, now: float) -> Status:
+def _of_running(submission: Submission, work: "Work", now: float) -> Status:
     silent_s = now - float(work.progress.get("at") or work.claimed_at)
     if silent_s > LEASE_S:
         detail = f"no sign of life for {silent_s:.0f} s; it resumes when its run is retried or submitted again"
@@ -193,7 +162,7 @@ def _of_running(submission: Submission, work: Work, now: float) -> Status:
     return _status(submission, state_of_work(work.asset), work)
 
 
-def _of_ended(submission: Submission, work: Work, ending: Ending) -> Status:
+def _of_ended(submission: Submission, work: "Work", ending: "Ending") -> Status:
     error = ending.error or {}
     detail = error.get("what", "")
     if error.get("type") == "GateRejected":
@@ -207,7 +176,7 @@ def _of_ended(submission: Submission, work: Work, ending: Ending) -> Status:
 
 
 def _status(
-    submission: Submission, state: State, work: Work | None = None, *, adapter: str = "", detail: str = ""
+    submission: Submission, state: State, work: "Work | None" = None, *, adapter: str = "", detail: str = ""
 ) -> Status:
     progress = work.progress if work else {}
     counts = bool(progress.get("total")) and "done" in progress
@@ -231,98 +200,20 @@ def _status(
     )
 
 
-def read_works(store: Store, submission: Submission) -> tuple[Work, ...]:
-    """The submission's work in order, as far as today's inputs determine it. Raises UserError for broken records."""
-    artifacts = Artifacts(store)
-    dataset, recipe = submission.dataset, submission.recipe
-    requests: dict[str, Callable[[], WorkRequest]] = {
-        "dataset": lambda: identity.dataset_request(artifacts, dataset),
-        "base_model": lambda: identity.base_model_request(artifacts, recipe),
-        "baseline_report": lambda: identity.baseline_report_request(artifacts, recipe),
-        "token_pack": lambda: identity.token_pack_request(artifacts, dataset, recipe),
-        "reference_logps": lambda: identity.reference_logps_request(artifacts, dataset, recipe),
-        "checkpoint": lambda: identity.checkpoint_request(artifacts, dataset, recipe),
-        "eval_report": lambda: identity.eval_report_request(artifacts, dataset, recipe),
-        "adapter": lambda: identity.adapter_request(artifacts, dataset, recipe, submission.gates),
-    }
-    if submission.mode == "carry" or not identity.compares(artifacts, recipe):
-        del requests["reference_logps"]
-    works = {asset: _read_work(artifacts, asset, request) for asset, request in requests.items()}
-    trials = _read_trials(artifacts, dataset, recipe)
-    before = [work for asset, work in works.items() if asset not in _AFTER_TRIALS]
-    return (*before, *trials, *(work for asset, work in works.items() if asset in _AFTER_TRIALS))
-
-
-_AFTER_TRIALS = ("checkpoint", "eval_report", "adapter")
-
-
-def _read_trials(artifacts: Artifacts, dataset: str, sweep: str) -> list[Work]:
-    """The trainings of a sweep's trials; empty for other recipes."""
-    works = []
-    for trial in get_recipe(artifacts.store, sweep).trials:
-        try:
-            work = _read_work(
-                artifacts, "checkpoint", partial(identity.checkpoint_request, artifacts, dataset, trial.key)
-            )
-        except BadRecipe:
-            # A trial that is impossible with this dataset and base is a result of the sweep.
-            work = Work(asset="checkpoint")
-        works.append(replace(work, trial=trial.key))
-    return works
-
-
-def _read_work(artifacts: Artifacts, asset: str, request: Callable[[], WorkRequest]) -> Work:
-    try:
-        address = request().address
-    except (MissingInput, HeldForReview, SweepFailed):
-        return Work(asset=asset)
-    attempts = attempts_at(artifacts.store, address)
-    found = artifacts.find(address)
-    done, facts = found is not None, found.facts if found else {}
-    last = attempts[-1] if attempts else None
-    if last is None:
-        return Work(asset=asset, address=address, done=done, facts=facts)
-    return Work(
-        asset=asset,
-        address=address,
-        done=done,
-        facts=facts,
-        attempt=last.number,
-        claimed_at=last.claimed_at(),
-        progress=last.progress(),
-        ending=last.ending(),
-    )
-
-
-def last_attempts(store: Store, submission: Submission) -> Iterator[Attempt]:
-    """The last attempt at each artifact of the submission, in work order."""
-    for work in read_works(store, submission):
-        if work.address is not None and work.attempt:
-            yield Attempt(store, work.address, work.attempt)
-
-
 def status_of(store: Store, submission: Submission) -> Status:
     """The submission's current status. An unreadable record becomes part of the status, not an error."""
-    outcome = find_outcome(store, submission)
+    if outcome := find_outcome(store, submission):
+        words = own_words(store, outcome.failure) if outcome.failure else ""
+        return replace(derive(submission, outcome, (), now=time.time()), words=words)
+    # What resolves keys is a quarter of the start of `ft status`, and not needed for what has ended.
+    from ft_assets.control.submissions.works import held_for_review, read_works
+
     try:
-        works = () if outcome else read_works(store, submission)
-        held = None if outcome else _held(store, submission)
+        works, held = read_works(store, submission), held_for_review(store, submission)
     except UserError as error:
         return _status(submission, State.FAILED, detail=str(error))
-    words = own_words(store, outcome.failure) if outcome and outcome.failure else ""
-    left = "" if outcome or submission.driver != "caller" else gone(find_caller(store, submission))
-    return replace(derive(submission, outcome, works, now=time.time(), held=held, left=left), words=words)
-
-
-def _held(store: Store, submission: Submission) -> HeldForReview | None:
-    """Why the submission waits for a person, and what that person can do; None if it does not."""
-    try:
-        identity.approved_dataset(Artifacts(store), submission.dataset)
-    except HeldForReview as error:
-        return error
-    except MissingInput:
-        pass
-    return None
+    left = gone(find_caller(store, submission)) if submission.driver == "caller" else ""
+    return derive(submission, None, works, now=time.time(), held=held, left=left)
 
 
 def tenants(store: Store) -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ft_assets.control.submissions.status import Work, read_works
+from ft_assets.control.submissions.works import Work, read_works
 from ft_assets.control.sweeps.trial_states import sweep_decision, trial_states
 from ft_assets.records.submissions import Submission
 from ft_resources.artifacts import Artifacts

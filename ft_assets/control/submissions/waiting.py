@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from ft_assets.control.submissions.status import State, Status, Work, read_works
+from ft_assets.control.submissions.status import State, Status
+from ft_assets.control.submissions.works import Work, read_works
 from ft_assets.records.submissions import Submission
 from ft_resources.attempts import Attempt
 from ft_resources.errors import LauncherRefusal, UserError

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ft_assets.control.submissions.status import STATE_OF_WORK, State, Status, Work, derive
+from ft_assets.control.submissions.status import STATE_OF_WORK, State, Status, derive
+from ft_assets.control.submissions.works import Work
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus
 from ft_resources.artifacts import Address
 from ft_resources.attempts import Ending

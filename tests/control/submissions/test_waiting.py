@@ -1,7 +1,8 @@
 """``ft status`` says why work waits on a cluster, where the cluster says so."""
 
-from ft_assets.control.submissions.status import State, Status, Work
+from ft_assets.control.submissions.status import State, Status
 from ft_assets.control.submissions.waiting import explained
+from ft_assets.control.submissions.works import Work
 from ft_resources.attempts import Attempt
 from ft_resources.store import Store
 from ft_resources.waiting import Waiting

@@ -9,9 +9,10 @@ from ft_assets.control.recipes.stored import list_recipes
 from ft_assets.control.submissions.admission import OverLimit, require_affordable
 from ft_assets.control.submissions.plan import RunState
 from ft_assets.control.submissions.sharing import needed_by_others
-from ft_assets.control.submissions.status import State, read_works, status_of
+from ft_assets.control.submissions.status import State, status_of
 from ft_assets.control.submissions.submit import submit
 from ft_assets.control.submissions.sweep_progress import trial_progress
+from ft_assets.control.submissions.works import read_works
 from ft_assets.control.sweeps.trial_retirement import Decided, listed_recipes, plan_retiring
 from ft_assets.control.sweeps.trial_states import decide
 from ft_assets.graph.listed_keys import list_keys
