@@ -68,10 +68,11 @@ def rank(recipe: Recipe, known: Known | None) -> Choice | None:
         return None
     if known.model is None:
         return Choice(_RANK, f"{_RANK}, as the size of the base is not known")
-    size = f"a base of {known.model.parameters / 1e9:.2g} billion parameters"
-    if known.model.parameters >= _LARGE_BASE:
-        return Choice(_LARGE_RANK, f"{_LARGE_RANK} for {size} (30 and more)")
-    return Choice(_RANK, f"{_RANK} for {size} (fewer than 30)")
+    count = known.model.parameters
+    size = f"a base of {count / 1e9:.2g} billion parameters" if count >= 1e8 else f"a base of {count:,} parameters"
+    if count >= _LARGE_BASE:
+        return Choice(_LARGE_RANK, f"{_LARGE_RANK} for {size} (30 billion and more)")
+    return Choice(_RANK, f"{_RANK} for {size} (fewer than 30 billion)")
 
 
 def alpha(recipe: Recipe, known: Known | None) -> Choice | None:

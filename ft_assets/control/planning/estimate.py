@@ -163,7 +163,10 @@ def _estimate(
 def _documents(recipe: Recipe, base: KnownBase) -> tuple[str, str]:
     if recipe.packing.mode == "apart":
         return "apart", "the recipe asks for it"
-    return how_documents_run(base.file("config.json"))
+    mode, why = how_documents_run(base.file("config.json"))
+    if recipe.packing.mode == "packed" and mode == "apart":
+        return "refused", f"packing.mode packed cannot work: {why}. Set it to auto"
+    return mode, why
 
 
 def _rough_seconds(base: KnownBase, setup: Setup, work: Work) -> Bounds | None:

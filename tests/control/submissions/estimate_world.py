@@ -56,6 +56,7 @@ class World:
         max_length: int = 4096,
         micro_batch_size: int = 1,
         variant: str = "lora",
+        packing: str = "auto",
         **hardware: Any,
     ) -> str:
         """A registered recipe: one epoch of LoRA on ``hardware``, by default one H100."""
@@ -69,7 +70,7 @@ class World:
                 "learning_rate": 1e-4,
                 "recompute": "off",
             },
-            packing={"max_length": max_length},
+            packing={"max_length": max_length, "mode": packing},
             lora={"rank": rank},
             variant=variant,
             hardware={"gpus": 1, "gpu_type": "H100", **hardware},

@@ -191,6 +191,13 @@ def test_an_unknown_architecture_is_rough_and_says_so(world: World) -> None:
     assert found.memory.upper > 2 * found.memory.lower
 
 
+def test_packed_documents_of_a_base_that_cannot_pack_them_are_told_to_be_refused(world: World) -> None:
+    recipe = world.recipe(packing="packed")
+    world.prepare(recipe, config={**LLAMA_3_8B, "model_type": "gpt_oss"})
+    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
+    assert found.documents == ("refused", "packing.mode packed cannot work: attention sinks. Set it to auto")
+
+
 def test_a_training_on_the_cpu_takes_memory_and_no_gpu_hours(world: World) -> None:
     recipe = world.recipe(gpus=0, gpu_type=None)
     world.pack(recipe)
