@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.e2e.project import ROOT, Project
@@ -193,9 +194,20 @@ def dagster_server(project: Project) -> Iterator[DagsterServer]:
     try:
         wait_for(server.answers, 120, "the Dagster webserver")
         yield server
+    except BaseException:
+        # What a failed test needs to be understood by.
+        print(f"the end of the server's log:\n{tail(project.folder / 'dagster-dev.log')}")
+        raise
     finally:
         server.stop()
         log.close()
+
+
+def tail(log: Path, lines: int = 80) -> str:
+    """The last lines of a log, without those of sensors that found nothing to do."""
+    idle = ("nothing to do", "Checking for new runs")
+    told = [line[:300] for line in log.read_text(errors="replace").splitlines() if not any(map(line.count, idle))]
+    return "\n".join(told[-lines:])
 
 
 def free_port() -> int:
