@@ -1,5 +1,7 @@
 """The code location: what ``graph`` declares, and the sensors of ``ft_sensors``."""
 
+import warnings
+
 import dagster as dg
 
 from ft_assets.graph.declared import declared
@@ -39,5 +41,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
     )
 
 
+# Dagster copies every sensor, and warns each time of a parameter that nobody gave.
+warnings.filterwarnings("ignore", "Parameter `owners`", dg.BetaWarning)
 warn_of_unknown_variables()
 defs = build_definitions(default_store_url())
