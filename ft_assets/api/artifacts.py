@@ -17,6 +17,7 @@ from ft_assets.records.erased import find_erased
 from ft_assets.workers.adapters.lineage import Lineage
 from ft_assets.workers.adapters.lineage import lineage as read_lineage
 from ft_assets.workers.training.data_ledger import Proof, prove
+from ft_assets.workers.training.earlier import earlier_checkpoints
 from ft_resources.artifacts import MANIFEST, Address, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.store import Store
@@ -27,10 +28,14 @@ _RECORDS = ("names", "open_submissions", "retrainings")
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerReport:
-    """What a training's ledger shows, and of which checkpoint."""
+    """What a training's ledger shows, and of which checkpoint.
+
+    ``earlier`` are the trainings that it continues, the last one first: their own ledgers say what they read.
+    """
 
     checkpoint: Address
     proof: Proof
+    earlier: tuple[Address, ...] = ()
 
 
 def lineage(target: str, *, store: Store | None = None) -> Lineage:
@@ -77,7 +82,9 @@ def prove_ledger(dataset: str, recipe: str, *, store: Store | None = None) -> Le
     artifacts = Artifacts(store_or_default(store))
     checkpoint = identity.checkpoint(artifacts, own_dataset(dataset), own_recipe(artifacts.store, recipe))
     with tempfile.TemporaryDirectory(prefix="ft-ledger-") as scratch:
-        return LedgerReport(checkpoint=checkpoint.address, proof=prove(artifacts, checkpoint, Path(scratch)))
+        proof = prove(artifacts, checkpoint, Path(scratch))
+    earlier = tuple(map(Address.parse, earlier_checkpoints(artifacts, checkpoint.address)))
+    return LedgerReport(checkpoint=checkpoint.address, proof=proof, earlier=earlier)
 
 
 def _present(artifacts: Artifacts, address: Address) -> Address:

@@ -14,6 +14,7 @@ from ft_assets.api.defaults import (
 from ft_assets.api.estimates import with_notes
 from ft_assets.api.own_keys import own_dataset, own_name, own_recipe
 from ft_assets.control import identity
+from ft_assets.control.lines.lines import address_at
 from ft_assets.control.planning.estimate import estimate_training
 from ft_assets.control.planning.estimated import Estimate
 from ft_assets.control.planning.known_base import base_of_recipe
@@ -169,7 +170,9 @@ def submit(
             store, form, base, parse_name(name), gpus=gpus, actor=actor, tenants=tenants, before=settle_dataset
         ).key
     elif _is_recipe_file(recipe):
-        recipe_key = register_recipe(store, Path(recipe), actor=actor, tenants=tenants, before=settle_dataset).key
+        recipe_key = register_recipe(
+            store, Path(recipe), actor=actor, tenants=tenants, before=settle_dataset, at_stage=address_at
+        ).key
     else:
         stored = get_recipe(store, own_recipe(store, str(recipe)))
         recipe_key = stored.recipe.key

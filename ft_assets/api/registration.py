@@ -9,6 +9,7 @@ from ft_assets.api.defaults import (
     store_or_default,
     tenants_or_default,
 )
+from ft_assets.control.lines.lines import address_at
 from ft_assets.control.registry import register
 from ft_assets.control.registry.register import RegisteredRecipe
 from ft_assets.control.sweeps.trial_retirement import is_retired
@@ -31,7 +32,11 @@ def register_recipe(
     """
     store, shown = store_or_default(store, create=True), orchestrator_or_default(orchestrator)
     registered = register.register_recipe(
-        store, Path(file), actor=actor_or_user(actor), tenants=tenants_or_default(tenants)
+        store,
+        Path(file),
+        actor=actor_or_user(actor),
+        tenants=tenants_or_default(tenants),
+        at_stage=address_at,
     )
     trials = () if is_retired(store, registered.key) else registered.trials
     for key in (registered.key, *trials):

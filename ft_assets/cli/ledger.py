@@ -19,6 +19,8 @@ def ledger(
     for finding in proof.findings:
         print(finding)
     note(f"checked {proof.summary} of {report.checkpoint}")
+    for each in report.earlier:
+        note(f"it continues {each}, whose own ledger says what was read before")
     if proof.findings:
         raise typer.Exit(1)
     if proof.cut_short:

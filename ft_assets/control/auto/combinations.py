@@ -19,6 +19,7 @@ from ft_resources.strict import nearest
 
 # vLLM's largest maximum rank (``evals/vllm_writer.py``).
 _VLLM_RANK = 512
+_SHAPE = ("lora.rank", "lora.alpha", "lora.target_modules", "lora.use_rslora", "lora.use_dora", "lora.init")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +177,25 @@ def _kind_in_vllm(recipe: Recipe, known: Known | None) -> str:
     return f"vLLM serves ranks up to {_VLLM_RANK}, and this adapter is saved with {saved}" if saved > _VLLM_RANK else ""
 
 
+def _nothing_to_continue(recipe: Recipe, known: Known | None) -> str:
+    if recipe.training.warm_start is None or recipe.variant != "full":
+        return ""
+    return "warm_start continues an adapter, and variant full has none"
+
+
+def _two_starts(recipe: Recipe, known: Known | None) -> str:
+    if recipe.training.warm_start is None or recipe.lora.init == "default":
+        return ""
+    return f"an adapter that is continued has its first values already, and init {recipe.lora.init} makes others"
+
+
+def _swept_shape(recipe: Recipe, known: Known | None) -> str:
+    swept = [name for name in (recipe.sweep.parameters if recipe.sweep else ()) if name in _SHAPE]
+    if recipe.training.warm_start is None or not swept:
+        return ""
+    return f"the adapter that warm_start names has one shape, and {swept[0]} is swept"
+
+
 COMBINATIONS: tuple[Combination, ...] = (
     Combination(
         where="hardware.sharding",
@@ -219,6 +239,18 @@ COMBINATIONS: tuple[Combination, ...] = (
         where="variant",
         found=_kind_without_adapters,
         instead="Leave the setting out, or use variant lora.",
+    ),
+    Combination(
+        where="training.warm_start",
+        found=_nothing_to_continue,
+        instead="Write base: artifact:… in its place, which trains all weights of that adapter's model; or variant "
+        "lora or qlora.",
+    ),
+    Combination(where="lora.init", found=_two_starts, instead="Leave out one of init and training.warm_start."),
+    Combination(
+        where="sweep.parameters",
+        found=_swept_shape,
+        instead="Sweep other settings, such as training.learning_rate; or leave training.warm_start out.",
     ),
     Combination(
         where="lora.lora_plus_ratio",

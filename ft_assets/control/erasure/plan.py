@@ -12,11 +12,12 @@ from datetime import datetime
 
 from ft_assets.records.tombstones import Tombstone
 from ft_assets.workers.evals.selection_rule import VALIDATION_INPUT
+from ft_assets.workers.training.earlier import WARM_START_INPUT
 
 # What an adapter's tombstone covers in addition: input names, from the adapter upwards.
 _OF_ADAPTER = ("eval_report", "checkpoint")
 # What others make from these is their own, not a form of the deleted dataset.
-_BORDERS = ("mix:", "suite:", "safety:", "shown:", VALIDATION_INPUT)
+_BORDERS = ("mix:", "suite:", "safety:", "shown:", VALIDATION_INPUT, WARM_START_INPUT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Any
 from ft_assets.control.auto.combinations import require_possible
 from ft_assets.control.auto.configure import Configuration, configure
 from ft_assets.control.auto.resolve import training_settings
+from ft_assets.control.identity.accepted import warm_start
 from ft_assets.control.identity.bases import base_model
 from ft_assets.control.identity.carried_pairs import carried_request
 from ft_assets.control.identity.datasets import approved_dataset
@@ -14,11 +15,13 @@ from ft_assets.control.identity.pairs import pair_recipe
 from ft_assets.control.recipes.stored import StoredRecipe
 from ft_assets.records.carries import find_carry
 from ft_assets.records.sweep_decision import SweepUndecided, decision_path, find_decision
+from ft_assets.records.tombstones import require_alive
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair
 from ft_assets.settings.tags import trial_tags
 from ft_assets.workers.model_size.known import known_pair
+from ft_assets.workers.training.earlier import WARM_START_INPUT
 from ft_assets.workers.training.variants import VARIANTS
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.errors import BadRecipe, MissingInput
@@ -31,20 +34,22 @@ def compares(artifacts: Artifacts, recipe_key: str) -> bool:
 
 
 def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> WorkRequest:
-    """The base's log-probabilities of a pair's pack, in the arithmetic of the pair's training.
+    """The log-probabilities of a pair's pack under the model that its training starts from, the base or the base with
+    the adapter that is continued, in the arithmetic of that training.
 
     Not an asset of its own: ``checkpoint`` makes it if its method needs it (``compares``).
     """
     recipe = pair_recipe(artifacts, dataset_key, trained_recipe(artifacts, dataset_key, recipe_key))
+    base, start = base_model(artifacts, recipe_key).ref, warm_start(artifacts, recipe_key)
     precision = recipe.training.precision
     assert precision != "auto"
-    return WorkRequest(
+    request = WorkRequest(
         asset="reference_logps",
         tenant=DatasetKey.parse(dataset_key).tenant,
         code_version=CODE_VERSIONS["reference_logps"],
         inputs={
             "pack": token_pack(artifacts, dataset_key, recipe_key).ref,
-            "reference": base_model(artifacts, recipe_key).ref,
+            **({"reference": start.ref, "base": base} if start else {"reference": base}),
         },
         params={
             "weights": VARIANTS[recipe.variant].weights(precision),
@@ -55,6 +60,7 @@ def reference_logps_request(artifacts: Artifacts, dataset_key: str, recipe_key: 
         label=f"{dataset_key}|{recipe_key}",
         resources=recipe.hardware.resources(1),
     )
+    return _of_living(artifacts, request, start)
 
 
 def reference_logps(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:
@@ -81,7 +87,9 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
     }
     if METHODS[recipe.method].compares:
         inputs["reference_logps"] = reference_logps(artifacts, dataset_key, recipe_key).ref
-    return WorkRequest(
+    if start := warm_start(artifacts, recipe_key):
+        inputs[WARM_START_INPUT] = start.ref
+    request = WorkRequest(
         asset="checkpoint",
         tenant=DatasetKey.parse(dataset_key).tenant,
         code_version=CODE_VERSIONS["checkpoint"],
@@ -104,6 +112,14 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
         label=f"{dataset_key}|{recipe_key}",
         resources=recipe.hardware.resources(recipe.hardware.gpus),
     )
+    return _of_living(artifacts, request, start)
+
+
+def _of_living(artifacts: Artifacts, request: WorkRequest, start: Artifact | None) -> WorkRequest:
+    """``request``. Raises Deleted where it would make something new of the adapter ``start``, which was deleted."""
+    if start is not None and artifacts.find(request.address) is None:
+        require_alive(artifacts.store, start)
+    return request
 
 
 def checkpoint(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> Artifact:

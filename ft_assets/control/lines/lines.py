@@ -158,6 +158,12 @@ def read_line(store: Store, line: str) -> LineState:
     return fold(line, records, head)
 
 
+def address_at(store: Store, line: str, stage: str) -> str | None:
+    """The address of the adapter that stands at ``stage`` of ``line``, None for none."""
+    state = read_line(store, line)
+    return next((found.adapter.address for each in POINTERS if each == stage and (found := state.at(each))), None)
+
+
 def append(store: Store, record: PromotionRecord) -> PromotionRecord:
     """Write the record at its place in the log. Raises PromotionLost, which names the winner, if the place is taken."""
     mark_due(store, "line", record.line.partition(".")[0], record.path)

@@ -1,14 +1,14 @@
 """The lock of a base that is an accepted adapter of ours: SFT then DPO, CPT then SFT."""
 
 from ft_assets.control import identity
+from ft_assets.control.identity.accepted import PREFIX, accepted_adapter
 from ft_assets.settings.keys import SHARED, DatasetKey, RecipeKey
 from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair
-from ft_assets.settings.ungated import without_gates
 from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
 from ft_resources.errors import BadRecipe, MissingInput
 
-_PREFIX = "artifact:"
+_FIELD = "base"
 
 
 def lock_adapter(artifacts: Artifacts, reference: AcceptedAdapter, key: RecipeKey, where: str) -> BaseLock:
@@ -16,25 +16,12 @@ def lock_adapter(artifacts: Artifacts, reference: AcceptedAdapter, key: RecipeKe
 
     Manifests and all files except weights are verified here; the worker that reads weights verifies them.
     """
-    address = Address.parse(reference.address)
-    _require_own(address.tenant, key, where)
-    adapter = artifacts.find(address)
-    if adapter is None:
-        raise BadRecipe(
-            f"base: this store has no accepted adapter {reference.address}",
-            where=where,
-            remedy="Name an adapter that `ft adapter list` shows. A rejected candidate cannot be a base.",
-        )
-    if without_gates(adapter.manifest.identity["params"]):
-        raise BadRecipe(
-            f"base: {reference.address} is ungated: no gate judged it",
-            where=where,
-            remedy="Name an accepted adapter: register that recipe's next version with gates, and run it first.",
-        )
+    require_own(Address.parse(reference.address).tenant, key, _FIELD, where)
+    adapter = accepted_adapter(artifacts, reference.address, _FIELD, where)
     for name in adapter.manifest.files:
         if not name.endswith(".safetensors"):
             adapter.read(name)
-    source = f"{_PREFIX}{reference.address}"
+    source = f"{PREFIX}{reference.address}"
     return BaseLock(
         kind="artifact",
         source=source,
@@ -58,36 +45,41 @@ def name_adapter(
     ``locked`` is the lock of the recipe if it is registered already: its base stays the pair's adapter at that time,
     whatever today's code would make from the pair. Raises BadRecipe if the pair has no adapter.
     """
-    pair = f"{reference.dataset}|{reference.recipe}"
-    _require_own(DatasetKey.parse(reference.dataset).tenant, key, where)
-    if locked is not None and locked.kind == "artifact":
-        known = artifacts.find(Address.parse(locked.source.removeprefix(_PREFIX)))
+    require_own(DatasetKey.parse(reference.dataset).tenant, key, _FIELD, where)
+    known = locked.source.removeprefix(PREFIX) if locked is not None and locked.kind == "artifact" else ""
+    return f"{PREFIX}{adapter_of_pair(artifacts, reference, known, _FIELD, where)}"
+
+
+def adapter_of_pair(artifacts: Artifacts, reference: AdapterOfPair, locked: str, field: str, where: str) -> str:
+    """The address of the adapter of the pair that a recipe names in ``field``: ``locked``, if that is one of the
+    pair's. Raises BadRecipe if the pair has none."""
+    if locked:
+        known = artifacts.find(Address.parse(locked))
         params = known.manifest.identity["params"] if known else {}
         if (params.get("dataset"), params.get("recipe")) == (reference.dataset, reference.recipe):
-            return locked.source
+            return locked
     try:
-        return f"{_PREFIX}{identity.adapter(artifacts, reference.dataset, reference.recipe).address}"
+        return str(identity.adapter(artifacts, reference.dataset, reference.recipe).address)
     except MissingInput as error:
         raise BadRecipe(
-            f"base: the pair {pair} has no accepted adapter",
+            f"{field}: the pair {reference.dataset}|{reference.recipe} has no accepted adapter",
             where=where,
-            remedy=f"Make it first: ft run {reference.dataset} {reference.recipe}. A rejected candidate cannot be a "
-            "base.",
+            remedy=f"Make it first: ft run {reference.dataset} {reference.recipe}. A rejected candidate will not do.",
         ) from error
 
 
-def _require_own(tenant: str, key: RecipeKey, where: str) -> None:
+def require_own(tenant: str, key: RecipeKey, field: str, where: str) -> None:
     """Refuse another tenant's adapter before anything is read, so that nobody learns what that tenant has."""
     if tenant in (key.owner, SHARED):
         return
     if key.owner == SHARED:
         raise BadRecipe(
-            f"base: {key} is shared by all tenants, and this adapter belongs to {tenant!r}",
+            f"{field}: {key} is shared by all tenants, and this adapter belongs to {tenant!r}",
             where=where,
             remedy=f"Use a recipe key of that tenant: {tenant}.{key}.",
         )
     raise BadRecipe(
-        f"base: {key} belongs to tenant {key.owner!r}, and this adapter to {tenant!r}",
+        f"{field}: {key} belongs to tenant {key.owner!r}, and this adapter to {tenant!r}",
         where=where,
         remedy="Name an adapter of the recipe's own tenant.",
     )

@@ -19,6 +19,7 @@ from ft_assets.control.registry.chats import needs_base_template
 from ft_assets.control.registry.check_judges import require_judges
 from ft_assets.control.registry.validation_suite import require_validation_suite
 from ft_assets.control.registry.vocabulary import require_new_tokens
+from ft_assets.control.registry.warm_start import AtStage, lock_warm_start, require_continuable
 from ft_assets.records.names import RECIPE
 from ft_assets.records.uploads import publish_upload, upload_address
 from ft_assets.settings.keys import SHARED
@@ -61,6 +62,7 @@ def register_recipe(
     tenants: TenantsFile = NO_TENANTS,
     hub: Hub | None = None,
     before: Callable[[StoredRecipe], None] | None = None,
+    at_stage: AtStage | None = None,
 ) -> RegisteredRecipe:
     """Register the recipe file ``path`` and lock its base; on any error nothing is written.
 
@@ -73,7 +75,15 @@ def register_recipe(
     """
     recipe = load_recipe(path)
     return register_read(
-        store, recipe, str(path), actor=actor, tenants=tenants, hub=hub, before=before, beside=path.parent
+        store,
+        recipe,
+        str(path),
+        actor=actor,
+        tenants=tenants,
+        hub=hub,
+        before=before,
+        at_stage=at_stage,
+        beside=path.parent,
     )
 
 
@@ -86,6 +96,7 @@ def register_read(
     tenants: TenantsFile = NO_TENANTS,
     hub: Hub | None = None,
     before: Callable[[StoredRecipe], None] | None = None,
+    at_stage: AtStage | None = None,
     beside: Path,
 ) -> RegisteredRecipe:
     """``register_recipe`` for a recipe that was read from ``where``; a base's folder is relative to ``beside``."""
@@ -104,6 +115,7 @@ def register_read(
         recipe = recipe.model_copy(
             update={"base": name_adapter(Artifacts(store), reference, recipe.recipe_key, known, where)}
         )
+    recipe = lock_warm_start(Artifacts(store), recipe, stored, at_stage, where)
     if stored is not None:
         _require_same(recipe, stored, where)
         if before is not None:
@@ -116,6 +128,7 @@ def register_read(
     _require_suites(store, recipe, where)
     if lock is None:
         lock = _lock(store, recipe, hub, where)
+    require_continuable(Artifacts(store), recipe, lock, where)
     recipe = within_context(recipe, context_of(store, lock, folder=folder, hub=hub), where)
     require_judges(store, tenants, recipe, lock, folder, where)
     require_new_tokens(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub(), where=where)

@@ -25,6 +25,7 @@ from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.recipe.shown import configuration_hash, made_for, settings_table, shown_settings
 from ft_assets.settings.tenants import load_tenants
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE, make_carried
+from ft_assets.workers.training.earlier import CONTINUED_FROM
 from ft_assets.workers.training.early_stopping import STOPPED_EARLY
 from ft_assets.workers.training.telemetry.alerts import Alert
 from ft_assets.workers.training.telemetry.report import LOSS, THROUGHPUT
@@ -138,6 +139,7 @@ def _metadata(artifact: Artifact, note: str = "") -> dict[str, dg.MetadataValue]
         "tokens": dg.MetadataValue.int(facts["tokens"]),
         "tokens_per_s": dg.MetadataValue.float(facts["tokens_per_s"]),
         "seconds": dg.MetadataValue.float(facts["seconds"]),
+        **({CONTINUED_FROM: dg.MetadataValue.text(facts[CONTINUED_FROM])} if CONTINUED_FROM in facts else {}),
         "resumed": dg.MetadataValue.text(resumed or "no, it ran through"),
     }
     return metadata | _telemetry(artifact)

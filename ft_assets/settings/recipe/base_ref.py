@@ -1,4 +1,5 @@
-"""How a recipe names its base model: a folder, a stored folder's digest, a Hub revision, or one of our adapters."""
+"""How a recipe names its base model (a folder, a stored folder's digest, a Hub revision, one of our adapters), and the
+adapter that its training continues."""
 
 import re
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _REPO = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}", re.ASCII)
 _ADDRESS = re.compile(r"(?P<tenant>[a-z0-9][a-z0-9-]{0,39})/(?P<asset>[a-z_]+)/(?P<fingerprint>[0-9a-f]{64})")
+_SHORT = re.compile(r"[a-z0-9][a-z0-9-]{0,39}/adapter/[0-9a-f]{4,64}")
+_STAGED = re.compile(r"(?P<line>[a-z0-9-]+\.[a-z0-9-]+\.[a-z0-9-]+)@(?P<stage>dev|staging|production)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +53,15 @@ class AdapterOfPair:
     recipe: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdapterAtStage:
+    """``artifact:LINE@STAGE``: what stands there; registration rewrites the reference to its address."""
+
+    line: str
+    stage: str
+
+
+AdapterReference = AcceptedAdapter | AdapterOfPair | AdapterAtStage
 BaseReference = FolderPath | FolderDigest | HubRevision | AcceptedAdapter | AdapterOfPair
 
 
@@ -74,6 +86,18 @@ def parse_base(text: str) -> BaseReference:
     )
 
 
+def parse_adapter(text: str) -> AdapterReference:
+    """The adapter that ``text`` names; its fingerprint may be cut short. Raises ValueError, with an explanation."""
+    kind, _, rest = text.partition(":")
+    if kind != "artifact":
+        raise ValueError("should be artifact:ADDRESS, artifact:DATASET|RECIPE or artifact:LINE@STAGE")
+    if _SHORT.fullmatch(rest):
+        return AcceptedAdapter(address=rest)
+    if staged := _STAGED.fullmatch(rest):
+        return AdapterAtStage(line=staged["line"], stage=staged["stage"])
+    return _parse_artifact(rest, "what a training continues")
+
+
 def _parse_hub(text: str) -> HubRevision:
     repo, _, revision = text.partition("@")
     if not revision:
@@ -83,7 +107,7 @@ def _parse_hub(text: str) -> HubRevision:
     return HubRevision(repo=repo, revision=revision)
 
 
-def _parse_artifact(text: str) -> AcceptedAdapter | AdapterOfPair:
+def _parse_artifact(text: str, what: str = "a recipe's base") -> AcceptedAdapter | AdapterOfPair:
     dataset, bar, recipe = text.partition("|")
     if bar:
         try:
@@ -98,7 +122,7 @@ def _parse_artifact(text: str) -> AcceptedAdapter | AdapterOfPair:
         )
     if found["asset"] != "adapter":
         raise ValueError(
-            f"a recipe's base is an accepted adapter, not a {found['asset']}: name the adapter that was made from "
+            f"{what} is an accepted adapter, not a {found['asset']}: name the adapter that was made from "
             "it (see `ft adapter list`)"
         )
     return AcceptedAdapter(address=text)

@@ -52,6 +52,8 @@ FOREIGN_NAMES: Mapping[str, str] = MappingProxyType(
         "init_lora_weights": "lora.init",
         "peft_init_lora_weights": "lora.init",
         "loraplus_lr_ratio": "lora.lora_plus_ratio",
+        "adapter_name_or_path": "training.warm_start",
+        "lora_model_dir": "training.warm_start",
         "lora_target": "lora.target_modules",
         "lora_target_modules": "lora.target_modules",
         "max_seq_length": "packing.max_length",

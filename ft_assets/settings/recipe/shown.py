@@ -42,7 +42,7 @@ def _single(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
 
 def shown_values(values: Mapping[str, Any]) -> str:
     """A trial's values in one line: ``training.learning_rate 0.001, lora.rank 8``."""
-    return ", ".join(f"{path} {_value(value)}" for path, value in values.items())
+    return ", ".join(f"{path} {shown_value(value)}" for path, value in values.items())
 
 
 def settings_table(rows: Iterable[tuple[str, str, str]]) -> str:
@@ -96,7 +96,10 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _value(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """A setting as it is written in YAML."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(str(item) for item in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "null" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

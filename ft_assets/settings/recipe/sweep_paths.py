@@ -13,6 +13,7 @@ _OF_A_LOSS = "it is part of the loss, and losses of different kinds cannot be co
 NOT_SWEPT = {
     **{f"training.{name}": "it does not change what is learned" for name in (*WITHOUT_EFFECT, "validate_every_steps")},
     "training.early_stopping": "all trials stop by the same rule",
+    "training.warm_start": "it is locked when a recipe is registered; write one recipe for each adapter",
     "training.seed": "it also packs the tokens, and all trials of a sweep learn from one pack",
     **{f"{section}.{name}": _OF_A_LOSS for section, model in SECTIONS.items() for name in model.model_fields},
 }

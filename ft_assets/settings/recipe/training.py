@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from ft_assets.settings.recipe.base_ref import parse_adapter
 from ft_resources.settings import Auto, Names, Settings
 from ft_resources.strict_model import added_field
 
@@ -149,6 +150,14 @@ class TrainingSettings(Settings):
         None,
         description="Stop when validation loss no longer falls, such as {patience: 3}; null: train to the end. Without "
         "validate_every_steps there are ten validations, whatever they cost.",
+    )
+
+    warm_start: Annotated[str, AfterValidator(lambda text: (parse_adapter(text), text)[1])] | None = added_field(
+        None,
+        description="An accepted adapter whose weights the training starts from, instead of new ones: "
+        "artifact:ADDRESS, artifact:DATASET|RECIPE or artifact:LINE@STAGE (tenant.dataset.recipe@production), locked "
+        "when the recipe is registered. Same base and same shape of adapter; optimizer and schedule start anew. Only "
+        "for lora and qlora.",
     )
 
     @model_validator(mode="after")

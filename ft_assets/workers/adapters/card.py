@@ -27,6 +27,7 @@ def model_card(
     is_adapter: bool,
     ungated: bool = False,
     carried_from: str = "",
+    continued_from: str = "",
 ) -> str:
     """Markdown with the front matter that the Hub reads (``card.md.jinja``).
 
@@ -38,6 +39,7 @@ def model_card(
         ungated: whether no gate judged it.
         is_adapter: True for a PEFT folder, False for a full model.
         carried_from: address of the checkpoint that the weights come from, if the base changed after they were trained.
+        continued_from: address of the adapter whose weights the training started from, if they were not new.
     """
     source = str(base["source"])
     from jinja2 import Environment, StrictUndefined
@@ -66,4 +68,5 @@ def model_card(
         is_adapter=is_adapter,
         ungated=ungated,
         carried_from=carried_from,
+        continued_from=continued_from,
     )

@@ -20,6 +20,7 @@ from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.gates import unjudged
 from ft_assets.workers.evals.selection_rule import chosen_weights
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
+from ft_assets.workers.training.earlier import CONTINUED_FROM
 from ft_assets.workers.training.kept_weights import Weights, candidate_weights, stored_weights
 from ft_resources.artifacts import MANIFEST, Artifact
 from ft_resources.canonical import canonical_json
@@ -62,6 +63,8 @@ def export_adapter(context: WorkContext) -> WorkResult:
     }
     if evidence.chosen:
         tree["step"] = weights.step
+    if continued := checkpoint.facts.get(CONTINUED_FROM, ""):
+        tree[CONTINUED_FROM] = continued
     if carried:
         tree[SOURCE] = carried.address
     _write_json(output / "lineage.json", tree)
@@ -78,6 +81,7 @@ def export_adapter(context: WorkContext) -> WorkResult:
         ungated=ungated,
         is_adapter=(output / "adapter_config.json").exists(),
         carried_from=carried.address if carried else "",
+        continued_from=continued,
     )
     (output / "README.md").write_text(card, encoding="utf-8")
     metrics = {name: {"base": m.base, "candidate": m.candidate} for name, m in evidence.holdout.items()}

@@ -39,6 +39,12 @@ class Plan:
         """Whether sums are not reproducible to the bit: in half precision and on GPUs."""
         return self.device != "cpu" or self.training.precision != "fp32"
 
+    @property
+    def starts_apart(self) -> bool:
+        """Whether the first step's policy differs from the reference though nothing was learned: dropout changes what
+        an adapter computes that is continued. A new one computes nothing yet."""
+        return self.training.warm_start is not None and self.lora is not None and self.lora.dropout > 0
+
 
 def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, validation: Pack) -> Plan:
     """Resolve ``params`` and ``runtime`` for ``pack``. Raises BadData if there is nothing to learn."""

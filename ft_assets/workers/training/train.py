@@ -18,6 +18,7 @@ from ft_assets.workers.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
 from ft_assets.workers.packs.sampler import Step
 from ft_assets.workers.training.attempt_plan import Plan, make_plan
 from ft_assets.workers.training.distributed.launch import run_ranks
+from ft_assets.workers.training.earlier import CONTINUED_FROM, WARM_START_INPUT
 from ft_assets.workers.training.early_stopping import STOPPED_EARLY, stopping_step
 from ft_assets.workers.training.journal import NOT_FINITE, Journal
 from ft_assets.workers.training.kept_weights import BestWeights, fetch_kept, lowest
@@ -52,7 +53,8 @@ def train(context: WorkContext) -> WorkResult:
     # Once for all ranks of this node, and what is wrong with them is said before any is started.
     files = CachedFiles(context.input("pack"), context.cache)
     make_plan(context.params, context.runtime, Pack.open(files, TRAIN), Pack.open(files, VALIDATION))
-    context.folder("base")
+    for name in {"base", WARM_START_INPUT} & context.spec.inputs.keys():
+        context.folder(name)
     return run_ranks(context, layout)
 
 
@@ -134,7 +136,7 @@ def _run(
     def before_update(step: Step, loss: float, grad_norm: float) -> None:
         loop.watch.require_sound(step, loss, grad_norm)
         expected = objective.first_loss(rough=plan.rough)
-        if step.number == 1 and expected is not None:
+        if step.number == 1 and expected is not None and not plan.starts_apart:
             expected.require(loop.trainer.last_figures)
 
     sharding = _sharding(context, plan)
@@ -150,6 +152,7 @@ def _run(
         model=model,
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
         lora=plan.lora,
+        warm_start=context.folder(WARM_START_INPUT) if WARM_START_INPUT in context.spec.inputs else None,
         callbacks=[loop],
     )
     loop.trainer = trainer
@@ -230,6 +233,7 @@ def _result(context: WorkContext, journal: Journal, plan: Plan, stopped: int | N
         "resumed": journal.resumed,
         "isolation": journal.isolation,
         **({"kept": [list(each) for each in journal.kept]} if plan.training.keep_best else {}),
+        **({CONTINUED_FROM: named.address} if (named := context.spec.inputs.get(WARM_START_INPUT)) else {}),
         **({NOT_FINITE: journal.not_finite} if journal.not_finite else {}),
         **telemetry_facts(journal),
     }

@@ -26,13 +26,15 @@ from ft_assets.workers.training.model import with_adapters
 from ft_assets.workers.training.reader import StepBatches, StepReader
 from ft_assets.workers.training.variants.fused_lora import join_adapters
 from ft_assets.workers.training.variants.lora_plus import split_rates
+from ft_assets.workers.training.variants.warm_start import start_from
 
 
 class PackedTrainer(Trainer):
     """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
-    ``lora`` says which adapters ``model`` gets; without it, all its weights train. ``poll`` is called before each part
-    of a step. ``sharding`` says how several ranks hold the model.
+    ``lora`` says which adapters ``model`` gets; without it, all its weights train. ``warm_start`` is a PEFT folder
+    whose weights they begin with. ``poll`` is called before each part of a step. ``sharding`` says how several ranks
+    hold the model.
     After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
     rate and the objective's figures.
     """
@@ -48,6 +50,7 @@ class PackedTrainer(Trainer):
         poll: Callable[[], None] = lambda: None,
         sharding: Sharding | None = None,
         lora: LoraSettings | None = None,
+        warm_start: Path | None = None,
         callbacks: list[TrainerCallback] | None = None,
     ):
         self.sharding = sharding or Sharding()
@@ -61,6 +64,8 @@ class PackedTrainer(Trainer):
         set_seed(args.seed)
         if lora is not None:
             model = with_adapters(model, lora)
+            if warm_start is not None:
+                start_from(model, warm_start)
             if args.activation_checkpointing:
                 model.enable_input_require_grads()
         super().__init__(

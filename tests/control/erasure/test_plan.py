@@ -67,6 +67,13 @@ def test_what_another_adapter_stands_on_stays() -> None:
     assert plan.kept == {CHECK: "acme/adapter/2 stands on it"}
 
 
+def test_what_continued_an_adapter_stays_and_keeps_the_data_that_it_was_made_of() -> None:
+    continued = {"acme/checkpoint/2": {"warm_start": ADAPTER}, "acme/adapter/2": {"checkpoint": "acme/checkpoint/2"}}
+    plan = plan_erasure(situation(stone("acme.things.v1"), more=continued))
+    assert not plan.remove
+    assert set(plan.kept.values()) <= {"acme/checkpoint/2 stands on it", "acme/adapter/2 stands on it"}
+
+
 def test_what_stands_in_staging_or_production_keeps_all_it_was_made_of() -> None:
     served = {ADAPTER: "in production of acme.things.tiny"}
     plan = plan_erasure(situation(stone("acme.things.v1"), served=served))

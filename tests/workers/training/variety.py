@@ -11,6 +11,7 @@ from ft_assets.settings.catalogue.methods.preference_settings import PreferenceS
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.packs.format import Layout, PackWriter
 from ft_assets.workers.packs.packing import one_by_one
+from ft_assets.workers.training.earlier import WARM_START_INPUT
 from ft_assets.workers.training.reference import reference_logps
 from ft_assets.workers.training.variants import VARIANTS
 from ft_resources.artifacts import Artifact, Artifacts
@@ -113,11 +114,13 @@ def make_variety(root: Path, method: str, variant: str, *, loss: str = "sigmoid"
 def scored(bench: Bench) -> Artifact:
     """The reference of the bench's run, as a worker leaves it."""
     precision = bench.params["training"]["precision"]
+    base, start = bench.inputs["base"].ref, bench.inputs.get(WARM_START_INPUT)
+    reference = {"reference": start.ref, "base": base} if start else {"reference": base}
     request = WorkRequest(
         asset="reference_logps",
         tenant=TENANT,
         code_version="1",
-        inputs={"pack": bench.inputs["pack"].ref, "reference": bench.inputs["base"].ref},
+        inputs={"pack": bench.inputs["pack"].ref, **reference},
         params={
             "weights": VARIANTS[bench.params["variant"]].weights(precision),
             "precision": precision,

@@ -13,6 +13,7 @@ from tests.workers.training.configuration.made import known, on_gpus, recipe
 
 TEXT: dict[str, Any] = {"gates": {"task_gain": {"metric": "perplexity"}}}
 ZERO_3 = {"hardware": {"sharding": "zero3"}}
+START = {"warm_start": f"artifact:acme/adapter/{'0' * 64}"}
 REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("hardware.sharding", on_gpus(2, variant="qlora", **ZERO_3), "4 or 8 bits", "zero2"),
     ("hardware.sharding", on_gpus(2, variant="qlora", hardware={"sharding": "fsdp"}), "4 or 8 bits", "variant lora"),
@@ -47,6 +48,14 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
         recipe(gates={"task_gain": {"metric": "preference_accuracy"}}),
         "sft does not learn from pairs",
         "such as dpo or orpo",
+    ),
+    ("training.warm_start", recipe(variant="full", training=START), "variant full has none", "base: artifact:"),
+    ("lora.init", recipe(lora={"init": "pissa"}, training=START), "first values already", "Leave out one"),
+    (
+        "sweep.parameters",
+        recipe(training=START, sweep={"search": "grid", "parameters": {"lora.rank": [8, 16]}}),
+        "has one shape, and lora.rank is swept",
+        "training.learning_rate",
     ),
     ("new_tokens", recipe(method="cpt", new_tokens=["zq"], **TEXT), "no embedding rows", "(artifact:"),
     (

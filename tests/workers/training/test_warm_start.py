@@ -1,0 +1,179 @@
+"""Trainings that continue an adapter: they start where it ended, end with the same bytes however often they are killed,
+and change no tensor unnoticed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from ft_assets.settings.recipe.training import LoraSettings, SettledTraining
+from ft_assets.workers.training.earlier import CONTINUED_FROM, WARM_START_INPUT, earlier_checkpoints
+from ft_assets.workers.training.methods.objective import WrongReference
+from ft_assets.workers.training.model import load_base, with_adapters
+from ft_assets.workers.training.train import train
+from ft_assets.workers.training.variants.warm_start import WEIGHTS, start_from
+from ft_resources.artifacts import Artifact, Artifacts
+from ft_resources.errors import BadRecipe
+from ft_resources.work import WorkRequest
+from ft_resources.worker_context import WorkResult
+from tests.made import leave
+from tests.workers.training.conftest import Bench, make_bench
+from tests.workers.training.test_train import assert_same, rows, run_killed_at
+from tests.workers.training.variants.kinds import final, logits_of, make_kind, on_its_base
+from tests.workers.training.variety import make_variety, scored
+
+pytestmark = pytest.mark.training
+
+
+def exported(bench: Bench, result: WorkResult) -> Artifact:
+    """The adapter that a training's final weights become, with the checkpoint as its input."""
+    artifacts = Artifacts(bench.store)
+    checkpoint = leave(artifacts, bench.request, result.folder, result.facts)
+    request = WorkRequest(
+        asset="adapter",
+        tenant="acme",
+        code_version="1",
+        inputs={"checkpoint": checkpoint.ref, "base": bench.inputs["base"].ref},
+        params={"dataset": "acme.counting.v1", "recipe": "acme.tiny.v1"},
+        label=bench.request.label,
+    )
+    return leave(artifacts, request, final(result), {"line": "acme.counting.tiny"})
+
+
+def continuing(bench: Bench, adapter: Artifact, **changes: Any) -> Bench:
+    """The same run, started from ``adapter``."""
+    training = {**bench.params["training"], "warm_start": f"artifact:{adapter.address}", **changes}
+    return Bench(
+        store=bench.store,
+        scratch=bench.scratch.with_name("again"),
+        inputs={**bench.inputs, WARM_START_INPUT: adapter},
+        params={**bench.params, "training": training},
+        runtime=bench.runtime,
+    )
+
+
+def test_the_first_step_has_the_loss_of_the_earlier_adapter_and_not_that_of_new_weights(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path, dropout=0.0, epochs=6)
+    first = train(bench.context())
+    adapter = exported(bench, first)
+    # So small a rate that nothing is learned: every step has the loss of the weights that it started from.
+    still = continuing(bench, adapter, learning_rate=1e-12, epochs=1)
+    second = train(still.context())
+    fresh = make_bench(tmp_path / "fresh", dropout=0.0, learning_rate=1e-12, epochs=1)
+    mine, new = dict(rows(second, "loss")), dict(rows(train(fresh.context()), "loss"))
+    assert mine[1] < new[1] - 0.1
+    ended, starts = dict(rows(first, "validation_loss")), dict(rows(second, "validation_loss"))
+    assert starts[max(starts)] == pytest.approx(ended[max(ended)], abs=1e-5)
+    torch.testing.assert_close(
+        logits_of(on_its_base(bench, final(second))), logits_of(on_its_base(bench, final(first))), atol=1e-5, rtol=0
+    )
+    # The schedule is that of a whole training, and the record names what it continued.
+    assert [step for step, _ in rows(second, "learning_rate")] == list(range(1, len(mine) + 1))
+    assert second.facts[CONTINUED_FROM] == str(adapter.address)
+    assert json.loads((second.folder / "recipe.json").read_bytes())["training"]["warm_start"].endswith(
+        str(adapter.address)
+    )
+    assert CONTINUED_FROM not in first.facts
+
+
+@pytest.mark.parametrize("kind", ["rslora", "dora", "lora_plus"])
+def test_each_kind_of_adapter_is_continued_where_it_ended(tmp_path: Path, kind: str) -> None:
+    bench = make_kind(tmp_path, kind, max_steps=6)
+    first = train(bench.context())
+    second = train(continuing(bench, exported(bench, first), learning_rate=1e-12, max_steps=1).context())
+    torch.testing.assert_close(
+        logits_of(on_its_base(bench, final(second))), logits_of(on_its_base(bench, final(first))), atol=1e-5, rtol=0
+    )
+
+
+def test_an_adapter_of_pissa_is_continued_as_plain_lora_of_twice_its_rank(tmp_path: Path) -> None:
+    bench = make_kind(tmp_path, "pissa", max_steps=4)
+    first = train(bench.context())
+    again = continuing(bench, exported(bench, first), learning_rate=1e-12, max_steps=1)
+    again.params["lora"] = LoraSettings(rank=8, alpha=16).model_dump(mode="json")
+    second = train(again.context())
+    torch.testing.assert_close(
+        logits_of(on_its_base(bench, final(second))), logits_of(on_its_base(bench, final(first))), atol=1e-5, rtol=0
+    )
+
+
+def test_a_killed_run_ends_with_the_bytes_of_a_quiet_one(tmp_path: Path) -> None:
+    def started(root: Path) -> Bench:
+        bench = make_bench(root, max_steps=8, validate_every_steps=4)
+        return continuing(bench, exported(bench, train(bench.context())))
+
+    quiet, killed = started(tmp_path / "quiet"), started(tmp_path / "killed")
+    expected = train(quiet.context())
+    run_killed_at(killed, 1, 2)
+    run_killed_at(killed, 2, 5)
+    resumed = train(killed.context(3))
+    assert resumed.facts["resumed"]
+    assert_same(expected, resumed)
+    assert (final(expected) / WEIGHTS).read_bytes() != quiet.inputs[WARM_START_INPUT].read(WEIGHTS)
+
+
+@pytest.mark.parametrize("method", ["dpo", "kto"])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_what_compares_starts_from_the_adapter_that_it_compares_with(
+    tmp_path: Path, method: str, dropout: float
+) -> None:
+    """The reference is the base with the continued adapter. Only dropout makes the first step differ from it."""
+    bench = make_variety(tmp_path, method, "lora")
+    adapter = exported(bench, train(bench.context()))
+    again = continuing(bench, adapter)
+    again.params["lora"] = {**bench.params["lora"], "dropout": dropout}
+    if not dropout:
+        with pytest.raises(WrongReference, match="of the first step is"):
+            train(again.context())
+    again.inputs["reference_logps"] = scored(again)
+    steps = rows(train(again.context()), "rewards/chosen")
+    assert (abs(steps[0][1]) < 1e-3) == (not dropout)
+
+
+def test_the_trainings_that_one_continues_are_named_the_last_one_first(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path, max_steps=2)
+    adapters = [exported(bench, train(bench.context()))]
+    for number in (2, 3):
+        bench = continuing(bench, adapters[-1])
+        bench.scratch = tmp_path / f"scratch-{number}"
+        adapters.append(exported(bench, train(bench.context())))
+    checkpoints = [adapter.manifest.inputs["checkpoint"].address for adapter in adapters]
+    artifacts = Artifacts(bench.store)
+    last = artifacts.find(bench.request.address)
+    assert last is not None
+    assert list(earlier_checkpoints(artifacts, last.address)) == checkpoints[1::-1]
+    assert last.manifest.inputs[WARM_START_INPUT] == adapters[1].ref
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"rank": 8}, r"lora_A.weight is \[4, \d+\], and \[8, \d+\] is wanted"),
+        ({"target_modules": ["q_proj"]}, "this recipe has no .*down_proj.* and 23 more"),
+        ({"use_dora": True}, "it lacks .*lora_magnitude_vector and 13 more"),
+    ],
+)
+def test_an_adapter_of_another_shape_is_refused_before_anything_is_learned(
+    tmp_path: Path, asked: dict[str, Any], problem: str
+) -> None:
+    bench = make_bench(tmp_path, max_steps=1)
+    again = continuing(bench, exported(bench, train(bench.context())))
+    again.params["lora"] = LoraSettings(**{"rank": 4, "alpha": 8, **asked}).model_dump(mode="json")
+    with pytest.raises(BadRecipe, match=problem):
+        train(again.context())
+
+
+def test_a_tensor_that_is_missing_is_never_left_new(tmp_path: Path) -> None:
+    bench = make_bench(tmp_path, max_steps=1)
+    folder = final(train(bench.context()))
+    weights = load_file(folder / WEIGHTS)
+    dropped = sorted(weights)[3]
+    del weights[dropped]
+    save_file(weights, folder / WEIGHTS)
+    settled = SettledTraining.model_validate(bench.params["training"])
+    base = load_base(bench.inputs["base"].folder(tmp_path / "plain"), settled, full=False)
+    with pytest.raises(BadRecipe, match=f"it lacks {dropped}"):
+        start_from(with_adapters(base, LoraSettings(rank=4, alpha=8)), folder)
