@@ -1,5 +1,6 @@
 """The page of the reference about model families, from the catalogue that the tests hold to."""
 
+from ft_assets.settings.catalogue.composites import COMPOSITES
 from ft_assets.settings.catalogue.families import FAMILIES
 
 
@@ -12,6 +13,10 @@ def models_page() -> str:
         "code is refused. Each family below is trained in the tests at tiny size, with LoRA and in full: with the",
         "losses of a plain loop over one document at a time, resumed to equal bytes, and its adapter loads in plain",
         "PEFT. Other families take the same way and are not tried.",
+        "",
+        f"Of {', '.join(f'`{kind}`' for kind in sorted(COMPOSITES))}, which also see, the",
+        "[text part](../how-to/bases.md#a-vision-language-base) is trained, and the rest stays as it is. Other models",
+        "with a vision or audio part are refused.",
         "",
         "Documents are packed where it is proved that they cannot see each other. Otherwise each has a row of its own",
         "([packing](../explanation/packs.md#packing-and-isolation)); `packing.mode` says so in a recipe.",

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from ft_assets.settings.catalogue.composites import COMPOSITES, text_settings
+
 _PACKED = [
     "apertus",
     "arcee",
@@ -19,6 +21,7 @@ _PACKED = [
     "ernie4_5_moe",
     "exaone4",
     "gemma",
+    "gemma3",
     "gemma3_text",
     "glm",
     "glm4",
@@ -33,6 +36,7 @@ _PACKED = [
     "minimax_m2",
     "ministral",
     "mistral",
+    "mistral3",
     "mixtral",
     "olmo2",
     "olmo3",
@@ -41,9 +45,12 @@ _PACKED = [
     "phi3",
     "phimoe",
     "qwen2",
+    "qwen2_5_vl",
     "qwen2_moe",
+    "qwen2_vl",
     "qwen3",
     "qwen3_moe",
+    "qwen3_vl",
     "seed_oss",
     "smollm3",
     "starcoder2",
@@ -64,6 +71,7 @@ _APART = {
     "kimi_linear": _DELTA,
     "lfm2": _SHORT,
     "lfm2_moe": _SHORT,
+    "llama4": "chunked attention",
     "llama4_text": "chunked attention",
     "mamba": _STATE_SPACE,
     "mamba2": _STATE_SPACE,
@@ -71,6 +79,7 @@ _APART = {
     "mpt": "attention of its own (ALiBi)",
     "nemotron": _UNTOLD,
     "nemotron_h": _STATE_SPACE,
+    "qwen3_5": _DELTA,
     "qwen3_5_text": _DELTA,
     "qwen3_next": _DELTA,
     "stablelm": _UNTOLD,
@@ -88,8 +97,9 @@ def how_documents_run(config: bytes | None) -> tuple[str, str]:
         return "", ""
     if not isinstance(values, dict) or "model_type" not in values:
         return "", ""
-    text = values.get("text_config")
-    kind = str((text if isinstance(text, dict) and "model_type" in text else values)["model_type"])
+    kind = str(values["model_type"])
+    if kind not in COMPOSITES:
+        kind = str(text_settings(values).get("model_type", kind))
     if kind not in FAMILIES:
         return "decided when it trains", ""
     return ("apart", FAMILIES[kind]) if FAMILIES[kind] else ("packed", "")

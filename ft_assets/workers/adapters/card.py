@@ -25,6 +25,7 @@ def model_card(
     evidence: Evidence,
     verdicts: list[Verdict],
     is_adapter: bool,
+    composite: bool = False,
     ungated: bool = False,
     carried_from: str = "",
     continued_from: str = "",
@@ -38,6 +39,7 @@ def model_card(
         recipe: the training settings as resolved (the checkpoint's ``recipe.json``).
         ungated: whether no gate judged it.
         is_adapter: True for a PEFT folder, False for a full model.
+        composite: whether the base has more than a text part, and so another class that loads it.
         carried_from: address of the checkpoint that the weights come from, if the base changed after they were trained.
         continued_from: address of the adapter whose weights the training started from, if they were not new.
     """
@@ -66,6 +68,7 @@ def model_card(
         safe=any(verdict.gate == SAFETY.name and verdict.outcome == "pass" for verdict in verdicts),
         settings=settings,
         is_adapter=is_adapter,
+        auto_class="AutoModelForImageTextToText" if composite else "AutoModelForCausalLM",
         ungated=ungated,
         carried_from=carried_from,
         continued_from=continued_from,

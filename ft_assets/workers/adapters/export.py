@@ -6,15 +6,17 @@ from the verified per-sample results, passes.
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ft_assets.settings.catalogue.composites import COMPOSITES
 from ft_assets.settings.ungated import UNGATED, without_gates
 from ft_assets.workers.adapters.card import OURS, model_card
 from ft_assets.workers.adapters.carried_checkpoint import SOURCE
 from ft_assets.workers.adapters.lineage import lineage
 from ft_assets.workers.adapters.rejection import require_pass
-from ft_assets.workers.base_models.contents import TEMPLATE, TOKENIZER_FILES
+from ft_assets.workers.base_models.contents import PROCESSOR_FILES, TEMPLATE, TOKENIZER_FILES
 from ft_assets.workers.base_models.token_ids import settle_tokenizer
 from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.gates import unjudged
@@ -52,6 +54,9 @@ def export_adapter(context: WorkContext) -> WorkResult:
     weights = measured_weights(checkpoint, context.input("eval_report"), evidence)
     _copy(checkpoint, weights.prefix, output, context.scratch)
     _pin_base(output, base)
+    is_adapter = (output / "adapter_config.json").exists()
+    if not is_adapter:
+        _take(PROCESSOR_FILES, base, output, context.scratch)
     _write_tokenizer(base, context.params["chat_template"], output, context.scratch)
     tree = {
         "line": context.params["line"],
@@ -79,7 +84,8 @@ def export_adapter(context: WorkContext) -> WorkResult:
         evidence=evidence,
         verdicts=verdicts,
         ungated=ungated,
-        is_adapter=(output / "adapter_config.json").exists(),
+        is_adapter=is_adapter,
+        composite=_is_composite(base),
         carried_from=carried.address if carried else "",
         continued_from=continued,
     )
@@ -149,9 +155,7 @@ def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, sc
 
     Raises BadBase if AutoTokenizer would not read texts from this folder as training read them.
     """
-    for name in TOKENIZER_FILES:
-        if name in base.manifest.files:
-            shutil.copyfile(base.path(name, scratch), output / name)
+    _take(TOKENIZER_FILES, base, output, scratch)
     settings_path = output / "tokenizer_config.json"
     settings: dict[str, Any] = json.loads(settings_path.read_bytes()) if settings_path.exists() else {}
     own = settings.pop("chat_template", None)
@@ -168,6 +172,17 @@ def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, sc
     if settings:
         _write_json(settings_path, settings)
     settle_tokenizer(output)
+
+
+def _take(names: Iterable[str], base: Artifact, output: Path, scratch: Path) -> None:
+    for name in names:
+        if name in base.manifest.files:
+            shutil.copyfile(base.path(name, scratch), output / name)
+
+
+def _is_composite(base: Artifact) -> bool:
+    config = json.loads(base.read("config.json")) if "config.json" in base.manifest.files else {}
+    return config.get("model_type") in COMPOSITES
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -3,7 +3,14 @@
 import json
 
 from ft_assets.workers.base_models.base_lock import BaseLock
-from ft_assets.workers.base_models.contents import INDEX, SINGLE, TEMPLATE, TOKENIZER_FILES, weight_files
+from ft_assets.workers.base_models.contents import (
+    INDEX,
+    PROCESSOR_FILES,
+    SINGLE,
+    TEMPLATE,
+    TOKENIZER_FILES,
+    weight_files,
+)
 from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
 from ft_assets.workers.base_models.placing import place, replace_text
 from ft_assets.workers.templates.source import own_template
@@ -12,7 +19,7 @@ from ft_resources.errors import BadBase, CorruptArtifact
 from ft_resources.worker_context import WorkContext
 
 # Files of an exported whole model. All others in the folder describe the adapter, not the base.
-_OF_A_MODEL = ("config.json", "generation_config.json", TEMPLATE, SINGLE, INDEX, *TOKENIZER_FILES)
+_OF_A_MODEL = ("config.json", "generation_config.json", TEMPLATE, SINGLE, INDEX, *TOKENIZER_FILES, *PROCESSOR_FILES)
 
 
 def take_accepted(context: WorkContext, lock: BaseLock) -> None:

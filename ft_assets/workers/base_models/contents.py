@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ft_assets.settings.catalogue.composites import require_text_part
 from ft_assets.workers.base_models.weights import count_parameters
 from ft_assets.workers.templates.source import own_template
 from ft_assets.workers.templates.template import check_template
@@ -39,6 +40,8 @@ TOKENIZER_FILES = (
     "merges.txt",
     "tokenizer.model",
 )
+# What prepares pictures for the vision part of a composite. It is not used here, and belongs to a whole model.
+PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json")
 # The keys of these files are pieces of text, so any key may occur.
 _TOKEN_LISTS = ("tokenizer.json", "vocab.json", "added_tokens.json")
 
@@ -128,7 +131,9 @@ def check_texts(folder: Path, where: str, *, template_given: bool) -> tuple[str,
         raise BadBase(NO_TEMPLATE, where=where, remedy=NAME_TEMPLATE)
     if template is not None and not template_given:
         check_template(template, f"{where}, chat template")
-    architectures = _json_object(folder / "config.json", where).get("architectures")
+    config = _json_object(folder / "config.json", where)
+    require_text_part(config, where)
+    architectures = config.get("architectures")
     if not isinstance(architectures, list) or not architectures or not isinstance(architectures[0], str):
         raise BadBase("config.json names no architecture", where=where, remedy="Save the model with save_pretrained.")
     return architectures[0], template

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from ft_assets.settings.catalogue.composites import text_settings
+
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
@@ -16,10 +18,9 @@ def context_length(config: bytes | None) -> int | None:
         values = json.loads(config or b"{}")
     except ValueError:
         return None
-    if isinstance(values, Mapping) and isinstance(values.get("text_config"), Mapping):
-        values = values["text_config"]
     if not isinstance(values, Mapping):
         return None
+    values = text_settings(values)
     length = next((values[name] for name in _LENGTHS if _is_length(values.get(name))), None)
     return None if length is None else max(length, _scaled(values, length))
 

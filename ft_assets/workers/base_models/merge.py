@@ -91,7 +91,13 @@ def _updates(tensors: Mapping[str, Stored], rank: int, *, with_lengths: bool) ->
 
 
 def _target(module: str, tensors: Mapping[str, Stored]) -> Stored:
-    """The module's matrix. Some files omit the first parts of names, which Transformers adds back."""
+    """The module's matrix. Some files omit the first parts of names, which Transformers adds back; older composites
+    name their text part otherwise."""
+    _, found, inside = module.partition(".language_model.")
+    for older in ("language_model.model", "model") if found else ():
+        stored = tensors.get(f"{older}.{inside}.weight")
+        if stored is not None:
+            return stored
     parts = module.split(".")
     for start in range(len(parts)):
         stored = tensors.get(".".join([*parts[start:], "weight"]))

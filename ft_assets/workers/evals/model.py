@@ -85,13 +85,13 @@ def load_model(
     # tqdm reads it at import: progress bars belong on a terminal, and a worker's log is a file.
     os.environ.setdefault("TQDM_DISABLE", "1")
     import torch
-    from transformers import AutoModelForCausalLM
 
+    from ft_assets.workers.packs.isolation.architectures import auto_class
     from ft_assets.workers.packs.isolation.choice import choose
 
     choice = choose(folder)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    found: Any = AutoModelForCausalLM.from_pretrained(
+    found: Any = auto_class(choice.kind).from_pretrained(
         folder,
         dtype=computed_in(device, base_folder or folder),
         **choice.loading,

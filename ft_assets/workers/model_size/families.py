@@ -74,3 +74,9 @@ FAMILIES: dict[str, Family] = {
         ends=("embed_in", "embed_out"),
     ),
 }
+_ALIKE = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}
+
+
+def family_of(model_type: str) -> Family | None:
+    """The family of a text model; the text parts of some composites are models of another name."""
+    return FAMILIES.get(_ALIKE.get(model_type, model_type))

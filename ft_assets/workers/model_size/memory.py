@@ -129,12 +129,13 @@ def trained_parameters(model: Architecture, setup: Setup) -> int:
 
 
 def _weights(model: Architecture, setup: Setup, trained: int) -> float:
+    held = model.parameters + model.frozen
     if setup.variant == "full":
-        return 4.0 * model.parameters
+        return 4.0 * held
     if setup.variant == "lora":
         # PiSSA has an adapter as large that is frozen.
-        return setup.bytes_each * model.parameters + (8.0 if setup.pissa else 4.0) * trained
-    return NF4_BYTES * model.matrices + 2.0 * (model.parameters - model.matrices) + 4.0 * trained
+        return setup.bytes_each * held + (8.0 if setup.pissa else 4.0) * trained
+    return NF4_BYTES * (model.matrices + model.frozen) + 2.0 * (model.parameters - model.matrices) + 4.0 * trained
 
 
 def optimizer_states(model: Architecture, setup: Setup, trained: int) -> float:

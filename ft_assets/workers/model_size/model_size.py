@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from ft_assets.workers.model_size.families import FAMILIES, Family
+from ft_assets.settings.catalogue.composites import has_other_parts, text_settings
+from ft_assets.workers.model_size.families import FAMILIES, Family, family_of
 
 # The tolerated difference between the parameters of a known family and those in the weights: buffers, odd biases.
 _TOLERANCE = 0.02
@@ -58,6 +59,7 @@ class Architecture:
         tied: whether the output head is the embedding.
         intermediate: width of the feed-forward part that a token passes, all its experts together.
         gated: whether the feed-forward part has a gate besides its up projection.
+        frozen: parameters besides the text part (a vision tower, a projector), loaded and never trained.
         rough: a stand-in for an unknown architecture, with the same number of parameters.
         doubt: if rough, why config.json was not trusted; "" if only its family is unknown.
     """
@@ -76,6 +78,7 @@ class Architecture:
     final_norm: int
     positions: int = 0
     gated: bool = True
+    frozen: int = 0
     rough: bool = False
     doubt: str = ""
 
@@ -124,14 +127,15 @@ class Architecture:
 def read_architecture(config: Mapping[str, Any], parameters: int | None = None) -> Architecture | None:
     """The architecture that ``config`` (a parsed config.json) describes.
 
-    ``parameters`` is the number in the weights, if known: a known family must agree with it within 2 %. A rough
+    ``parameters`` is the number in the weights, if known: a known family must agree with it within 2 %, and what a
+    composite has besides its text part is ``frozen``. A rough
     stand-in is returned if it does not, if a setting makes no sense, and for an unknown family. None if ``parameters``
     is not known either.
     """
     found, doubt = _read(config, parameters)
     if found is not None or parameters is None or parameters < 1:
         return found
-    vocabulary = _values(config).get("vocab_size")
+    vocabulary = text_settings(config).get("vocab_size")
     return rough(parameters, vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else None, doubt)
 
 
@@ -142,8 +146,8 @@ def doubt_about(config: Mapping[str, Any], parameters: int | None = None) -> str
 
 def _read(config: Mapping[str, Any], parameters: int | None) -> tuple[Architecture | None, str]:
     """The architecture in ``config`` if it can be trusted, else the reason why not."""
-    values = _values(config)
-    family = FAMILIES.get(str(values.get("model_type", "")))
+    values = text_settings(config)
+    family = family_of(str(values.get("model_type", "")))
     if family is None:
         return None, ""
     described = 0
@@ -155,15 +159,11 @@ def _read(config: Mapping[str, Any], parameters: int | None) -> tuple[Architectu
                 raise ValueError(f"it describes {found.parameters:.0e} parameters")
             if parameters is None or abs(found.parameters - parameters) <= _TOLERANCE * parameters:
                 return found, ""
+            if has_other_parts(config) and found.parameters < parameters:
+                return replace(found, frozen=parameters - found.parameters), ""
     except ValueError as error:
         return None, f"config.json: {error}"
     return None, f"config.json describes {described:,} parameters and the weights hold {parameters:,}"
-
-
-def _values(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of the language model, which multimodal models keep in a separate section."""
-    inner = config.get("text_config")
-    return inner if isinstance(inner, Mapping) else config
 
 
 def rough(parameters: int, vocabulary: int | None = None, doubt: str = "") -> Architecture:

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ft_assets.settings.catalogue.composites import text_settings
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Artifact
 from ft_resources.errors import BadBase
 
@@ -125,7 +126,7 @@ def _settings(config: bytes) -> dict[str, Any]:
     try:
         values = json.loads(config)
         own = {name: value for name, value in values.items() if name != "text_config"}
-        return {**own, **values.get("text_config", {})}
+        return {**own, **text_settings(values)}
     except (ValueError, TypeError, AttributeError) as error:
         raise BadBase(
             f"the base's config cannot be read ({error})", where="config.json", remedy="Take a base with a valid one."

@@ -3,7 +3,8 @@
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -11,16 +12,17 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
 from transformers.integrations import is_deepspeed_zero3_enabled
 from transformers.utils.logging import disable_progress_bar
 
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.base_models.weights import require_every_weight
+from ft_assets.workers.packs.isolation.architectures import auto_class
 from ft_assets.workers.packs.isolation.choice import Choice, choose
 from ft_assets.workers.training.variants import Variant, Weights
 from ft_assets.workers.training.variants.adapter_targets import adapter_targets
 from ft_assets.workers.training.variants.pissa import PRINCIPAL, save_from_principal, start_from_principal
+from ft_assets.workers.training.variants.text_part import freeze_other_parts, other_parts
 from ft_resources.errors import BadRecipe
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -48,7 +50,7 @@ def load_base(
     assert training.precision != "auto"
     weights = Variant(adapters=not full, four_bit=four_bit).weights(training.precision)
     shared = bool(spread) or is_deepspeed_zero3_enabled()
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
+    loaded: Any = auto_class(choice.kind).from_pretrained(
         folder,
         use_safetensors=True,
         trust_remote_code=False,
@@ -63,6 +65,8 @@ def load_base(
     require_every_weight(loading, str(folder))
     choice.prepare(model)
     _keep_held(model)
+    if full:
+        freeze_other_parts(model)
     return model
 
 
@@ -74,7 +78,10 @@ def require_targets(model: Any, lora: LoraSettings) -> None:
     """
     if isinstance(lora.target_modules, str):
         return
-    names = [name for name, _ in chain(model.named_modules(), model.named_parameters())]
+    others = tuple(f"{part}." for part in other_parts(model))
+    names = [
+        name for name, _ in chain(model.named_modules(), model.named_parameters()) if not f"{name}.".startswith(others)
+    ]
     for target in lora.target_modules:
         if not any(name == target or name.endswith(f".{target}") for name in names):
             raise BadRecipe(
@@ -141,16 +148,28 @@ def _save_full(model: Any, folder: Path, dtype: str, state: Any) -> None:
         state = {name: value for name, value in model.state_dict().items() if name not in model.all_tied_weights_keys}
     # One after the other, so that no device holds all of them twice.
     rounded = {name: _rounded(state.pop(name), getattr(torch, dtype)) for name in list(state)}
-    caching = model.config.use_cache
     # The trainer switched the cache off, which is not a property of the model.
-    model.config.use_cache = True
-    model.save_pretrained(folder, state_dict=rounded)
-    model.config.use_cache = caching
+    with _caching(model.config):
+        model.save_pretrained(folder, state_dict=rounded)
     path = folder / "config.json"
     config = json.loads(path.read_bytes())
     for section in (config, *(each for each in config.values() if isinstance(each, dict) and "dtype" in each)):
         section["dtype"] = dtype
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+@contextmanager
+def _caching(config: Any) -> Iterator[None]:
+    """While inside, every part of ``config`` that has a cache uses it."""
+    parts = {id(part): part for part in (config, config.get_text_config()) if hasattr(part, "use_cache")}.values()
+    before = [part.use_cache for part in parts]
+    for part in parts:
+        part.use_cache = True
+    try:
+        yield
+    finally:
+        for part, caching in zip(parts, before, strict=True):
+            part.use_cache = caching
 
 
 def _rounded(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

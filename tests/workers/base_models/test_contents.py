@@ -212,6 +212,18 @@ def test_a_tokenizer_that_cannot_be_read_is_refused(base: Path) -> None:
     assert "tokenizer.json cannot be read" in refused(base)
 
 
+@pytest.mark.parametrize("part", ["vision_config", "audio_config"])
+def test_a_model_with_other_parts_is_refused_where_its_text_part_was_not_tried(base: Path, part: str) -> None:
+    config = json.loads((base / "config.json").read_bytes())
+    for kind, refused in (("mllama", True), ("gemma3", False)):
+        (base / "config.json").write_text(json.dumps({**config, "model_type": kind, part: {}}))
+        if refused:
+            with pytest.raises(BadBase, match="mllama has more than a text part"):
+                inspect_base(base, "base", template_given=False)
+        else:
+            inspect_base(base, "base", template_given=False)
+
+
 def test_a_config_without_architecture_is_refused(base: Path) -> None:
     edit_json(base / "config.json", architectures=[])
     assert "names no architecture" in refused(base)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+from transformers import CONFIG_MAPPING
 
 from ft_assets.settings.catalogue.families import FAMILIES as CATALOGUE
+from ft_assets.workers.packs.isolation.architectures import auto_class
 from tests.fake_base import VOCABULARY
 from tests.workers.training.conftest import Bench, make_bench, publish
 
@@ -54,6 +55,20 @@ _DELTA = {
     "linear_value_head_dim": 16,
 }
 _SLIDING = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 9}
+_CHUNKED = {
+    **_MOE,
+    "intermediate_size_mlp": 64,
+    "attention_chunk_size": 16,
+    "layer_types": ["chunked_attention", "full_attention"],
+    "interleave_moe_layer_step": 2,
+    "no_rope_layers": [1, 0],
+}
+_VISION = {
+    **dict.fromkeys(("hidden_size", "embed_dim", "intermediate_size"), 32),
+    **{"depth": 1, "num_hidden_layers": 1, "num_heads": 2, "num_attention_heads": 2, "head_dim": 16},
+    **{"image_size": 28, "patch_size": 14},
+}
+_TURNS = {"rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +84,8 @@ class Family:
 
     def config(self) -> Any:
         known = CONFIG_MAPPING[self.kind]
+        if isinstance(self.settings.get("text_config"), dict):
+            return known(**self.settings)
         default = known()
         names = {*default.to_dict(), *default.attribute_map}
         return known(**{name: size for name, size in _SIZES.items() if name in names} | self.settings)
@@ -76,12 +93,19 @@ class Family:
     def model(self, **loading: Any) -> Any:
         """With weights that make every token matter."""
         torch.manual_seed(0)
-        model: Any = AutoModelForCausalLM.from_config(self.config(), dtype=torch.float32, **loading)
+        model: Any = auto_class(self.kind).from_config(self.config(), dtype=torch.float32, **loading)
         return model
 
 
 def _family(kind: str, **settings: Any) -> Family:
     return Family(kind=kind, settings=settings)
+
+
+def _composite(kind: str, text: dict[str, Any], **vision: Any) -> Family:
+    """A family with a vision part; its config is made of settings of each part."""
+    known = CONFIG_MAPPING[kind]().vision_config
+    seen = {name: size for name, size in _VISION.items() if name in known.to_dict()} | vision
+    return _family(kind, text_config={**_SIZES, **text}, vision_config={"model_type": known.model_type, **seen})
 
 
 FAMILIES = {
@@ -141,15 +165,7 @@ FAMILIES = {
             laurel_rank=8,
             sliding_window=9,
         ),
-        _family(
-            "llama4_text",
-            **_MOE,
-            intermediate_size_mlp=64,
-            attention_chunk_size=16,
-            layer_types=["chunked_attention", "full_attention"],
-            interleave_moe_layer_step=2,
-            no_rope_layers=[1, 0],
-        ),
+        _family("llama4_text", **_CHUNKED),
         _family("gpt_oss", **_MOE, **_SLIDING),
         _family("qwen3_next", **_MOE, **_DELTA, shared_expert_intermediate_size=32),
         _family("qwen3_5_text", **_DELTA),
@@ -202,6 +218,17 @@ FAMILIES = {
         _family("bloom"),
         _family("mpt", d_model=64, n_heads=4, n_layers=2, max_seq_len=256),
         _family("stablelm"),
+        _composite("gemma3", _SLIDING),
+        _composite("mistral3", {"model_type": "mistral"}),
+        _composite("qwen2_vl", _TURNS, hidden_size=64),
+        _composite("qwen2_5_vl", _TURNS, out_hidden_size=64),
+        _composite("qwen3_vl", _TURNS, out_hidden_size=64, deepstack_visual_indexes=[0]),
+        _composite("qwen3_5", {**_TURNS, **_DELTA}, out_hidden_size=64),
+        _composite(
+            "llama4",
+            _CHUNKED,
+            **dict.fromkeys(("vision_output_dim", "projector_input_dim", "projector_output_dim"), 32),
+        ),
     )
 }
 

@@ -11,8 +11,9 @@ from torch.nn.functional import cross_entropy
 
 # PEFT looks once, when it is imported, for bitsandbytes, which a worker that needs none hides: so it comes first.
 from peft import PeftModel  # isort: skip
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
+from ft_assets.settings.catalogue.composites import COMPOSITES
 from ft_assets.settings.catalogue.families import FAMILIES as CATALOGUE
 from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.training.train import train
@@ -30,7 +31,8 @@ EAGER = {"gemma2"}
 def plain(folder: Path, kind: str) -> Any:
     """The base as anybody would load it."""
     attention = {"attn_implementation": "eager"} if kind in EAGER else {}
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **attention)
+    whole: Any = AutoModelForImageTextToText if kind in COMPOSITES else AutoModelForCausalLM
+    return whole.from_pretrained(folder, dtype=torch.float32, **attention)
 
 
 def plain_loss(model: Any, pack: Pack, windows: Any) -> torch.Tensor:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ft_assets.settings.catalogue.composites import COMPOSITES
 from ft_resources.errors import BadBase
 
 # Layer types (``config.layer_types``) with softmax attention, over all previous tokens or a window of them.
@@ -38,16 +39,23 @@ def require_known(kind: str) -> None:
         )
 
 
+def auto_class(kind: str) -> Any:
+    """What loads models of this ``model_type``. Composites are loaded whole: an adapter's names are then those of the
+    model that people and servers load, and nothing is lost from a full model."""
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    return AutoModelForImageTextToText if kind in COMPOSITES else AutoModelForCausalLM
+
+
 def causal_class(config: Any) -> Any:
     """The class with which Transformers loads a causal language model of ``config``. Raises BadBase if there is
     none."""
-    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
-
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+    found = auto_class(config.model_type)._model_mapping
+    if type(config) not in found:
         raise BadBase(
             f"{config.model_type} is not a causal language model", where="config.json", remedy="Choose a causal base."
         )
-    known: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    known: Any = found[type(config)]
     return known[0] if isinstance(known, tuple) else known
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ft_assets.settings.catalogue.composites import require_text_part
 from ft_assets.workers.packs.format import Window
 from ft_assets.workers.packs.isolation.architectures import (
     REMEDY,
@@ -29,12 +30,13 @@ _TRIED = (70, 9, 33, 90)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``mode``, and ``why`` as a clause. ``attention`` is the implementation that a model must be loaded with; None for
-    the one that Transformers chooses."""
+    """``mode``, and ``why`` as a clause. ``kind`` is the base's ``model_type``, ``attention`` the implementation that a
+    model must be loaded with; None for the one that Transformers chooses."""
 
     mode: Literal["packed", "apart"]
     why: str
     attention: str | None
+    kind: str
 
     @property
     def loading(self) -> dict[str, str]:
@@ -59,7 +61,10 @@ def choose(folder: Path, asked: Asked = "auto", *, max_length: int | None = None
     """
     from transformers import AutoConfig
 
-    require_known(str(json.loads((folder / "config.json").read_bytes()).get("model_type")))
+    values = json.loads((folder / "config.json").read_bytes())
+    kind = str(values.get("model_type"))
+    require_text_part(values, "config.json")
+    require_known(kind)
     register()
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     require_causal(config)
@@ -67,11 +72,11 @@ def choose(folder: Path, asked: Asked = "auto", *, max_length: int | None = None
     if asked == "packed" and refusal is not None:
         raise refusal
     if asked != "apart" and refusal is None:
-        return Choice("packed", "documents lose the same in one row as alone", ATTENTION)
+        return Choice("packed", "documents lose the same in one row as alone", ATTENTION, kind)
     # SDPA leaves a softcap out, and would train another model.
     softcap = getattr(config.get_text_config(), "attn_logit_softcapping", None)
     why = "the recipe asks for it" if refusal is None else refusal.what
-    return Choice("apart", why, None if softcap is None else "eager")
+    return Choice("apart", why, None if softcap is None else "eager", kind)
 
 
 @cache
@@ -80,7 +85,7 @@ def _refusal(config: str, max_length: int | None) -> BadBase | None:
     try:
         model = tiny_model(json.loads(config), max_length=max_length)
         guard(model)
-        comparison = compare(model, None, _documents(model.config.vocab_size, max_length))
+        comparison = compare(model, None, _documents(model.config.get_text_config().vocab_size, max_length))
     except BadBase as error:
         return error
     if comparison.passed:

@@ -48,12 +48,13 @@ class _Door:
         named = {**dict(zip(self._names, args, strict=False)), **kwargs}
         positions, boundaries = named.get("position_ids"), named.get("cu_seq_lens_q")
         if boundaries is None:
-            if positions is not None and starts_again(positions, named.get("attention_mask")):
+            mask = named.get("attention_mask")
+            if positions is not None and not _is_made(mask) and starts_again(positions, mask):
                 raise MissingBoundaries("positions start again inside a row, but cu_seq_lens_q does not say where")
             return None
         _require_our_attention(module)
         for name in ("attention_mask", "past_key_values"):
-            if named.get(name) is not None:
+            if named.get(name) is not None and not _is_made(named[name]):
                 raise BrokenIsolation(f"packed rows came with {name}, which knows nothing of their documents")
         if positions is None:
             raise MissingBoundaries("boundaries came without position_ids")
@@ -65,6 +66,12 @@ class _Door:
             named["cu_seq_lens_k"] = boundaries.to(positions.device, non_blocking=True)
             named["max_length_q"] = int(boundaries.diff().max())
         return (), named
+
+
+def _is_made(mask: object) -> bool:
+    """Whether Transformers made these masks, one for each kind of layer, for the text part of a composite, whose own
+    inputs were checked before."""
+    return isinstance(mask, dict)
 
 
 def starts_again(positions: torch.Tensor, mask: torch.Tensor | None = None) -> bool:

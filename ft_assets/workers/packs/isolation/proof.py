@@ -39,7 +39,7 @@ def examine_isolation(config: Path, pack: Pack) -> dict[str, Any]:
             total = Comparison(documents=(), tolerance=0.0)
             rows = _sample(pack)
             for row in rows:
-                small = _smaller(pack.read(row), model.config.vocab_size)
+                small = _smaller(pack.read(row), model.config.get_text_config().vocab_size)
                 total += compare(model, pack, small, documents=_DOCUMENTS)
             total.require()
         except UserError as error:

@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 
+from ft_assets.settings.catalogue.composites import COMPOSITES
 from ft_assets.workers.packs.isolation.architectures import (
     REMEDY,
+    auto_class,
     causal_class,
     require_known,
     require_packable,
@@ -42,6 +44,16 @@ _SMALLER = {
     "vocab_size_per_layer_input": VOCABULARY,
     "hidden_size_per_layer_input": 16,
 }
+_VISION = {
+    **dict.fromkeys(("depth", "num_hidden_layers"), 1),
+    **dict.fromkeys(("num_heads", "num_attention_heads"), 2),
+    **dict.fromkeys(("hidden_size", "embed_dim", "intermediate_size", "out_hidden_size"), 32),
+    **dict.fromkeys(("vision_output_dim", "projector_input_dim", "projector_output_dim"), 32),
+    "head_dim": 16,
+    "deepstack_visual_indexes": [0],
+}
+_MROPE = [2, 3, 3]
+"""Frequencies that turn with time, height and width: half of a head's numbers together."""
 _TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id")
 
 
@@ -55,20 +67,25 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
     Raises BadBase for an architecture that Transformers does not have, that leaks between documents (see
     ``require_packable``), or that cannot be built at this size.
     """
-    from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+    from transformers import CONFIG_MAPPING
 
     kind = str(config.get("model_type"))
     # Some configs name their own code for an architecture that Transformers has; that code is never run.
     config = {name: value for name, value in config.items() if name != "auto_map"}
     require_known(kind)
     config_class = CONFIG_MAPPING[kind]
-    whole = config_class.from_dict(dict(config)).get_text_config()
+    whole = config_class.from_dict(dict(config))
+    whole = whole if kind in COMPOSITES else whole.get_text_config()
     require_packable(whole, causal_class(whole), max_length=max_length)
     register()
     try:
-        small = type(whole).from_dict(_shrunk(whole))
+        text = whole.get_text_config()
+        values = _shrunk(text)
+        if text is not whole:
+            values = {**whole.to_dict(), "text_config": values, "vision_config": _barely(whole.vision_config)}
+        small = type(whole).from_dict(values)
         with torch.random.fork_rng(devices=[]):
-            model: Any = AutoModelForCausalLM.from_config(small, attn_implementation=ATTENTION, dtype=torch.float32)
+            model: Any = auto_class(kind).from_config(small, attn_implementation=ATTENTION, dtype=torch.float32)
     except Exception as error:  # Whatever an architecture requires that our sizes do not satisfy.
         raise BadBase(
             f"the architecture {kind} cannot be built at tiny size, so its packing cannot be proven: {error}",
@@ -109,6 +126,8 @@ def _shrunk(config: Any) -> dict[str, Any]:
         elif isinstance(value, dict) and value and all(str(key).isdigit() for key in value):
             values[name] = {key: each for key, each in value.items() if int(key) < _LAYERS}
     for rope in _nested(values.get("rope_parameters")):
+        if "mrope_section" in rope:
+            rope["mrope_section"] = _MROPE
         for factors in ("short_factor", "long_factor"):
             if factors in rope:
                 share = rope.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
@@ -117,6 +136,12 @@ def _shrunk(config: Any) -> dict[str, Any]:
     values.pop("quantization_config", None)
     values["dtype"] = "float32"
     return values
+
+
+def _barely(vision: Any) -> dict[str, Any]:
+    """The settings of a vision part, which no text passes, at a size that costs nothing."""
+    values: dict[str, Any] = vision.to_dict()
+    return values | {name: value for name, value in _VISION.items() if name in values}
 
 
 def _each_kind(kinds: list[Any], count: int) -> list[Any]:

@@ -2,6 +2,8 @@
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from peft import LoraConfig
 from peft.utils.transformers_weight_conversion import convert_peft_config_for_transformers
 
 from ft_assets.settings.recipe.training import LoraSettings
+from ft_assets.workers.training.variants.text_part import other_parts
 from ft_resources.errors import BadRecipe
 
 ALL = "all-linear"
@@ -21,14 +24,18 @@ def adapter_targets(model: torch.nn.Module, lora: LoraSettings) -> dict[str, Any
     """Arguments of ``LoraConfig`` that say which weights are adapted.
 
     ``all-linear`` is every linear layer but the output layer and routers, and the experts, which Transformers keeps as
-    one tensor a layer. Raises BadRecipe for what PEFT does not have over experts: dropout, DoRA and pissa.
+    one tensor a layer. Only the text part of a composite is adapted, whatever is named. Raises BadRecipe for what PEFT
+    does not have over experts: dropout, DoRA and pissa.
     """
-    if lora.target_modules != ALL:
-        named = lora.target_modules
-        return {"target_modules": named if isinstance(named, str) else list(named)}
-    targets: dict[str, Any] = {"target_modules": ALL}
-    if excluded := sorted(_excluded(model)):
-        targets["exclude_modules"] = excluded
+    named = lora.target_modules
+    targets: dict[str, Any] = {"target_modules": named if isinstance(named, str) else list(named)}
+    excluded = _excluded(model) if named == ALL else set()
+    if others := other_parts(model):
+        targets["exclude_modules"] = _expression(others, excluded)
+    elif excluded:
+        targets["exclude_modules"] = sorted(excluded)
+    if named != ALL:
+        return targets
     experts = sorted(_experts(model))
     for name, asked in (("dropout", lora.dropout), ("use_dora", lora.use_dora), ("init", lora.init != "default")):
         if experts and asked:
@@ -40,6 +47,14 @@ def adapter_targets(model: torch.nn.Module, lora: LoraSettings) -> dict[str, Any
     if experts and not _found_by_peft(model):
         targets["target_parameters"] = experts
     return targets
+
+
+def _expression(parts: Iterable[str], modules: Iterable[str]) -> str:
+    """What PEFT is to leave out as one regular expression: everything in ``parts``, and ``modules`` themselves.
+
+    A list would name each matrix of a vision tower."""
+    inside = "|".join(re.escape(part) for part in parts)
+    return "|".join([rf"({inside})(\..+)?", *(re.escape(module) for module in sorted(modules))])
 
 
 def _excluded(model: torch.nn.Module) -> set[str]:

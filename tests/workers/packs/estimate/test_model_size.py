@@ -1,11 +1,13 @@
 """Parameters by kind: by hand, and as Transformers and PEFT count them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ft_assets.settings.catalogue.composites import COMPOSITES
 from ft_assets.settings.gpus import CATALOGUE
 from ft_assets.workers.model_size.families import FAMILIES
 from ft_assets.workers.model_size.memory import peak_memory
@@ -114,6 +116,45 @@ def test_the_text_part_of_a_multimodal_config_counts() -> None:
     found = read_architecture({"model_type": "vision", "text_config": LLAMA_3_8B})
     assert found is not None
     assert found.parameters == 8_030_261_248
+
+
+def test_of_a_composite_the_text_part_is_counted_and_the_rest_is_frozen() -> None:
+    # config.json and parameters of google/gemma-3-4b-it, which leaves out what its class has as defaults.
+    text = {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34}
+    config = {"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 1152}}
+    found = read_architecture(config, 4_300_079_472)
+    assert found is not None
+    assert not found.rough
+    assert found.parameters == 3_880_263_168
+    assert found.frozen == 4_300_079_472 - 3_880_263_168
+    for variant, each in (("full", 4), ("lora", 2)):
+        asked = setup(variant=variant, precision="bf16", rank=1, tokens=1, gpus=1)
+        more = peak_memory(found, asked).weights - peak_memory(replace(found, frozen=0), asked).weights
+        assert more == each * found.frozen
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+def test_a_composite_has_as_many_parameters_in_its_text_part_as_transformers_makes(kind: str) -> None:
+    import torch
+
+    from tests.workers.training.families import FAMILIES as TRIED
+
+    with torch.device("meta"):
+        model = TRIED[kind].model()
+    whole = sum(weight.numel() for weight in model.parameters())
+    text = {*model.get_decoder().parameters(), *model.get_output_embeddings().parameters()}
+    found = read_architecture(model.config.to_dict(), whole)
+    assert found is not None
+    assert (found.parameters, found.frozen) == (sum(each.numel() for each in text), whole - found.parameters)
+
+
+def test_the_defaults_of_a_composite_are_those_of_transformers() -> None:
+    from transformers import CONFIG_MAPPING
+
+    for kind, settings in COMPOSITES.items():
+        default = CONFIG_MAPPING[kind]().get_text_config()
+        text = default if kind != "mistral3" else CONFIG_MAPPING["mistral"]()
+        assert {name: getattr(text, name) for name in settings} == settings
 
 
 def test_a_mixture_of_experts_computes_with_fewer_parameters_than_it_has() -> None:

@@ -1,0 +1,135 @@
+"""Of a composite only the text part is trained, whatever a recipe names; all else is exported as it was."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+# PEFT looks once, when it is imported, for bitsandbytes, which a worker that needs none hides: so it comes first.
+from peft import LoraConfig, PeftModel, get_peft_model  # isort: skip
+from transformers import AutoModelForImageTextToText
+
+from ft_assets.settings.catalogue.composites import COMPOSITES
+from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
+from ft_assets.workers.evals.model import load_model
+from ft_assets.workers.evals.tree_scoring import agrees
+from ft_assets.workers.packs.isolation.choice import choose
+from ft_assets.workers.training.model import Origin, load_base, require_targets, save_final, with_adapters
+from ft_assets.workers.training.variants.text_part import other_parts
+from ft_resources.errors import BadBase, BadRecipe
+from tests.fake_base import make_fake_base
+from tests.workers.training.families import FAMILIES
+
+pytestmark = pytest.mark.training
+TRAINING = TrainingSettings(precision="fp32")
+ORIGIN = Origin(source="hub:acme/seeing", revision="0123", dtype="bfloat16")
+# What is no text part, by the first names of tensors in files of any form.
+OTHERS = ("vision_tower.", "multi_modal_projector.", "visual.", "model.visual.", "vision_model.")
+
+
+def saved(folder: Path, kind: str) -> Path:
+    """A checkpoint with a tokenizer, stored in bfloat16, whose windows are longer than what is asked here."""
+    make_fake_base(folder)
+    model = FAMILIES[kind].model().to(torch.bfloat16)
+    if getattr(model.config.get_text_config(), "sliding_window", None):
+        model.config.get_text_config().sliding_window = 256
+    model.save_pretrained(folder)
+    return folder
+
+
+def lora(targets: Any) -> LoraSettings:
+    return LoraSettings(rank=2, alpha=4, target_modules=targets)
+
+
+def test_each_composite_is_tried() -> None:
+    assert set(COMPOSITES) <= set(FAMILIES)
+
+
+@pytest.mark.parametrize("kind", COMPOSITES)
+def test_a_full_model_has_every_tensor_of_its_base_and_those_of_no_text_unchanged(kind: str, tmp_path: Path) -> None:
+    base = saved(tmp_path / "base", kind)
+    model = load_base(base, TRAINING, full=True)
+    with torch.no_grad():
+        for weight in (each for each in model.parameters() if each.requires_grad):
+            weight.add_(1.0)
+    save_final(model, tmp_path / "final", ORIGIN, full=True)
+    before, after = load_file(base / "model.safetensors"), load_file(tmp_path / "final" / "model.safetensors")
+    assert set(before) == set(after)
+    kept = {name for name in before if torch.equal(before[name], after[name])}
+    assert kept == {name for name in before if name.startswith(OTHERS)} != set()
+    assert all(before[name].dtype == after[name].dtype for name in before)
+    AutoModelForImageTextToText.from_pretrained(tmp_path / "final")
+
+
+@pytest.mark.parametrize("targets", ["all-linear", ("q_proj", "down_proj", "qkv")])
+@pytest.mark.parametrize("kind", COMPOSITES)
+def test_adapters_are_in_the_text_part_alone(kind: str, targets: Any, tmp_path: Path) -> None:
+    base = saved(tmp_path / "base", kind)
+    model = load_base(base, TRAINING, full=False)
+    others = tuple(f"base_model.model.{part}." for part in other_parts(model))
+    adapted = with_adapters(model, lora(targets))
+    trained = [name for name, weight in adapted.named_parameters() if weight.requires_grad]
+    assert any(".language_model." in name and "q_proj" in name for name in trained)
+    assert not [name for name in trained if name.startswith(others)]
+    save_final(adapted, tmp_path / "final", ORIGIN, full=False)
+    names = load_file(tmp_path / "final" / WEIGHTS)
+    assert {name.rpartition(".lora_")[0] for name in names} == {name.rpartition(".lora_")[0] for name in trained}
+
+
+@pytest.mark.parametrize(("kind", "module"), [("gemma3", "fc1"), ("qwen2_5_vl", "visual.blocks.0.attn.qkv")])
+def test_a_module_outside_of_the_text_part_is_not_there_to_be_named(kind: str, module: str, tmp_path: Path) -> None:
+    model = load_base(saved(tmp_path / "base", kind), TRAINING, full=False)
+    with pytest.raises(BadRecipe, match="the base has no module"):
+        require_targets(model, lora((module,)))
+
+
+@pytest.mark.parametrize("kind", COMPOSITES)
+def test_an_evaluation_loads_what_peft_loads_and_a_merged_model_answers_alike(kind: str, tmp_path: Path) -> None:
+    base, adapter = saved(tmp_path / "base", kind), tmp_path / "adapter"
+    plain: Any = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
+    parts = [name for name, _ in plain.named_modules() if "language_model." in name and name.endswith("q_proj")]
+    tuned: Any = get_peft_model(plain, LoraConfig(r=3, lora_alpha=5, target_modules=parts))
+    torch.manual_seed(1)
+    for name, parameter in tuned.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(parameter, std=0.2)
+    tuned.save_pretrained(adapter, save_embedding_layers=False)
+    ids = torch.arange(40, 60)[None]
+    with torch.no_grad():
+        expected = tuned.eval()(input_ids=ids).logits
+        loaded = load_model(base, adapter)
+        assert isinstance(loaded.model, PeftModel)
+        torch.testing.assert_close(loaded.model(input_ids=ids).logits, expected, atol=1e-5, rtol=0)
+        merged = shutil.copytree(base, tmp_path / "merged")
+        settings = json.loads((adapter / CONFIG).read_bytes())
+        merge_adapter(settings, adapter / WEIGHTS, [merged / "model.safetensors"], tied=False)
+        # Rounded once to the base's bfloat16.
+        torch.testing.assert_close(load_model(merged).model(input_ids=ids).logits, expected, atol=3e-2, rtol=3e-2)
+    if choose(base).mode == "packed":
+        assert agrees(loaded.model)
+
+
+def test_names_of_an_older_checkpoint_are_those_of_its_export(tmp_path: Path) -> None:
+    base = saved(tmp_path / "base", "gemma3")
+    older = {
+        name.replace("vision_tower.", "vision_tower.vision_model."): value
+        for name, value in load_file(base / "model.safetensors").items()
+    }
+    save_file(older, base / "model.safetensors", metadata={"format": "pt"})
+    save_final(load_base(base, TRAINING, full=True), tmp_path / "final", ORIGIN, full=True)
+    after = load_file(tmp_path / "final" / "model.safetensors")
+    assert after.keys() == older.keys()
+    assert all(torch.equal(after[name], older[name]) for name in older)
+
+
+def test_a_composite_that_was_not_tried_is_refused(tmp_path: Path) -> None:
+    base = saved(tmp_path / "base", "gemma3")
+    config = json.loads((base / "config.json").read_bytes())
+    (base / "config.json").write_text(json.dumps({**config, "model_type": "gemma3n"}))
+    with pytest.raises(BadBase, match="gemma3n has more than a text part"):
+        choose(base)
