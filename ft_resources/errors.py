@@ -69,6 +69,10 @@ class HeldForReview(UserError):
         )
 
 
+class SubmissionPaused(UserError):
+    """A person paused the submission; it stays open until a person resumes it."""
+
+
 class Deleted(UserError):
     """Something has a tombstone: ``subject`` says what, ``how`` by whom and why, ``due`` when its bytes may go."""
 

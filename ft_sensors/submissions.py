@@ -13,6 +13,7 @@ from ft_assets.graph.listed_keys import list_launched
 from ft_assets.graph.retire_trials import retire_trials
 from ft_assets.graph.run import launch_tags
 from ft_assets.graph.runs import as_dagster_shows, only_waits, run_states, under_way
+from ft_assets.records.pauses import read_pauses
 from ft_assets.records.submissions import Submission, open_submissions
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile, load_tenants
@@ -67,8 +68,10 @@ def submissions_sensor(context: dg.SensorEvaluationContext, store: StoreResource
     retired = _retire(context.instance, store, problems)
     for problem in problems:
         context.log.warning(problem)
-    held = sum(bool(item.present.held) for item in wanted)
-    waiting = f"{len(wanted) - finished} wait" + (f" ({held} for a review of their dataset)" if held else "")
+    held, paused = sum(bool(item.present.held) for item in wanted), sum(item.paused for item in wanted)
+    counted = ((held, "for a review of their dataset"), (paused, "paused"))
+    why = ", ".join(f"{number} {words}" for number, words in counted if number)
+    waiting = f"{len(wanted) - finished} wait" + (f" ({why})" if why else "")
     text = f"checked {looked} open submissions: {waiting}, {finished} ended"
     if retired:
         text += f"; retired {len(retired)} trials of sweeps"
@@ -94,7 +97,8 @@ def _places(instance: dg.DagsterInstance, wanted: list[Wanted], tenants: Tenants
 
 def _wanted(instance: dg.DagsterInstance, store: StoreResource, submission: Submission, tenants: TenantsFile) -> Wanted:
     """The submission and its known state. Raises UserError for broken records, unless they end the submission."""
-    runs = run_states(instance, submission)
+    pauses = read_pauses(store.store, submission)
+    runs = run_states(instance, submission, pauses.resumed)
     try:
         found = api.present(submission, store=store.store, tenants=tenants)
         there = as_dagster_shows(instance, submission, found)
@@ -104,7 +108,15 @@ def _wanted(instance: dg.DagsterInstance, store: StoreResource, submission: Subm
         if RunState.ACTIVE in (*runs.stages.values(), *runs.trials.values()):
             raise
         there = api.impossible(error)
-    return Wanted(submission=submission, present=there, runs=runs.stages, trial_runs=runs.trials, again=runs.again)
+    return Wanted(
+        submission=submission,
+        present=there,
+        runs=runs.stages,
+        trial_runs=runs.trials,
+        again=runs.again,
+        paused=pauses.standing is not None,
+        resumed=pauses.resumed,
+    )
 
 
 def _retire(instance: dg.DagsterInstance, store: StoreResource, problems: list[str]) -> list[str]:

@@ -95,12 +95,18 @@ if TYPE_CHECKING:
     from ft_assets.api.retention import retire_datasets as retire_datasets
     from ft_assets.api.retraining import retrain as retrain
     from ft_assets.api.steps import Step as Step
+    from ft_assets.api.stopping import Paused as Paused
+    from ft_assets.api.stopping import Resumed as Resumed
+    from ft_assets.api.stopping import Stopped as Stopped
+    from ft_assets.api.stopping import cancel as cancel
+    from ft_assets.api.stopping import end_interrupted as end_interrupted
+    from ft_assets.api.stopping import pause as pause
+    from ft_assets.api.stopping import require_not_paused as require_not_paused
+    from ft_assets.api.stopping import resume as resume
     from ft_assets.api.submission_lists import list_submissions as list_submissions
     from ft_assets.api.submissions import Status as Status
     from ft_assets.api.submissions import TrialProgress as TrialProgress
     from ft_assets.api.submissions import Work as Work
-    from ft_assets.api.submissions import cancel as cancel
-    from ft_assets.api.submissions import end_interrupted as end_interrupted
     from ft_assets.api.submissions import logs as logs
     from ft_assets.api.submissions import status as status
     from ft_assets.api.submissions import sweep_progress as sweep_progress
@@ -137,8 +143,9 @@ _MODULES = {
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
     "steps": "Step",
+    "stopping": "Paused Resumed Stopped cancel end_interrupted pause require_not_paused resume",
     "submission_lists": "list_submissions",
-    "submissions": "Status TrialProgress Work cancel end_interrupted logs status sweep_progress works",
+    "submissions": "Status TrialProgress Work logs status sweep_progress works",
     "suites": "add_classifier add_suite list_classifiers list_suites",
     "targets": "find_target names_of",
     "views": "rebuild",

@@ -33,8 +33,9 @@ class Orchestrator(Protocol):
     def run(self, store: Store, submission: Submission) -> SubmissionOutcome:
         """Run the submission's jobs in this process, one after the other, until it has ended.
 
-        Raises HeldForReview, and leaves the submission open, where a person must look at the dataset first; UserError
-        for what is wrong with the pair, and the submission ends with it.
+        Raises HeldForReview, and leaves the submission open, where a person must look at the dataset first, and
+        SubmissionPaused where a person paused it; UserError for what is wrong with the pair, and the submission ends
+        with it.
         """
         ...
 

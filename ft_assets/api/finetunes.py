@@ -236,6 +236,8 @@ def fine_tune(
     Raises what ``submit`` raises, before any work, and:
         HeldForReview: where a person must look at the dataset first. The submission stays open: call this again with
             the same keys after ``approve_dataset``.
+        SubmissionPaused: where a person paused it, before or meanwhile. It stays open too: call this again after
+            ``resume``.
     """
     store = store_or_default(store, create=bool(name or base))
     asked = submit(

@@ -1,34 +1,25 @@
-"""What became of a wish: status, logs, and stopping it on purpose."""
+"""What became of a wish: its status, its work and its logs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ft_assets.api.addresses import find_address
-from ft_assets.api.defaults import Orchestrator, actor_or_user, orchestrator_or_default, store_or_default
-from ft_assets.control.submissions.sharing import needed_by_others
+from ft_assets.api.defaults import store_or_default
 from ft_assets.control.submissions.status import State, Status, get_submission, status_of
 from ft_assets.control.submissions.sweep_progress import TrialProgress, trial_progress
 from ft_assets.control.submissions.waiting import with_reason
 from ft_assets.control.submissions.works import Work, last_attempts, read_works
-from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, find_outcome, finish
+from ft_assets.records.submissions import Submission, find_outcome
 from ft_assets.workers.training.early_stopping import STOPPED_EARLY
-from ft_resources.artifacts import Address
 from ft_resources.attempts import Attempt, attempts_at
 from ft_resources.errors import UserError
-from ft_resources.execution import Execution
 from ft_resources.launchers.base import Launcher
 from ft_resources.launchers.choice import make_launcher
 from ft_resources.store import Store
 
-
-@dataclass(frozen=True, kw_only=True)
-class Cancelled:
-    """What cancelling stopped: jobs, and workers by the addresses they worked at."""
-
-    submission: Submission
-    runs: int
-    workers: tuple[Address, ...]
+# Nobody works on it until a person asks.
+_IDLE = (State.STOPPED, State.PAUSED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +46,7 @@ def status(submission: str, *, store: Store | None = None, launcher: Launcher | 
     one = get_submission(store, submission)
     explains = (launcher or make_launcher()).explains
     found = replace(status_of(store, one), stopped_early=_stopped_early(store, one))
-    return with_reason(store, one, found, explains) if explains else found
+    return with_reason(store, one, found, explains) if explains and found.state is not State.PAUSED else found
 
 
 def _stopped_early(store: Store, submission: Submission) -> int | None:
@@ -93,7 +84,7 @@ def logs(target: str, *, store: Store | None = None) -> Logs:
         return Logs(
             attempts=lambda: list(last_attempts(store, submission)),
             # Of one that nobody goes on with, no more is to come.
-            ended=lambda: find_outcome(store, submission) is not None or standing().state is State.STOPPED,
+            ended=lambda: find_outcome(store, submission) is not None or standing().state in _IDLE,
             status=standing,
         )
     address = find_address(target, store=store)
@@ -102,38 +93,3 @@ def logs(target: str, *, store: Store | None = None) -> Logs:
         return attempts_at(store, address)[-1:]
 
     return Logs(attempts=last, ended=lambda: all(attempt.ending() is not None for attempt in last()))
-
-
-def cancel(
-    submission: str,
-    *,
-    store: Store | None = None,
-    actor: str = "",
-    orchestrator: Orchestrator | None = None,
-    launcher: Launcher | None = None,
-) -> Cancelled:
-    """Stop the work of a submission, unless another one needs it too, and record that it was cancelled.
-
-    Cancelling again stops what is left. Raises UserError for an unknown id, and for a submission that has ended
-    otherwise.
-    """
-    store, actor = store_or_default(store), actor_or_user(actor)
-    found = get_submission(store, submission)
-    outcome = find_outcome(store, found)
-    if outcome is not None and outcome.status is not SubmissionStatus.CANCELLED:
-        raise UserError(f"it has ended already: {outcome.status}", where=f"submission {submission}")
-    at_work = [work.address for work in read_works(store, found) if work.address is not None and work.running]
-    mine = [address for address in at_work if not needed_by_others(store, address, found)]
-    # The record first: nothing starts for an ended submission, so what is stopped below stays stopped.
-    finish(store, found, SubmissionStatus.CANCELLED, reason=f"cancelled by {actor}")
-    runs = orchestrator_or_default(orchestrator).end_runs(found)
-    execution = Execution(store=store, launcher=launcher or make_launcher())
-    workers = tuple(address for address in mine if execution.cancel(address, actor=actor))
-    return Cancelled(submission=found, runs=runs, workers=workers)
-
-
-def end_interrupted(submission: Submission, *, store: Store | None = None, actor: str = "") -> SubmissionOutcome:
-    """Record that whoever waited for the submission interrupted it; how it ended before stands."""
-    store = store_or_default(store)
-    reason = f"interrupted by {actor_or_user(actor)}"
-    return find_outcome(store, submission) or finish(store, submission, SubmissionStatus.CANCELLED, reason=reason)

@@ -9,13 +9,14 @@ from ft_assets import api
 from ft_assets.cli.datasets import NAME_HELP, POLICY_HELP
 from ft_assets.cli.estimate import note_estimate
 from ft_assets.settings.environment import open_store
-from ft_resources.errors import HeldForReview
+from ft_resources.errors import HeldForReview, SubmissionPaused
 
 if TYPE_CHECKING:
     from ft_assets.api import Asked
 
 EXIT_CODES = {"accepted": 0, "ungated": 0, "failed": 1, "rejected": 3, "cancelled": 130}
 HELD = 4
+PAUSED = 5
 
 Dataset = Annotated[
     str,
@@ -68,7 +69,7 @@ def run(
     holdout: Holdout = None,
 ) -> None:
     """Fine-tune and watch. Exit code: 0 accepted or ungated, 3 rejected by a gate, 1 failed, 2 invalid request,
-    4 held for review, 130 cancelled.
+    4 held for review, 5 paused, 130 cancelled.
     """
     from ft_assets.cli.live import WatchedRun, print_outcome
     from ft_assets.cli.output import note, print_error
@@ -94,6 +95,11 @@ def run(
         if watched.submission:
             note(f"once it is approved, continue with: ft run {watched.submission.dataset} {watched.submission.recipe}")
         raise typer.Exit(HELD) from error
+    except SubmissionPaused as error:
+        # What a person wanted is no error.
+        print(error.what)
+        note(error.remedy)
+        raise typer.Exit(PAUSED) from error
     print_outcome(open_store(), made.submission, made.outcome)
     raise typer.Exit(EXIT_CODES[made.outcome.status])
 
@@ -130,6 +136,10 @@ def submit(
     note(f"{submission.dataset} with {submission.recipe}; watch it: ft status {submission.id}")
     if asked.created:
         note("its work waits for a running Dagster: ft ui")
+    try:
+        api.require_not_paused(submission)
+    except SubmissionPaused as error:
+        note(f"it is {error.what}. {error.remedy}")
     if submission.driver == "caller":
         note("an ft run is working on it already; if that process is gone, continue with: ft run instead of ft submit")
 

@@ -19,6 +19,7 @@ STYLES = {
     "cancelled": "dim",
     "preempted": "magenta",
     "stopped": "magenta",
+    "paused": "magenta",
     "held": "magenta",
     "queued": "dim",
 }

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterExecutionInterruptedError
 
+from ft_assets.control.submissions.pauses import require_not_paused
 from ft_assets.control.submissions.sharing import needed_by_others
 from ft_assets.graph.direct import record_direct_launch
 from ft_assets.records.submissions import Submission, SubmissionStatus, find_outcome, find_submission
@@ -78,7 +79,7 @@ def run_work(
 
     When the op is interrupted, a cancel (status CANCELING) stops the work, unless another submission needs it too; a
     run worker that is being shut down (status STARTED) leaves it running, and the retried run attaches. Raises
-    UserError where the run's submission was cancelled in the meantime.
+    UserError where the run's submission was paused, or cancelled, in the meantime.
     """
     submission = _submission(context, store, request)
     request = _with_priority(context, request)
@@ -133,15 +134,21 @@ def tenants_of_run(context: dg.AssetExecutionContext) -> TenantsFile | None:
 def _submission(context: dg.AssetExecutionContext, store: StoreResource, request: WorkRequest) -> Submission | None:
     """The submission that the run works for, if any.
 
-    Raises UserError if the submission of a run in a terminal was cancelled: Dagster cannot end such a run from
-    elsewhere, and between two pieces of work there is no worker to stop.
+    Raises SubmissionPaused for one that is paused, as a run may have been launched just before. Raises UserError if the
+    submission of a run in a terminal was cancelled: Dagster cannot end such a run from elsewhere, and between two
+    pieces of work there is no worker to stop.
     """
     run_tags = context.run.tags
     if tags.SUBMISSION not in run_tags:
-        return record_direct_launch(context, store.store, *pair_of(request.label)) if "|" in request.label else None
+        direct = record_direct_launch(context, store.store, *pair_of(request.label)) if "|" in request.label else None
+        if direct is not None:
+            require_not_paused(store.store, direct)
+        return direct
     if tags.TENANT not in run_tags:
         return None
     submission = find_submission(store.store, run_tags[tags.TENANT], run_tags[tags.SUBMISSION])
+    if submission is not None:
+        require_not_paused(store.store, submission)
     if submission is not None and tags.FOREGROUND in run_tags:
         outcome = find_outcome(store.store, submission)
         if outcome is not None and outcome.status is SubmissionStatus.CANCELLED:

@@ -14,6 +14,7 @@ from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.queueing import tier_tags
 from ft_assets.graph.retire_trials import retire_trials
 from ft_assets.graph.runs import as_dagster_shows
+from ft_assets.records.pauses import read_pauses
 from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome
 from ft_assets.settings import tags
 from ft_assets.settings.environment import LOCATION
@@ -34,8 +35,9 @@ def drive(
 ) -> SubmissionOutcome:
     """Run the submission's jobs in this process, one after the other, until it has ended.
 
-    Raises HeldForReview, and leaves the submission open, if a person must review the dataset first. Any other problem
-    of the pair is raised as its own UserError and ends the submission.
+    Raises HeldForReview, and leaves the submission open, if a person must review the dataset first, and
+    SubmissionPaused if a person paused it. Any other problem of the pair is raised as its own UserError and ends the
+    submission.
     """
     end_lost_runs(instance)
     list_keys(instance, dataset=submission.dataset, recipe=submission.recipe)
@@ -43,14 +45,27 @@ def drive(
     trial_runs: dict[str, RunState] = {}
     again: dict[str, int] = {}
     failure_of = partial(failure_of_submission, instance, store)
+    resumed = 0
     while (outcome := find_outcome(store, submission)) is None:
-        tenants = load_tenants()
+        tenants, pauses = load_tenants(), read_pauses(store, submission)
+        if pauses.resumed > resumed:
+            # Paused and resumed again meanwhile, so the pause stopped what has not succeeded.
+            resumed, runs, trial_runs, again = pauses.resumed, {}, {}, {}
         shown = as_dagster_shows(instance, submission, _present(store, submission, tenants))
-        wanted = Wanted(submission=submission, present=shown, runs=runs, trial_runs=trial_runs, again=again)
+        wanted = Wanted(
+            submission=submission,
+            present=shown,
+            runs=runs,
+            trial_runs=trial_runs,
+            again=again,
+            paused=pauses.standing is not None,
+            resumed=resumed,
+        )
         launches, ended = api.next_launches([wanted], failure_of=failure_of, store=store)
         if not launches:
             if not ended:
-                # No run is active here, so only a held dataset can be waited for; in the foreground nobody waits days.
+                # No run is active here, so only a person can be waited for; in the foreground nobody waits days.
+                api.require_not_paused(submission, store=store)
                 api.require_approved(submission.dataset, store=store)
             continue
         # One at a time: what it gives may say that the others are not wanted.
@@ -92,6 +107,7 @@ def launch_tags(action: Launch, tenants: TenantsFile) -> dict[str, str]:
     found = {tags.SUBMISSION: submission.id, tags.ACTOR: submission.actor, tags.TENANT: submission.tenant}
     found |= tier_tags(tenants, submission.tenant, trains=action.trains)
     found |= {tags.AGAIN: str(action.again)} if action.again else {}
+    found |= {tags.RESUMED: str(action.resumed)} if action.resumed else {}
     return found | ({tags.TRIAL: action.trial} if action.trial else {})
 
 

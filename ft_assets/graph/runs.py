@@ -38,9 +38,12 @@ class SubmissionRuns:
     again: dict[str, int] = field(default_factory=dict)
 
 
-def run_states(instance: dg.DagsterInstance, submission: Submission) -> SubmissionRuns:
+def run_states(instance: dg.DagsterInstance, submission: Submission, resumed: int = 0) -> SubmissionRuns:
     """State of the newest run of each stage, and of each trial of a sweep. A failed run that Dagster will retry counts
     as active.
+
+    ``resumed`` is how often the submission was resumed: a run that was launched before, and ended without success, was
+    stopped by the pause and does not count.
     """
     runs: Sequence[dg.DagsterRun] = instance.get_runs(
         filters=dg.RunsFilter(tags={tags.SUBMISSION: submission.id}), limit=_MAX_RUNS
@@ -53,12 +56,16 @@ def run_states(instance: dg.DagsterInstance, submission: Submission) -> Submissi
     # Newest first, so the first run seen of a stage decides.
     for run in runs:
         stage, trial = _stage(run), run.tags.get(tags.TRIAL, "")
-        if trial and trial not in found.trials:
-            found.trials[trial] = _state(instance, run)
-            found.again.update(_again(trial, run))
-        elif not trial and stage is not None and stage not in found.stages:
-            found.stages[stage] = _state(instance, run)
-            found.again.update(_again(stage, run))
+        if (trial in found.trials) if trial else (stage is None or stage in found.stages):
+            continue
+        state = _state(instance, run)
+        if _resumed(run) < resumed and state not in (RunState.ACTIVE, RunState.SUCCEEDED):
+            continue
+        if trial:
+            found.trials[trial] = state
+        elif stage is not None:
+            found.stages[stage] = state
+        found.again.update(_again(trial or str(stage), run))
     return found
 
 
@@ -115,6 +122,12 @@ def _again(key: str, run: dg.DagsterRun) -> dict[str, int]:
     if said is None:
         return {}
     return {key: int(said) if said in map(str, range(MOST_AGAIN)) else MOST_AGAIN}
+
+
+def _resumed(run: dg.DagsterRun) -> int:
+    """How often the submission was resumed before the run was launched. Here too, a value may be anything."""
+    said = run.tags.get(tags.RESUMED, "0")
+    return int(said) if said.isdecimal() and len(said) < 10 else 0
 
 
 def _state(instance: dg.DagsterInstance, run: dg.DagsterRun) -> RunState:

@@ -12,6 +12,7 @@ A name always points to the same thing and is never reused. What else the store 
     retrainings/<day>/<n>.json                      the day's budget of automatic trainings, a record each
     shared/queue_alerts/<tier>/<seq>.json           waits beyond the limit, and their ends
     <tenant>/submissions/<id>.json                  what was requested; <id>/outcome.json: how it ended
+    <tenant>/submissions/<id>/pauses/<seq>.json     who paused it or resumed it
     <tenant>/submission_keys/<sha256>.json          which submission a user's idempotency key belongs to
     <tenant>/lines/<line>/<seq>.json                promotions of a line, hash-chained
     <tenant>/quota/<month>/<seq>.json               reserved GPU-hours, hash-chained

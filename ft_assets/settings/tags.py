@@ -13,6 +13,8 @@ WINNER = "ft/winner"
 VERDICT = "ft/verdict"
 # Number of relaunches after runs that lost Dagster's database; not set on the first launch.
 AGAIN = "ft/again"
+# How often the submission had been resumed after a pause when this run was launched; not set before the first time.
+RESUMED = "ft/resumed"
 ACTOR = "ft/actor"
 TENANT = "ft/tenant"
 # How many pairs a backfill may have; set by hand on a backfill that is larger than the limit on purpose.

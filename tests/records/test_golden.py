@@ -32,6 +32,7 @@ from ft_assets.control.rejections.record import RejectionRecord
 from ft_assets.control.submissions.user_keys import KeyRecord
 from ft_assets.records.carries import Carry
 from ft_assets.records.erased import Erased
+from ft_assets.records.pauses import PauseChange
 from ft_assets.records.retired_datasets import RetiredDataset
 from ft_assets.records.retired_recipes import RetiredRecipe
 from ft_assets.records.submissions import Submission, SubmissionOutcome
@@ -81,6 +82,7 @@ KINDS: dict[str, type[BaseModel] | None] = {
     rf"\w+/rejections/{_HEX}/{_HEX}\.json": RejectionRecord,
     rf"\w+/submissions/{_HEX}\.json": Submission,
     rf"\w+/submissions/{_HEX}/outcome\.json": SubmissionOutcome,
+    rf"\w+/submissions/{_HEX}/pauses/\d+\.json": PauseChange,
     rf"\w+/submission_keys/{_HEX}\.json": KeyRecord,
     rf"\w+/notices/{_HEX}/event\.json": Event,
     rf"\w+/notices/{_HEX}/[\w-]+/([\d]+(-failed)?|sent|given-up)\.json": None,

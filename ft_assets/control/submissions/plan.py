@@ -60,13 +60,14 @@ class Present:
 class Launch:
     """Start the job ``stage`` for ``partition``; ``trial`` is the recipe key of a sweep's trial.
 
-    ``again`` counts the launches after runs that were cut off.
+    ``again`` counts the launches after runs that were cut off, ``resumed`` how often the submission was resumed before.
     """
 
     submission: Submission
     stage: Stage
     trial: str = ""
     again: int = 0
+    resumed: int = 0
 
     @property
     def partition(self) -> str:
@@ -86,8 +87,9 @@ class Launch:
     @property
     def run_key(self) -> str:
         """Run key derived from content, so that a repeated tick launches nothing twice."""
-        again = [f"again-{self.again}"] if self.again else []
-        return ":".join([self.submission.id, self.stage, *([self.trial] if self.trial else []), *again])
+        numbers = [f"resumed-{self.resumed}"] if self.resumed else []
+        numbers += [f"again-{self.again}"] if self.again else []
+        return ":".join([self.submission.id, self.stage, *([self.trial] if self.trial else []), *numbers])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,8 @@ class Finish:
 class Wanted:
     """An open submission with its state; ``trial_runs`` by the recipe keys of a sweep's trials.
 
-    ``again`` counts relaunches after cut-off runs, by stage or by a trial's recipe key.
+    ``again`` counts relaunches after cut-off runs, by stage or by a trial's recipe key. ``paused`` says that a person
+    paused it, ``resumed`` how often it was resumed; the runs are those since then.
     """
 
     submission: Submission
@@ -115,6 +118,8 @@ class Wanted:
     runs: dict[Stage, RunState]
     trial_runs: dict[str, RunState] = field(default_factory=dict)
     again: dict[str, int] = field(default_factory=dict)
+    paused: bool = False
+    resumed: int = 0
 
     def of_stage(self, stage: Stage) -> RunState:
         """State of the stage's newest run; one that was cut off too often has failed."""
@@ -128,7 +133,7 @@ class Wanted:
         """The stage's, or the trial's, first launch, or the next one after a run that was cut off."""
         state = self.of_trial(trial) if trial else self.of_stage(stage)
         again = self.again.get(trial or stage, 0) + 1 if state is RunState.CUT_OFF else 0
-        return Launch(submission=self.submission, stage=stage, trial=trial, again=again)
+        return Launch(submission=self.submission, stage=stage, trial=trial, again=again, resumed=self.resumed)
 
     def _bounded(self, key: str, state: RunState) -> RunState:
         spent = state is RunState.CUT_OFF and self.again.get(key, 0) >= MOST_AGAIN
@@ -163,7 +168,7 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
     # A run in progress will hit the problem itself; wait for its end.
     pair = item.of_stage(Stage.TRAIN_PAIR)
     active = RunState.ACTIVE in (pair, *item.trial_runs.values())
-    if present.problem and not active:
+    if present.problem and not active and not item.paused:
         failed, failure = SubmissionStatus.FAILED, present.failure
         return [Finish(submission=submission, status=failed, reason=present.problem, failure=failure)]
     if present.adapter:
@@ -172,7 +177,8 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
         return [Finish(submission=submission, status=SubmissionStatus.UNGATED, adapter=present.ungated)]
     if pair is RunState.ACTIVE:
         return []
-    if present.rejection and pair in (RunState.FAILED, RunState.SUCCEEDED):
+    ended = (RunState.SUCCEEDED,) if item.paused else (RunState.SUCCEEDED, RunState.FAILED)
+    if present.rejection and pair in ended:
         return [
             Finish(
                 submission=submission,
@@ -181,6 +187,9 @@ def _steps(item: Wanted) -> list[Launch | Finish]:
                 suggestions=present.suggestions,
             )
         ]
+    # However else its runs ended, the pause stopped them.
+    if item.paused:
+        return []
     for stage in Stage:
         state = item.of_stage(stage)
         if state is RunState.CANCELLED:

@@ -5,6 +5,7 @@ from typing import Any
 
 from ft_assets.control import identity
 from ft_assets.control.recipes.stored import get_recipe
+from ft_assets.records.pauses import read_pauses
 from ft_assets.records.submissions import Submission, open_submissions
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import UserError
@@ -23,14 +24,16 @@ _REQUESTS: dict[str, tuple[tuple[str, ...], Any]] = {
 def needed_by_others(store: Store, address: Address, mine: Submission | None) -> bool:
     """Whether an open submission other than ``mine`` needs the artifact at ``address``.
 
-    An ``ft run`` of the same pair does not count: it may have been killed long ago without a trace.
+    An ``ft run`` of the same pair does not count: it may have been killed long ago without a trace. Nor does a paused
+    submission: it makes the artifact, or goes on with it, once it is resumed.
     """
     names, request = _REQUESTS[address.asset]
     wanted = set()
     for other in open_submissions(store, problems=[]):
         again = mine is not None and (other.id == mine.id or (other.pair == mine.pair and other.driver == "caller"))
         # Artifacts made from a dataset belong to its tenant.
-        if not again and (names == ("recipe",) or other.tenant == address.tenant):
+        concerned = not again and (names == ("recipe",) or other.tenant == address.tenant)
+        if concerned and read_pauses(store, other).standing is None:
             wanted.add(tuple(getattr(other, name) for name in names))
             if names == ("dataset", "recipe"):
                 wanted.update((other.dataset, trial) for trial in _trials(store, other.recipe))

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from shlex import quote
 from typing import TYPE_CHECKING
 
-from ft_assets.control.submissions.failures import again, own_words, remedy_of
-from ft_assets.control.submissions.user_keys import is_own_key
+from ft_assets.control.submissions.failures import own_words, remedy_of
+from ft_assets.control.submissions.pauses import go_on, remedy_of_pause, said_of
+from ft_assets.records.pauses import PauseChange, Pauses, read_pauses
 from ft_assets.records.submissions import (
     Submission,
     SubmissionOutcome,
@@ -42,6 +42,8 @@ class State(StrEnum):
     PREEMPTED = "preempted"
     # The process that launched its runs is gone; nothing happens until it is asked for again.
     STOPPED = "stopped"
+    # A person paused it; nothing is launched until a person resumes it.
+    PAUSED = "paused"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     UNGATED = "ungated"
@@ -110,35 +112,45 @@ def derive(
     now: float,
     held: HeldForReview | None = None,
     left: str = "",
+    pauses: Pauses | None = None,
 ) -> Status:
     """The status that follows from the records; ``now`` in seconds since the epoch. Pure.
 
     ``held`` is why a person must review the dataset first, and what to do. ``left`` says that the process which
-    launched its runs is gone.
+    launched its runs is gone. ``pauses`` are who paused and resumed it.
     """
+    pauses = pauses or Pauses()
     if outcome is not None:
         return _of_outcome(submission, outcome)
+    if pauses.standing is not None:
+        return _of_pause(submission, pauses.standing, works)
     if held:
         return replace(_status(submission, State.HELD, detail=held.what), where=held.where, remedy=held.remedy)
-    found = _of_works(submission, works, now)
+    found = _of_works(submission, works, pauses.resumed_at or submission.created_at, now)
     if not left or found.state in _FINAL:
         return found
-    key = f" --key {quote(submission.idempotency_key)}" if is_own_key(submission.idempotency_key) else ""
-    remedy = f"To go on with it: {again(submission)}{key}"
+    remedy = f"To go on with it: {go_on(submission)}"
     if found.state is not State.PREEMPTED and any(work.running for work in works):
         return replace(found, detail=f"{left}; its worker goes on to its end", remedy=remedy)
     return replace(found, state=State.STOPPED, detail=left, remedy=remedy)
 
 
-def _of_works(submission: Submission, works: Sequence["Work"], now: float) -> Status:
-    """The status of an open submission by its work."""
-    asked = datetime.fromisoformat(submission.created_at).timestamp()
+def _of_pause(submission: Submission, pause: PauseChange, works: Sequence["Work"]) -> Status:
+    """The status of a paused submission, with how far its last piece of work got."""
+    at = next((work for work in reversed(works) if work.attempt and not work.done), None)
+    found = _status(submission, State.PAUSED, at, detail=said_of(pause))
+    return replace(found, tokens_per_s=None, eta_s=None, remedy=remedy_of_pause(submission))
+
+
+def _of_works(submission: Submission, works: Sequence["Work"], since: str, now: float) -> Status:
+    """The status of an open submission by its work ``since`` it was asked for, or resumed."""
+    asked = datetime.fromisoformat(since).timestamp()
     open_works = [work for work in works if not work.done and not work.lost]
     for work in reversed(open_works):
         if work.running:
             return _of_running(submission, work, now)
     for work in reversed(open_works):
-        # An attempt that ended before this submission belongs to an earlier one.
+        # An attempt that ended before belongs to an earlier submission, or was stopped by a pause.
         if work.ending is not None and work.claimed_at >= asked:
             return _of_ended(submission, work, work.ending)
     begun = any(work.claimed_at >= asked for work in works)
@@ -210,10 +222,11 @@ def status_of(store: Store, submission: Submission) -> Status:
 
     try:
         works, held = read_works(store, submission), held_for_review(store, submission)
+        pauses = read_pauses(store, submission)
     except UserError as error:
         return _status(submission, State.FAILED, detail=str(error))
     left = gone(find_caller(store, submission)) if submission.driver == "caller" else ""
-    return derive(submission, None, works, now=time.time(), held=held, left=left)
+    return derive(submission, None, works, now=time.time(), held=held, left=left, pauses=pauses)
 
 
 def tenants(store: Store) -> list[str]:
