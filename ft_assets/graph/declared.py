@@ -14,6 +14,7 @@ from ft_assets.graph.checks.datasets import dataset_review
 from ft_assets.graph.checks.evals import eval_gates
 from ft_assets.graph.checks.packs import pack_doctor
 from ft_assets.graph.jobs.adapters import line_jobs
+from ft_assets.graph.jobs.pauses import pause_jobs
 from ft_assets.graph.jobs.retention import collect_unreferenced_job
 from ft_assets.graph.jobs.submissions import asset_jobs, fine_tune
 from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource
@@ -35,7 +36,7 @@ def declared(store_url: str, *, sensors: Sequence[dg.SensorDefinition] = ()) -> 
             adapter,
         ],
         asset_checks=[dataset_review, pack_doctor, eval_gates],
-        jobs=[*asset_jobs, fine_tune, *line_jobs, collect_unreferenced_job],
+        jobs=[*asset_jobs, fine_tune, *pause_jobs, *line_jobs, collect_unreferenced_job],
         sensors=sensors,
         # Also of what the UI launches without a job, such as a backfill: a process for each step would load all anew.
         executor=dg.in_process_executor,

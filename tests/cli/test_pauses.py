@@ -5,12 +5,14 @@ from contextlib import suppress
 import dagster as dg
 import pytest
 
-from ft_assets.control.submissions.plan import Launch
+from ft_assets.control.submissions.plan import Launch, RunState
 from ft_assets.control.submissions.works import read_works
+from ft_assets.graph.jobs.pauses import pause_job, resume_job
 from ft_assets.graph.run import drive
 from ft_assets.records.pauses import read_pauses, record_pause, record_resumption
 from ft_assets.records.submissions import Submission, SubmissionOutcome, SubmissionStatus, find_outcome, finish
 from ft_resources.attempts import Attempt
+from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import SubmissionPaused
 from ft_resources.execution import Execution, RunResult
 from ft_resources.outcomes import Outcome
@@ -50,6 +52,23 @@ def test_a_pause_stops_the_work_and_leaves_the_submission_open_until_it_is_resum
     assert "a running Dagster" in resumed.stderr
     assert "queued" in ft("status", asked.id).stdout
     assert ft("resume", asked.id).stdout == "it is not paused\n"
+
+
+def test_the_jobs_of_the_ui_pause_and_resume(project: Project, instance: dg.DagsterInstance, asked: Submission) -> None:
+    resources = {"store": StoreResource(url=project.store_url), "launcher": LauncherResource()}
+
+    def run(job: dg.JobDefinition, op: str, **config: str) -> bool:
+        given = {"ops": {op: {"config": {"submission": asked.id, **config}}}}
+        with_tags = {"instance": instance, "tags": {"user": "bob"}}
+        return bool(job.execute_in_process(given, resources=resources, **with_tags).output_for_node(op))
+
+    assert run(pause_job, "pause_submission", reason="lunch")
+    assert not run(pause_job, "pause_submission")
+    standing = read_pauses(project.store, asked).standing
+    assert standing is not None
+    assert (standing.actor, standing.reason) == ("bob", "lunch")
+    assert run(resume_job, "resume_submission")
+    assert read_pauses(project.store, asked).resumed == 1
 
 
 def test_a_pause_leaves_work_that_another_submission_needs_and_says_so(
@@ -95,49 +114,41 @@ def test_asking_for_a_paused_pair_again_says_that_it_is_paused_and_starts_nothin
     assert [work.attempt for work in read_works(project.store, asked)] == [0] * 7
 
 
-@pytest.mark.parametrize("resumed", [False, True])
-def test_a_run_in_a_terminal_ends_when_it_is_paused_and_goes_on_where_it_is_resumed_meanwhile(
-    project: Project, pair: Pair, instance: dg.DagsterInstance, resumed: bool
+def test_a_run_in_a_terminal_that_is_paused_between_two_pieces_of_work_ends_and_starts_no_more(
+    project: Project, pair: Pair, instance: dg.DagsterInstance
 ) -> None:
-    """Paused between two pieces of work, it has no worker to stop."""
+    """It has no worker to stop, and Dagster cannot end it."""
     submission, launched = in_terminal(project), list[str]()
 
     def pause(launch: Launch) -> None:
-        launched.append(launch.run_key.partition(":")[2])
-        if len(launched) == 1:
-            record_pause(project.store, submission, actor="bob", reason="")
-        elif resumed:
-            finish(project.store, submission, SubmissionStatus.CANCELLED, reason="enough")
+        launched.append(launch.stage)
+        record_pause(project.store, submission, actor="bob", reason="")
 
-    def resume(*_: object) -> None:
-        record_resumption(project.store, submission, actor="ann")
-
-    with pytest.MonkeyPatch.context() as patch:
-        if resumed:
-            # The run fails by the pause, and by then it is over.
-            patch.setattr("ft_assets.graph.run._execute", after(resume))
-            assert drive(project.store, instance, submission, on_launch=pause).reason == "enough"
-            assert launched == ["prepare_dataset", "prepare_dataset:resumed-1"]
-            return
-        with pytest.raises(SubmissionPaused, match="paused by bob"):
-            drive(project.store, instance, submission, on_launch=pause)
+    with pytest.raises(SubmissionPaused, match="paused by bob"):
+        drive(project.store, instance, submission, on_launch=pause)
     assert launched == ["prepare_dataset"]
     assert find_outcome(project.store, submission) is None
     assert [work.attempt for work in read_works(project.store, submission)] == [0] * 7
 
 
-def after(action: object) -> object:
-    """``_execute``, and then the action."""
-    from ft_assets.graph import run
+def test_a_run_in_a_terminal_goes_on_where_it_is_resumed_before_it_saw_the_pause(
+    project: Project, pair: Pair, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that the pause stopped has failed, which would be the end of the submission."""
+    submission, keys = in_terminal(project), list[str]()
 
-    real = run._execute
+    def stopped(_store: Store, _instance: object, launch: Launch, *_: object) -> RunState:
+        keys.append(launch.run_key.removeprefix(f"{submission.id}:"))
+        if len(keys) == 1:
+            record_pause(project.store, submission, actor="bob", reason="")
+            record_resumption(project.store, submission, actor="ann")
+        else:
+            finish(project.store, submission, SubmissionStatus.CANCELLED, reason="enough")
+        return RunState.FAILED
 
-    def executes(*given: object) -> object:
-        state = real(*given)  # type: ignore[arg-type]
-        action()  # type: ignore[operator]
-        return state
-
-    return executes
+    monkeypatch.setattr("ft_assets.graph.run._execute", stopped)
+    assert drive(project.store, instance, submission).reason == "enough"
+    assert keys == ["prepare_dataset", "prepare_dataset:resumed-1"]
 
 
 def test_an_interrupt_of_a_run_that_is_paused_loses_nothing(
