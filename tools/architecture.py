@@ -20,6 +20,8 @@ HEAVY = frozenset(
 )
 # Beside these, what `ft --help` and completion must not wait for (tests/cli/test_nouns.py).
 SLOW_TO_START = frozenset({"jinja2", "obstore", "psutil", "pydantic", "rich"})
+# The project's own: a quarter of the start of `ft status`, which needs it for open submissions only.
+SLOW_AND_OURS = frozenset({"ft_assets.control.identity"})
 COMMAND_LINE = "ft_assets.cli.main"
 
 
@@ -64,7 +66,9 @@ class Sources:
                 each.target
                 for name in self.loaded_by(module)
                 for each in self.imports[name]
-                if each.target not in self.modules and not each.in_function and not each.for_types
+                if (each.target not in self.modules or each.target in SLOW_AND_OURS)
+                if not each.in_function
+                if not each.for_types
             )
         return self._libraries[module]
 
@@ -73,7 +77,7 @@ class Sources:
         """Imports of the project inside functions that load no heavy library which the file has not loaded before."""
         start, found = self.loaded_by(COMMAND_LINE), []
         for module, imports in self.imports.items():
-            heavy = HEAVY | SLOW_TO_START if module in start else HEAVY
+            heavy = (HEAVY | SLOW_TO_START if module in start else HEAVY) | SLOW_AND_OURS
             before = self.libraries_of(module) & heavy
             for each in imports:
                 if not each.in_function or each.for_types or each.target not in self.modules:

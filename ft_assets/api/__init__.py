@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from ft_assets.api.lines import promote as promote
     from ft_assets.api.lines import roll_back as roll_back
     from ft_assets.api.lines import show_line as show_line
+    from ft_assets.api.machine import Kernel as Kernel
+    from ft_assets.api.machine import kernels as kernels
     from ft_assets.api.metering import Usage as Usage
     from ft_assets.api.metering import meter as meter
     from ft_assets.api.metering import refund as refund
@@ -132,6 +134,7 @@ _MODULES = {
     "finetunes": "Asked FineTuned fine_tune submit",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
     "lines": "POINTERS LineState Pointer PromotionRecord list_lines promote roll_back show_line",
+    "machine": "Kernel kernels",
     "metering": "Usage meter refund usage",
     "notices": "list_notices send_notices watch_queues",
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "

@@ -9,6 +9,7 @@ import typer
 
 from ft_assets import api
 from ft_assets.cli.run import run
+from ft_assets.demo.dataset import build_demo_dataset
 from ft_assets.settings.environment import open_store
 from ft_resources.canonical import digest
 from ft_resources.errors import UserError
@@ -88,8 +89,6 @@ def _demo_offline() -> None:
 
 def _register(console: "Console", store: "Store") -> str:
     """Make and register the dataset and the suite. Returns the dataset version's key."""
-    from ft_assets.demo.dataset import build_demo_dataset
-
     built = build_demo_dataset(Path(os.environ["FT_STATE"]) / "demo" / "docs.jsonl")
     kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(built.counts.items()))
     console.print(

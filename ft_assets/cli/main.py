@@ -15,6 +15,7 @@ from ft_assets.cli import (
     erasure,
     estimate,
     gates,
+    kernels,
     ledger,
     lineage,
     lines,
@@ -94,4 +95,5 @@ app.command("restore")(erasure.restore)
 app.command("erase")(erasure.erase)
 app.command("collect")(erasure.collect)
 app.command("rebuild")(rebuild.rebuild)
+app.command("kernels")(kernels.kernels)
 app.command("ui")(ui.ui)

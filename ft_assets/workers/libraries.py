@@ -1,9 +1,12 @@
-"""How the heavy libraries are kept quiet and quick; import this before them."""
+"""How the heavy libraries are kept quiet and quick, and older ones are called; import this before them."""
 
+import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 from ft_resources.errors import UserError
 
@@ -44,3 +47,9 @@ def absent(*packages: str) -> Iterator[None]:
         for name in hidden:
             if sys.modules.get(name) is None:
                 sys.modules.pop(name, None)
+
+
+@cache
+def accepts(function: Callable[..., Any], parameter: str) -> bool:
+    """Whether the installed ``function`` has the parameter. PyTorch 2.11, the oldest, names some otherwise."""
+    return parameter in inspect.signature(function).parameters

@@ -46,6 +46,11 @@ def test_what_is_installed_is_pinned_and_an_extra_that_there_is() -> None:
     assert extras <= set(PROJECT["project"]["optional-dependencies"])
 
 
+def test_what_is_compiled_at_run_time_finds_a_compiler_in_the_final_stage() -> None:
+    final = instructions()[max(at for at, (name, _) in enumerate(instructions()) if name == "FROM") :]
+    assert any(name == "RUN" and re.search(r"apt-get install .* gcc ", rest) for name, rest in final)
+
+
 def test_the_bases_python_is_one_that_the_project_takes() -> None:
     (base,) = [rest.partition("=")[2] for rest in words_of("ARG") if rest.startswith("BASE=")]
     version = re.match(r"python:(\d+)\.(\d+)-slim", base)

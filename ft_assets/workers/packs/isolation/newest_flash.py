@@ -7,13 +7,14 @@ example are those of plain attention.
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 import warnings
+from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
 
 import torch
 from torch.nn import attention
-from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
+
+from ft_assets.workers.packs.isolation.torch_varlen import attend_documents
 
 _NEWEST_FIRST = ("FA4", "FA3")
 _LENGTHS, _HEADS, _KEY_HEADS, _SIZE = (70, 58), 8, 2, 64
@@ -27,9 +28,8 @@ def activate(device: torch.device) -> str:
     for name in _NEWEST_FIRST:
         try:
             attention.activate_flash_attention_impl(name)
-            if _is_right(device):
-                return name
-            reason = "its results are not those of plain attention"
+            require_right(device)
+            return name
         except ImportError:
             continue
         except Exception as error:  # Kernels raise what they like on a GPU that they do not know.
@@ -41,19 +41,20 @@ def activate(device: torch.device) -> str:
 
 
 @torch.enable_grad()
-def _is_right(device: torch.device) -> bool:
-    """Whether ``varlen_attn`` over two documents gives what SDPA gives for each, with the same gradients."""
+def require_right(device: torch.device, attend: Callable[..., torch.Tensor] = attend_documents) -> None:
+    """Raise ValueError unless ``attend(q, k, v, offsets, longest)`` gives for two documents what SDPA gives for each,
+    with the same gradients."""
     draw = torch.Generator().manual_seed(0)
     q, k, v = (
         torch.randn(sum(_LENGTHS), heads, _SIZE, generator=draw).to(device, torch.bfloat16).requires_grad_()
         for heads in (_HEADS, _KEY_HEADS, _KEY_HEADS)
     )
     offsets = torch.tensor([0, _LENGTHS[0], sum(_LENGTHS)], dtype=torch.int32, device=device)
-    longest = max(_LENGTHS)
-    found: Any = varlen_attn(q, k, v, offsets, offsets, longest, longest, window_size=(-1, 0), enable_gqa=True)
+    found = attend(q, k, v, offsets, max(_LENGTHS))
     alone = partial(scaled_dot_product_attention, is_causal=True, enable_gqa=True)
     rows = zip(*(each.transpose(0, 1)[None].split(_LENGTHS, 2) for each in (q, k, v)), strict=True)
     expected = torch.cat([alone(*row) for row in rows], 2)[0].transpose(0, 1)
     weights = torch.randn(expected.shape, generator=draw).to(expected)
     mine, theirs = ((each, *torch.autograd.grad((each * weights).sum(), (q, k, v))) for each in (found, expected))
-    return all(torch.allclose(*pair, atol=_ROUNDING, rtol=_ROUNDING) for pair in zip(mine, theirs, strict=True))
+    if not all(torch.allclose(*pair, atol=_ROUNDING, rtol=_ROUNDING) for pair in zip(mine, theirs, strict=True)):
+        raise ValueError("its results are not those of plain attention")

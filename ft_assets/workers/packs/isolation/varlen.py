@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch.nn.attention.varlen import varlen_attn
 
 from ft_assets.workers.packs.isolation.newest_flash import activate
+from ft_assets.workers.packs.isolation.torch_varlen import attend_documents
 
 _MAX_HEAD_SIZE = 256
 _HEAD_SIZE_STEP = 8
@@ -51,13 +51,13 @@ def attend(
     """
     # Both functions' own window counts the tokens before the token itself.
     before = -1 if window is None else window - 1
-    places = (q, k, v, offsets, offsets, longest, longest)
     newest = not dropout and activate(q.device)
     if not newest and (flash := flash_attn()):
         # All tokens before and none after is (-1, -1) with ``causal``; a window says its end itself.
         ends = (before, -1 if window is None else 0)
+        places = (q, k, v, offsets, offsets, longest, longest)
         return flash(*places, dropout_p=dropout, softmax_scale=scale, causal=True, window_size=ends)
-    return varlen_attn(*places, scale=scale, window_size=(before, 0), enable_gqa=k.shape[1] != q.shape[1])
+    return attend_documents(q, k, v, offsets, longest, scale, before)
 
 
 def refusal(

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from ft_assets.workers.libraries import accepts
 from ft_assets.workers.training.ranks import Ranks
 
 
@@ -42,7 +43,9 @@ class Sharding:
         """Model and optimizer for training on several ranks: backward passes average gradients over the ranks."""
         # No device_ids, as the document boundaries must stay on the CPU.
         ready = computing(accelerator, model)
-        return DistributedDataParallel(ready, forward_sync_buffers=False, gradient_as_bucket_view=True), optimizer
+        now = accepts(DistributedDataParallel.__init__, "forward_sync_buffers")
+        without: dict[str, Any] = {"forward_sync_buffers" if now else "broadcast_buffers": False}
+        return DistributedDataParallel(ready, gradient_as_bucket_view=True, **without), optimizer
 
     def micro_batch(self, model: Any, *, last: bool) -> AbstractContextManager[None]:
         """Forward and backward of one micro-batch; ``last``: whether it is the last of its step."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import attention
 
-from ft_assets.workers.packs.isolation import newest_flash
+from ft_assets.workers.packs.isolation import torch_varlen
 from ft_assets.workers.packs.isolation.newest_flash import activate
 from tests.workers.packs.isolation.test_varlen import dense
 
@@ -60,7 +60,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         monkeypatch.setattr(attention, "activate_flash_attention_impl", switch_on)
         monkeypatch.setattr(attention, "current_flash_attention_impl", lambda: active[0] if active else None)
         monkeypatch.setattr(attention, "restore_flash_attention_impl", active.clear)
-        monkeypatch.setattr(newest_flash, "varlen_attn", compute)
+        monkeypatch.setattr(torch_varlen, "varlen_attn", compute)
         activate.cache_clear()
 
     yield install

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ft_assets.workers.packs.isolation import attention, varlen
+from ft_assets.workers.packs.isolation import attention, torch_varlen, varlen
 from ft_assets.workers.packs.isolation.attention import (
     BrokenIsolation,
     MissingBoundaries,
@@ -79,26 +79,54 @@ def varlen_attn(
     return dense(query, key, value, cu_seq_q, scale, window_size[0])
 
 
+def varlen_attn_of_2_11(
+    query: Any,
+    key: Any,
+    value: Any,
+    cu_seq_q: Any,
+    cu_seq_k: Any,
+    max_q: int,
+    max_k: int,
+    *,
+    return_aux: Any = None,
+    scale: float | None = None,
+    window_size: tuple[int, int] = (-1, -1),
+) -> torch.Tensor:
+    return varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, scale=scale, window_size=window_size)
+
+
 def packed_mask(window: int | None) -> torch.Tensor | None:
     return document_mask(q_length=24, allow_is_causal_skip=False, local_size=window)
 
 
-def test_the_stand_in_has_the_signature_of_the_installed_torch() -> None:
+def test_a_stand_in_has_the_signature_of_the_installed_torch() -> None:
     from torch.nn.attention.varlen import varlen_attn as real
 
-    assert list(inspect.signature(varlen_attn).parameters) == list(inspect.signature(real).parameters)
+    known = [list(inspect.signature(each).parameters) for each in (varlen_attn_of_2_11, varlen_attn)]
+    assert list(inspect.signature(real).parameters) in known
 
 
 @pytest.mark.parametrize(
-    ("newest", "flash"),
-    [("FA4", None), ("", flash_attn_varlen_func), ("", None)],
-    ids=["newest", "flash-attn", "torch"],
+    ("newest", "flash", "own"),
+    [
+        ("FA4", None, varlen_attn),
+        ("", flash_attn_varlen_func, varlen_attn),
+        ("", None, varlen_attn),
+        ("", None, varlen_attn_of_2_11),
+    ],
+    ids=["newest", "flash-attn", "torch", "torch 2.11"],
 )
 @pytest.mark.parametrize("key_heads", [4, 2, 1])
 @pytest.mark.parametrize("window", [None, 3, 6, 12])
 @pytest.mark.parametrize("scale", [None, 0.3])
 def test_the_fused_functions_give_what_each_document_gives_alone(
-    newest: str, flash: Any, key_heads: int, window: int | None, scale: float | None, monkeypatch: pytest.MonkeyPatch
+    newest: str,
+    flash: Any,
+    own: Any,
+    key_heads: int,
+    window: int | None,
+    scale: float | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, heads, 24, 8) for heads in (4, key_heads, key_heads))
@@ -106,7 +134,7 @@ def test_the_fused_functions_give_what_each_document_gives_alone(
     module = torch.nn.Module()
     alone, _ = document_attention(module, q, k, v, packed_mask(window), **arguments)
     monkeypatch.setattr(attention, "applies", lambda *_: True)
-    monkeypatch.setattr(varlen, "varlen_attn", varlen_attn)
+    monkeypatch.setattr(torch_varlen, "varlen_attn", own)
     monkeypatch.setattr(varlen, "flash_attn", lambda: flash)
     monkeypatch.setattr(varlen, "activate", lambda device: newest)
     fused, _ = document_attention(module, q, k, v, packed_mask(window), **arguments)

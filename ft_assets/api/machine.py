@@ -1,0 +1,21 @@
+"""What the machine that asks has."""
+
+from collections.abc import Iterator
+
+from ft_assets.workers.libraries import keep_offline
+from ft_assets.workers.training.kernels import Found as Kernel
+from ft_assets.workers.training.kernels import find_kernels
+from ft_resources.errors import UserError
+
+
+def kernels() -> Iterator[Kernel]:
+    """The optional kernels on this machine, each tried on a small example. Raises UserError without PyTorch."""
+    keep_offline()
+    try:
+        yield from find_kernels()
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"what trains is not installed here: {error.name} is missing",
+            where="this environment",
+            remedy="Ask in the image of the workers, or install the extra `train`.",
+        ) from error
