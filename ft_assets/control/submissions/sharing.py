@@ -28,22 +28,31 @@ def needed_by_others(store: Store, address: Address, mine: Submission | None) ->
     submission: it makes the artifact, or goes on with it, once it is resumed.
     """
     names, request = _REQUESTS[address.asset]
-    wanted = set()
+    wanted: dict[tuple[str, ...], list[Submission]] = {}
     for other in open_submissions(store, problems=[]):
         again = mine is not None and (other.id == mine.id or (other.pair == mine.pair and other.driver == "caller"))
         # Artifacts made from a dataset belong to its tenant.
-        concerned = not again and (names == ("recipe",) or other.tenant == address.tenant)
-        if concerned and read_pauses(store, other).standing is None:
-            wanted.add(tuple(getattr(other, name) for name in names))
+        if not again and (names == ("recipe",) or other.tenant == address.tenant):
+            keys = [tuple(getattr(other, name) for name in names)]
             if names == ("dataset", "recipe"):
-                wanted.update((other.dataset, trial) for trial in _trials(store, other.recipe))
+                keys += [(other.dataset, trial) for trial in _trials(store, other.recipe)]
+            for each in keys:
+                wanted.setdefault(each, []).append(other)
     artifacts = Artifacts(store)
-    for keys in wanted:
+    for each, others in wanted.items():
         # Unreadable records or missing inputs do not resolve to this address yet.
         with suppress(UserError):
-            if request(artifacts, *keys).address == address:
+            # Pauses last, as each is asked of the store.
+            if request(artifacts, *each).address == address and any(_goes_on(store, other) for other in others):
                 return True
     return False
+
+
+def _goes_on(store: Store, submission: Submission) -> bool:
+    """Whether nobody paused it; True where the records cannot be read, as nobody's work is stopped by mistake."""
+    with suppress(UserError):
+        return read_pauses(store, submission).standing is None
+    return True
 
 
 def _trials(store: Store, recipe: str) -> list[str]:
