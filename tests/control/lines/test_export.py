@@ -9,11 +9,13 @@ import pytest
 
 from ft_assets.workers.adapters.export import export_adapter
 from ft_assets.workers.adapters.rejection import rejection_reason
+from ft_assets.workers.base_models.contents import PROCESSOR_FILES
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.artifacts import Artifact
+from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadBase, UserError
 from ft_resources.work import WorkRequest
-from tests.fake_base import CHAT_TEMPLATE
+from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.workers.base_models.made import rebuilt_base
 from tests.workers.evals.world import REVISION, SOURCE, World
 
@@ -97,6 +99,25 @@ def test_a_full_model_whose_tokenizer_cannot_be_served_as_trained_is_refused(wor
         BadBase, match="transformers, loading this folder, would tokenize texts differently than training did"
     ):
         export_adapter(world.context(request))
+
+
+def test_a_full_model_of_a_composite_keeps_what_prepares_its_pictures_and_names_the_class_that_loads_it(
+    world: World,
+) -> None:
+    folder = make_fake_base(world.folder / "seeing")
+    config = {**json.loads((folder / "config.json").read_bytes()), "model_type": "gemma3", "vision_config": {}}
+    (folder / "config.json").write_text(json.dumps(config))
+    for name in PROCESSOR_FILES:
+        (folder / name).write_text(f'{{"name": "{name}"}}')
+    base = world.publish("base_model", folder, tenant="shared", facts={"source": SOURCE, "revision": REVISION})
+    files = {f"final/{name}": (folder / name).read_bytes() for name in ("config.json", "model.safetensors")}
+    recipe = {"method": "sft", "variant": "full", "training": {"epochs": 1}}
+    checkpoint = world.publish("checkpoint", {**files, "recipe.json": canonical_json(recipe)}, inputs={"base": base})
+    request = world.adapter_request(base, checkpoint, world.eval_report(base, checkpoint))
+    exported = export_adapter(world.context(request)).folder
+    for name in PROCESSOR_FILES:
+        assert (exported / name).read_bytes() == (folder / name).read_bytes()
+    assert "AutoModelForImageTextToText.from_pretrained(folder)" in (exported / "README.md").read_text()
 
 
 @pytest.mark.training

@@ -81,6 +81,7 @@ def test_the_template_that_the_adapter_was_trained_with_goes_along(
 def test_a_whole_model_is_taken_without_what_describes_the_adapter(
     world: World, base: Path, work_context: MakeContext, store: Store
 ) -> None:
+    (base / "preprocessor_config.json").write_text("{}")
     files = {path.name: path.read_bytes() for path in base.iterdir()}
     described = {"README.md": b"a card", "lineage.json": b"{}", "verdicts.json": b"[]"}
     model = world.publish("adapter", {**files, **described})

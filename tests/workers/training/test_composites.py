@@ -14,15 +14,20 @@ from peft import LoraConfig, PeftModel, get_peft_model  # isort: skip
 from transformers import AutoModelForImageTextToText
 
 from ft_assets.settings.catalogue.composites import COMPOSITES
+from ft_assets.settings.catalogue.families import how_documents_run
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
+from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.merge import CONFIG, WEIGHTS, merge_adapter
+from ft_assets.workers.evals.generation import _generate, generate
 from ft_assets.workers.evals.model import load_model
 from ft_assets.workers.evals.tree_scoring import agrees
+from ft_assets.workers.model_size.model_size import read_architecture
+from ft_assets.workers.packs.evidence import vocabulary_size
 from ft_assets.workers.packs.isolation.choice import choose
 from ft_assets.workers.training.model import Origin, load_base, require_targets, save_final, with_adapters
 from ft_assets.workers.training.variants.text_part import other_parts
 from ft_resources.errors import BadBase, BadRecipe
-from tests.fake_base import make_fake_base
+from tests.fake_base import VOCABULARY, make_fake_base
 from tests.workers.training.families import FAMILIES
 
 pytestmark = pytest.mark.training
@@ -112,6 +117,31 @@ def test_an_evaluation_loads_what_peft_loads_and_a_merged_model_answers_alike(ki
         torch.testing.assert_close(load_model(merged).model(input_ids=ids).logits, expected, atol=3e-2, rtol=3e-2)
     if choose(base).mode == "packed":
         assert agrees(loaded.model)
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "qwen2_vl", "qwen3_vl"])
+def test_answers_of_a_batch_are_those_of_each_prompt_alone_by_transformers(kind: str, tmp_path: Path) -> None:
+    loaded = load_model(saved(tmp_path / "base", kind))
+    shared = list(range(100, 180))
+    for prompts in ([[40, 41, 42], [50, 51], list(range(60, 80))], [[*shared, 40, 41], [*shared, 50, 52]]):
+        found = generate(loaded, prompts, 8, [2])
+        assert found == [_generate(loaded.model, [prompt], 8, [2])[0] for prompt in prompts]
+
+
+def test_settings_beside_those_of_the_vision_part_are_the_text_part_s(tmp_path: Path) -> None:
+    """As Qwen published its models until 3-VL, and as Transformers does not write them any more."""
+    base = saved(tmp_path / "base", "qwen2_5_vl")
+    config = json.loads((base / "config.json").read_bytes())
+    text = config.pop("text_config")
+    text["rope_scaling"] = {"type": "mrope", "mrope_section": text.pop("rope_parameters")["mrope_section"]}
+    data = json.dumps({**text, **config}).encode()
+    (base / "config.json").write_bytes(data)
+    assert (vocabulary_size(data), context_length(data)) == (VOCABULARY, 256)
+    assert how_documents_run(data) == ("packed", "")
+    model = load_base(base, TRAINING, full=True)
+    found = read_architecture(json.loads(data), sum(weight.numel() for weight in model.parameters()))
+    assert found is not None
+    assert found.parameters == sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
 
 
 def test_names_of_an_older_checkpoint_are_those_of_its_export(tmp_path: Path) -> None:
