@@ -10,6 +10,7 @@ from ft_assets.cli.main import app
 from ft_resources.store import Store
 from tests.control.lines.test_graph import BAD, DATASET, GOOD, report
 from tests.control.lines.test_graph import project as project  # a fixture
+from tests.control.submissions.test_pauses import SUBMISSION
 from tests.workers.evals.results import flips, losses, make_results
 from tests.workers.evals.world import World
 
@@ -35,6 +36,21 @@ def test_a_rejected_pair_is_not_promoted_and_its_verdict_is_the_reason(project: 
     assert refused.exit_code == 2
     assert "the candidate did not pass every gate" in refused.stderr
     assert "task_gain: fail, exact_match 0.2 → 0.1" in refused.stderr
+
+
+def test_while_a_submission_is_at_the_pair_its_gates_are_told_to_wait_for_it(project: World) -> None:
+    """That somebody should materialize the report is wrong advice while it is made."""
+    asked = SUBMISSION.model_copy(update={"dataset": DATASET, "recipe": "tiny.v1"})
+    asked.create(project.store, asked.path)
+    project.store.put_json(asked.marker, {})
+    other = ft("show", *BAD.split("|"))
+    assert "Materialize eval_report" in other.stderr
+    for command in (("show",), ("waive", "task_gain", "--note", "x")):
+        told = ft(command[0], *GOOD.split("|"), *command[1:])
+        assert told.exit_code == 2
+        assert f"its submission {asked.id} is open (queued)" in told.stderr
+        assert f"ft status {asked.id}" in told.stderr
+        assert "Materialize" not in told.stderr
 
 
 def test_verdicts_are_shown_with_their_figures_and_only_what_is_undecided_can_be_waived(project: World) -> None:
