@@ -117,3 +117,12 @@ def test_the_page_escapes_row_text_and_shows_at_most_fifty_flips_of_both_directi
     assert page.count('<td class="question">') == MAX_EXAMPLES
     assert "Rows only the base answers rightly (30, 25 shown)" in page
     assert "http" not in page
+
+
+def test_the_page_says_which_pair_it_was_made_for_and_that_others_may_have_it_too() -> None:
+    """A pair that reused another's evaluation opened a report that called itself the other's."""
+    page = evaluation_page(
+        label="acme.things.v1|tiny.v1", evidence=make_evidence(), comparison=compare(("a", "b", "a"))
+    )
+    assert page.count("Evaluation made for acme.things.v1|tiny.v1") == 2
+    assert "other pairs with the same weights, base and measurements have it too" in page
