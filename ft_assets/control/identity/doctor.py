@@ -1,10 +1,16 @@
-"""What the doctor says of a pair's token pack with today's inputs, and the refusal of a sick one."""
+"""What the doctor says of a pair's token pack with today's inputs, and the refusal of a sick one, or of a holdout that
+an earlier training has read."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ft_assets.control.identity.accepted import WARM_START, warm_start
 from ft_assets.control.identity.bases import base_model
+from ft_assets.control.identity.datasets import approved_dataset
 from ft_assets.control.identity.packs import token_pack
 from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, Finding, in_words, verdicts
 from ft_resources.artifacts import Artifacts
-from ft_resources.errors import DoctorRefused, MissingInput
+from ft_resources.errors import BadData, DoctorRefused, MissingInput
 
 
 def pack_findings(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> list[Finding]:
@@ -26,4 +32,23 @@ def refuse_sick_pack(artifacts: Artifacts, dataset_key: str, recipe_key: str) ->
             "; ".join(f"{in_words(finding.name)}: {finding.detail}" for finding in failed),
             where=f"token_pack of {dataset_key}|{recipe_key}",
             remedy="Correct the dataset, the template or the packing settings; nothing was trained.",
+        )
+
+
+def refuse_read_holdout(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> None:
+    """Raise BadData for a pair whose training continues an adapter that has learned rows of the pair's holdout: it
+    would know their answers, and the base that it is compared with would not."""
+    start = warm_start(artifacts, recipe_key)
+    if start is None:
+        return
+    from ft_assets.workers.training.read_before import holdout_read_before
+
+    with TemporaryDirectory(prefix="ft-holdout-") as scratch:
+        read = holdout_read_before(artifacts, start, approved_dataset(artifacts, dataset_key), Path(scratch))
+    if read:
+        raise BadData(
+            f"{read:,} holdout row(s) were training rows of the adapter that {WARM_START} names, {start.address}",
+            where=f"pair {dataset_key}|{recipe_key}",
+            remedy="Use the split settings of that adapter's dataset, which leave each prompt on its side; or take "
+            "these rows out of the holdout, or warm_start out of the recipe.",
         )

@@ -10,7 +10,7 @@ import dagster as dg
 from ft_assets.control import identity
 from ft_assets.control.auto.configure import Configuration
 from ft_assets.control.auto.resolve import training_settings
-from ft_assets.control.identity.doctor import refuse_sick_pack
+from ft_assets.control.identity.doctor import refuse_read_holdout, refuse_sick_pack
 from ft_assets.control.submissions.admission import require_affordable
 from ft_assets.control.sweeps.mlflow_comparison import tell_mlflow
 from ft_assets.control.sweeps.trial_states import decide
@@ -59,6 +59,7 @@ def checkpoint(
         return _carried(context, store, pair)
     sweep = decide(store.artifacts, *pair)
     refuse_sick_pack(store.artifacts, *pair)
+    refuse_read_holdout(store.artifacts, *pair)
     limit = submission.max_gpu_hours if submission else None
     for warning in require_affordable(store.artifacts, load_tenants(), *pair, limit):
         context.log.warning(warning)

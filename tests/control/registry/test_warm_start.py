@@ -10,15 +10,17 @@ import yaml
 
 from ft_assets.control import identity
 from ft_assets.control.erasure.collect import collect
+from ft_assets.control.identity.doctor import refuse_read_holdout
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.register import RegisteredRecipe, register_locked, register_recipe
 from ft_assets.control.registry.warm_start import AtStage
 from ft_assets.records.erased import record_erasure, remove_bytes
 from ft_assets.records.tombstones import Subject, delete
 from ft_assets.settings.keys import DatasetKey
+from ft_assets.workers.training import read_before
 from ft_assets.workers.training.earlier import WARM_START_INPUT
 from ft_resources.artifacts import Artifact
-from ft_resources.errors import BadRecipe, Deleted, UserError
+from ft_resources.errors import BadData, BadRecipe, Deleted, UserError
 from ft_resources.store import Store
 from tests.control.registry.conftest import contents
 from tests.control.submissions.conftest import untouched_world, world
@@ -241,3 +243,16 @@ def test_what_continues_an_adapter_keeps_it_when_its_dataset_or_it_is_deleted(wo
     assert str(adapter.address) in plan.kept
     assert world.artifacts.find(made.address) is not None
     assert world.artifacts.find(adapter.address) is not None
+
+
+def test_a_holdout_that_the_continued_adapter_has_learned_is_refused_before_the_training(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = an_adapter(world)
+    register(world, write(world, f"artifact:{adapter.address}"))
+    read = iter([0, 3])
+    monkeypatch.setattr(read_before, "holdout_read_before", lambda *_: next(read))
+    refuse_read_holdout(world.artifacts, DATASET, FIRST)
+    refuse_read_holdout(world.artifacts, DATASET, NEXT)
+    with pytest.raises(BadData, match=f"3 holdout row.* were training rows of .*{adapter.address}"):
+        refuse_read_holdout(world.artifacts, DATASET, NEXT)

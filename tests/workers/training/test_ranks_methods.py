@@ -20,6 +20,7 @@ from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkResult
 from tests.workers.training import rank_forks
 from tests.workers.training.conftest import content, make_bench, publish
+from tests.workers.training.test_warm_start import continuing, exported
 from tests.workers.training.variety import make_variety
 
 pytestmark = pytest.mark.training
@@ -71,6 +72,23 @@ def test_two_ranks_have_the_figures_and_weights_of_one(
     (mine, theirs) = (load_file(next((each.folder / "final").glob("*.safetensors"))) for each in (alone, both))
     assert mine.keys() == theirs.keys()
     assert all(torch.allclose(mine[name], theirs[name], atol=rounding) for name in mine)
+
+
+@pytest.mark.parametrize("sharding", ["none", "fsdp"])
+def test_two_ranks_continue_an_adapter_where_one_does(tmp_path: Path, sharding: str) -> None:
+    def started(root: Path, **runtime: Any) -> WorkResult:
+        first = make_variety(root, "sft", "lora", max_steps=3, learning_rate=1e-3)
+        bench = continuing(first, exported(first, train(first.context())))
+        bench.runtime = {**bench.runtime, **runtime}
+        return train(bench.context())
+
+    alone, both = started(tmp_path / "alone"), started(tmp_path / "two", processes=2, sharding=sharding)
+    assert not both.facts["resumed"]
+    for mine, theirs in zip(rows(alone), rows(both), strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-3)
+    mine, theirs = (load_file(each.folder / "final" / "adapter_model.safetensors") for each in (alone, both))
+    assert mine.keys() == theirs.keys()
+    assert all(torch.allclose(mine[name], theirs[name], atol=1e-4) for name in mine)
 
 
 def test_a_malformed_document_of_a_model_in_shards_is_named_and_no_rank_waits_for_ever(tmp_path: Path) -> None:

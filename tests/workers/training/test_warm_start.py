@@ -2,9 +2,12 @@
 and change no tensor unnoticed."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -13,6 +16,7 @@ from ft_assets.settings.recipe.training import LoraSettings, SettledTraining
 from ft_assets.workers.training.earlier import CONTINUED_FROM, WARM_START_INPUT, earlier_checkpoints
 from ft_assets.workers.training.methods.objective import WrongReference
 from ft_assets.workers.training.model import load_base, with_adapters
+from ft_assets.workers.training.read_before import holdout_read_before
 from ft_assets.workers.training.train import train
 from ft_assets.workers.training.variants.warm_start import WEIGHTS, start_from
 from ft_resources.artifacts import Artifact, Artifacts
@@ -20,7 +24,7 @@ from ft_resources.errors import BadRecipe
 from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkResult
 from tests.made import leave
-from tests.workers.training.conftest import Bench, make_bench
+from tests.workers.training.conftest import Bench, make_bench, publish, write_pack
 from tests.workers.training.test_train import assert_same, rows, run_killed_at
 from tests.workers.training.variants.kinds import final, logits_of, make_kind, on_its_base
 from tests.workers.training.variety import make_variety, scored
@@ -89,6 +93,14 @@ def test_each_kind_of_adapter_is_continued_where_it_ended(tmp_path: Path, kind: 
     )
 
 
+def test_an_adapter_over_four_bits_is_continued_where_it_ended(tmp_path: Path) -> None:
+    bench = make_variety(tmp_path, "sft", "qlora")
+    first = train(bench.context())
+    second = train(continuing(bench, exported(bench, first), learning_rate=1e-12, max_steps=1).context())
+    (_, ended), (_, starts) = first.facts["validation_loss"][-1], second.facts["validation_loss"][-1]
+    assert starts == pytest.approx(ended, abs=1e-5)
+
+
 def test_an_adapter_of_pissa_is_continued_as_plain_lora_of_twice_its_rank(tmp_path: Path) -> None:
     bench = make_kind(tmp_path, "pissa", max_steps=4)
     first = train(bench.context())
@@ -146,6 +158,30 @@ def test_the_trainings_that_one_continues_are_named_the_last_one_first(tmp_path:
     assert last is not None
     assert list(earlier_checkpoints(artifacts, last.address)) == checkpoints[1::-1]
     assert last.manifest.inputs[WARM_START_INPUT] == adapters[1].ref
+
+
+def test_rows_of_a_holdout_that_earlier_trainings_learned_are_counted(tmp_path: Path) -> None:
+    first = make_bench(tmp_path, max_steps=1)
+    artifacts = Artifacts(first.store)
+    adapter = exported(first, train(first.context()))
+    second = continuing(first, adapter)
+    write_pack(tmp_path / "more", "train", 20, seed=5)
+    write_pack(tmp_path / "more", "validation", 12, seed=1)
+    second.inputs["pack"] = publish(first.store, tmp_path / "more", "token_pack", "acme")
+    last = exported(second, train(second.context()))
+
+    def held(*ids: str) -> Artifact:
+        folder = tmp_path / f"dataset-{len(ids)}-{ids[0][:6]}"
+        folder.mkdir()
+        pq.write_table(pa.table({"id": list(ids)}), folder / "holdout.parquet")
+        return publish(first.store, folder, "dataset", "acme")
+
+    old, new, other = first.pack.example_id(3), second.pack.example_id(7), "ab" * 32
+    count = partial(holdout_read_before, artifacts)
+    assert count(adapter, held(old, new, other), tmp_path / "one") == 1
+    # What the one before the last had learned counts too.
+    assert count(last, held(old, new, other, "cd" * 32), tmp_path / "two") == 2
+    assert count(last, held(other), tmp_path / "three") == 0
 
 
 @pytest.mark.parametrize(
