@@ -4,14 +4,21 @@ import dagster as dg
 import pytest
 
 from ft_assets import api
+from ft_assets.control import identity
 from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.submissions.plan import Stage
 from ft_assets.control.submissions.status import State, status_of
 from ft_assets.control.submissions.submit import submit
+from ft_assets.definitions import build_definitions
+from ft_assets.graph.listed_keys import list_keys
 from ft_assets.graph.orchestrator import Dagster
 from ft_assets.records.submissions import Submission, find_outcome
 from ft_assets.settings import tags
 from ft_assets.settings.tenants import load_tenants
+from ft_resources.artifacts import Artifacts
+from ft_resources.attempts import attempts_at
 from ft_resources.dagster_resources import StoreResource
+from ft_resources.errors import SubmissionPaused
 from ft_resources.run_states import ACTIVE_STATUSES
 from ft_sensors.submissions import submissions_sensor
 from tests.e2e.project import Project
@@ -94,3 +101,31 @@ def test_a_paused_submission_launches_nothing_stays_open_and_goes_on_in_runs_of_
     outcome = find_outcome(project.store, asked)
     assert outcome is not None
     assert outcome.reason == f"{after[0].job_name} was cancelled"
+
+
+def test_a_run_that_was_launched_just_before_the_pause_makes_nothing_and_says_why(
+    project: Project, instance: dg.DagsterInstance, asked: Submission
+) -> None:
+    """The sensor had looked before the record was there, and the pause had no run to end."""
+    api.pause(asked.id, reason="lunch", store=project.store, actor="bob", orchestrator=Ends(instance))
+    list_keys(instance, dataset=asked.dataset, recipe=asked.recipe)
+    result = (
+        build_definitions(project.store_url)
+        .resolve_job_def(Stage.PREPARE_DATASET)
+        .execute_in_process(
+            instance=instance,
+            partition_key=asked.dataset,
+            raise_on_error=False,
+            tags={tags.SUBMISSION: asked.id, tags.TENANT: asked.tenant},
+        )
+    )
+    (failure,) = (event.step_failure_data for event in result.all_events if event.is_step_failure)
+    assert failure.error is not None
+    assert (failure.error.cls_name, failure.error.stack) == (SubmissionPaused.__name__, [])
+    assert "paused by bob: lunch" in failure.error.message
+    assert attempts_at(project.store, identity.dataset_request(Artifacts(project.store), asked.dataset).address) == []
+    # That failure is not the submission's, now or once it is resumed.
+    assert isinstance(tick(instance, project), dg.SkipReason)
+    api.resume(asked.id, store=project.store, actor="ann")
+    assert len(launch(instance, project)) == 2
+    assert find_outcome(project.store, asked) is None
