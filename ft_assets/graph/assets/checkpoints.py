@@ -162,6 +162,9 @@ def _telemetry(artifact: Artifact) -> dict[str, dg.MetadataValue]:
         metadata["throughput"] = _picture(artifact, THROUGHPUT, "tokens per second, and waiting for data")
     if facts.get("validation_perplexity"):
         metadata["validation_perplexity"] = dg.MetadataValue.float(facts["validation_perplexity"][-1][1])
+    if facts.get("kept"):
+        steps = ", ".join(str(step) for step, _ in sorted(facts["kept"]))
+        metadata["kept"] = dg.MetadataValue.text(f"the weights after step {steps} too; evaluation.candidate names one")
     if facts.get("mfu") is not None:
         metadata["mfu"] = dg.MetadataValue.float(facts["mfu"])
     if facts.get("alerts"):

@@ -57,11 +57,12 @@ class EvaluationSettings(Settings):
         None, ge=1, description="Use only this many items of each suite, from the first; null: all of them."
     )
     holdout: HoldoutSettings = Field(HoldoutSettings(), description="Measurements on the dataset's holdout.")
-    candidate: Literal["last", "best_validation", "best_suite"] = added_field(
+    candidate: Literal["last", "best_validation", "best_suite"] | Annotated[int, Field(ge=1)] = added_field(
         "last",
         description="Which weights of the training go to the gates: the last ones or, among these and the ones kept by "
         "training.keep_best, those with the lowest validation loss (best_validation) or the highest score on "
-        "validation_suite (best_suite). The holdout is never used for this choice.",
+        "validation_suite (best_suite), or those after the step of this number. The holdout is never used for this "
+        "choice.",
     )
     validation_suite: ValidationSuite | None = added_field(
         None,

@@ -108,7 +108,10 @@ def measured_weights(checkpoint: Artifact, report: Artifact, evidence: Evidence)
             return chosen_weights(stored_weights(checkpoint.facts), evidence.chosen.by if evidence.chosen else None)
         except ValueError as error:
             raise CorruptArtifact(str(error), where=str(report.address), remedy=remedy) from error
-    weights = candidate_weights(checkpoint.facts, wish)
+    try:
+        weights = candidate_weights(checkpoint.facts, wish)
+    except ValueError as error:
+        raise CorruptArtifact(str(error), where=str(report.address), remedy=remedy) from error
     if said != (weights.step if "candidate" in evaluation else None):
         raise CorruptArtifact(
             f"the report is about the weights after step {said}, and the rule chooses those after step {weights.step}",

@@ -49,14 +49,19 @@ class Choice:
 def choose_weights(context: WorkContext, settings: EvaluationSettings) -> Choice:
     """The weights that ``evaluation.candidate`` asks for; those of a suite leave ``samples/choice.parquet``.
 
-    Raises UserError if no weights compute finite numbers, or if the suite shares items with the holdout,
-    CorruptArtifact for unreadable weights, even if others would be chosen, and what scoring a suite raises.
+    Raises UserError for a step whose weights were not kept, if no weights compute finite numbers, or if the suite
+    shares items with the holdout, CorruptArtifact for unreadable weights, even if others would be chosen, and what
+    scoring a suite raises.
     """
     facts = context.input("checkpoint").facts
     if settings.candidate == "last":
         return Choice(weights=candidate_weights(facts, "last"), chosen=None)
-    if settings.candidate == "best_validation":
-        weights = candidate_weights(facts, "best_validation")
+    if settings.candidate != "best_suite":
+        try:
+            weights = candidate_weights(facts, settings.candidate)
+        except ValueError as error:
+            remedy = "Name one of these steps; the training itself is not made again for it."
+            raise UserError(str(error), where="evaluation.candidate", remedy=remedy) from error
         return Choice(weights=weights, chosen=Chosen(step=weights.step, steps=int(facts["steps"])))
     stored = stored_weights(facts)
     choice = _weigh(context, settings, stored)

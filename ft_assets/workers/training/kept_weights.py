@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FOLDER, RECORD = "kept", "kept.json"
 FINAL = "final/"
 # Selection rules that need only the checkpoint's facts.
-Candidate = Literal["last", "best_validation"]
+Candidate = Literal["last", "best_validation"] | int
 
 
 class KeptRecord(Record):
@@ -66,9 +66,17 @@ def stored_weights(facts: Mapping[str, Any]) -> list[Weights]:
 
 
 def candidate_weights(facts: Mapping[str, Any], wish: Candidate) -> Weights:
-    """The weights that go to the gates, from a checkpoint's facts: the final ones, or the ones with the lowest
-    validation loss among final and kept (the later of equals)."""
+    """The weights that go to the gates, from a checkpoint's facts: the final ones, the ones with the lowest validation
+    loss among final and kept (the later of equals), or those after a step. Raises ValueError if none are of that
+    step."""
     stored = stored_weights(facts)
+    if isinstance(wish, int):
+        found = {weights.step: weights for weights in stored}
+        if wish not in found:
+            raise ValueError(
+                f"the training kept the weights after steps {', '.join(map(str, found))}, not after {wish}"
+            )
+        return found[wish]
     if wish == "last" or stored[-1].loss is None:
         return stored[-1]
     measured = [(weights.loss, -weights.step, weights) for weights in stored if weights.loss is not None]

@@ -1,6 +1,7 @@
 """The whole work of eval_report on a tiny base: paired with the baseline, and the same bytes every time."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,15 @@ def test_the_kept_weights_with_the_lowest_validation_loss_are_measured_and_expor
     assert expected.chosen is None
     assert evidence.holdout == expected.holdout, "those of the kept weights, not of the last"
     assert measured_weights(several, report, evidence).prefix == "kept/000005/"
+    # By its step the same weights are asked for, without a rule.
+    named = replace(chosen, params={**chosen.params, "evaluation": evaluation(candidate=5)})
+    by_step = world.publish_result(named, evaluate(world.context(named)))
+    said = load_evidence(by_step)
+    assert (said.holdout, said.chosen) == (evidence.holdout, evidence.chosen)
+    assert measured_weights(several, by_step, said).prefix == "kept/000005/"
+    missing = replace(chosen, params={**chosen.params, "evaluation": evaluation(candidate=7)})
+    with pytest.raises(UserError, match="after steps 5, 9, not after 7"):
+        evaluate(world.context(missing))
     # A report that says other weights than the rule is about something else.
     lied = evidence.model_copy(update={"chosen": Chosen(step=9, steps=9)})
     with pytest.raises(CorruptArtifact, match="about the weights after step 9"):

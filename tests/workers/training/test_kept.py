@@ -97,6 +97,14 @@ def test_the_candidate_has_the_lowest_validation_loss_of_those_there_are_and_a_t
     assert candidate_weights(facts, "last").prefix == "final/"
 
 
+def test_the_weights_after_a_step_are_those_that_were_kept_after_it() -> None:
+    facts = {"steps": 9, "validation_loss": [[5, 1.0], [9, 2.0]], "kept": [[5, 1.0]]}
+    assert candidate_weights(facts, 5).prefix == "kept/000005/"
+    assert candidate_weights(facts, 9).prefix == "final/"
+    with pytest.raises(ValueError, match="after steps 5, 9, not after 7"):
+        candidate_weights(facts, 7)
+
+
 def test_a_checkpoint_from_before_there_was_a_choice_has_its_last_weights() -> None:
     assert candidate_weights({"steps": 9, "validation_loss": [[9, 1.0]]}, "best_validation").prefix == "final/"
     assert candidate_weights({"steps": 9, "validation_loss": []}, "best_validation").prefix == "final/"
