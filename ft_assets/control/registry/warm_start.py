@@ -67,7 +67,7 @@ def require_continuable(artifacts: Artifacts, recipe: Recipe, lock: BaseLock, wh
         raise BadRecipe(
             f"the adapter that {WARM_START} names has another shape: {said}",
             where=f"{where}, lora",
-            remedy=f"Write lora: {{{written}}}; or {_instead(adapter)}",
+            remedy=f"Write lora: {{{written}}}; or write {_instead(adapter)}",
         )
 
 
@@ -81,7 +81,7 @@ def _shape(artifacts: Artifacts, adapter: Artifact, where: str) -> dict[str, Any
         raise BadRecipe(
             f"{WARM_START}: {adapter.address} is a whole model, which has no adapter to continue",
             where=where,
-            remedy=_instead(adapter).capitalize(),
+            remedy=f"Write {_instead(adapter)}",
         )
     config = json.loads(adapter.read(_CONFIG))
     if config["lora_alpha"] != int(config["lora_alpha"]):
@@ -89,7 +89,7 @@ def _shape(artifacts: Artifacts, adapter: Artifact, where: str) -> dict[str, Any
             f"{WARM_START}: the scale of {adapter.address} (lora_alpha {config['lora_alpha']:g}) is one of pissa with "
             "rslora, and lora.alpha is a whole number",
             where=where,
-            remedy=_instead(adapter).capitalize(),
+            remedy=f"Write {_instead(adapter)}",
         )
     trained = artifacts.get(Address.parse(adapter.manifest.inputs["checkpoint"].address))
     return {
@@ -102,7 +102,7 @@ def _shape(artifacts: Artifacts, adapter: Artifact, where: str) -> dict[str, Any
 
 
 def _instead(adapter: Artifact) -> str:
-    return f"write base: {PREFIX}{adapter.address} in place of {WARM_START}: it trains on that adapter's whole model."
+    return f"base: {PREFIX}{adapter.address} in place of {WARM_START}, which trains on that adapter's whole model."
 
 
 def _sorted(value: Any) -> Any:
@@ -138,13 +138,14 @@ def _address(
     require_own(start.tenant, key, WARM_START, where)
     if len(start.fingerprint) == _FULL:
         return reference.address
-    found_all = [
-        each for each in artifacts.store.folders(f"{start.tenant}/adapter") if each.startswith(start.fingerprint)
-    ]
-    if len(found_all) != 1:
+    if locked.startswith(reference.address):
+        return locked
+    folder = f"{start.tenant}/adapter"
+    starting = [name for name in artifacts.store.folders(folder) if name.startswith(start.fingerprint)]
+    if len(starting) != 1:
         raise BadRecipe(
-            f"{WARM_START}: {len(found_all) or 'no'} adapters start with {reference.address}",
+            f"{WARM_START}: {len(starting) or 'no'} adapters start with {reference.address}",
             where=where,
             remedy="Give the whole address, as `ft adapter list` shows it.",
         )
-    return f"{start.tenant}/adapter/{found_all[0]}"
+    return f"{folder}/{starting[0]}"

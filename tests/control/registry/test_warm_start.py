@@ -9,11 +9,12 @@ import pytest
 import yaml
 
 from ft_assets.control import identity
-from ft_assets.control.erasure.collect import collect
+from ft_assets.control.erasure.collect import collect, look
 from ft_assets.control.identity.doctor import refuse_read_holdout
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.register import RegisteredRecipe, register_locked, register_recipe
 from ft_assets.control.registry.warm_start import AtStage
+from ft_assets.control.retention.roots import roots
 from ft_assets.records.erased import record_erasure, remove_bytes
 from ft_assets.records.tombstones import Subject, delete
 from ft_assets.settings.keys import DatasetKey
@@ -121,6 +122,21 @@ def test_what_is_named_is_locked_and_stays_so_wherever_its_line_goes(world: Worl
     assert (again.created, again.digest) == (False, first.digest)
     world.pack(NEXT)
     assert identity.checkpoint_request(world.artifacts, DATASET, NEXT).inputs[WARM_START_INPUT] == adapter.ref
+
+
+def test_the_trials_of_a_sweep_continue_the_same_adapter_and_it_stays_as_long_as_a_recipe_names_it(
+    world: World,
+) -> None:
+    adapter = an_adapter(world, r=8, lora_alpha=16)
+    path = write(world, f"artifact:{DATASET}|{FIRST}")
+    recipe = yaml.safe_load(path.read_text())
+    del recipe["training"]["learning_rate"]
+    recipe["sweep"] = {"search": "grid", "parameters": {"training.learning_rate": [1e-3, 1e-4]}}
+    path.write_text(yaml.safe_dump(recipe))
+    trials = [get_recipe(world.store, key).recipe for key in register(world, path).trials]
+    assert {each.training.warm_start for each in trials} == {f"artifact:{adapter.address}"}
+    assert {(each.lora.rank, each.lora.alpha) for each in trials} == {(8, 16)}
+    assert str(adapter.address) in roots(world.artifacts, look(world.artifacts, whole=True))
 
 
 def test_a_stage_where_nothing_stands_is_refused(world: World) -> None:
