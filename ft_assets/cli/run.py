@@ -140,6 +140,7 @@ def submit(
         api.require_not_paused(submission)
     except SubmissionPaused as error:
         note(f"it is {error.what}. {error.remedy}")
+        return
     if submission.driver == "caller":
         note("an ft run is working on it already; if that process is gone, continue with: ft run instead of ft submit")
 

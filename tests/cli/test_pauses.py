@@ -114,6 +114,14 @@ def test_asking_for_a_paused_pair_again_says_that_it_is_paused_and_starts_nothin
     assert [work.attempt for work in read_works(project.store, asked)] == [0] * 7
 
 
+def test_submitting_what_is_paused_does_not_say_that_a_process_is_at_it(project: Project, ft: Ft, pair: Pair) -> None:
+    record_pause(project.store, in_terminal(project), actor="bob", reason="")
+    said = ft("submit", *pair, "--key", "terminal").stderr
+    assert "it is paused by bob. To go on with it: ft resume" in said
+    assert f"and then: ft run {' '.join(pair)} --key terminal" in said
+    assert "working on it" not in said
+
+
 def test_a_run_in_a_terminal_that_is_paused_between_two_pieces_of_work_ends_and_starts_no_more(
     project: Project, pair: Pair, instance: dg.DagsterInstance
 ) -> None:
