@@ -65,6 +65,10 @@ def load_base(
     require_every_weight(loading, str(folder))
     choice.prepare(model)
     _keep_held(model)
+    # Where DeepSpeed divides weights, Transformers keeps renamings that this checkpoint did not need, and would undo
+    # them in the files of a full model.
+    if conversions := getattr(model, "_weight_conversions", None):
+        model._weight_conversions = [each for each in conversions if each.was_used()]
     if full:
         freeze_other_parts(model)
     return model

@@ -23,6 +23,7 @@ from ft_resources.errors import Diverged
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
 from tests.workers.training import rank_forks
 from tests.workers.training.conftest import Bench, content, make_bench
+from tests.workers.training.families import FAMILIES, family_bench
 from tests.workers.training.planted import REFUSED
 from tests.workers.training.test_train import run_killed_at
 from tests.workers.training.variants.kinds import make_kind
@@ -137,6 +138,16 @@ def test_two_ranks_train_other_kinds_of_adapters_as_one_does(
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick")
+def test_two_ranks_train_the_text_part_of_a_composite_as_one_does_and_have_all_of_it_in_the_end(tmp_path: Path) -> None:
+    settings = {"variant": "full", "epochs": 1, "global_batch_size": 5, "micro_batch_size": 1}
+    alone = train(family_bench(tmp_path / "alone", FAMILIES["gemma3"], **settings).context())
+    for sharding in ("fsdp", "zero3"):
+        bench = family_bench(tmp_path / sharding, FAMILIES["gemma3"], **settings)
+        bench.runtime |= {"processes": 2, "sharding": sharding}
+        assert_same_training(alone, train(bench.context()))
+
+
 def test_two_ranks_stop_early_together_where_one_does(tmp_path: Path) -> None:
     early = {"validate_every_steps": 2, "early_stopping": {"patience": 1, "min_delta": 1.0}}
     alone = train(make_bench(tmp_path / "alone", **SETTINGS, **early).context())
