@@ -55,6 +55,41 @@ def test_under_autocast_it_computes_in_half_precision_and_gives_gradients_in_the
         assert (found[name] - value).norm() < 0.03 * value.norm(), name
 
 
+@pytest.mark.parametrize(("computed", "given_in"), [(torch.float32, torch.float32), (torch.bfloat16, torch.float32)])
+@pytest.mark.parametrize("autocast", [False, True])
+def test_over_a_base_in_4_bits_it_is_pefts_too(computed: torch.dtype, given_in: torch.dtype, autocast: bool) -> None:
+    bitsandbytes = pytest.importorskip("bitsandbytes")
+
+    def four_bit() -> Any:
+        torch.manual_seed(0)
+        layers = torch.nn.Sequential(
+            *(
+                bitsandbytes.nn.Linear4bit(*shape, compute_dtype=computed, quant_type="nf4", compress_statistics=True)
+                for shape in ((64, 128), (128, 64))
+            )
+        ).to("cpu")
+        # What Transformers says of a model that it loaded so.
+        layers.is_loaded_in_4bit = True  # type: ignore[assignment]
+        model = get_peft_model(layers, LoraConfig(r=4, lora_alpha=6, target_modules=["0", "1"]))
+        for name, weight in model.named_parameters():
+            if "lora_" in name:
+                weight.data = torch.randn(weight.shape) * 0.1
+        for layer in layers:
+            layer.base_layer.support_avx512bf16_for_cpu = False
+        return model
+
+    model, joined = four_bit(), four_bit()
+    assert join_adapters(joined) == 2
+    x = torch.randn(2, 5, 64, dtype=given_in)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        expected, found = learned(model, x), learned(joined, x)
+    assert found.keys() == expected.keys()
+    rounding = 1e-5 if computed == torch.float32 and not autocast else 0.03
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype, name
+        assert (found[name] - value).norm() <= rounding * value.norm(), name
+
+
 def test_an_adapter_that_is_switched_off_or_merged_is_not_computed() -> None:
     joined = make()
     x = torch.randn(4, 12)
