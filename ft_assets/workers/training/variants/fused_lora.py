@@ -74,7 +74,7 @@ def _unpacked(weight: Any, dtype: torch.dtype) -> torch.Tensor:
 
 class _Joined(torch.autograd.Function):
     """``x`` [..., in], ``unpacked(dtype)`` [out, in], ``bias`` [out] or None, ``a`` [rank, in], ``b`` [out, rank] to
-    [..., out], computed in ``dtype`` or autocast's; with gradients of ``x``, ``a`` and ``b`` only: weight and bias do not
+    [..., out], computed in ``dtype`` or autocast's. Only ``x``, ``a`` and ``b`` have gradients: weight and bias do not
     train."""
 
     @staticmethod
