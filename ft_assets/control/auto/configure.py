@@ -25,8 +25,9 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("training.epochs", rules.epochs),
     ("training.global_batch_size", rules.global_batch_size),
 )
-"""In order: some rules use the results of earlier ones. Three more settings are resolved together: see ``best_fit``."""
+"""In order: some rules use the results of earlier ones. Four more settings are resolved together: see ``best_fit``."""
 
+_TOGETHER = ("hardware.sharding", "training.recompute", "training.recompute_every", "training.micro_batch_size")
 _WINDOW = "packing.max_length"
 _PENDING = "auto: settled for each dataset, from its size, the base and the GPUs"
 
@@ -61,8 +62,9 @@ def configure(recipe: Recipe, known: Known | None) -> Configuration:
             if _get(recipe, path) == "auto":
                 recipe = _settle(recipe, origins, path, choice)
     else:
-        for path in ("hardware.sharding", "training.recompute", "training.micro_batch_size"):
-            if _get(recipe, path) == "auto":
+        for path in _TOGETHER:
+            # A later setting that is left out has no entry.
+            if _get(recipe, path) == "auto" and path in origins:
                 origins[path] = _PENDING
     return Configuration(recipe=recipe, origins=origins, memory_bytes=expected_memory(recipe, known))
 
@@ -94,9 +96,11 @@ def _fitted(recipe: Recipe, known: Known, fit: Fit) -> list[tuple[str, Choice]]:
     else:
         unknown = "the base is not known" if gpus else "memory is not reckoned with on a CPU"
         recompute = Choice("on" if fit.recompute else "off", unknown)
+    layers = f"1 of {fit.recompute} layers{takes}" if fit.recompute > 1 else f"all layers{takes}"
+    every = Choice(fit.recompute or 1, layers if fit.recompute else "not used: nothing is recomputed")
     tokens = fit.micro * recipe.packing.max_length
     micro = Choice(fit.micro, f"{fit.micro} windows are up to {tokens:,} tokens a forward pass{takes}")
-    return [("hardware.sharding", sharding), ("training.recompute", recompute), ("training.micro_batch_size", micro)]
+    return list(zip(_TOGETHER, (sharding, recompute, every, micro), strict=True))
 
 
 def _settle(recipe: Recipe, origins: dict[str, str], path: str, choice: Choice | None) -> Recipe:

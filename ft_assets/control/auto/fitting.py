@@ -11,14 +11,16 @@ from ft_assets.workers.model_size.memory import Setup, Shards, peak_memory
 
 # More tokens in a forward pass do not make its matrix products faster; a CPU is saturated by fewer.
 _GPU_TOKENS, _CPU_TOKENS = 16_384, 4_096
+_EVERY = (4, 2, 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fit:
-    """One way to fit a training; ``why`` explains it by memory, ``""`` if memory plays no part."""
+    """One way to fit a training: every ``recompute``-th layer is recomputed, none if 0. ``why`` explains it by memory,
+    ``""`` if memory plays no part."""
 
     sharding: Shards
-    recompute: bool
+    recompute: int
     micro: int
     why: str = ""
 
@@ -26,8 +28,8 @@ class Fit:
 def best_fit(recipe: Recipe, known: Known) -> Fit:
     """The cheapest way that surely fits, else the one that needs least memory.
 
-    Costs, highest first: recomputation, as it repeats a forward pass in every step; then sharding, by its
-    communication; then small micro-batches.
+    Costs, highest first: recomputation, as it repeats a forward pass of its layers in every step; then sharding, by
+    its communication; then small micro-batches.
     """
     ways = list(_ways(recipe))
     gpu, named = gpu_of(recipe.hardware)
@@ -49,7 +51,14 @@ def fit_of(recipe: Recipe) -> Fit:
     assert isinstance(training.micro_batch_size, int)
     sharding = recipe.hardware.sharding
     assert sharding != "auto"
-    return Fit(sharding=sharding, recompute=training.recompute == "on", micro=training.micro_batch_size)
+    return Fit(sharding=sharding, recompute=recomputed(recipe), micro=training.micro_batch_size)
+
+
+def recomputed(recipe: Recipe) -> int:
+    """The n of a resolved recipe whose every n-th layer is recomputed; 0 if none is."""
+    training = recipe.training
+    assert isinstance(training.recompute_every, int)
+    return training.recompute_every if training.recompute == "on" else 0
 
 
 def expected_memory(recipe: Recipe, known: Known | None) -> int | None:
@@ -88,8 +97,14 @@ def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
 
 def _ways(recipe: Recipe) -> Iterator[Fit]:
     """All ways that the recipe allows, cheapest first."""
-    chosen = recipe.training.recompute
-    recomputes = {"auto": (False, True) if recipe.hardware.gpus else (False,), "on": (True,), "off": (False,)}[chosen]
+    every = recipe.training.recompute_every
+    some = _EVERY if every == "auto" else (every,)
+    chosen: dict[str, Sequence[int]] = {
+        "auto": (0, *some) if recipe.hardware.gpus else (0,),
+        "on": some[-1:],
+        "off": (0,),
+    }
+    recomputes = chosen[recipe.training.recompute]
     for recompute, sharding, micro in product(recomputes, _shardings(recipe), _micros(recipe)):
         yield Fit(sharding=sharding, recompute=recompute, micro=micro)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from ft_assets.control.auto.combinations import require_possible
 from ft_assets.control.auto.configure import Configuration, configure
+from ft_assets.control.auto.fitting import recomputed
 from ft_assets.control.auto.resolve import training_settings
 from ft_assets.control.identity.accepted import warm_start
 from ft_assets.control.identity.bases import base_model
@@ -102,7 +103,7 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
             "micro_batch_size": training.micro_batch_size,
             "predicted_memory_bytes": configuration.memory_bytes,
             "device": recipe.hardware.device,
-            "recompute": training.recompute == "on",
+            "recompute": recomputed(recipe),
             "processes": max(1, recipe.hardware.gpus),
             "nodes": recipe.hardware.nodes,
             "sharding": recipe.hardware.sharding,

@@ -9,7 +9,7 @@ from ft_resources.settings import Auto, Names, Settings
 from ft_resources.strict_model import added_field
 
 # Training settings that affect when or how something is done, never the result.
-WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute"}
+WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute", "recompute_every"}
 # Most validations of a run whose recipe does not say when to validate.
 VALIDATIONS = 10
 
@@ -124,6 +124,12 @@ class TrainingSettings(Settings):
         "auto",
         description="Recompute activations in the backward pass (gradient checkpointing): slower, with less memory. "
         "auto: only if the memory model says that it is needed. Does not change the result.",
+    )
+    recompute_every: Annotated[int, Field(ge=1)] | Auto = added_field(
+        "auto",
+        description="With recompute: recompute the activations of only every n-th layer, the first included; those of "
+        "the others are kept, which is faster and takes more memory. auto: the largest of 4, 2 and 1 that fits where "
+        "recompute is auto too, else 1. Does not change the result.",
     )
     checkpoint_every_steps: int = Field(
         500, ge=1, description="Save for resumption after this many optimizer steps. Does not change the result."

@@ -51,7 +51,8 @@ class Setup:
         dora, pissa: the kind of adapters, see ``LoraSettings``.
         tokens: per forward pass; learned: the share of them that is trained on, with bounds.
         accumulates: whether an optimizer step sums the gradients of several forward passes.
-        recompute: whether each layer's activations are recomputed in the backward pass (gradient checkpointing).
+        recompute: every how many layers one's activations are recomputed in the backward pass (gradient checkpointing);
+            0: none.
         gpus: those that hold one copy of the model; 0 means training on a CPU.
         shards: what the GPUs divide among them: optimizer states, gradients too, or weights too (ZeRO 1-3 as DeepSpeed
             does them, https://arxiv.org/abs/1910.02054; FSDP divides everything).
@@ -68,7 +69,7 @@ class Setup:
     dora: bool = False
     pissa: bool = False
     accumulates: bool = True
-    recompute: bool = False
+    recompute: int = 0
     gpus: int = 1
     shards: Shards = "none"
 
@@ -76,6 +77,10 @@ class Setup:
     def bytes_each(self) -> int:
         """Bytes per number in the arithmetic of training."""
         return 4 if self.precision == "fp32" else 2
+
+    def recomputed(self, layers: int) -> int:
+        """How many of a model's layers are recomputed."""
+        return -(-layers // self.recompute) if self.recompute else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,7 +163,8 @@ def _activations(model: Architecture, setup: Setup, learned: float) -> float:
     # Embedding and normalisation keep the precision of the trained weights: float32 weights give float32 rows.
     residual = 4 if setup.variant == "full" else setup.bytes_each
     layer = _layer(model, setup)
-    layers = model.layers * (residual * model.hidden if setup.recompute else layer)
+    again = setup.recomputed(model.layers)
+    layers = again * residual * model.hidden + (model.layers - again) * layer
     rotations = 2 * setup.bytes_each * model.head_dim
     final_norm = (4 + (residual if setup.variant == "full" else 0)) * model.hidden
     logits = min(learned * setup.tokens * model.vocabulary, max(LOGITS_AT_ONCE, model.vocabulary))

@@ -74,8 +74,7 @@ def _forward(model: Architecture, work: Work) -> float:
 def training_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardware) -> Bounds:
     """From the first optimizer step to the last, on ``setup.gpus`` GPUs of one type."""
     total = training_flops(model, setup, work) + work.validation_tokens * _forward(model, work)
-    if setup.recompute:
-        total += work.tokens * _forward(model, work)
+    total += work.tokens * _forward(model, work) * setup.recomputed(model.layers) / model.layers
     peak = _peak(setup, gpu) * setup.gpus
     doublings = max(setup.gpus, 1).bit_length() - 1
     updates = work.steps * _OPTIMIZER_TRAFFIC * trained_parameters(model, setup) / gpu.bandwidth

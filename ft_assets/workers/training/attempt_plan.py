@@ -27,7 +27,7 @@ class Plan:
     order: Order
     micro_windows: int
     device: str
-    recompute: bool
+    recompute: int
     cadence: Cadence
 
     @property
@@ -78,7 +78,7 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, valid
         order=order,
         micro_windows=micro_windows,
         device=runtime["device"],
-        recompute=bool(runtime.get("recompute", False)),
+        recompute=int(runtime.get("recompute", 0)),
         cadence=cadence,
     )
 

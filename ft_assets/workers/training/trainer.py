@@ -194,7 +194,7 @@ class OneGpu(TrainingArguments):
 
 
 def trainer_config(
-    training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: bool = False
+    training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: int = 0
 ) -> TrainingArguments:
     """The recipe's settings in Transformers' words; everything that would save, log, report or fetch is off."""
     names = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
@@ -215,8 +215,8 @@ def trainer_config(
         bf16=training.precision == "bf16",
         fp16=training.precision == "fp16",
         use_cpu=device == "cpu",
-        activation_checkpointing=recompute,
-        activation_checkpointing_kwargs={"use_reentrant": False} if recompute else None,
+        activation_checkpointing=recompute > 0,
+        activation_checkpointing_kwargs={"use_reentrant": False, "every_n_layers": recompute} if recompute else None,
         save_strategy="no",
         logging_strategy="no",
         eval_strategy="no",

@@ -66,6 +66,6 @@ def make_setup(params: Mapping[str, Any], runtime: Mapping[str, Any], gpus: int)
         targets=lora.get("target_modules", "all-linear"),
         dora=lora.get("use_dora", False),
         pissa=lora.get("init") == "pissa",
-        recompute=bool(runtime.get("recompute", False)),
+        recompute=int(runtime.get("recompute", 0)),
         gpus=gpus,
     )

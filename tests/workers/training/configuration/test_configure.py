@@ -92,6 +92,30 @@ def test_activations_are_computed_again_only_where_they_do_not_fit() -> None:
     assert tight.origins["training.recompute"].startswith("auto: without it the training would not surely fit")
 
 
+@pytest.mark.parametrize(
+    ("length", "gpu", "written", "recompute", "every"),
+    [
+        (4096, "H100", {}, "off", 1),
+        (4096, "L40S", {}, "on", 2),
+        (8192, "H100", {}, "on", 4),
+        (8192, "L40S", {}, "on", 1),
+        (8192, "H100", {"recompute_every": 3}, "on", 3),
+        (8192, "H100", {"recompute": "on"}, "on", 1),
+        (8192, "H100", {"recompute": "on", "recompute_every": 8}, "on", 8),
+        (4096, "H100", {"recompute_every": 3}, "off", 3),
+    ],
+)
+def test_only_as_many_layers_are_computed_again_as_must_be(
+    length: int, gpu: str, written: dict[str, Any], recompute: str, every: int
+) -> None:
+    made = recipe(packing={"max_length": length}, training=written, hardware={"gpus": 1, "gpu_type": gpu})
+    found = configure(made, known())
+    training = found.recipe.training
+    assert (training.recompute, training.recompute_every) == (recompute, every)
+    if every > 1 and not written:
+        assert found.origins["training.recompute_every"].startswith(f"auto: 1 of {every} layers: at most")
+
+
 def test_a_cpu_computes_nothing_again() -> None:
     assert settled().training.recompute == "off"
 
@@ -187,6 +211,7 @@ autos = st.fixed_dictionaries(
                 "global_batch_size": st.just("auto") | st.integers(1, 300),
                 "optimizer": st.sampled_from(["adamw", "adamw_8bit", "adafactor"]),
                 "recompute": st.sampled_from(["auto", "on", "off"]),
+                "recompute_every": st.just("auto") | st.integers(1, 8),
             },
         ),
         "hardware": st.fixed_dictionaries(

@@ -63,7 +63,7 @@ def test_recipes_that_come_to_the_same_share_a_checkpoint_and_say_whose_it_was(w
     first, second = (identity.checkpoint_request(world.artifacts, DATASET, key) for key in (spelt, open_))
     assert second.params == first.params
     assert second.address == first.address
-    assert (first.runtime["recompute"], second.runtime["recompute"]) == (True, True)
+    assert (first.runtime["recompute"], second.runtime["recompute"]) == (2, 2)
     assert "auto" not in json.dumps(second.params)
     assert first.runtime["origins"]["training.epochs"] == "recipe"
     assert second.runtime["origins"]["training.epochs"] == "auto: one epoch for 40,000 examples (above 10,000)"
