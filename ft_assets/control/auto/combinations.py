@@ -47,8 +47,15 @@ def _whole_moments(recipe: Recipe, known: Known | None) -> str:
     needs = {
         "adafactor": "adafactor needs the means of whole rows and columns of a matrix",
         "adamw_8bit": "adamw_8bit scales whole blocks of a matrix",
+        "muon": "muon turns whole matrices",
     }[recipe.training.optimizer]
     return f"{needs}, and {recipe.hardware.sharding} gives each GPU only a part of them"
+
+
+def _muon_on_adapters(recipe: Recipe, known: Known | None) -> str:
+    if recipe.training.optimizer != "muon" or recipe.variant == "full":
+        return ""
+    return f"muon makes the steps of whole matrices orthogonal, and a {recipe.variant} adapter trains factors of them"
 
 
 def _kept_shards(recipe: Recipe, known: Known | None) -> str:
@@ -206,6 +213,11 @@ COMBINATIONS: tuple[Combination, ...] = (
         where="training.optimizer",
         found=_whole_moments,
         instead="Use optimizer adamw, whose states can be divided, or sharding none.",
+    ),
+    Combination(
+        where="training.optimizer",
+        found=_muon_on_adapters,
+        instead="Use optimizer adamw, or variant full.",
     ),
     Combination(
         where="training.keep_best",

@@ -114,11 +114,12 @@ class TrainingSettings(Settings):
         description="Number format of training. auto: bf16 on cuda, fp16 with loss scaling on GPUs without bf16, "
         "fp32 on cpu.",
     )
-    optimizer: Literal["adamw", "adamw_8bit", "adafactor"] = Field(
+    optimizer: Literal["adamw", "adamw_8bit", "adafactor", "muon"] = Field(
         "adamw",
         description="The optimizer: AdamW with betas 0.9 and 0.999; with moments in 8 bits, a quarter of their "
-        "memory (https://arxiv.org/abs/2110.02861); or Adafactor, whose state takes hardly any "
-        "(https://arxiv.org/abs/1804.04235).",
+        "memory (https://arxiv.org/abs/2110.02861); Adafactor, whose state takes hardly any "
+        "(https://arxiv.org/abs/1804.04235); or Muon for the layers' matrices and AdamW for the rest, for variant full "
+        "(https://arxiv.org/abs/2502.16982).",
     )
     recompute: Literal["auto", "on", "off"] = Field(
         "auto",

@@ -62,7 +62,7 @@ class Setup:
     precision: Literal["fp32", "bf16"]
     tokens: int
     learned: Bounds
-    optimizer: Literal["adamw", "adamw_8bit", "adafactor"] = "adamw"
+    optimizer: Literal["adamw", "adamw_8bit", "adafactor", "muon"] = "adamw"
     rank: int = 0
     targets: str | Sequence[str] = "all-linear"
     dropout: bool = False
@@ -144,10 +144,13 @@ def _weights(model: Architecture, setup: Setup, trained: int) -> float:
 
 
 def optimizer_states(model: Architecture, setup: Setup, trained: int) -> float:
-    """Bytes: two moments in float32 for AdamW, or in 8 bits with a scale for each block, but for embeddings; a row and
-    a column each for Adafactor (https://arxiv.org/abs/1804.04235)."""
+    """Bytes: two moments in float32 for AdamW, or in 8 bits with a scale for each block, but for embeddings; one for
+    Muon's matrices; a row and a column each for Adafactor (https://arxiv.org/abs/1804.04235)."""
     if setup.optimizer == "adamw":
         return 8.0 * trained
+    if setup.optimizer == "muon" and setup.variant == "full":
+        single = sum(linear.inputs * linear.outputs for linear in model.linears if linear.experts == 1)
+        return 8.0 * trained - 4.0 * model.layers * single
     if setup.optimizer == "adamw_8bit":
         embedding = model.vocabulary * model.hidden if setup.variant == "full" else 0
         return 8.0 * embedding + 2.0 * (1 + 4 / _BLOCK) * (trained - embedding)

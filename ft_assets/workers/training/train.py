@@ -153,6 +153,7 @@ def _run(
         args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
         lora=plan.lora,
         warm_start=context.folder(WARM_START_INPUT) if WARM_START_INPUT in context.spec.inputs else None,
+        muon=plan.training.optimizer == "muon",
         callbacks=[loop],
     )
     loop.trainer = trainer

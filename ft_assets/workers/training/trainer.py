@@ -23,6 +23,7 @@ from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.distributed.sharding import Sharding
 from ft_assets.workers.training.methods.objective import Objective, surveyed
 from ft_assets.workers.training.model import with_adapters
+from ft_assets.workers.training.muon import MuonAndAdamW
 from ft_assets.workers.training.reader import StepBatches, StepReader
 from ft_assets.workers.training.variants.fused_lora import join_adapters
 from ft_assets.workers.training.variants.lora_plus import split_rates
@@ -33,8 +34,8 @@ class PackedTrainer(Trainer):
     """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
     ``lora`` says which adapters ``model`` gets; without it, all its weights train. ``warm_start`` is a PEFT folder
-    whose weights they begin with. ``poll`` is called before each part of a step. ``sharding`` says how several ranks
-    hold the model.
+    whose weights they begin with. ``muon``: the layers' matrices are Muon's. ``poll`` is called before each part of a
+    step. ``sharding`` says how several ranks hold the model.
     After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
     rate and the objective's figures.
     """
@@ -51,12 +52,13 @@ class PackedTrainer(Trainer):
         sharding: Sharding | None = None,
         lora: LoraSettings | None = None,
         warm_start: Path | None = None,
+        muon: bool = False,
         callbacks: list[TrainerCallback] | None = None,
     ):
         self.sharding = sharding or Sharding()
         self.reader, self._before_update, self._poll = reader, before_update, poll
         self.objective: Objective = objective
-        self._lora = lora
+        self._lora, self._muon = lora, muon
         self.last: StepBatches
         self.last_figures: dict[str, float] = {}
         self._parts: torch.Tensor
@@ -109,6 +111,8 @@ class PackedTrainer(Trainer):
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         optimizer = super().create_optimizer(model)
+        if self._muon:
+            self.optimizer = optimizer = MuonAndAdamW(optimizer, self.model)
         if self._lora is not None and self._lora.lora_plus_ratio is not None:
             split_rates(optimizer, model or self.model, self._lora.lora_plus_ratio)
         return optimizer
@@ -210,7 +214,7 @@ def trainer_config(
         max_grad_norm=training.max_grad_norm,
         # Adafactor as Transformers sets it up: with our rate, and without one that it would make up from the step.
         # In 8 bits by bitsandbytes, but not for embeddings, whose rare rows need more.
-        optim="adamw_torch_fused" if training.optimizer == "adamw" else training.optimizer,
+        optim="adamw_torch_fused" if training.optimizer in ("adamw", "muon") else training.optimizer,
         seed=training.seed,
         bf16=training.precision == "bf16",
         fp16=training.precision == "fp16",

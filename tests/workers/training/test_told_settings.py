@@ -44,9 +44,11 @@ def test_recomputation_happens_and_changes_no_byte(
     assert more[1] == 2 * more[2] > 0
 
 
-@pytest.mark.parametrize("variant", ["lora", "full"])
-@pytest.mark.parametrize("optimizer", ["adamw_8bit", "adafactor"])
-def test_another_optimizer_goes_on_from_a_save_to_the_same_bytes(tmp_path: Path, variant: str, optimizer: str) -> None:
+@pytest.mark.parametrize(
+    ("optimizer", "variant"),
+    [("adamw_8bit", "lora"), ("adamw_8bit", "full"), ("adafactor", "lora"), ("adafactor", "full"), ("muon", "full")],
+)
+def test_another_optimizer_goes_on_from_a_save_to_the_same_bytes(tmp_path: Path, optimizer: str, variant: str) -> None:
     quiet = make_bench(tmp_path / "quiet", variant=variant, documents=40, optimizer=optimizer)
     bench = make_bench(tmp_path / "stopped", variant=variant, documents=40, optimizer=optimizer)
     context = bench.context(1)
@@ -59,8 +61,8 @@ def test_another_optimizer_goes_on_from_a_save_to_the_same_bytes(tmp_path: Path,
 
 
 def test_optimizers_lead_to_other_weights(tmp_path: Path) -> None:
-    names = ("adamw", "adamw_8bit", "adafactor")
-    benches = [make_bench(tmp_path / name, documents=20, epochs=1, optimizer=name) for name in names]
+    names = ("adamw", "adamw_8bit", "adafactor", "muon")
+    benches = [make_bench(tmp_path / name, variant="full", documents=20, epochs=1, optimizer=name) for name in names]
     assert len({str(bench.request.address) for bench in benches}) == len(names)
     found = [content(train(bench.context())) for bench in benches]
     assert all(one != other for one, other in itertools.combinations(found, 2))

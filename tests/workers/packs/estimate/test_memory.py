@@ -45,6 +45,12 @@ def test_moments_in_8_bits_are_a_quarter_of_those_in_32_but_for_embeddings() -> 
     assert small - embeddings == pytest.approx((whole - embeddings) / 4, rel=0.02)
 
 
+def test_muon_keeps_one_moment_of_the_layers_matrices_and_two_of_the_rest() -> None:
+    model = llama(**LLAMA_3_8B)
+    found = peak_memory(model, setup(variant="full", precision="bf16", optimizer="muon", tokens=1, gpus=1))
+    assert found.optimizer == 4 * model.matrices + 8 * (model.parameters - model.matrices)
+
+
 def test_adafactor_keeps_next_to_nothing() -> None:
     model = llama(**LLAMA_3_8B)
     found = peak_memory(model, setup(variant="full", precision="bf16", optimizer="adafactor", tokens=1, gpus=1))
@@ -82,7 +88,7 @@ SETUPS = st.builds(
     precision=st.sampled_from(["fp32", "bf16"]),
     tokens=st.integers(1, 100_000),
     learned=st.floats(0, 1).map(share),
-    optimizer=st.sampled_from(["adamw", "adamw_8bit", "adafactor"]),
+    optimizer=st.sampled_from(["adamw", "adamw_8bit", "adafactor", "muon"]),
     rank=st.integers(1, 64),
     dropout=st.booleans(),
     dora=st.booleans(),

@@ -19,6 +19,13 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("hardware.sharding", on_gpus(2, variant="qlora", hardware={"sharding": "fsdp"}), "4 or 8 bits", "variant lora"),
     ("training.optimizer", on_gpus(2, training={"optimizer": "adafactor"}, **ZERO_3), "rows and columns", "adamw"),
     ("training.optimizer", on_gpus(2, training={"optimizer": "adamw_8bit"}, **ZERO_3), "whole blocks", "adamw"),
+    (
+        "training.optimizer",
+        on_gpus(2, variant="full", training={"optimizer": "muon"}, **ZERO_3),
+        "turns whole matrices",
+        "adamw",
+    ),
+    ("training.optimizer", recipe(training={"optimizer": "muon"}), "trains factors of them", "variant full"),
     ("hardware.sharding", recipe(hardware={"gpus": 1, "sharding": "zero2"}), "a single one", "sharding none"),
     ("hardware.sharding", recipe(hardware={"sharding": "zero1"}), "has none", "sharding none"),
     ("hardware.sharding", on_gpus(8, hardware={"sharding": "hsdp"}), "several nodes", "sharding none"),
