@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ft_assets.workers.templates.apart import require_apart
+from ft_assets.workers.templates.calls import lost_call
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_resources.errors import BadBase, BadData, UserError
@@ -138,13 +139,10 @@ def require_all_shown(template: ChatTemplate, messages: Messages, tools: Tools, 
             pieces = pieces[-1:] if index + 1 < len(messages) else pieces
         if not all(_is_shown(piece.strip(), text) for piece in pieces):
             raise _lost(template, f"the content of message {index + 1} ({message['role']})", where)
-    calls = [index for index, message in enumerate(messages) if message.get("tool_calls")]
     if tools and _unchanged(template, messages, None, text, where):
         raise _lost(template, "the definitions of the tools", where)
-    for index in calls:
-        silent = [{**each, "tool_calls": []} if place == index else each for place, each in enumerate(messages)]
-        if _unchanged(template, silent, tools, text, where):
-            raise _lost(template, f"the tool calls of message {index + 1}", where)
+    if lost := lost_call(template, messages, tools, where):
+        raise _lost(template, lost, where)
 
 
 def _is_shown(piece: str, text: str) -> bool:
