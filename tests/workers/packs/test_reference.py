@@ -251,6 +251,7 @@ def test_what_a_training_needs_is_keyed_by_pack_reference_and_arithmetic(
         recipe = resolve(Recipe.model_validate({"key": "tiny.v1", "base": "hub:acme/tiny@main", **settings}))[0]
         monkeypatch.setattr(training, "pair_recipe", lambda *keys: recipe)
         monkeypatch.setattr(training, "trained_recipe", lambda *keys: "tiny.v1")
+        monkeypatch.setattr(training, "warm_start", lambda *keys: None)
         monkeypatch.setattr(training, "token_pack", lambda *keys: SimpleNamespace(ref=ref(pack)))
         monkeypatch.setattr(training, "base_model", lambda *keys: SimpleNamespace(ref=ref(base)))
         return identity.reference_logps_request(Artifacts(Store(str(tmp_path))), "acme.pairs.v1", "tiny.v1")
