@@ -288,7 +288,7 @@ def test_a_template_that_ignores_tools_is_refused_by_row(base: Path, what: str) 
         messages[1]["tool_calls"] = CALLS
     row = {"messages": messages, "tools": TOOLS if what == "tools" else ""}
     with pytest.raises(
-        BadData, match="definitions of the tools" if what == "tools" else "tool calls of message 2"
+        BadData, match="definitions of the tools" if what == "tools" else "tool call 1 of message 2"
     ) as caught:
         _preparer(base).prepare(_batch({"messages": _turns(chat("a", "b"))}, row))
     assert "row 11 of the upload" in caught.value.where
