@@ -39,7 +39,7 @@ def test_a_tool_may_be_called_with_what_the_user_said(workbench: Workbench) -> N
     source = (
         "{{ tools | tojson }}{% for m in messages %}"
         "{% if m.role == 'assistant' %}<|assistant|>{% generation %}"
-        "{% for call in m.tool_calls or [] %}{{ call.function.arguments | tojson }}{% endfor %}{{ m.content }}<|end|>"
+        "{% for call in m.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}{{ m.content }}<|end|>"
         "{% endgeneration %}{% else %}<|user|>{{ m.content }}<|end|>{% endif %}{% endfor %}"
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
