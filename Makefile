@@ -13,6 +13,10 @@ export DAGSTER_HOME := $(CURDIR)
 export HF_HUB_DISABLE_TELEMETRY := 1
 # Modules are compiled when they are first imported and kept: less than a third of what is installed ever is.
 unexport PYTHONDONTWRITEBYTECODE
+# An environment without a pip of its own is made five seconds sooner; uv then adds one, for those who type `pip`.
+UV = install -q --disable-pip-version-check uv==$(UV_VERSION)
+UV_BY_PYTHON = $(PYTHON) -m pip --python $(BIN)/python $(UV)
+UV_BY_VENV = $(BIN)/python -m pip $(UV)
 UV_INSTALL = VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/python -m uv pip install -q -c constraints.txt
 
 .PHONY: help install demo test test-fast ui mlflow check format docs benchmark clean
@@ -51,7 +55,7 @@ format: $(VENV)/.dev  ## let ruff rewrite what it can
 docs: $(VENV)/.dev  ## the documentation as a site, offline: build/docs/site/index.html
 	$(BIN)/python -m docs.site.build
 
-benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu, gates, cluster or house: the figures of one area
+benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu, gates, cluster, house or scale: the figures of one area
 	$(BIN)/python -m benchmarks $(NAME)
 
 clean:  ## remove the environment and everything that was made
@@ -60,25 +64,24 @@ clean:  ## remove the environment and everything that was made
 $(VENV)/bin/uv: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
 	  { echo "Python 3.11 or 3.12 is needed: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
+	$(UV_BY_PYTHON) 2>/dev/null || { $(BIN)/python -m ensurepip && $(UV_BY_VENV); }
 	touch $@
 
 # PyTorch first where an index is given for it: that index also holds outdated copies of other packages.
 TORCH := $(if $(TORCH_INDEX),$(UV_INSTALL) --no-deps --index-url $(TORCH_INDEX) torch,true)
 
-# Compiling curation's kernels takes more than a minute of one core: done beside the larger downloads.
+# Compiling curation's kernels takes half a minute of one core: done beside the larger downloads.
 WARM = $(BIN)/python -m ft_assets.warm
-KERNELS = { $(WARM) rows & $(WARM) likeness & wait; }
 
 $(VENV)/.train: $(VENV)/bin/uv pyproject.toml constraints.txt
-	$(UV_INSTALL) -e .
-	$(KERNELS) & $(TORCH) && $(UV_INSTALL) -e '.[train]' && $(WARM) libraries && wait
+	$(UV_INSTALL) pip -e .
+	$(WARM) kernels & $(TORCH) && $(UV_INSTALL) -e '.[train]' && $(WARM) libraries && wait
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/uv pyproject.toml constraints.txt
-	$(UV_INSTALL) -e .
-	$(KERNELS) & $(TORCH) && $(UV_INSTALL) -e '.[train,dev]' && $(WARM) libraries && wait
+	$(UV_INSTALL) pip -e .
+	$(WARM) kernels & $(TORCH) && $(UV_INSTALL) -e '.[train,dev]' && $(WARM) libraries && wait
 	touch $@ $(VENV)/.train
 
 # The peers that figures stand beside.

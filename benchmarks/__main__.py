@@ -6,8 +6,8 @@ from importlib import import_module
 
 from benchmarks.table import Figure, print_table
 
-NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates", "cluster", "house")
-_WITH_OPTIONS = ("gpu", "cluster", "house")
+NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates", "cluster", "house", "scale")
+_WITH_OPTIONS = ("gpu", "cluster", "house", "scale")
 
 
 def main() -> None:

@@ -23,7 +23,17 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import personal_data, similarity
+from benchmarks import (
+    contamination,
+    near_copies,
+    partition_pages,
+    personal_data,
+    phone_locales,
+    secret_kinds,
+    similarity,
+    split_moves,
+    suites,
+)
 from benchmarks.datasets_rows import Planted, suite_items, write_rows
 from benchmarks.table import Figure
 
@@ -57,10 +67,17 @@ class Run:
 
 
 def measure() -> list[Figure]:
-    """Run everything: about five minutes, ten more with ``FT_BENCH_10M``."""
+    """Run everything: about ten minutes, ten more with ``FT_BENCH_10M``."""
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     figures = similarity.figures(similarity.measure())
+    figures += contamination.figures()
     figures += personal_data.figures(personal_data.measure())
+    figures += phone_locales.figures()
+    figures += secret_kinds.figures()
+    figures += split_moves.figures()
+    figures += near_copies.figures()
+    figures += suites.figures()
+    figures += partition_pages.figures()
     folder = Path(tempfile.mkdtemp(prefix="ft-benchmark-"))
     try:
         _compile(folder / "bytecode")
@@ -188,7 +205,8 @@ def _curate(
     from ft_assets.workers.datasets.engine.cache import ChunkCache
     from ft_assets.workers.datasets.intake.spool import spool
     from ft_assets.workers.datasets.pipeline import Inputs, Means, curate_upload
-    from ft_assets.workers.datasets.similarity.ngrams import GramIndex
+    from ft_assets.workers.datasets.similarity.items import ItemIndex
+    from ft_assets.workers.suites.asked import Asked
 
     policy = DatasetPolicy()
     with tempfile.TemporaryDirectory(dir=output.parent) as name:
@@ -198,7 +216,8 @@ def _curate(
         with ThreadPoolExecutor(1) as beside:
             # As ``curate`` does; the upload is hashed meanwhile.
             upload = beside.submit(spool, path, path.name, scratch / "spools", role="upload", text=policy.text)
-            GramIndex.build([("generated", pq.read_table(items).column("text"))], index)
+            texts = pq.read_table(items).column("text").to_pylist()
+            ItemIndex.build([("generated", [Asked.of(text, []) for text in texts])], index)
         spools = [upload.result()]
         report, _ = curate_upload(
             Inputs(spools=spools, policy=policy, index=index, suites=("generated",), suite_digests=("generated",)),

@@ -21,6 +21,7 @@ from ft_assets.workers.evals.evidence import MetricEvidence, RateEvidence, Suite
 from ft_assets.workers.evals.gate_gain import SMALL_HOLDOUT, judge_gain
 from ft_assets.workers.evals.gate_rates import judge_safety
 from ft_assets.workers.evals.gate_regression import judge_suites
+from ft_assets.workers.evals.paired_comparison import compare_suite
 from ft_assets.workers.evals.statistics import Interval, newcombe, studentized, wilson
 from ft_assets.workers.evals.verdict import Verdict
 
@@ -32,6 +33,7 @@ SUITES = {
     "TruthfulQA": 817,
     "XSTest, safe": 250,
 }
+GRADED = (50, 250)
 HOLDOUTS = (50, 200, 1_000)
 PROMPTS = {"AdvBench": 520, "XSTest": 250, "50 prompts": 50}
 # Items on which base and candidate differ by chance alone: a tenth, as small steps of training flip about that many.
@@ -90,6 +92,17 @@ def cases() -> Iterator[Case]:
             yield Case(
                 gate="regression", what=name, effect=effect, good=drop == 0, n=n, times=MANY, draw=_suite(n, drop)
             )
+    for n in GRADED:
+        what = f"{n} graded items of which few change"
+        yield Case(
+            gate="regression",
+            what=what,
+            effect="a drop of 4 points",
+            good=False,
+            n=n,
+            times=SOME,
+            draw=_graded(n, 0.04),
+        )
     for n in HOLDOUTS:
         for gain in (0.0, 0.2):
             for what, draw in (
@@ -139,6 +152,20 @@ def _suite(n: int, drop: float, base: float = 0.6) -> Draw:
             difference_points=100 * (after - before),
             interval_points=(100 * interval.low, 100 * interval.high),
         )
+        return judge_suites({"suite": suite}, gate, ["suite"])
+
+    return draw
+
+
+def _graded(n: int, drop: float, fall: float = 0.8) -> Draw:
+    """A suite with scores between 0 and 1 of which a few items fall by ``fall`` and all others stay."""
+    gate = BenchmarkRegressionGate()
+
+    def draw(generator: np.random.Generator) -> Verdict:
+        before = generator.uniform(fall, 1.0, n)
+        after = before - fall * (generator.random(n) < drop / fall)
+        ids = [str(number) for number in range(n)]
+        suite = compare_suite("suite", "acc", (ids, before.tolist()), (ids, after.tolist()), seed=1)
         return judge_suites({"suite": suite}, gate, ["suite"])
 
     return draw

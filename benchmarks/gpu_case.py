@@ -26,6 +26,7 @@ from benchmarks.trainer_data import made_documents, write_packs
 from benchmarks.trainer_job import BASE, LEARNING_RATE
 from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.packs.format.spool import Batch
+from ft_assets.workers.training.compiled import compile_layers
 from ft_assets.workers.training.memory import is_out_of_memory
 
 
@@ -98,8 +99,7 @@ def run(case: Case, base: Path, folder: Path) -> Measured:
     else:
         trainer, clock = _ours(case, write_packs(documents, folder / "pack", case.window), base, folder)
     if case.compile:
-        for layer in _layers(trainer.model):
-            layer.compile(dynamic=True)
+        compile_layers(trainer.model)
     if case.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     outcome = trainer.train()
@@ -132,7 +132,8 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
         max_steps=case.warm + case.steps,
         global_batch_size=windows,
         micro_batch_size=case.micro,
-        precision="bf16",
+        precision=case.precision,
+        weights=case.weights,
         optimizer="adamw" if case.optimizer == "adamw_unfused" else case.optimizer,
     )
     order = Order(
@@ -150,17 +151,11 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
         model=model,
         args=args,
         lora=lora,
+        rounded=case.weights == "bfloat16",
     )
     clock = Clock(case, lambda: trainer.last.tokens)
     trainer.add_callback(clock)
     return trainer, clock
-
-
-def _layers(model: Any) -> Any:
-    """The decoder's layers, below adapters where there are some."""
-    return next(
-        module.layers for module in model.modules() if isinstance(getattr(module, "layers", None), torch.nn.ModuleList)
-    )
 
 
 def main() -> None:

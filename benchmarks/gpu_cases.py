@@ -75,6 +75,8 @@ class Case:
         micro: windows in a forward pass; ``accumulate`` forward passes make an optimizer step.
         documents: median tokens of a document; 0 fills each window with one document.
         masked: share of each document that is not learned.
+        precision: as recipes name it; fp8 is ours only, for full and lora, and needs ``compile`` to be of use.
+        weights: as recipes name it, for full; TRL rounds updates in bfloat16 to the nearest number.
         optimizer: as recipes name it; ``adamw_unfused`` is for comparison only.
         attention: ``fused`` is what the trainer does on a GPU; ``documents`` runs them one by one (ours only).
         compile: each layer through ``torch.compile``.
@@ -91,6 +93,8 @@ class Case:
     accumulate: int = 4
     documents: int = 0
     masked: float = 0.0
+    precision: Literal["bf16", "fp8"] = "bf16"
+    weights: Literal["float32", "bfloat16"] = "float32"
     optimizer: Literal["adamw", "adamw_8bit", "adafactor", "adamw_unfused"] = "adamw"
     recompute: bool = False
     attention: Literal["fused", "documents"] = "fused"

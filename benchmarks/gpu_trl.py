@@ -77,7 +77,7 @@ def trl_trainer(case: Case, documents: Batch, base: Path, folder: Path) -> tuple
 
 
 def _model(case: Case, base: Path) -> Any:
-    dtype = torch.float32 if case.variant == "full" else torch.bfloat16
+    dtype = getattr(torch, case.weights) if case.variant == "full" else torch.bfloat16
     four_bit = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",

@@ -5,7 +5,7 @@
 
 import os
 
-from benchmarks import packing, shared_pack, tokenizing
+from benchmarks import packing, public_templates, shared_pack, tokenizing
 from benchmarks.table import Figure
 
 
@@ -15,4 +15,4 @@ def measure() -> list[Figure]:
     figures = tokenizing.figures(tokenizing.measure())
     figures += packing.figures(packing.measure())
     figures += shared_pack.figures(shared_pack.measure())
-    return figures
+    return figures + public_templates.measure()

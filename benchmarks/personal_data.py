@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.table import Figure
+from benchmarks.table import Figure, goal_figure
 from ft_assets.settings.dataset.policy import PersonalDataSettings
 
 LABELS = {
@@ -187,16 +187,7 @@ def _speed(texts: list[str]) -> dict[str, float | None]:
 
 
 def _figure(measured: dict[str, float | None], key: str, what: str, goal: float | None) -> Figure:
-    value = measured.get(key)
-    return Figure(
-        key=key,
-        what=what,
-        ours=value,
-        peer=None,
-        peer_is="",
-        goal="reported" if goal is None else f">= {goal}",
-        met=None if value is None else goal is None or value >= goal,
-    )
+    return goal_figure(key, what, measured.get(key), goal)
 
 
 def _n(measured: dict[str, float | None], name: str) -> str:

@@ -4,19 +4,18 @@ All figures are of one core and of documents of 500 ASCII characters. ``measure`
 ``figures`` the rows of the table.
 """
 
-import csv
 import hashlib
-import json
 import os
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks import contamination
 from benchmarks.table import Figure
 
 CHARACTERS, DOCUMENTS, PAIRS = 500, 20_000, 5_000
@@ -43,7 +42,7 @@ def figures(found: dict[str, float]) -> list[Figure]:
         _row("minhash_vs_datasketch", "… times datasketch update_batch", found, 150, 1.0, datasketch),
         _row("minhash_recall", "recall of planted pairs, Jaccard >= 0.9", found, 0.98, found["lsh_recall"], lsh),
         _row("minhash_precision", "precision after verification", found, 1.0),
-        _row("contamination_docs_s", f"13-gram overlap, documents/s ({items})", found, 450_000),
+        _row("contamination_docs_s", f"test items, documents/s ({items})", found, 450_000),
     ]
 
 
@@ -170,30 +169,14 @@ def _planted() -> dict[str, float]:
 
 
 def _contamination(texts: list[str]) -> dict[str, float]:
-    from ft_assets.workers.datasets.similarity.ngrams import GramIndex
+    from ft_assets.workers.datasets.similarity.items import ItemIndex
+    from ft_assets.workers.suites.asked import Asked
 
-    real = os.environ.get("FT_REAL_DATA")
-    items = _real_items(Path(real)) if real else [("generated", pa.array(_texts(17_000, seed=4)))]
+    made = _texts(17_000, seed=4)
+    real = "FT_REAL_DATA" in os.environ
+    suites = contamination.suites() if real else [("made", [Asked.of(text, []) for text in made])]
     with tempfile.TemporaryDirectory() as folder:
-        index = GramIndex.build(items, Path(folder) / "grams")
+        index = ItemIndex.build(suites, Path(folder) / "items")
         array = pa.array(texts)
-        (rate,) = _rates((lambda: index.overlap(array), len(texts)))
-    return {"contamination_docs_s": rate, "contamination_real": float(bool(real)), "contamination_grams": index.grams}
-
-
-def _real_items(data: Path) -> Iterator[tuple[str, pa.Array]]:
-    """MMLU, HellaSwag, ARC and TruthfulQA: question and choices."""
-    for path in sorted((data / "mmlu" / "test").glob("*.csv")):
-        with path.open(newline="") as file:
-            yield "mmlu", pa.array(["\n".join(row[:5]) for row in csv.reader(file)])
-    for name in ("hellaswag", "arc_easy", "arc_challenge"):
-        rows = [json.loads(line) for line in (data / "eval_compact" / f"{name}.jsonl").read_text().splitlines()]
-        yield name, pa.array(["\n".join(_strings(list(row.values()))) for row in rows])
-    with (data / "truthfulqa" / "TruthfulQA.csv").open(newline="", encoding="utf-8-sig") as file:
-        yield "truthfulqa", pa.array([f"{row['Question']}\n{row['Best Answer']}" for row in csv.DictReader(file)])
-
-
-def _strings(value: object) -> list[str]:
-    if isinstance(value, list):
-        return [text for each in value for text in _strings(each)]
-    return [value] if isinstance(value, str) else []
+        (rate,) = _rates((lambda: index.find(array), len(texts)))
+    return {"contamination_docs_s": rate, "contamination_real": float(real)}

@@ -19,6 +19,19 @@ class Figure:
     met: bool | None
 
 
+def goal_figure(key: str, what: str, value: float | None, goal: float | None) -> Figure:
+    """A figure without a peer that should reach ``goal`` (None: it is only reported)."""
+    return Figure(
+        key=key,
+        what=what,
+        ours=value,
+        peer=None,
+        peer_is="",
+        goal="reported" if goal is None else f">= {goal}",
+        met=None if value is None else goal is None or value >= goal,
+    )
+
+
 def print_table(name: str, figures: list[Figure]) -> None:
     """Print the figures with their ratios to the peer's."""
     table = Table(title=f"benchmark {name}", title_justify="left")

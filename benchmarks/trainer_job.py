@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ft_assets.demo
+from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.training.train import train
 from ft_resources.artifacts import Address, Artifact, Artifacts
@@ -51,7 +52,7 @@ class Job:
         request = WorkRequest(
             asset="checkpoint",
             tenant="acme",
-            code_version="1",
+            code_version=CODE_VERSIONS["checkpoint"],
             inputs={name: artifact.ref for name, artifact in self.inputs.items()},
             params={
                 "method": "sft",

@@ -17,6 +17,7 @@ from ft_sensors.queue import queue_sensor
 from ft_sensors.retention import retention_sensor
 from ft_sensors.retraining import retraining_sensor
 from ft_sensors.run_failures import run_failures_sensor
+from ft_sensors.sources import sources_sensor
 from ft_sensors.submissions import submissions_sensor
 
 
@@ -26,6 +27,7 @@ def build_definitions(store_url: str) -> dg.Definitions:
         store_url,
         sensors=[
             submissions_sensor,
+            sources_sensor,
             retraining_sensor,
             base_revision_sensor,
             base_bump_sensor,

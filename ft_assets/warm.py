@@ -1,7 +1,7 @@
 """One-time preparation of an installation, so that no run waits for it: ``python -m ft_assets.warm PART``.
 
 numba compiles the kernels of curation and packing, and Python the modules that the graph and its workers import; both
-cache the result. The parts may run in parallel: what two of them need is compiled by the first to reach it.
+cache the result. The two parts run in parallel.
 """
 
 import sys
@@ -13,16 +13,12 @@ from ft_assets.workers.libraries import UNUSED, absent, keep_offline
 from ft_assets.workers.packs.packing import pack
 
 
-def rows() -> None:
-    """Kernels that screen and measure rows, then curation's other kernels that are not compiled yet."""
-    import_module("ft_assets.workers.datasets.engine.warm")
-
-
-def likeness() -> None:
-    """Kernels of similarity search and of packing."""
+def kernels() -> None:
+    """Kernels of curation, of similarity search and of packing."""
     import numpy as np
 
-    for module in ("minhash", "ngrams", "near"):
+    import_module("ft_assets.workers.datasets.engine.warm")
+    for module in ("minhash", "near"):
         import_module(f"ft_assets.workers.datasets.similarity.{module}")
     pack(np.array([3, 5, 8]), max_length=8, seed=0)
 
@@ -46,7 +42,7 @@ def libraries() -> None:
             import_module(module)
 
 
-PARTS: dict[str, Callable[[], None]] = {"rows": rows, "likeness": likeness, "libraries": libraries}
+PARTS: dict[str, Callable[[], None]] = {"kernels": kernels, "libraries": libraries}
 
 if __name__ == "__main__":
     PARTS[sys.argv[1]]()

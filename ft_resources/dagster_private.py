@@ -50,6 +50,7 @@ __all__ = [
     "SerializableErrorInfo",
     "WorkerStatus",
     "any_backfill",
+    "cancel_backfill",
     "execute_here",
 ]
 
@@ -57,6 +58,13 @@ __all__ = [
 def any_backfill(instance: dg.DagsterInstance) -> bool:
     """Whether a backfill is in progress, which may be about to launch runs of any partition."""
     return bool(instance.get_backfills(status=BulkActionStatus.REQUESTED, limit=1))
+
+
+def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
+    """What *Cancel* on a backfill's page does: the daemon queues no more of its runs, and cancels those it has."""
+    backfill = instance.get_backfill(backfill_id)
+    if backfill is not None and backfill.status is BulkActionStatus.REQUESTED:
+        instance.update_backfill(backfill.with_status(BulkActionStatus.CANCELING))
 
 
 def execute_here(

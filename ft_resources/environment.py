@@ -23,10 +23,12 @@ VARIABLES = frozenset(
         "FT_MAX_PAIRS",
         "FT_SENSOR_SECONDS",
         "FT_REPORTS_URL",
+        "FT_SUITES_URL",
         "FT_CURATION_PROCESSES",
         "FT_CURATION_MEMORY_MB",
         "FT_CURATION_ENGINE",
         "FT_PACK_PROCESSES",
+        "FT_PACK_ENGINE",
         "FT_METRICS_PORT",
         "FT_RUN_CODE",
         "FT_NOTIFY_HOSTS",
@@ -43,19 +45,30 @@ VARIABLES = frozenset(
         "FT_COMMIT",
         "FT_REAL_DATA",
         "FT_BENCH_ROWS",
+        "FT_BENCH_SEED",
         "FT_CLUSTER_TEST",
         "FT_CLUSTER_IMAGE",
         "FT_CLUSTER_WORKER_IMAGE",
     }
 )
 """Every variable of ours. What each means: docs/reference/environment.md."""
-SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_")
+SECRETS = ("FT_WEBHOOK_", "FT_JUDGE_KEY_", "FT_SOURCE_")
 """How variables begin that settings name themselves."""
 
 
 def default_store_url() -> str:
     """The store's URL: ``FT_STORE``, else a folder below the working directory."""
     return os.environ.get("FT_STORE", DEFAULT_STORE)
+
+
+def suites_url() -> str:
+    """Where ``ft suite install`` fetches OWNER/REPO/COMMIT/PATH. Raises UserError if it is no address of the web."""
+    url = os.environ.get("FT_SUITES_URL") or "https://raw.githubusercontent.com"
+    if not url.startswith(("https://", "http://")):
+        raise UserError(
+            f"{url!r} does not begin with https:// or http://", where="FT_SUITES_URL", remedy="Correct it, or unset it."
+        )
+    return url.rstrip("/")
 
 
 def whole_number(variable: str, default: int, *, at_least: int) -> int:

@@ -52,15 +52,21 @@ class HuggingFaceHub:
     Args:
         endpoint: base URL; None takes ``HF_ENDPOINT``, else the public hub. Credentials come from ``HF_TOKEN``.
         kind: whether repositories are models or data sets.
+        token: False asks as nobody.
     """
 
-    def __init__(self, endpoint: str | None = None, kind: Literal["model", "dataset"] = "model") -> None:
-        self.endpoint, self.kind = endpoint, kind
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        kind: Literal["model", "dataset"] = "model",
+        token: Literal[False] | None = None,
+    ) -> None:
+        self.endpoint, self.kind, self.token = endpoint, kind, token
 
     def snapshot(self, repo: str, revision: str) -> HubSnapshot:
         from huggingface_hub import HfApi
 
-        api = HfApi(endpoint=self.endpoint)
+        api = HfApi(endpoint=self.endpoint, token=self.token)
         ask = api.model_info if self.kind == "model" else api.dataset_info
         with _explained(repo, revision, self.kind):
             info: Any = ask(repo, revision=revision, files_metadata=True)
@@ -86,7 +92,7 @@ class HuggingFaceHub:
             tempfile.TemporaryDirectory(dir=target.parent, prefix=".hub-") as folder,
             _explained(repo, commit, self.kind),
         ):
-            api = HfApi(endpoint=self.endpoint)
+            api = HfApi(endpoint=self.endpoint, token=self.token)
             found = api.hf_hub_download(repo, name, repo_type=self.kind, revision=commit, local_dir=folder)
             shutil.move(found, target)
 

@@ -45,7 +45,9 @@ def ageing_sensor(
 def age_runs(instance: dg.DagsterInstance) -> tuple[str, int]:
     """Tag the runs in Dagster's queue by their tenants' tiers and waits. Returns a sentence and the number of tagged
     runs."""
-    records = instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED]), limit=_RUNS)
+    of_queue = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
+    # Those that have waited longest: a backfill may have queued more runs after them than a tick looks at.
+    records = instance.get_run_records(of_queue, limit=_RUNS, ascending=True)
     runs = [run for record in records if (run := _queued(record))]
     wanted = plan_tags(sorted(runs, key=lambda run: -run.waited_s), load_tenants())
     tagged = list(wanted.items())[:_TAGGED]

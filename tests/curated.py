@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ft_assets.control import identity
+from ft_assets.records.names import HELD_OUT
 from ft_resources.artifacts import Artifact, Artifacts
 from tests.made import leave
 
@@ -22,7 +23,9 @@ _FACTS: dict[str, Any] = {
 
 
 def leave_dataset(artifacts: Artifacts, key: str, held: list[str], rows: bytes = b"") -> Artifact:
-    """A curated version with these bytes, else with a table without rows, held for these reasons."""
+    """A curated version with these bytes, else with a table without rows, held for these reasons; those before it have
+    held out nothing."""
+    HELD_OUT.create(artifacts.store, key, {"address": "", "digest": ""})
     empty = io.BytesIO()
     pq.write_table(pa.table({"id": pa.array([], pa.string())}), empty)
     files = {"train.parquet": rows or empty.getvalue(), "report/report.html": b"<p>"}

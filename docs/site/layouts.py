@@ -152,6 +152,17 @@ LAYOUTS: tuple[Layout, ...] = (
         },
         becomes={"messages": _called(), "tools": _TOOLS},
     ),
+    Layout(
+        name="Logged request and response (OpenAI's API)",
+        row={
+            "request": {"model": "gpt-5", "messages": _CHAT[:1], "temperature": 0.2},
+            "response": {
+                "id": "chatcmpl-1",
+                "choices": [{"index": 0, "message": {**_CHAT[1], "refusal": None}, "finish_reason": "stop"}],
+                "usage": {"total_tokens": 31},
+            },
+        },
+    ),
     Layout(name="Prompt and completion", row={"prompt": _ASK, "completion": _SAY}),
     Layout(name="Prompt and completion as messages (TRL)", row={"prompt": _CHAT[:1], "completion": _CHAT[1:]}),
     Layout(

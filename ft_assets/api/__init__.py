@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ft_assets.api.datasets import dataset_report as dataset_report
     from ft_assets.api.datasets import diff_datasets as diff_datasets
     from ft_assets.api.datasets import list_datasets as list_datasets
+    from ft_assets.api.datasets import near_rows as near_rows
     from ft_assets.api.defaults import Known as Known
     from ft_assets.api.defaults import Orchestrator as Orchestrator
     from ft_assets.api.deletion import collect_deleted as collect_deleted
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ft_assets.api.deletion import held_beyond_grace as held_beyond_grace
     from ft_assets.api.deletion import restore as restore
     from ft_assets.api.estimates import Estimate as Estimate
+    from ft_assets.api.estimates import Provable as Provable
     from ft_assets.api.estimates import estimate as estimate
     from ft_assets.api.finetunes import Asked as Asked
     from ft_assets.api.finetunes import FineTuned as FineTuned
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     from ft_assets.api.gates import evaluation as evaluation
     from ft_assets.api.gates import show_gates as show_gates
     from ft_assets.api.gates import waive_gate as waive_gate
+    from ft_assets.api.lacks import Lack as Lack
+    from ft_assets.api.lacks import doctor as doctor
     from ft_assets.api.lines import POINTERS as POINTERS
     from ft_assets.api.lines import LineState as LineState
     from ft_assets.api.lines import Pointer as Pointer
@@ -96,6 +100,13 @@ if TYPE_CHECKING:
     from ft_assets.api.retention import collects_unreferenced as collects_unreferenced
     from ft_assets.api.retention import retire_datasets as retire_datasets
     from ft_assets.api.retraining import retrain as retrain
+    from ft_assets.api.sources import News as News
+    from ft_assets.api.sources import Watched as Watched
+    from ft_assets.api.sources import news_of_sources as news_of_sources
+    from ft_assets.api.sources import pull_dataset as pull_dataset
+    from ft_assets.api.sources import unwatch_dataset as unwatch_dataset
+    from ft_assets.api.sources import watch_dataset as watch_dataset
+    from ft_assets.api.sources import watched_datasets as watched_datasets
     from ft_assets.api.steps import Step as Step
     from ft_assets.api.stopping import Paused as Paused
     from ft_assets.api.stopping import Resumed as Resumed
@@ -114,9 +125,13 @@ if TYPE_CHECKING:
     from ft_assets.api.submissions import sweep_progress as sweep_progress
     from ft_assets.api.submissions import works as works
     from ft_assets.api.suites import add_classifier as add_classifier
+    from ft_assets.api.suites import add_encoder as add_encoder
     from ft_assets.api.suites import add_suite as add_suite
+    from ft_assets.api.suites import install_suites as install_suites
     from ft_assets.api.suites import list_classifiers as list_classifiers
+    from ft_assets.api.suites import list_encoders as list_encoders
     from ft_assets.api.suites import list_suites as list_suites
+    from ft_assets.api.suites import suite_catalogue as suite_catalogue
     from ft_assets.api.targets import find_target as find_target
     from ft_assets.api.targets import names_of as names_of
     from ft_assets.api.views import rebuild as rebuild
@@ -127,12 +142,14 @@ _MODULES = {
     "artifacts": "Lineage lineage prove_ledger verify",
     "base_bumps": "BaseBumpReport advance_base_bumps base_bump carry release_base start_base_bump start_base_bumps",
     "clusters": "bucket_policy cluster_manifests",
-    "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets",
+    "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets "
+    "near_rows",
     "defaults": "Known Orchestrator",
     "deletion": "collect_deleted delete erase_tenant held_beyond_grace restore",
-    "estimates": "Estimate estimate",
+    "estimates": "Estimate Provable estimate",
     "finetunes": "Asked FineTuned fine_tune submit",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
+    "lacks": "Lack doctor",
     "lines": "POINTERS LineState Pointer PromotionRecord list_lines promote roll_back show_line",
     "machine": "Kernel kernels",
     "metering": "Usage meter refund usage",
@@ -145,11 +162,13 @@ _MODULES = {
     "report_pages": "ReportFile report_file",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",
     "retraining": "retrain",
+    "sources": "News Watched news_of_sources pull_dataset unwatch_dataset watch_dataset watched_datasets",
     "steps": "Step",
     "stopping": "Paused Resumed Stopped cancel end_interrupted pause require_not_paused resume",
     "submission_lists": "list_submissions",
     "submissions": "Status TrialProgress Work logs status sweep_progress works",
-    "suites": "add_classifier add_suite list_classifiers list_suites",
+    "suites": "add_classifier add_encoder add_suite install_suites list_classifiers list_encoders list_suites "
+    "suite_catalogue",
     "targets": "find_target names_of",
     "views": "rebuild",
 }

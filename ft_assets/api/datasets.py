@@ -17,6 +17,7 @@ from ft_assets.api.defaults import (
 )
 from ft_assets.api.own_keys import own_dataset, own_name
 from ft_assets.control import identity
+from ft_assets.control.identity.held_out import settle_held_out
 from ft_assets.control.identity.review import Review, ReviewRecord, review_of
 from ft_assets.control.identity.review import approve as record_approval
 from ft_assets.control.registry.adding import add_dataset as add_to_store
@@ -35,8 +36,10 @@ from ft_resources.launchers.choice import make_launcher
 from ft_resources.lazy import load
 from ft_resources.outcomes import POLICIES, Outcome
 from ft_resources.store import Store
+from ft_resources.work import WorkRequest
 
 if TYPE_CHECKING:
+    from ft_assets.workers.datasets.similarity.nearest import NearRow
     from ft_assets.workers.datasets.version_diff import VersionDiff
 
 
@@ -138,13 +141,34 @@ def diff_datasets(older: str, newer: str, *, store: Store | None = None) -> "Ver
     """
     artifacts = Artifacts(store_or_default(store))
     with TemporaryDirectory(prefix="ft-diff-") as scratch:
-        files = [
-            {side: curated.path(f"{side}.parquet", Path(scratch)) for side in ("train", "validation", "holdout")}
-            for curated in (identity.dataset(artifacts, key) for key in (older, newer))
-        ]
+        files = [_sides(artifacts, key, Path(scratch)) for key in (older, newer)]
         # It needs pyarrow and a kernel, for which those who list versions should not wait.
         found: VersionDiff = load("ft_assets.workers.datasets.version_diff:diff_versions")(*files)
         return found
+
+
+def near_rows(
+    key: str, text: str, *, threshold: float = 0.5, top: int = 10, store: Store | None = None
+) -> "list[NearRow]":
+    """The ``top`` rows of a curated version that are at least ``threshold`` similar to ``text``, the nearest first.
+
+    Texts are compared as curation compares them: all of a row, folded, by its set of character 5-grams. Raises
+    UserError for an unknown key, a threshold outside 0.2 to 1 and a text without letters or digits; MissingInput for a
+    version that is not curated.
+    """
+    artifacts = Artifacts(store_or_default(store))
+    with TemporaryDirectory(prefix="ft-near-") as scratch:
+        files = _sides(artifacts, key, Path(scratch))
+        found: list[NearRow] = load("ft_assets.workers.datasets.similarity.nearest:nearest_rows")(
+            files, text, threshold=threshold, most=top
+        )
+        return found
+
+
+def _sides(artifacts: Artifacts, key: str, scratch: Path) -> dict[str, Path]:
+    """A curated version's files by split."""
+    curated = identity.dataset(artifacts, key)
+    return {side: curated.path(f"{side}.parquet", scratch) for side in ("train", "validation", "holdout")}
 
 
 def curate_dataset(
@@ -156,14 +180,19 @@ def curate_dataset(
     orchestrator: Orchestrator | None = None,
 ) -> DatasetReport:
     """Curate a version now, without a recipe, and wait for its report. One that is curated is not curated again.
+    Earlier versions that are not curated are curated first: what they hold out stays out of this one's training.
 
     Raises UserError for an unknown key, and what is wrong with the rows (BadData).
     """
     store, shown = store_or_default(store), orchestrator_or_default(orchestrator)
     artifacts = Artifacts(store)
-    request = identity.dataset_request(artifacts, key)
-    execution = Execution(store=store, launcher=launcher or make_launcher())
-    curated = execution.run(request, actor=actor_or_user(actor)).artifact
+    execution, actor = Execution(store=store, launcher=launcher or make_launcher()), actor_or_user(actor)
+
+    def make(request: WorkRequest) -> Artifact:
+        return execution.run(request, actor=actor).artifact
+
+    settle_held_out(artifacts, key, make, actor=actor)
+    curated = make(identity.dataset_request(artifacts, key))
     shown.show_keys(dataset=key)
     shown.show_artifacts([Known(asset="dataset", keys=(key,), artifact=curated, above={})])
     shown.show_review(artifacts, key)

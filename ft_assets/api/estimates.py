@@ -8,6 +8,8 @@ from ft_assets.api.own_keys import own_dataset, own_recipe
 from ft_assets.control.planning.estimate import estimate_file, estimate_training
 from ft_assets.control.planning.estimated import Estimate
 from ft_assets.control.planning.known_base import KnownBase, base_of_file, base_of_recipe
+from ft_assets.control.planning.provable import Provable as Provable
+from ft_assets.control.planning.provable import provable
 from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.recipes.window import within_context
@@ -27,7 +29,8 @@ def estimate(
 ) -> Estimate:
     """Tokens, steps, time, memory and price of training a recipe, registered or a YAML file, on a dataset version.
 
-    Each number says what it stands on; ``notes`` say what a sample of the rows and this machine say of the training.
+    Each number says what it stands on; ``notes`` say what a sample of the rows and this machine say of the training,
+    ``provable`` what holdout and suites can show.
     Raises UserError for keys that were never added and for a pair that makes no sense, BadRecipe and BadBase for what
     is wrong with a file, BadData for rows that the template refuses or that are too long.
     """
@@ -48,8 +51,12 @@ def estimate(
 
 
 def with_notes(artifacts: Artifacts, found: Estimate, dataset: str, recipe: Recipe, base: KnownBase) -> Estimate:
-    """The estimate with what can be known of the rows and of this machine before anything runs. Raises BadData."""
+    """The estimate with what can be known of the rows, the gates and this machine before anything runs.
+
+    Raises BadData.
+    """
     # It needs tokenizers and kernels, for which those who only read names should not wait.
     notes = [] if found.counted else load(_LOOK_AHEAD)(artifacts, dataset, recipe, base)
     missing = gpus_missing(recipe.hardware.gpus)
-    return replace(found, notes=(*notes, *([missing] if missing else [])))
+    shown = provable(artifacts, dataset, recipe)
+    return replace(found, notes=(*notes, *([missing] if missing else [])), provable=shown)

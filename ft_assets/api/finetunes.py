@@ -57,7 +57,7 @@ NOBODYS = "local"
 class Asked:
     """What asking gave. ``created`` is False where an equal wish was under way: that one is the answer, with its own
     maximum. ``estimate`` is what the training is expected to take. ``warnings`` are about fields of a new dataset that
-    say something and are not used."""
+    say something and are not used, and about the safety of a new recipe."""
 
     submission: Submission
     created: bool
@@ -170,9 +170,10 @@ def submit(
             store, form, base, parse_name(name), gpus=gpus, actor=actor, tenants=tenants, before=settle_dataset
         ).key
     elif _is_recipe_file(recipe):
-        recipe_key = register_recipe(
+        registered = register_recipe(
             store, Path(recipe), actor=actor, tenants=tenants, before=settle_dataset, at_stage=address_at
-        ).key
+        )
+        recipe_key, warnings = registered.key, (*warnings, *registered.notes)
     else:
         stored = get_recipe(store, own_recipe(store, str(recipe)))
         recipe_key = stored.recipe.key

@@ -1,13 +1,19 @@
-"""What recipes and dataset policies name: evaluation suites, and text classifiers for the toxicity screen."""
+"""What recipes and dataset policies name: suites, classifiers for the toxicity screen, encoders for paraphrases."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ft_assets.api.defaults import actor_or_user, store_or_default
-from ft_assets.workers.suites import classifiers, registered, suites
+from ft_assets.records.named import list_named
+from ft_assets.workers.suites import classifiers, encoders, registered, suites
+from ft_assets.workers.suites.catalogue import hub, install
+from ft_assets.workers.suites.catalogue.catalogue import read_catalogue
 from ft_assets.workers.suites.classifiers import RegisteredClassifier
+from ft_assets.workers.suites.encoders import Pooling, RegisteredEncoder
 from ft_assets.workers.suites.suites import RegisteredSuite
 from ft_resources.artifacts import Address, Artifacts
+from ft_resources.environment import suites_url
 from ft_resources.store import Store
 
 
@@ -17,6 +23,35 @@ class ListedSuite:
 
     key: str
     digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueFile:
+    """A file that a suite is made of: ``path`` below the folder of ``--offline``; digest and size in bytes unpacked."""
+
+    path: str
+    url: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueSuite:
+    """A suite that can be installed. ``sources`` are repositories with what is to be known of them.
+
+    ``items`` is None where the data are on the Hub and installing takes a commit; ``*`` in such a ``key`` stands for
+    one of ``variants``.
+    """
+
+    key: str
+    group: str
+    what: str
+    paper: str
+    items: int | None
+    licences: tuple[str, ...]
+    sources: tuple[str, ...]
+    files: tuple[CatalogueFile, ...] = ()
+    variants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +80,74 @@ def list_suites(*, store: Store | None = None) -> list[ListedSuite]:
     ]
 
 
+def suite_catalogue() -> list[CatalogueSuite]:
+    """The public benchmarks that ``install_suites`` can install. Reads no store."""
+    catalogue, found = read_catalogue(), []
+    for key, entry in catalogue.suites.items():
+        sources = catalogue.sources_of(key).values()
+        files = []
+        for path in catalogue.needs(key):
+            source, name = catalogue.file(path)
+            file, url = source.files[name], f"{suites_url()}/{source.url_path(name)}"
+            place = f"{path}.gz" if file.packed else path
+            files.append(CatalogueFile(path=place, url=url, sha256=file.sha256, size=file.bytes))
+        found.append(
+            CatalogueSuite(
+                key=key,
+                group=entry.group,
+                what=entry.what,
+                paper=entry.paper,
+                items=entry.items,
+                licences=tuple(dict.fromkeys(source.licence for source in sources)),
+                sources=tuple(source.repo + (f" ({source.note})" if source.note else "") for source in sources),
+                files=tuple(files),
+            )
+        )
+    for key, hub_entry in hub.hub_entries().items():
+        found.append(
+            CatalogueSuite(
+                key=key,
+                group=hub_entry.group,
+                what=hub_entry.what,
+                paper=hub_entry.paper,
+                items=None,
+                licences=(hub_entry.licence,),
+                sources=(f"hub:{hub_entry.repo}",),
+                variants=tuple(hub_entry.variants),
+            )
+        )
+    return found
+
+
+def install_suites(
+    names: Sequence[str],
+    *,
+    offline: Path | str | None = None,
+    source: str = "",
+    store: Store | None = None,
+    actor: str = "",
+) -> list[RegisteredSuite]:
+    """Fetch, check and register suites of the catalogue: groups (``general``, ``code``, ``instruct``, ``safety``) or
+    suites by name. Those that are installed stay as they are.
+
+    Args:
+        offline: a folder with the files, each at its ``path``; None fetches them.
+        source: ``hub:ORG/NAME@COMMIT``, for suites whose data are on the Hub.
+
+    Raises UserError for an unknown name, BadRecipe for a key that is taken by another suite and for files with other
+    bytes than the pinned ones, SourceUnavailable where there is no network or no such file; with ``source`` BadRecipe
+    for a data set that is not the suite's, BadBase and HubUnavailable.
+    """
+    if source:
+        store = store_or_default(store, create=True)
+        return [hub.install_from_hub(store, name, source, actor_or_user(actor)) for name in names]
+    hub.refuse_unpinned(names)
+    catalogue = read_catalogue()
+    keys = catalogue.chosen(names)
+    folder = None if offline is None else Path(offline)
+    return install.install(store_or_default(store, create=True), catalogue, keys, actor_or_user(actor), offline=folder)
+
+
 def add_classifier(source: str, key: str, *, store: Store | None = None, actor: str = "") -> RegisteredClassifier:
     """Store a transformers sequence classifier, a folder or ``hub:org/name@revision``, as ``key`` (``name.vN``).
 
@@ -63,3 +166,22 @@ def list_classifiers(*, store: Store | None = None) -> list[ListedClassifier]:
         labels = Artifacts(store).get(Address.parse(ref.address)).facts["labels"]
         found.append(ListedClassifier(key=key, digest=ref.digest, labels=tuple(labels)))
     return found
+
+
+def add_encoder(
+    source: str, key: str, *, pooling: Pooling | None = None, store: Store | None = None, actor: str = ""
+) -> RegisteredEncoder:
+    """Store a transformers text encoder, a folder or ``hub:org/name@revision``, as ``key`` (``name.vN``).
+
+    ``pooling``: what a text's vector is made of; None: what the folder says, else ``mean``. Raises BadBase for what is
+    no such folder, BadRecipe for a key that is taken by other content, UserError for a malformed key, HubUnavailable.
+    """
+    store = store_or_default(store, create=True)
+    return encoders.add_encoder(store, source, key, pooling=pooling, actor=actor_or_user(actor))
+
+
+def list_encoders(*, store: Store | None = None) -> list[tuple[str, str]]:
+    """All registered encoders in order of their keys, each with its pooling."""
+    store = store_or_default(store)
+    refs = ((key, registered.get_encoder(store, key)) for key in list_named(store, "encoder"))
+    return [(key, Artifacts(store).get(Address.parse(ref.address)).facts["pooling"]) for key, ref in refs]

@@ -1,20 +1,26 @@
 """``ft dataset``: add versions, see what is there and what became of it, and let held ones through."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ft_assets import api
-from ft_assets.cli import classifier
+from ft_assets.cli import classifier, encoder, sources
 from ft_assets.cli.reports import describe_report
 from ft_assets.settings.environment import actor
 from ft_assets.settings.readable import READABLE
+from ft_resources.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Dataset versions: uploaded files with a curation policy.")
 app.add_typer(classifier.app, name="classifier")
+app.add_typer(encoder.app, name="encoder")
+for command in (sources.watch, sources.unwatch, sources.watched, sources.pull):
+    app.command()(command)
 NAME_HELP = "tenant.name, such as acme.support; the version number is assigned."
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Dataset key, such as acme.support.v1.")]
+_SHOWN = 60
 POLICY_HELP = "A dataset.yaml that says how to clean and split the rows. Without it: the default policy."
 
 
@@ -63,7 +69,7 @@ def diff(
     if as_json:
         rows = dict(zip((older, newer), found.rows, strict=True))
         numbers = {"same": found.same, "changed": found.changed, "added": found.added, "removed": found.removed}
-        print_json({"rows": rows, **numbers, "moved": moves})
+        print_json({"rows": rows, **numbers, "moved": moves, "reweighed": found.reweighed})
         return
     splits = ("train", "validation", "holdout")
     print_table(
@@ -82,6 +88,45 @@ def diff(
     print(f"{found.same:,} rows are the same; {found.changed:,} have the same prompt and something else changed")
     for name, count in moves.items():
         print(f"{count:,} moved from {name}")
+    if found.reweighed:
+        print(f"{found.reweighed:,} of the same rows have another weight")
+
+
+@app.command()
+def near(
+    key: Key,
+    text: Annotated[str, typer.Option(help="The text.")] = "",
+    file: Annotated[Path | None, typer.Option(help="A file with the text.")] = None,
+    threshold: Annotated[float, typer.Option(help="The least similarity, from 0.2 to 1.")] = 0.5,
+    top: Annotated[int, typer.Option(min=1, help="The most rows to show.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines: with the whole text.")] = False,
+) -> None:
+    """Show the rows of a curated version that are nearest to a text, as near-duplicates are: by character 5-grams."""
+    from ft_assets.cli.output import note, print_json, print_table
+    from ft_resources.strict import read_text
+
+    if bool(text) == (file is not None):
+        raise UserError("there is no text", where="ft dataset near", remedy="Give either --text or --file.")
+    wanted = text if file is None else read_text(file, str(file))
+    rows = api.near_rows(key, wanted, threshold=threshold, top=top)
+    if as_json:
+        print_json([asdict(row) for row in rows])
+        return
+    print_table(
+        ("similarity", "estimate", "split", "row", "text"),
+        [
+            (f"{row.similarity:.3f}", f"{row.estimate:.3f}", row.split, row.id[:12], _beginning(row.text))
+            for row in rows
+        ],
+        empty=f"No row is at least {threshold:g} similar to this text.",
+    )
+    if rows:
+        note("similarity is exact, the estimate datasketch's; whole rows are compared, prompt and answer")
+
+
+def _beginning(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
 @app.command()

@@ -8,7 +8,7 @@ import typer
 from ft_assets import api
 
 if TYPE_CHECKING:
-    from ft_assets.api import Asked, Estimate
+    from ft_assets.api import Asked, Estimate, Provable
     from ft_assets.settings.bounds import Bounds
 
 
@@ -27,6 +27,13 @@ def estimate(
         print_table(("", "estimate", "source"), rows_of(found), empty="")
         for each in found.notes:
             note(each)
+        if found.provable:
+            print()
+            shown = [
+                (each.gate, each.on, f"{each.samples:,} {each.unit}", _enough(each), each.shows)
+                for each in found.provable
+            ]
+            print_table(("gate", "on", "has", "enough", "what that shows"), shown, empty="")
         settled = [row for row in found.settings if row[2].startswith("auto")]
         if settled:
             print()
@@ -67,6 +74,12 @@ def rows_of(found: "Estimate") -> list[tuple[str, str, str]]:
     return rows
 
 
+def _enough(gate: "Provable") -> str:
+    if gate.enough:
+        return "yes"
+    return f"no: about {gate.needed:,} would be" if gate.needed else "no, and no number would be"
+
+
 def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
     """Print one line with the estimate of a pair's training, before any of it runs."""
     from ft_assets.cli.output import note, seconds
@@ -91,6 +104,9 @@ def note_estimate(asked: "Asked", max_gpu_hours: float | None) -> None:
     note(f"estimated: {', '.join(words)}; more: ft estimate {dataset} {recipe}")
     for each in found.notes:
         note(each)
+    for gate in found.provable:
+        if gate.hopeless:
+            note(gate.in_words)
     if found.gpu_hours and max_gpu_hours is not None and found.gpu_hours.expected > max_gpu_hours:
         note(
             f"that is above the maximum of {max_gpu_hours:g} GPU-hours; the decision follows once the tokens are "

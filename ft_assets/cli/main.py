@@ -12,6 +12,7 @@ from ft_assets.cli import (
     cluster,
     datasets,
     demo,
+    doctor,
     erasure,
     estimate,
     gates,
@@ -95,5 +96,6 @@ app.command("restore")(erasure.restore)
 app.command("erase")(erasure.erase)
 app.command("collect")(erasure.collect)
 app.command("rebuild")(rebuild.rebuild)
+app.command("doctor")(doctor.doctor)
 app.command("kernels")(kernels.kernels)
 app.command("ui")(ui.ui)

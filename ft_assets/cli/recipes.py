@@ -26,6 +26,8 @@ def add(file: Annotated[Path, typer.Argument(help="The recipe's YAML file.")]) -
     if registered.trials:
         first, last = registered.trials[0], registered.trials[-1]
         note(f"a sweep of {len(registered.trials)} trials, {first} to {last}; see them with: ft recipe list --trials")
+    for each in registered.notes:
+        note(each)
     note("registered" if registered.created else "the same recipe is registered already; nothing was added")
 
 

@@ -23,10 +23,69 @@ def add(
     note(f"{'registered' if registered.created else 'already registered'}: {registered.items:,} items")
 
 
+@app.command()
+def install(
+    names: Annotated[list[str], typer.Argument(help="Groups (general, code, instruct, safety) or suites by name.")],
+    source: Annotated[
+        str, typer.Option("--from", help="hub:ORG/NAME@COMMIT, for suites whose data are on the Hub.")
+    ] = "",
+    offline: Annotated[
+        Path | None, typer.Option(help="A folder with the files, as ft suite catalogue --files names them.")
+    ] = None,
+) -> None:
+    """Fetch public benchmarks, check every byte, and register them as suites."""
+    from ft_assets.cli.output import note
+
+    licences = {
+        suite.key.replace("*", variant): ", ".join(suite.licences)
+        for suite in api.suite_catalogue()
+        for variant in suite.variants or ("",)
+    }
+    for suite in api.install_suites(names, offline=offline, source=source):
+        print(suite.key)
+        done = "installed" if suite.created else "already installed"
+        note(f"{done}: {suite.items:,} items, licence {licences[suite.key]}")
+
+
+@app.command()
+def catalogue(
+    files: Annotated[bool, typer.Option("--files", help="The files, for a machine without network.")] = False,
+) -> None:
+    """List what can be installed: items, licence, source, and what each suite is for."""
+    from ft_assets.cli.output import note, print_table
+
+    suites = api.suite_catalogue()
+    if files:
+        found = {file.path: file for suite in suites for file in suite.files}
+        rows = [(file.path, file.url, f"{file.size:,}", file.sha256) for file in found.values()]
+        print_table(("put it at", "fetch", "bytes", "sha256 (unpacked)"), rows, empty="")
+        return
+    print_table(
+        ("suite", "group", "items", "licence", "source", "for"),
+        [
+            (each.key, each.group, _number(each.items), ", ".join(each.licences), ", ".join(each.sources), each.what)
+            for each in sorted(suites, key=lambda each: (each.group, each.key))
+        ],
+        empty="",
+    )
+    note("where the source is hub:…, installing takes --from with a commit of your choice; * is one of:")
+    for each in suites:
+        if each.variants:
+            note(f"  {each.key}: {', '.join(each.variants)}")
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
 @app.command("list")
 def list_() -> None:
     """List the registered suites."""
     from ft_assets.cli.output import print_table
 
     rows = [(suite.key, suite.digest[:12]) for suite in api.list_suites()]
-    print_table(("suite", "digest"), rows, empty="No suites yet. Register one: ft suite add FOLDER --key name.vN")
+    print_table(
+        ("suite", "digest"),
+        rows,
+        empty="No suites yet. Install some: ft suite install general; or: ft suite add FOLDER --key name.vN",
+    )

@@ -16,7 +16,9 @@ from ft_assets.graph.checks.packs import pack_doctor
 from ft_assets.graph.jobs.adapters import line_jobs
 from ft_assets.graph.jobs.pauses import pause_jobs
 from ft_assets.graph.jobs.retention import collect_unreferenced_job
+from ft_assets.graph.jobs.sources import pull_dataset_job
 from ft_assets.graph.jobs.submissions import asset_jobs, fine_tune
+from ft_assets.graph.upstream_assets import below_upstream
 from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource
 
 
@@ -26,7 +28,7 @@ def declared(store_url: str, *, sensors: Sequence[dg.SensorDefinition] = ()) -> 
     """
     return dg.Definitions(
         assets=[
-            raw_dataset,
+            *below_upstream(raw_dataset),
             dataset,
             base_model,
             baseline_report,
@@ -36,7 +38,7 @@ def declared(store_url: str, *, sensors: Sequence[dg.SensorDefinition] = ()) -> 
             adapter,
         ],
         asset_checks=[dataset_review, pack_doctor, eval_gates],
-        jobs=[*asset_jobs, fine_tune, *pause_jobs, *line_jobs, collect_unreferenced_job],
+        jobs=[*asset_jobs, fine_tune, *pause_jobs, *line_jobs, collect_unreferenced_job, pull_dataset_job],
         sensors=sensors,
         # Also of what the UI launches without a job, such as a backfill: a process for each step would load all anew.
         executor=dg.in_process_executor,

@@ -11,6 +11,7 @@ from ft_assets.settings import tags
 from ft_assets.settings.environment import max_pairs
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.tenants import load_tenants
+from ft_resources.dagster_private import cancel_backfill
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -47,12 +48,14 @@ def record_direct_launch(
 
 
 def check_size(instance: dg.DagsterInstance, backfill_id: str, run_tags: Mapping[str, str]) -> None:
-    """Raise UserError for a backfill over more pairs than ``FT_MAX_PAIRS`` (25), unless its tags allow as many."""
+    """Raise UserError for a backfill over more pairs than ``FT_MAX_PAIRS`` (25), unless its tags allow as many. The
+    backfill is cancelled then, as each of its pairs would be queued only to fail."""
     limit = max_pairs()
     pairs = _pairs_of(instance, backfill_id)
     if pairs > max(limit, int(run_tags.get(tags.ALLOW_PAIRS, "0"))):
+        cancel_backfill(instance, backfill_id)
         raise UserError(
-            f"this backfill asks for {pairs} trainings and the limit is {limit}",
+            f"this backfill asks for {pairs} trainings and the limit is {limit}, so it is cancelled",
             where=f"backfill {backfill_id}",
             remedy=f"Choose fewer pairs, or launch it with the tag {tags.ALLOW_PAIRS}={pairs} to allow all of them.",
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -107,9 +108,9 @@ def failure_of(instance: dg.DagsterInstance, run_id: str, attempts: Sequence[Att
 
 
 def tenant_of(run: dg.DagsterRun) -> str:
-    """The run's tenant, from its keys; ``shared`` if they do not name one. Tags are not trusted."""
+    """The run's tenant, from its keys or whose source it reads; ``shared`` if none. Tags are not trusted."""
     partition = run.tags.get("dagster/partition", "")
-    for text in partition.split("|"):
+    for text in (*partition.split("|"), _pulled(run)):
         for parse in (DatasetKey.parse, RecipeKey.parse):
             try:
                 key: DatasetKey | RecipeKey = parse(text)
@@ -117,6 +118,13 @@ def tenant_of(run: dg.DagsterRun) -> str:
             except UserError:
                 continue
     return SHARED
+
+
+def _pulled(run: dg.DagsterRun) -> str:
+    """The first version of the dataset whose source a run reads, "" for other runs."""
+    config: Any = run.run_config
+    name = config.get("ops", {}).get("pull_rows", {}).get("config", {}).get("dataset", "")
+    return f"{name}.v1" if run.job_name == "pull_dataset" else ""
 
 
 def _is_spoken_for(store: Store, record: dg.RunRecord) -> bool:

@@ -59,9 +59,8 @@ def unlist_keys(instance: dg.DagsterInstance, dimension: str, keys: Collection[s
 
 
 def active_partitions(instance: dg.DagsterInstance) -> set[str]:
-    """Partition keys of all queued and running runs."""
-    runs = instance.get_runs(filters=dg.RunsFilter(statuses=ACTIVE_STATUSES))
-    return {run.tags["dagster/partition"] for run in runs if "dagster/partition" in run.tags}
+    """Partition keys of all queued and running runs: only these, as a backfill queues a run for each of its pairs."""
+    return {found.partition for found in instance.get_run_partition_data(dg.RunsFilter(statuses=ACTIVE_STATUSES))}
 
 
 def busy_keys(instance: dg.DagsterInstance) -> set[str]:

@@ -1,4 +1,4 @@
-"""The graph's three lists of partitions and its group, declared here and nowhere else."""
+"""The graph's lists of partitions and its group, declared here and nowhere else."""
 
 import warnings
 
@@ -8,6 +8,8 @@ dataset_partitions = dg.DynamicPartitionsDefinition(name="dataset")
 recipe_partitions = dg.DynamicPartitionsDefinition(name="recipe")
 # Only pairs that somebody asked for: of a product of both lists, Dagster would show all others as missing.
 pair_partitions = dg.DynamicPartitionsDefinition(name="pair")
+# Empty: it keeps versions from being called out of sync, see ``upstream_assets``.
+source_partitions = dg.DynamicPartitionsDefinition(name="source")
 
 
 def upstream(asset: str) -> dg.AssetDep:

@@ -1,4 +1,4 @@
-"""Suites and classifiers: files under a key ``name.vN``. All tenants may use a key, and its content never changes.
+"""Suites, classifiers, encoders: files under a key ``name.vN``. All tenants may use one; its content never changes.
 
 Each is a content-addressed artifact of ``shared``; the create-only record ``names/<noun>/<key>.json`` points to it.
 """
@@ -15,7 +15,7 @@ from ft_resources.errors import BadRecipe, UserError
 from ft_resources.store import Store
 from ft_resources.strict import nearest
 
-Noun = Literal["suite", "classifier"]
+Noun = Literal["suite", "classifier", "encoder"]
 
 
 def add_named(
@@ -32,7 +32,7 @@ def add_named(
     """Store ``files`` (stored name to path) as the ``noun`` ``key``; returns the artifact and whether the key is new.
 
     ``asset`` is the asset name in the address, by default the noun. ``source`` records the origin of the files: a
-    folder or ``hub:…``. Raises BadRecipe if the key has other content.
+    folder, ``hub:…`` or ``catalogue:…``. Raises BadRecipe if the key has other content.
     """
     entries = {name: FileEntry.of(path) for name, path in files.items()}
     content = content_digest(entries)
@@ -43,7 +43,7 @@ def add_named(
         record = {
             "address": str(address),
             "digest": content,
-            "source": source if source.startswith("hub:") else f"folder:sha256:{content}",
+            "source": source if source.startswith(("hub:", "catalogue:")) else f"folder:sha256:{content}",
             "actor": actor,
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }

@@ -18,6 +18,7 @@ A name always points to the same thing and is never reused. What else the store 
     <tenant>/quota/<month>/<seq>.json               reserved GPU-hours, hash-chained
     <tenant>/tombstones/<subject>/<seq>.json        deletions and restorations, hash-chained
     <tenant>/usage/<month>/<attempt>.json           what an attempt used; refunds/<month>/<attempt>.json: who pays
+    <tenant>/pulls/<dataset>/<seq>.json             which version was made of what a source had
     <tenant>/reviews/<dataset>/<digest>.json        approvals of held dataset versions
     <tenant>/sweeps/<digest>.json                   which trial of a sweep won
     <tenant>/carries/<dataset>/<recipe>/            carry.json and training.json: whose weights a pair has
@@ -69,8 +70,12 @@ class Name:
 
 DATASET = Name("dataset")
 """A dataset version: address and digest of its raw data, and what identifies it when it is added again."""
+HELD_OUT = Name("held_out")
+"""By dataset version: address and digest of what the versions before it held out, "" for nothing."""
 RECIPE = Name("recipe")
 """A registered recipe with the lock of its base."""
+SOURCE = Name("source")
+"""``<tenant>.<name>.v<N>``: the N-th word on where a dataset's rows come from; the last one counts."""
 RETIRED = Name("retired")
 """A sweep whose trials are no longer listed."""
 RETIRED_DATASET = Name("retired_dataset")
@@ -83,4 +88,4 @@ BASE_BUMP = Name("base_bump")
 """By successor: who depended on the old base."""
 BASE_RELEASE = Name("base_release")
 """By successor: who released its base."""
-# Suites and classifiers: ``Name(noun)``, see named.py.
+# Suites, classifiers and encoders: ``Name(noun)``, see named.py.

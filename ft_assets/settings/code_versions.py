@@ -3,14 +3,14 @@
 # Raise an asset's version if its code now gives other bytes for the same inputs.
 CODE_VERSIONS: dict[str, str] = {
     "raw_dataset": "1",
-    "dataset": "2",
+    "dataset": "9",
     "base_model": "1",
-    "baseline_report": "2",
-    "token_pack": "3",
+    "baseline_report": "3",
+    "token_pack": "5",
     "reference_logps": "1",
     "checkpoint": "4",
-    "eval_report": "4",
-    "adapter": "3",
+    "eval_report": "5",
+    "adapter": "4",
     "ungated": "1",
 }
 # Packages that decide a pack's tokens, as pinned in constraints.txt: an upgrade may encode or render differently.

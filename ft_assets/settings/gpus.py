@@ -24,6 +24,7 @@ class Hardware:
         peak_flops: dense 16-bit matrix products, FLOP/s.
         bandwidth: of its memory, bytes/s.
         bf16: whether it computes in bf16; older types only have fp16.
+        fp8: whether it multiplies 8-bit floats: compute capability 8.9 and above.
     """
 
     name: str
@@ -31,24 +32,27 @@ class Hardware:
     peak_flops: float
     bandwidth: float
     bf16: bool = True
+    fp8: bool = True
 
 
-def _gpu(name: str, *, mib: int, tflops: float, gb_s: float, bf16: bool = True) -> Hardware:
-    return Hardware(name=name, memory_bytes=mib * _MIB, peak_flops=tflops * 1e12, bandwidth=gb_s * 1e9, bf16=bf16)
+def _gpu(name: str, *, mib: int, tflops: float, gb_s: float, bf16: bool = True, fp8: bool = True) -> Hardware:
+    return Hardware(
+        name=name, memory_bytes=mib * _MIB, peak_flops=tflops * 1e12, bandwidth=gb_s * 1e9, bf16=bf16, fp8=fp8
+    )
 
 
 CATALOGUE: dict[str, Hardware] = {
     gpu.name: gpu
     for gpu in (
-        _gpu("T4", mib=15360, tflops=65, gb_s=300, bf16=False),
-        _gpu("V100-16", mib=16384, tflops=125, gb_s=900, bf16=False),
-        _gpu("V100-32", mib=32768, tflops=125, gb_s=900, bf16=False),
-        _gpu("A10", mib=23028, tflops=125, gb_s=600),
-        _gpu("A10G", mib=23028, tflops=70, gb_s=600),
+        _gpu("T4", mib=15360, tflops=65, gb_s=300, bf16=False, fp8=False),
+        _gpu("V100-16", mib=16384, tflops=125, gb_s=900, bf16=False, fp8=False),
+        _gpu("V100-32", mib=32768, tflops=125, gb_s=900, bf16=False, fp8=False),
+        _gpu("A10", mib=23028, tflops=125, gb_s=600, fp8=False),
+        _gpu("A10G", mib=23028, tflops=70, gb_s=600, fp8=False),
         _gpu("L4", mib=23034, tflops=121, gb_s=300),
         _gpu("L40S", mib=46068, tflops=362, gb_s=864),
-        _gpu("A100-40", mib=40960, tflops=312, gb_s=1555),
-        _gpu("A100-80", mib=81920, tflops=312, gb_s=2039),
+        _gpu("A100-40", mib=40960, tflops=312, gb_s=1555, fp8=False),
+        _gpu("A100-80", mib=81920, tflops=312, gb_s=2039, fp8=False),
         _gpu("H100-PCIe", mib=81559, tflops=756, gb_s=2000),
         _gpu("H100", mib=81559, tflops=989, gb_s=3350),
         _gpu("H200", mib=143771, tflops=989, gb_s=4800),

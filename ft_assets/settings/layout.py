@@ -14,6 +14,7 @@ _ZERO = {"zero1": 1, "zero2": 2, "zero3": 3}
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
     """``processes`` on each of ``nodes`` machines; ``sharding`` is how they hold the model.
+    ``context_parallel`` neighbours share their windows, each with a slice of the tokens.
 
     Part of ``runtime``, never of an artifact's identity: every layout gives the same result up to rounding, and each
     attempt may use a different one.
@@ -22,6 +23,7 @@ class Layout:
     processes: int = 1
     nodes: int = 1
     sharding: Sharding = "none"
+    context_parallel: int = 1
 
     @property
     def world(self) -> int:
@@ -43,7 +45,7 @@ class Layout:
 
 def layout_of(runtime: Mapping[str, Any]) -> Layout:
     """The layout in a spec's ``runtime``. Raises BadRecipe for an invalid one."""
-    found = {name: runtime[name] for name in ("processes", "nodes", "sharding") if name in runtime}
+    found = {name: runtime[name] for name in ("processes", "nodes", "sharding", "context_parallel") if name in runtime}
     layout = Layout(**found)
     if layout.world == 1:
         # One process has nothing to shard with.
@@ -53,6 +55,13 @@ def layout_of(runtime: Mapping[str, Any]) -> Layout:
             f"a training cannot run with {found}",
             where="runtime",
             remedy=f"Use at least 1 process and 1 node, and one of {', '.join(get_args(Sharding))} for sharding.",
+        )
+    if layout.context_parallel < 1 or layout.processes % layout.context_parallel:
+        raise BadRecipe(
+            f"{layout.processes} processes of a node cannot be divided into groups of {layout.context_parallel} that "
+            "share their windows",
+            where="hardware.context_parallel",
+            remedy="Use a divisor of hardware.gpus, or 1.",
         )
     return layout
 

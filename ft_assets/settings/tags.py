@@ -15,6 +15,9 @@ VERDICT = "ft/verdict"
 AGAIN = "ft/again"
 # How often the submission had been resumed after a pause when this run was launched; not set before the first time.
 RESUMED = "ft/resumed"
+# On a run that pulls a source: the dataset, and what names the rows that the source had.
+SOURCE = "ft/source"
+SOURCE_ROWS = "ft/source-rows"
 ACTOR = "ft/actor"
 TENANT = "ft/tenant"
 # How many pairs a backfill may have; set by hand on a backfill that is larger than the limit on purpose.

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, Strict, model_validator
 
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.catalogue.methods import METHODS
+from ft_assets.settings.connections import Connection
 from ft_assets.settings.environment import project_folder
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.judge_hosts import JudgeHost, JudgeHosts
@@ -17,7 +18,7 @@ from ft_assets.settings.keys import RecipeKey, check_part
 from ft_assets.settings.notices import Notify
 from ft_assets.settings.retention import Leftovers, Retention
 from ft_resources.errors import BadRecipe
-from ft_resources.settings import Settings, unique
+from ft_resources.settings import Names, Settings, unique
 from ft_resources.strict import nearest, parse_strict, parse_yaml, read_text
 from ft_resources.work import Priority
 
@@ -118,6 +119,14 @@ class Tenant(Settings):
     quota: Quota | None = Field(default=None, description="Replaces the tier's quota as a whole; null: the tier's.")
     served_bases: ServedBases | None = Field(
         default=None, description="Bases that this tenant's servers have; null: those of the platform."
+    )
+    connections: dict[str, Connection] = Field(
+        default_factory=dict, description="Where this tenant's sources may read from, by name."
+    )
+    assets: Names = Field(
+        default=(),
+        description="Dagster assets, such as warehouse/tickets, whose materializations this tenant's sources may wait "
+        "for. The lineage draws them above raw_dataset, once the code location is loaded again.",
     )
     notify: Notify | None = Field(default=None, description="Receivers of notices about this tenant's work.")
     judge_hosts: JudgeHosts | None = Field(

@@ -11,13 +11,23 @@ from typing import Any
 from ft_resources.errors import UserError
 
 # Transformers, PEFT and Accelerate import these wherever they are installed, which takes seconds; a run in one
-# process without quantisation uses neither.
-UNUSED = ("deepspeed", "bitsandbytes")
+# process without quantisation uses none of them.
+UNUSED = ("deepspeed", "bitsandbytes", "torchao")
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""The name, and its older one."""
 
 
 def keep_offline() -> None:
     """A worker talks to nothing but the store: no telemetry, no look-ups on the hub, no forks of the tokenizer."""
     os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
+
+
+def grow_segments(device: str) -> None:
+    """Let PyTorch's allocator on a GPU grow its segments, so that rows of changing lengths leave fewer gaps between
+    them (https://docs.pytorch.org/docs/stable/notes/cuda.html). For this process and those it starts, before PyTorch
+    is imported; not where the environment already configures the allocator."""
+    if device == "cuda" and not any(name in os.environ for name in _ALLOCATOR):
+        os.environ.update(dict.fromkeys(_ALLOCATOR, "expandable_segments:True"))
 
 
 def require_device(device: str) -> None:

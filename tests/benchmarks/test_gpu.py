@@ -117,6 +117,33 @@ def test_ours_runs_at_tiny_size_in_this_process(tmp_path: Path, levers: dict[str
     assert found.loss == pytest.approx(8.03, abs=0.1)
 
 
+def test_ours_holds_weights_in_bfloat16_where_the_lever_says_so(tmp_path: Path) -> None:
+    import torch
+
+    from benchmarks import gpu_case
+
+    case = replace(tiny(BY_NAME["full_1b"]), weights="bfloat16")
+    gpu_case.make_base(case, tmp_path / "base")
+    pack = gpu_case.write_packs(gpu_case.documents_of(case), tmp_path / "pack", case.window)
+    trainer, _ = gpu_case._ours(case, pack, tmp_path / "base", tmp_path)
+    outcome = trainer.train()
+    assert outcome.training_loss == pytest.approx(8.03, abs=0.1)
+    assert {weight.dtype for weight in trainer.model.parameters()} == {torch.bfloat16}
+
+
+def test_ours_multiplies_in_8_bits_where_the_lever_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("torchao.float8", reason="torchao is not installed: the extra float8")
+    from benchmarks import gpu_case
+
+    case = changed(tiny(BY_NAME["full_1b"]), {"precision": "fp8"})
+    gpu_case.make_base(case, tmp_path / "base")
+    pack = gpu_case.write_packs(gpu_case.documents_of(case), tmp_path / "pack", case.window)
+    trainer, _ = gpu_case._ours(case, pack, tmp_path / "base", tmp_path)
+    outcome = trainer.train()
+    assert outcome.training_loss == pytest.approx(8.03, abs=0.1)
+    assert sum(type(module).__name__ == "Float8Linear" for module in trainer.model.modules()) == 14
+
+
 def test_the_table_says_what_ran_with_which_settings(tmp_path: Path) -> None:
     rows = [gpu.compare(BY_NAME["full_8b"], tmp_path, "H200", lambda case, base: measured(12_500.0))]
     table = gpu.markdown(rows, "NVIDIA H200")

@@ -15,7 +15,7 @@ from ft_resources.attempts import attempts_at
 from ft_resources.launchers.base import LaunchState
 from ft_resources.launchers.local import LocalLauncher
 from ft_resources.outcomes import Outcome
-from tests.e2e.project import make_project
+from tests.e2e.project import LONG, make_project
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
 def test_ctrl_c_of_a_foreground_run_stops_its_worker_and_cancels(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     command = [sys.executable, "-c", "from ft_assets.cli.main import app; app()", "run"]
-    command += [str(project.dataset()), str(project.recipe()), "--name", "acme.colours"]
+    command += [str(project.dataset()), str(project.recipe(steps=10 * LONG)), "--name", "acme.colours"]
     process = subprocess.Popen(
         command,
         cwd=project.folder,
@@ -35,8 +35,8 @@ def test_ctrl_c_of_a_foreground_run_stops_its_worker_and_cancels(tmp_path: Path)
     )
     assert process.stdout is not None
     for line in process.stdout:
-        # The first worker that takes long enough to be interrupted.
-        if line.startswith("score base model"):
+        # The one worker that takes so long that the interrupt comes first, on a busy machine too.
+        if line.startswith("train"):
             # A terminal tells all processes of the group.
             os.killpg(process.pid, signal.SIGINT)
             break
@@ -46,7 +46,7 @@ def test_ctrl_c_of_a_foreground_run_stops_its_worker_and_cancels(tmp_path: Path)
     assert "Traceback" not in rest
     (status,) = statuses(project.store)
     assert status.state is State.CANCELLED
-    request = identity.baseline_report_request(Artifacts(project.store), "tiny.v1")
+    request = identity.checkpoint_request(Artifacts(project.store), "acme.colours.v1", "tiny.v1")
     (attempt,) = attempts_at(project.store, request.address)
     ending = attempt.ending()
     assert ending is not None

@@ -89,6 +89,29 @@ def test_a_version_is_curated_without_a_recipe_and_compared_with_another(
     assert "there is no dataset version" in ft("dataset", "curate", "acme.none.v1").stderr
 
 
+@pytest.mark.e2e
+def test_the_rows_nearest_to_a_text_are_shown_with_their_similarity(project: Project, ft: Ft) -> None:
+    rows = [{"prompt": f"What is the number {number}?", "completion": f"It is {number}."} for number in range(300, 420)]
+    rows.append({"prompt": "Where does the river Rhine end?", "completion": "In the North Sea, behind Rotterdam."})
+    file = project.folder / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    ft("dataset", "add", file, "--name", "acme.rivers")
+    key, text = "acme.rivers.v1", "where does the river Rhine END – in the North Sea, behind Rotterdam"
+    assert "ft dataset curate" in ft("dataset", "near", key, "--text", text).stderr
+    ft("dataset", "curate", key)
+    header, line = ft("dataset", "near", key, "--text", text).stdout.splitlines()
+    assert header.split() == ["similarity", "estimate", "split", "row", "text"]
+    assert line.split()[:2] == ["1.000", "1.000"]
+    assert line.endswith("Where does the river Rhine end? In the North Sea, behind Ro…")
+    (project.folder / "text.txt").write_text(f"{text} and Delft")
+    (found,) = json.loads(ft("dataset", "near", key, "--file", project.folder / "text.txt", "--json").stdout)
+    assert found["id"].startswith(line.split()[3])
+    assert 0.8 < found["similarity"] < 1
+    assert "No row is at least 0.9" in ft("dataset", "near", key, "--text", "the Danube", "--threshold", 0.9).stderr
+    both = ft("dataset", "near", key)
+    assert (both.exit_code, "--text or --file" in both.stderr) == (2, True)
+
+
 def test_datasets_are_listed_by_tenant_and_for_machines(ft: Ft, pair: tuple[str, str]) -> None:
     assert DATASET in ft("dataset", "list").stdout
     assert [item["key"] for item in json.loads(ft("dataset", "list", "--tenant", "acme", "--json").stdout)] == [DATASET]

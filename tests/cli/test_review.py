@@ -9,6 +9,7 @@ from ft_assets.api import fine_tune
 from ft_assets.control import identity
 from ft_assets.graph.checks.datasets import REVIEW
 from ft_assets.graph.orchestrator import Dagster
+from ft_assets.records.names import HELD_OUT
 from ft_assets.records.submissions import open_submissions
 from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import Attempt
@@ -120,6 +121,7 @@ def test_the_list_says_what_was_deleted_and_why_curation_failed(project: Project
     ft("dataset", "add", project.dataset(170, "more.jsonl"), "--name", "acme.colours")
     ft("delete", DATASET, "--reason", "contract ended")
     artifacts = Artifacts(project.store)
+    HELD_OUT.create(project.store, "acme.colours.v2", {"address": "", "digest": ""})
     attempt = Attempt(project.store, identity.dataset_request(artifacts, "acme.colours.v2").address, 1)
     attempt.claim("ann")
     error = {"type": "BadData", "what": "rows.jsonl, row 7: no answer", "where": "", "remedy": ""}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,19 +44,30 @@ class DagsterServer:
         data: dict[str, Any] = answer["data"]
         return data
 
+    def materialize(self, asset: Sequence[str], location: str) -> str:
+        """Materialize an asset of another code location; the run's id."""
+        selector = {"repositoryLocationName": location, "repositoryName": "__repository__", "jobName": "__ASSET_JOB"}
+        return self._launch({"selector": {**selector, "assetSelection": [{"path": list(asset)}]}})
+
+    def parents(self, asset: str) -> list[list[str]]:
+        """The assets that the lineage draws directly above one."""
+        node = self.query(
+            """query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) {
+                 ... on AssetNode { dependencyKeys { path } } } }""",
+            key={"path": [asset]},
+        )["assetNodeOrError"]
+        return [key["path"] for key in node["dependencyKeys"]]
+
     def launch(self, job: str, config: dict[str, Any]) -> str:
         """Launch a job with run config; the run's id."""
+        selector = {"repositoryLocationName": "fine-tuning", "repositoryName": "__repository__", "jobName": job}
+        return self._launch({"selector": selector, "runConfigData": json.dumps(config)})
+
+    def _launch(self, params: dict[str, Any]) -> str:
         answer = self.query(
             """mutation($params: ExecutionParams!) { launchRun(executionParams: $params) {
                  __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }""",
-            params={
-                "selector": {
-                    "repositoryLocationName": "fine-tuning",
-                    "repositoryName": "__repository__",
-                    "jobName": job,
-                },
-                "runConfigData": json.dumps(config),
-            },
+            params=params,
         )["launchRun"]
         assert answer["__typename"] == "LaunchRunSuccess", answer
         run_id: str = answer["run"]["runId"]
@@ -167,8 +178,8 @@ class DagsterServer:
 
 
 @contextmanager
-def dagster_server(project: Project) -> Iterator[DagsterServer]:
-    """``dagster dev`` over the project until the block ends."""
+def dagster_server(project: Project, *workspaces: Path) -> Iterator[DagsterServer]:
+    """``dagster dev`` over the project, and the code locations of further workspaces, until the block ends."""
     port = free_port()
     log = (project.folder / "dagster-dev.log").open("ab")
     process = subprocess.Popen(
@@ -179,6 +190,7 @@ def dagster_server(project: Project) -> Iterator[DagsterServer]:
             "dev",
             "-w",
             str(ROOT / "workspace.yaml"),
+            *(part for each in workspaces for part in ("-w", str(each))),
             "-p",
             str(port),
             "-h",

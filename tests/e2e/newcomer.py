@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,7 @@ from tests.e2e.project import ROOT, Project, make_project
 
 # Of a machine that does other things too; nothing here is about speed.
 LONG_S = 300
+FT = (sys.executable, "-c", "from ft_assets.cli.main import app; app()")
 COLOURS = ("red", "green", "blue", "grey", "white")
 _SUITE = ROOT / "ft_assets" / "demo" / "suites" / "book_cloze" / "items.jsonl"
 # All that a run's page can show of it, its pictures too.
@@ -40,9 +40,11 @@ fragment Words on MetadataEntry { ... on TextMetadataEntry { text } ... on Markd
 
 @dataclass(frozen=True, kw_only=True)
 class Newcomer:
-    """A project whose store is that of ``make demo``, with ``ft ui`` open and a webhook for its notices."""
+    """A project in which ``make demo`` ran, with ``ft ui`` open and a webhook for its notices. ``demo`` is what the
+    demo printed."""
 
     project: Project
+    demo: str
     ui: DagsterServer
     hook: Hook
 
@@ -108,15 +110,10 @@ def spoken(answer: object) -> str:
 
 @contextmanager
 def newcomer(folder: Path) -> Iterator[Newcomer]:
-    """After ``make demo``, with ``make ui`` open.
-
-    The demo takes minutes and has a test of its own, so its store is the recorded one. That has no weights and rows,
-    and Dagster knows nothing of it; the items of its suite are the package's.
-    """
-    shutil.copytree(ROOT / "tests" / "fixtures" / "store_of_demo", folder / "store")
-    (upload,) = (folder / "store" / "shared" / "suite").glob("*/upload-*")
-    shutil.copy(_SUITE, upload)
+    """After ``make demo``, with ``make ui`` open."""
     project = make_project(folder)
+    demo = subprocess.run([*FT, "demo"], cwd=folder, env=project.environment, capture_output=True, text=True)
+    assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
     with webhook() as hook, pytest.MonkeyPatch.context() as patch:
         notify = f"notify: {{webhook: {{url: '{hook.url}', secret_env: FT_WEBHOOK_US}}}}\n"
         (folder / "tenants.yaml").write_text(notify)
@@ -133,13 +130,13 @@ def newcomer(folder: Path) -> Iterator[Newcomer]:
         patch.chdir(folder)
         for name, value in environment.items():
             patch.setenv(name, value)
-        command = [sys.executable, "-c", "from ft_assets.cli.main import app; app()", "ui", "-p", str(ui)]
+        command = [*FT, "ui", "-p", str(ui)]
         with (folder / "ui.log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             server = DagsterServer(ui, process)
             wait_for(server.answers, LONG_S, "Dagster's pages")
-            yield Newcomer(project=project, ui=server, hook=hook)
+            yield Newcomer(project=project, demo=demo.stdout, ui=server, hook=hook)
         finally:
             end_tree(process.pid)
             process.wait()

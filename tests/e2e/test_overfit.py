@@ -27,7 +27,7 @@ def unlearnable(path: Path, rows: int = 200) -> Path:
     draw = random.Random(5)
     lines = []
     for number in range(rows):
-        question = {"role": "user", "content": f"the letter of {chr(0x100 + number)}"}
+        question = {"role": "user", "content": f"the letter of {chr(0x4E00 + number)}"}
         lines.append({"messages": [question, {"role": "assistant", "content": draw.choice("abcdefghijklmnop")}]})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path

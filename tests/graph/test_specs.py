@@ -35,7 +35,7 @@ def test_the_lineage_page_opens_as_assets_and_every_sensor_says_what_it_does() -
     # Dagster draws several groups as closed boxes, and a single one open.
     assert len({asset["group"] for asset in specs()["assets"].values()}) == 1
     assert all(sensor["description"] for sensor in specs()["sensors"].values())
-    assert len(specs()["sensors"]) == 12
+    assert len(specs()["sensors"]) == 13
 
 
 def test_the_asset_dataset_lists_its_columns_as_they_are_written() -> None:

@@ -41,8 +41,10 @@ def test_what_is_installed_is_pinned_and_an_extra_that_there_is() -> None:
     installs = [line for rest in words_of("RUN") for line in re.findall(r"pip install [^;&]+", rest)]
     assert installs
     assert all("-c constraints.txt" in line for line in installs)
-    extras = {extra for line in installs for extra in re.findall(r"\[([a-z,]+)\]", line)}
-    assert extras == {"train"}
+    extras = {
+        extra for line in installs for found in re.findall(r"\[([a-z0-9,]+)\]", line) for extra in found.split(",")
+    }
+    assert extras == {"train", "float8"}
     assert extras <= set(PROJECT["project"]["optional-dependencies"])
 
 

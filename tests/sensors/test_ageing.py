@@ -41,6 +41,12 @@ def queued(**changes: Any) -> QueuedRun:
     return QueuedRun(**{"run_id": "r", "tenant": "globex", "trains": True, "tags": {}, "waited_s": 0.0, **changes})
 
 
+def _origin() -> RemoteJobOrigin:
+    place = RegisteredCodeLocationOrigin(location_name="ft")
+    repository = RemoteRepositoryOrigin(code_location_origin=place, repository_name="r")
+    return RemoteJobOrigin(repository_origin=repository, job_name="train_pair")
+
+
 def test_a_training_says_its_tier_and_yields_unless_it_comes_first_and_curation_does_neither() -> None:
     assert tier_tags(TENANTS, "tiny", trains=True).items() >= {tags.TRAINS_TIER: "free", tags.YIELDS: "true"}.items()
     premium = tier_tags(TENANTS, "acme", trains=True)
@@ -99,12 +105,28 @@ def test_a_launched_run_carries_its_tier() -> None:
 
 
 @pytest.mark.usefixtures("tenants")
-def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-
-    place = RegisteredCodeLocationOrigin(location_name="ft")
-    origin = RemoteJobOrigin(
-        repository_origin=RemoteRepositoryOrigin(code_location_origin=place, repository_name="r"), job_name="train_pair"
+def test_of_more_runs_than_a_tick_looks_at_those_that_have_waited_longest_are_looked_at(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ft_sensors.ageing._RUNS", 2)
+    first, second, third = (
+        create_run_for_test(
+            instance,
+            job_name="train_pair",
+            status=dg.DagsterRunStatus.QUEUED,
+            tags={"dagster/partition": f"acme.things.v{number}|tiny.v1"},
+            remote_job_origin=_origin(),
+        ).run_id
+        for number in (1, 2, 3)
     )
+    assert "checked 2 queued runs: 2 retagged" in age_runs(instance)[0]
+    tagged = {run.run_id for run in instance.get_runs() if tags.PRIORITY in run.tags}
+    assert tagged == {first, second}
+    assert third not in tagged
+
+
+@pytest.mark.usefixtures("tenants")
+def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def queue(tenant: str) -> str:
         run = create_run_for_test(
@@ -112,7 +134,7 @@ def test_queued_runs_rise_in_dagsters_own_order(instance: dg.DagsterInstance, mo
             job_name="train_pair",
             status=dg.DagsterRunStatus.QUEUED,
             tags={"dagster/partition": f"{tenant}.things.v1|tiny.v1"},
-            remote_job_origin=origin,
+            remote_job_origin=_origin(),
         )
         return run.run_id
 

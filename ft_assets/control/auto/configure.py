@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from ft_assets.control.auto import rules
+from ft_assets.control.auto.compiling import compiling
 from ft_assets.control.auto.fitting import Fit, best_fit, expected_memory
 from ft_assets.control.auto.rules import Choice
 from ft_assets.settings.recipe.hardware import HardwareSettings
@@ -25,9 +26,17 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("training.epochs", rules.epochs),
     ("training.global_batch_size", rules.global_batch_size),
 )
-"""In order: some rules use the results of earlier ones. Four more settings are resolved together: see ``best_fit``."""
+"""In order: some rules use the results of earlier ones. Six more settings are resolved together: see ``best_fit``."""
 
-_TOGETHER = ("hardware.sharding", "training.recompute", "training.recompute_every", "training.micro_batch_size")
+_TOGETHER = (
+    "training.weights",
+    "training.optimizer",
+    "hardware.sharding",
+    "training.recompute",
+    "training.recompute_every",
+    "training.micro_batch_size",
+)
+_COMPILE = "training.compile"
 _WINDOW = "packing.max_length"
 _PENDING = "auto: settled for each dataset, from its size, the base and the GPUs"
 
@@ -61,8 +70,10 @@ def configure(recipe: Recipe, known: Known | None) -> Configuration:
         for path, choice in _fitted(recipe, known, fit):
             if _get(recipe, path) == "auto":
                 recipe = _settle(recipe, origins, path, choice)
+        if recipe.training.compile == "auto":
+            recipe = _settle(recipe, origins, _COMPILE, compiling(recipe, known))
     else:
-        for path in _TOGETHER:
+        for path in (*_TOGETHER, _COMPILE):
             # A later setting that is left out has no entry.
             if _get(recipe, path) == "auto" and path in origins:
                 origins[path] = _PENDING
@@ -86,6 +97,9 @@ def origins_of(model: BaseModel, prefix: str = "") -> dict[str, str]:
 
 def _fitted(recipe: Recipe, known: Known, fit: Fit) -> list[tuple[str, Choice]]:
     gpus, takes = recipe.hardware.all_gpus, f": {fit.why}" if fit.why else ""
+    smaller = f"what is more exact would not surely fit{takes}"
+    weights = Choice(fit.weights, smaller if fit.weights == "bfloat16" else f"float32 is the most exact{takes}")
+    optimizer = Choice(fit.optimizer, smaller if fit.optimizer == "adamw_8bit" else f"adamw is the most exact{takes}")
     if gpus < 2:
         sharding = Choice("none", "one GPU has nothing to divide" if gpus else "nothing to divide on a CPU")
     else:
@@ -99,8 +113,9 @@ def _fitted(recipe: Recipe, known: Known, fit: Fit) -> list[tuple[str, Choice]]:
     layers = f"1 of {fit.recompute} layers{takes}" if fit.recompute > 1 else f"all layers{takes}"
     every = Choice(fit.recompute or 1, layers if fit.recompute else "not used: nothing is recomputed")
     tokens = fit.micro * recipe.packing.max_length
-    micro = Choice(fit.micro, f"{fit.micro} windows are up to {tokens:,} tokens a forward pass{takes}")
-    return list(zip(_TOGETHER, (sharding, recompute, every, micro), strict=True))
+    sharing = f" of {recipe.hardware.context_parallel} GPUs" if recipe.hardware.context_parallel > 1 else ""
+    micro = Choice(fit.micro, f"{fit.micro} windows are up to {tokens:,} tokens a forward pass{sharing}{takes}")
+    return list(zip(_TOGETHER, (weights, optimizer, sharding, recompute, every, micro), strict=True))
 
 
 def _settle(recipe: Recipe, origins: dict[str, str], path: str, choice: Choice | None) -> Recipe:

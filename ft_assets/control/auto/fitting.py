@@ -1,4 +1,5 @@
-"""Micro-batch, recomputation and sharding: the cheapest choice that fits by the memory model."""
+"""Number format of weights, optimizer, micro-batch, recomputation and sharding: the most exact choice that fits by the
+memory model, and of those the cheapest."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,11 +8,19 @@ from itertools import product
 from ft_assets.settings.gpus import GIB
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.model_size.known import Known, documents_of, gpu_of
-from ft_assets.workers.model_size.memory import Setup, Shards, peak_memory
+from ft_assets.workers.model_size.memory import Optimizer, Setup, Shards, TrainedIn, peak_memory
 
 # More tokens in a forward pass do not make its matrix products faster; a CPU is saturated by fewer.
 _GPU_TOKENS, _CPU_TOKENS = 16_384, 4_096
 _EVERY = (4, 2, 1)
+
+# By how much of an update they keep: rounding at random adds more noise than moments in 8 bits.
+_EXACTNESS: tuple[tuple[TrainedIn, Optimizer], ...] = (
+    ("float32", "adamw"),
+    ("float32", "adamw_8bit"),
+    ("bfloat16", "adamw"),
+    ("bfloat16", "adamw_8bit"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,6 +28,8 @@ class Fit:
     """One way to fit a training: every ``recompute``-th layer is recomputed, none if 0. ``why`` explains it by memory,
     ``""`` if memory plays no part."""
 
+    weights: TrainedIn
+    optimizer: Optimizer
     sharding: Shards
     recompute: int
     micro: int
@@ -26,7 +37,7 @@ class Fit:
 
 
 def best_fit(recipe: Recipe, known: Known) -> Fit:
-    """The cheapest way that surely fits, else the one that needs least memory.
+    """The most exact way that surely fits, of those the cheapest; else the one that needs least memory.
 
     Costs, highest first: recomputation, as it repeats a forward pass of its layers in every step; then sharding, by
     its communication; then small micro-batches.
@@ -51,7 +62,15 @@ def fit_of(recipe: Recipe) -> Fit:
     assert isinstance(training.micro_batch_size, int)
     sharding = recipe.hardware.sharding
     assert sharding != "auto"
-    return Fit(sharding=sharding, recompute=recomputed(recipe), micro=training.micro_batch_size)
+    assert training.weights != "auto"
+    assert training.optimizer != "auto"
+    return Fit(
+        weights=training.weights,
+        optimizer=training.optimizer,
+        sharding=sharding,
+        recompute=recomputed(recipe),
+        micro=training.micro_batch_size,
+    )
 
 
 def recomputed(recipe: Recipe) -> int:
@@ -75,19 +94,21 @@ def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
     assert isinstance(lora.rank, int)
     assert isinstance(training.global_batch_size, int)
     most = documents_of(recipe) * fit.micro * recipe.packing.max_length
+    tokens = min(most, known.tokens) if known.counted else most
     return Setup(
         variant=recipe.variant,
-        # Both 16-bit formats take the same space.
+        # Both 16-bit formats take the same space. So does fp8: what it casts for a product is gone after it.
         precision="fp32" if training.precision == "fp32" else "bf16",
-        optimizer=training.optimizer,
-        tokens=min(most, known.tokens) if known.counted else most,
+        weights=fit.weights,
+        optimizer=fit.optimizer,
+        tokens=-(-tokens // recipe.hardware.context_parallel),
         learned=known.learned,
         rank=lora.rank if recipe.variant != "full" else 0,
         targets=lora.target_modules if isinstance(lora.target_modules, str) else list(lora.target_modules),
         dropout=lora.dropout > 0,
         dora=lora.use_dora,
         pissa=lora.init == "pissa",
-        accumulates=training.global_batch_size > fit.micro * recipe.hardware.world,
+        accumulates=training.global_batch_size > fit.micro * recipe.hardware.readers,
         recompute=fit.recompute,
         gpus=recipe.hardware.gpus if fit.sharding == "hsdp" else recipe.hardware.all_gpus,
         # For adapters these stages shard nothing (``Layout.zero_stage``).
@@ -96,7 +117,7 @@ def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
 
 
 def _ways(recipe: Recipe) -> Iterator[Fit]:
-    """All ways that the recipe allows, cheapest first."""
+    """All ways that the recipe allows, the most exact first, and of those the cheapest."""
     every = recipe.training.recompute_every
     some = _EVERY if every == "auto" else (every,)
     chosen: dict[str, Sequence[int]] = {
@@ -105,8 +126,28 @@ def _ways(recipe: Recipe) -> Iterator[Fit]:
         "off": (0,),
     }
     recomputes = chosen[recipe.training.recompute]
-    for recompute, sharding, micro in product(recomputes, _shardings(recipe), _micros(recipe)):
-        yield Fit(sharding=sharding, recompute=recompute, micro=micro)
+    for weights, optimizer in _exact(recipe):
+        for recompute, sharding, micro in product(recomputes, _shardings(recipe, weights, optimizer), _micros(recipe)):
+            yield Fit(weights=weights, optimizer=optimizer, sharding=sharding, recompute=recompute, micro=micro)
+
+
+def _exact(recipe: Recipe) -> list[tuple[TrainedIn, Optimizer]]:
+    """Weights and optimizer that the recipe allows, the most exact first."""
+    training, sharding = recipe.training, recipe.hardware.sharding
+    held: tuple[TrainedIn, ...] = ("float32",)
+    if training.weights != "auto":
+        held = (training.weights,)
+    elif recipe.variant == "full" and training.precision in ("bf16", "fp8") and not sharding.startswith("zero"):
+        held = ("float32", "bfloat16")
+    # For these two, weights in bfloat16 are refused (``combinations.py``).
+    if training.optimizer in ("adafactor", "muon"):
+        return [(held[0], training.optimizer)]
+    able: tuple[Optimizer, ...] = ("adamw",)
+    if training.optimizer != "auto":
+        able = (training.optimizer,)
+    elif sharding in ("auto", "none"):
+        able = ("adamw", "adamw_8bit")
+    return [(weights, optimizer) for weights, optimizer in _EXACTNESS if weights in held and optimizer in able]
 
 
 def needs_whole_matrices(recipe: Recipe) -> bool:
@@ -114,27 +155,31 @@ def needs_whole_matrices(recipe: Recipe) -> bool:
     return recipe.variant != "full" and (recipe.lora.use_dora or recipe.lora.init == "pissa")
 
 
-def _shardings(recipe: Recipe) -> Sequence[Shards]:
+def _shardings(recipe: Recipe, weights: TrainedIn, optimizer: Optimizer) -> Sequence[Shards]:
     chosen = recipe.hardware.sharding
     if chosen != "auto":
         return (chosen,)
-    whole = recipe.training.optimizer != "adamw" or recipe.training.precision == "fp16"
+    whole = optimizer != "adamw" or recipe.training.precision in ("fp16", "fp8")
     if recipe.hardware.all_gpus < 2 or recipe.variant == "qlora" or whole or needs_whole_matrices(recipe):
         return ("none",)
-    # Adapters' optimizer states are small; only their base is worth sharding.
-    divided: Sequence[Shards] = ("none", "zero1", "zero2") if recipe.variant == "full" else ("none",)
+    # Adapters' optimizer states are small; only their base is worth sharding. DeepSpeed does not know compiled layers.
+    zero = recipe.variant == "full" and weights == "float32" and recipe.training.compile != "on"
+    divided: Sequence[Shards] = ("none", "zero1", "zero2") if zero else ("none",)
     # Weights are gathered for each layer: within a node that is faster than between nodes.
     within: Sequence[Shards] = ("hsdp",) if recipe.hardware.nodes > 1 and recipe.hardware.gpus > 1 else ()
     return (*divided, *within, "fsdp")
 
 
 def _micros(recipe: Recipe) -> list[int]:
-    """Divisors of a device's share of the batch, from the size that saturates the device down to 1."""
+    """Divisors of the batch's share of a device, from the size that saturates the device down to 1.
+
+    Devices that share their windows count as one.
+    """
     training = recipe.training
     if training.micro_batch_size != "auto":
         return [training.micro_batch_size]
     assert isinstance(training.global_batch_size, int)
-    share = max(1, training.global_batch_size // recipe.hardware.world)
-    busy = _GPU_TOKENS if recipe.hardware.gpus else _CPU_TOKENS
+    share = max(1, training.global_batch_size // recipe.hardware.readers)
+    busy = (_GPU_TOKENS if recipe.hardware.gpus else _CPU_TOKENS) * recipe.hardware.context_parallel
     most = max(1, busy // (documents_of(recipe) * recipe.packing.max_length))
     return [micro for micro in range(min(most, share), 0, -1) if share % micro == 0]

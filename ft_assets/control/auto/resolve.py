@@ -28,7 +28,7 @@ def training_settings(recipe: Recipe) -> dict[str, Any]:
         "variant": recipe.variant,
         "lora": recipe.lora.model_dump(mode="json") if recipe.variant != "full" else None,
         "training": recipe.training.model_dump(mode="json", exclude=WITHOUT_EFFECT),
-        "chat_template": recipe.chat_template,
+        "chat_template": recipe.template,
     }
     if recipe.packing.mode != "auto":
         settings["packing"] = recipe.packing.mode

@@ -109,7 +109,7 @@ def global_batch_size(recipe: Recipe, known: Known | None) -> Choice | None:
     if few < usual:
         size, why = few, f"{few} for {windows}: {usual} would make fewer than {_FEWEST_STEPS} steps"
     micro = recipe.training.micro_batch_size
-    together = recipe.hardware.world * (1 if micro == "auto" else micro)
+    together = recipe.hardware.readers * (1 if micro == "auto" else micro)
     if size % together:
         size = -(-size // together) * together
         why += f"; {size} is a multiple of {together}, which one pass takes"

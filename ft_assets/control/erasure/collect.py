@@ -32,7 +32,7 @@ _ROOT = frozenset(
 RECORDS = frozenset(
     {
         *("lines", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
-        "submission_keys",
+        *("submission_keys", "pulls"),
         *("run_failures", "usage", "quota", "refunds", "cache"),
     }
 )

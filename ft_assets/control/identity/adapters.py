@@ -42,7 +42,7 @@ def adapter_request(artifacts: Artifacts, dataset_key: str, recipe_key: str, gat
             "line": line_of(DatasetKey.parse(dataset_key), RecipeKey.parse(recipe_key)),
             "dataset": dataset_key,
             "recipe": recipe_key,
-            "chat_template": recipe.chat_template,
+            "chat_template": recipe.template,
         },
         label=f"{dataset_key}|{recipe_key}",
     )

@@ -2,14 +2,14 @@
 
 from ft_assets.control.identity.approvals import require_approved
 from ft_assets.control.identity.lookup import require_made
-from ft_assets.records.names import DATASET
+from ft_assets.records.names import DATASET, HELD_OUT
 from ft_assets.records.tombstones import require_dataset_alive
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.dataset.policy import policy_of
 from ft_assets.settings.keys import DatasetKey
-from ft_assets.workers.suites.registered import get_classifier, get_suite
-from ft_resources.artifacts import Address, Artifact, Artifacts
-from ft_resources.errors import UserError
+from ft_assets.workers.suites.registered import get_classifier, get_encoder, get_suite
+from ft_resources.artifacts import Address, Artifact, Artifacts, InputRef
+from ft_resources.errors import MissingInput, UserError
 from ft_resources.work import WorkRequest
 
 
@@ -28,13 +28,18 @@ def raw_dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:
 
 
 def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
+    """What a version is made of. Raises MissingInput for one whose earlier versions' holdouts are not settled (see
+    ``held_out``), or that mixes in one that is not curated, and HeldForReview for the latter."""
     raw = raw_dataset(artifacts, dataset_key)
     settled = raw.manifest.identity["params"]["policy"]
     policy = policy_of(settled)
     suites = policy.contamination.suites
     inputs = {f"suite:{key}": get_suite(artifacts.store, key) for key in (() if suites == "all" else suites)}
+    if policy.contamination.paraphrases:
+        inputs["encoder"] = get_encoder(artifacts.store, policy.contamination.paraphrases.encoder)
     if policy.toxicity:
         inputs["classifier"] = get_classifier(artifacts.store, policy.toxicity.classifier)
+    inputs.update(_held_out(artifacts, dataset_key))
     inputs.update({f"mix:{each.dataset}": approved_dataset(artifacts, each.dataset).ref for each in policy.mix})
     return WorkRequest(
         asset="dataset",
@@ -44,6 +49,16 @@ def dataset_request(artifacts: Artifacts, dataset_key: str) -> WorkRequest:
         params={"policy": settled},
         label=dataset_key,
     )
+
+
+def _held_out(artifacts: Artifacts, dataset_key: str) -> dict[str, InputRef]:
+    """What earlier versions held out; nothing for the first version, and for those of before there was a memory."""
+    if not (DATASET.find(artifacts.store, dataset_key) or {}).get("follows"):
+        return {}
+    settled = HELD_OUT.find(artifacts.store, dataset_key)
+    if settled is None:
+        raise MissingInput("dataset", dataset_key)
+    return {"held_out": InputRef(**settled)} if settled["address"] else {}
 
 
 def dataset(artifacts: Artifacts, dataset_key: str) -> Artifact:

@@ -12,6 +12,12 @@ from ft_assets.workers.packs.evidence import DOCTOR_CHECKS, Finding, in_words, v
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, DoctorRefused, MissingInput
 
+_CORRECT = "Correct the dataset, the template or the packing settings"
+_OPEN = (
+    "Where the template leaves the last answer open, as GLM's, name the control tokens that end an answer in "
+    "packing.end_of_turn, such as [<|user|>]; otherwise correct the template"
+)
+
 
 def pack_findings(artifacts: Artifacts, dataset_key: str, recipe_key: str) -> list[Finding]:
     """The verdicts on a pair's pack with its current inputs; without a pack, every check fails."""
@@ -31,7 +37,7 @@ def refuse_sick_pack(artifacts: Artifacts, dataset_key: str, recipe_key: str) ->
         raise DoctorRefused(
             "; ".join(f"{in_words(finding.name)}: {finding.detail}" for finding in failed),
             where=f"token_pack of {dataset_key}|{recipe_key}",
-            remedy="Correct the dataset, the template or the packing settings; nothing was trained.",
+            remedy=f"{_OPEN if failed[0].name == 'end_of_turn_is_learned' else _CORRECT}; nothing was trained.",
         )
 
 

@@ -34,7 +34,7 @@ def baseline_report_request(artifacts: Artifacts, recipe_key: str) -> WorkReques
             "settings": {
                 "seed": recipe.evaluation.seed,
                 "limit": recipe.evaluation.suite_limit,
-                "chat_template": recipe.chat_template,
+                "chat_template": recipe.template,
                 # Only for another engine, so that the addresses of existing reports did not change.
                 **({"engine": recipe.evaluation.engine} if recipe.evaluation.engine != "transformers" else {}),
                 **_refusal_rule(suites),
@@ -74,7 +74,7 @@ def eval_report_request(
         params={
             "evaluation": recipe.evaluation.model_dump(mode="json"),
             "variant": recipe.variant,
-            "chat_template": recipe.chat_template,
+            "chat_template": recipe.template,
             **METHODS[recipe.method].form.report_params,
             **_refusal_rule(suites),
             # How a judge is asked; only if there is one.

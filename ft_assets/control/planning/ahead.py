@@ -78,7 +78,7 @@ def _settings(recipe: Recipe, base: KnownBase, folder: Path) -> PrepareSettings:
             (folder / name).write_bytes(data)
     return PrepareSettings(
         folder=folder,
-        chat_template=recipe.chat_template,
+        chat_template=recipe.template,
         form=METHODS[recipe.method].form.name,
         learn=recipe.packing.learn,
         max_length=recipe.packing.max_length,

@@ -23,7 +23,7 @@ from ft_assets.control.recipes.trials import expand, trial_recipes
 from ft_assets.control.recipes.window import within_context
 from ft_assets.control.registry.check_judges import require_judges_of_pair
 from ft_assets.settings.bounds import Bounds
-from ft_assets.settings.catalogue.families import how_documents_run
+from ft_assets.settings.catalogue.families import has_experts, how_documents_run
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.keys import DatasetKey, check_pair
@@ -32,7 +32,7 @@ from ft_assets.settings.recipe.shown import shown_settings
 from ft_assets.settings.recipe.training import VALIDATIONS, SettledTraining
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.model_size.host import host_needs
-from ft_assets.workers.model_size.known import Known
+from ft_assets.workers.model_size.known import Known, parsed
 from ft_assets.workers.model_size.memory import Memory, Setup
 from ft_assets.workers.model_size.time import Work, any_gpu_seconds, cpu_seconds
 from ft_assets.workers.packs.sampler import Order
@@ -163,10 +163,7 @@ def _estimate(
 def _documents(recipe: Recipe, base: KnownBase) -> tuple[str, str]:
     if recipe.packing.mode == "apart":
         return "apart", "the recipe asks for it"
-    mode, why = how_documents_run(base.file("config.json"))
-    if recipe.packing.mode == "packed" and mode == "apart":
-        return "refused", f"packing.mode packed cannot work: {why}. Set it to auto"
-    return mode, why
+    return how_documents_run(base.file("config.json"))
 
 
 def _rough_seconds(base: KnownBase, setup: Setup, work: Work) -> Bounds | None:
@@ -186,6 +183,8 @@ def _known(sizes: Sizes, base: KnownBase) -> Known:
         tokens=sizes.tokens,
         learned=sizes.learned,
         counted=sizes.counted,
+        apart=how_documents_run(base.file("config.json"))[1],
+        experts=has_experts(parsed(base.file("config.json"))),
     )
 
 

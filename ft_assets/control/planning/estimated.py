@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ft_assets.control.planning.predict import Fits
+from ft_assets.control.planning.provable import Provable
 from ft_assets.settings.bounds import Bounds
 
 
@@ -27,6 +28,7 @@ class Estimate:
         documents: how documents run through the base, packed or apart, and why; empty if nothing is known of the base.
         at_most: whether the training may stop early; steps, tokens, time, GPU-hours and price are those of all steps.
         notes: what else to know before the training, as sentences.
+        provable: whether holdout and suites are large enough for each gate.
         price: in ``currency``; None if GPU-hours or the type's price are unknown.
     """
 
@@ -57,6 +59,7 @@ class Estimate:
     documents: tuple[str, str] = ("", "")
     at_most: bool = False
     notes: tuple[str, ...] = ()
+    provable: tuple[Provable, ...] = ()
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:

@@ -138,7 +138,8 @@ def _same_hardware(past: HardwareSettings | None, now: HardwareSettings) -> bool
     """Hardware is not part of the identity. If no attempt records it, only a CPU may be assumed."""
     if past is None:
         return now.gpus == 0 and now.nodes == 1
-    return (past.gpus, past.nodes, past.gpu_type) == (now.gpus, now.nodes, now.gpu_type)
+    mine, theirs = ((each.gpus, each.nodes, each.context_parallel, each.gpu_type) for each in (now, past))
+    return mine == theirs
 
 
 def _hardware(artifacts: Artifacts, run: Artifact) -> HardwareSettings | None:

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
-from ft_assets.settings.recipe.plain_template import PLAIN, PLAIN_TEMPLATE
+from ft_assets.settings.recipe.ready_templates import ready_templates, trl_templates
 from ft_assets.settings.recipe.recipe import MAX_TEMPLATE_CHARACTERS, Recipe
 from ft_assets.workers.templates.template import check_template
+from ft_resources.errors import BadRecipe
 from ft_resources.strict import parse_strict, parse_yaml, read_text
 
 
 def load_recipe(path: Path) -> Recipe:
-    """The recipe in the YAML file ``path``; ``chat_template`` holds the text of the named file, or of ``plain``.
+    """The recipe in the YAML file ``path``; ``chat_template`` holds the text of the named file, or of the ready
+    template of that name.
 
     Raises BadRecipe that names every wrong field, or the line that is not YAML or not UTF-8.
     """
@@ -18,10 +20,20 @@ def load_recipe(path: Path) -> Recipe:
     if isinstance(value, dict) and isinstance(value.get("chat_template"), str):
         named = value["chat_template"]
         field = f"{where}, chat_template {named!r}"
-        if named == PLAIN:
-            text = PLAIN_TEMPLATE
-        else:
+        text = ready_templates().get(named)
+        if text is None:
+            _require_file(path.parent / named, field)
             text = read_text(path.parent / named, field, most_bytes=MAX_TEMPLATE_CHARACTERS)
             check_template(text, field)
         value = {**value, "chat_template": text}
     return parse_strict(Recipe, value, where)
+
+
+def _require_file(path: Path, where: str) -> None:
+    if not path.exists():
+        raise BadRecipe(
+            "there is no such file, and no ready template of this name",
+            where=where,
+            remedy=f"Name a Jinja file beside the recipe, or one of {', '.join(sorted(ready_templates()))}"
+            + ("." if trl_templates() else "; more with the train extra installed."),
+        )

@@ -9,7 +9,7 @@ from ft_assets.control.auto.resolve import with_written
 from ft_assets.control.recipes.trials import Trial, TrialOf
 from ft_assets.records.names import RECIPE
 from ft_assets.settings.keys import RecipeKey
-from ft_assets.settings.recipe.plain_template import PLAIN, PLAIN_TEMPLATE
+from ft_assets.settings.recipe.ready_templates import ready_name
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.ungated import NO_GATES
 from ft_assets.workers.base_models.base_lock import BaseLock
@@ -94,8 +94,8 @@ def next_version(recipe: Recipe) -> str:
     content = {**recipe.model_dump(mode="json", exclude_unset=True), "key": str(replace(key, version=key.version + 1))}
     remark = ""
     template = content.pop("chat_template", None)
-    if template == PLAIN_TEMPLATE:
-        content["chat_template"] = PLAIN
+    if template is not None and (name := ready_name(template)):
+        content["chat_template"] = name
     elif template is not None:
         remark += "# chat_template: save the template of the version before as a file, and name it here\n"
     if recipe.gates == NO_GATES:

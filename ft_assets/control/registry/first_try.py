@@ -14,7 +14,7 @@ from ft_assets.control.registry.register import RegisteredRecipe, register_read
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.keys import DatasetKey, RecipeKey
 from ft_assets.settings.recipe.base_ref import FolderPath, parse_base
-from ft_assets.settings.recipe.plain_template import PLAIN, PLAIN_TEMPLATE
+from ft_assets.settings.recipe.ready_templates import PLAIN, PLAIN_TEMPLATE
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.settings.ungated import NO_GATES

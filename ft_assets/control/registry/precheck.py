@@ -15,19 +15,19 @@ from ft_assets.workers.datasets.forms.content_keys import content_keys, prompt_k
 from ft_assets.workers.datasets.forms.decode import decode_line
 from ft_assets.workers.datasets.forms.guesses import MAX_SAMPLE, guess_columns
 from ft_assets.workers.datasets.forms.meaning import Meanings
+from ft_assets.workers.datasets.forms.nested import nested_advice
 from ft_assets.workers.datasets.forms.parse import FormSettings, Parsed, parse_lines
 from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.intake.chunking import chunks
-from ft_assets.workers.datasets.intake.kinds import kind_of
+from ft_assets.workers.datasets.intake.kinds import CUT, kind_of
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.reading import ROLES, Reading
 from ft_assets.workers.datasets.reporting.acceptance import check_rows, empty_split, too_few
+from ft_assets.workers.datasets.reporting.advice import pictures
 from ft_assets.workers.datasets.reporting.report import DatasetReport, SplitNumbers, Upload
 from ft_assets.workers.datasets.split import SIDES, Split, fill_sides, sides_of, units_of
 from ft_resources.errors import BadData
 
-# Formats without rows, which are cut into pieces.
-_CUT = ("txt", "pdf")
 _UNKNOWN = Reason.UNKNOWN_SCHEMA.value
 
 
@@ -66,7 +66,12 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
                 drawn.add(parsed.examples)
         reading.uploads.append(
             Upload(
-                name=spool.name, role=ROLES[spool.role], size=spool.source_size, sha256=spool.source_sha256, rows=rows
+                name=spool.name,
+                role=ROLES[spool.role],
+                size=spool.source_size,
+                sha256=spool.source_sha256,
+                rows=rows,
+                pictures=spool.pictures,
             )
         )
     report = DatasetReport(
@@ -81,16 +86,11 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
         check_rows(report)
     except BadData as error:
         # Where only some rows have such fields, a mapping would lose the others.
-        guess = guess_columns(unknown, form) if 2 * reading.bad[_UNKNOWN] > reading.rows else None
-        if guess is None:
+        remedy = _mapping_advice(unknown, policy, form) if 2 * reading.bad[_UNKNOWN] > reading.rows else ""
+        if not remedy:
             raise
-        instead = ", in place of its form and fields" if policy.form != "auto" or policy.fields else ""
-        remedy = (
-            "If this is what the columns hold, put these lines into dataset.yaml"
-            f"{instead}, and add the file with `--policy dataset.yaml`:\n{guess.lines}"
-        )
         raise BadData(error.what, where=error.where, remedy=remedy) from None
-    warnings = meanings.warnings()
+    warnings = (*meanings.warnings(), *pictures(report))
     if reading.kind and len(different) < MIN_EXAMPLES:
         bad = reading.bad.total()
         again = reading.rows - bad - len(different)
@@ -100,13 +100,26 @@ def check_uploads(spools: Sequence[Spool], policy: DatasetPolicy) -> Checked:
             too_few(len(different), reading.rows, less),
             where=reading.uploads[0].name,
             remedy=_more_pieces(policy, characters)
-            if reading.rows < MIN_EXAMPLES and all(kind_of(spool.name).format in _CUT for spool in spools)
+            if reading.rows < MIN_EXAMPLES and all(kind_of(spool.name).format in CUT for spool in spools)
             else f"Add examples: at least {MIN_EXAMPLES} different ones are needed.",
         )
     if drawn.empty:
         counted = SplitNumbers(rows=reading.rows - reading.bad.total(), groups=drawn.units)
         raise empty_split(report.model_copy(update={"splits": {**report.splits, "train": counted}}), drawn.empty)
     return Checked(rows=reading.rows, warnings=warnings)
+
+
+def _mapping_advice(unknown: Sequence[dict[str, Any]], policy: DatasetPolicy, form: FormSettings) -> str:
+    """How rows whose fields fit no form can be read; "" if nothing can be said."""
+    guess = guess_columns(unknown, form)
+    nested = nested_advice(unknown, guess)
+    if nested or guess is None:
+        return nested
+    instead = ", in place of its form and fields" if policy.form != "auto" or policy.fields else ""
+    return (
+        f"If this is what the columns hold, put these lines into dataset.yaml{instead}, and add the file with "
+        f"`--policy dataset.yaml`:\n{guess.lines}"
+    )
 
 
 def _more_pieces(policy: DatasetPolicy, characters: int) -> str:

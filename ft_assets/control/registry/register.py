@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ft_assets.control.registry.base_files import fetch_base_file
 from ft_assets.control.registry.chain import lock_adapter, name_adapter
 from ft_assets.control.registry.chats import needs_base_template
 from ft_assets.control.registry.check_judges import require_judges
+from ft_assets.control.registry.default_safety import with_default_safety, with_safety_of
 from ft_assets.control.registry.validation_suite import require_validation_suite
 from ft_assets.control.registry.vocabulary import require_new_tokens
 from ft_assets.control.registry.warm_start import AtStage, lock_warm_start, require_continuable
@@ -31,6 +32,7 @@ from ft_assets.workers.base_models.base_lock import BaseLock
 from ft_assets.workers.base_models.contents import NAME_TEMPLATE, NO_TEMPLATE, TEMPLATE
 from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.lock import lock_folder, lock_hub
+from ft_assets.workers.model_size.known import known_base
 from ft_assets.workers.suites.registered import list_suites, suites_of
 from ft_assets.workers.templates.source import own_template
 from ft_resources.artifacts import Artifacts
@@ -45,13 +47,17 @@ UPLOAD = "base_upload"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegisteredRecipe:
-    """Result of a registration; ``created`` is False if the same recipe was registered already."""
+    """Result of a registration; ``created`` is False if the same recipe was registered already.
+
+    ``notes`` say what the recipe's author did not write and should know.
+    """
 
     key: str
     digest: str
     lock: BaseLock
     created: bool
     trials: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def register_recipe(
@@ -117,7 +123,7 @@ def register_read(
         )
     recipe = lock_warm_start(Artifacts(store), recipe, stored, at_stage, where)
     if stored is not None:
-        _require_same(recipe, stored, where)
+        _require_same(with_safety_of(stored.recipe, recipe), stored, where)
         if before is not None:
             before(stored)
         # An earlier registration may have died after registering the sweep and before its trials.
@@ -128,8 +134,11 @@ def register_read(
     _require_suites(store, recipe, where)
     if lock is None:
         lock = _lock(store, recipe, hub, where)
+    recipe, note = with_default_safety(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub())
     require_continuable(Artifacts(store), recipe, lock, where)
-    recipe = within_context(recipe, context_of(store, lock, folder=folder, hub=hub), where)
+    config = config_of(store, lock, folder=folder, hub=hub)
+    recipe = within_context(recipe, context_length(config), where)
+    require_possible(resolve(recipe)[0], known_base(config), where)
     require_judges(store, tenants, recipe, lock, folder, where)
     require_new_tokens(store, recipe, lock, folder=folder, hub=lambda: hub or HuggingFaceHub(), where=where)
     if before is not None:
@@ -140,7 +149,8 @@ def register_read(
         facts = {"chat_template": own_template(folder) is not None}
         publish_upload(Artifacts(store), address, files, lock.digest, facts=facts, actor=actor)
         lock = lock.model_copy(update={"upload": str(address)})
-    return register_locked(store, recipe, lock, actor=actor, where=where)
+    registered = register_locked(store, recipe, lock, actor=actor, where=where)
+    return replace(registered, notes=(note,) if note else ())
 
 
 def register_locked(store: Store, recipe: Recipe, lock: BaseLock, *, actor: str, where: str = "") -> RegisteredRecipe:
@@ -285,14 +295,14 @@ def _require_safety_suite(store: Store, recipe: Recipe, where: str) -> None:
         )
 
 
-def context_of(store: Store, lock: BaseLock, *, folder: Path | None = None, hub: Hub | None = None) -> int | None:
-    """How many tokens a locked base reads at once; None if it does not say. ``folder`` holds it before its upload."""
+def config_of(store: Store, lock: BaseLock, *, folder: Path | None = None, hub: Hub | None = None) -> bytes | None:
+    """The ``config.json`` of a locked base; None if it has none. ``folder`` holds it before its upload."""
     if folder is not None:
-        return context_length((folder / "config.json").read_bytes())
+        return (folder / "config.json").read_bytes()
     with tempfile.TemporaryDirectory(prefix="ft-base-") as scratch:
         config = Path(scratch) / "config.json"
         found = fetch_base_file(store, lock, config.name, config, hub=lambda: hub or HuggingFaceHub())
-        return context_length(config.read_bytes()) if found else None
+        return config.read_bytes() if found else None
 
 
 def _lock(store: Store, recipe: Recipe, hub: Hub | None, where: str) -> BaseLock:

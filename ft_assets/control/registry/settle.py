@@ -4,7 +4,7 @@ from ft_assets.records.names import DATASET
 from ft_assets.settings.dataset.forms import FormSettings
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.settings.keys import SHARED, DatasetKey
-from ft_assets.workers.suites.registered import get_classifier, get_suite, list_suites
+from ft_assets.workers.suites.registered import get_classifier, get_encoder, get_suite, list_suites
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -14,7 +14,7 @@ def settle(store: Store, policy: DatasetPolicy, tenant: str) -> DatasetPolicy:
 
     Raises:
         BadRecipe: for a mapping of fields that no form has.
-        UserError: for a suite, classifier or other dataset that does not exist or belongs to another tenant.
+        UserError: for a suite, model or other dataset that does not exist or belongs to another tenant.
     """
     FormSettings.of(policy)
     _require_region(policy.personal_data.phone_region)
@@ -22,6 +22,8 @@ def settle(store: Store, policy: DatasetPolicy, tenant: str) -> DatasetPolicy:
     named = tuple(list_suites(store)) if suites == "all" else tuple(sorted(set(suites)))
     for key in named:
         get_suite(store, key)
+    if policy.contamination.paraphrases:
+        get_encoder(store, policy.contamination.paraphrases.encoder)
     if policy.toxicity:
         get_classifier(store, policy.toxicity.classifier)
     for mix in policy.mix:
@@ -33,11 +35,11 @@ def settle(store: Store, policy: DatasetPolicy, tenant: str) -> DatasetPolicy:
 def _require_region(region: str) -> None:
     from phonenumbers import SUPPORTED_REGIONS
 
-    if region not in SUPPORTED_REGIONS:
+    if region != "auto" and region not in SUPPORTED_REGIONS:
         raise UserError(
             f"{region!r} is not a country with known phone numbers",
             where="dataset.yaml: personal_data: phone_region",
-            remedy="Write its two letters as in ISO 3166, such as DE or US.",
+            remedy="Write its two letters as in ISO 3166, such as DE or US, or auto.",
         )
 
 

@@ -7,10 +7,11 @@ from typing import Any
 from ft_assets.control.recipes.stored import get_recipe, list_recipes
 from ft_assets.control.recipes.window import within_context
 from ft_assets.control.registry.chats import needs_base_template
-from ft_assets.control.registry.register import context_of, register_locked
+from ft_assets.control.registry.register import config_of, register_locked
 from ft_assets.records.names import SUCCESSOR
 from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.recipe.base_ref import HubRevision
+from ft_assets.workers.base_models.context import context_length
 from ft_assets.workers.base_models.lock import lock_hub
 from ft_resources.errors import UserError
 from ft_resources.hub import Hub
@@ -70,7 +71,8 @@ def register_successor(store: Store, key: str, hub: Hub, *, actor: str) -> str |
     successor = ""
     if lock.substance != stored.lock.substance:
         following = stored.recipe.model_copy(update={"key": _next_free(store, stored.recipe.recipe_key)})
-        following = within_context(following, context_of(store, lock, hub=hub), f"{following.key}, base at {commit}")
+        context = context_length(config_of(store, lock, hub=hub))
+        following = within_context(following, context, f"{following.key}, base at {commit}")
         successor = register_locked(store, following, lock, actor=actor).key
     store.create_json(record, {"successor": successor, "from": stored.lock.revision, "to": commit, "actor": actor})
     return successor or None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ft_assets.control.registry.settle import settle
 from ft_assets.records.names import DATASET
@@ -52,11 +52,13 @@ def add_dataset_version(
     validation: Sequence[Path] = (),
     holdout: Sequence[Path] = (),
     max_examples: int | None = None,
+    source: str = "",
 ) -> DatasetVersion:
     """Store ``files`` untouched, with their policy, as the next version of ``tenant.name``.
 
     ``validation`` and ``holdout`` are files of rows that the tenant sets aside. The rows of several files are
     concatenated in the order of file names. ``max_examples`` limits the total number of rows; None: no limit.
+    ``source`` says, for people, where they were pulled from.
     Everything is checked before anything is written: a refused upload leaves the store unchanged.
 
     Raises:
@@ -89,7 +91,8 @@ def add_dataset_version(
                 where=f"{tenant}.{name}",
                 remedy="Upload fewer examples, or have the tenant moved to a larger tier in tenants.yaml.",
             )
-        artifact = _publish(store, folder, tenant, uploads, settled, rows, actor)
+        facts = {"rows": rows, **({"source": source} if source else {})}
+        artifact = _publish(store, folder, tenant, uploads, settled, facts, actor)
     return replace(_claim(store, first, artifact, content, actor), warnings=checked.warnings)
 
 
@@ -185,12 +188,20 @@ def _claim(store: Store, first: DatasetKey, artifact: Artifact, content: str, ac
         key, found = _walk(store, first, content)
         if found is not None:
             return DatasetVersion(key=key, address=found, created=False)
+        if key.version > 1:
+            record["follows"] = str(DatasetKey(tenant=key.tenant, name=key.name, version=key.version - 1))
         if DATASET.create(store, str(key), record):
             return DatasetVersion(key=key, address=artifact.address, created=True)
 
 
 def _publish(
-    store: Store, folder: Path, tenant: str, uploads: list[Snapshot], policy: DatasetPolicy, rows: int, actor: str
+    store: Store,
+    folder: Path,
+    tenant: str,
+    uploads: list[Snapshot],
+    policy: DatasetPolicy,
+    known: dict[str, Any],
+    actor: str,
 ) -> Artifact:
     """Publish the ``raw_dataset`` artifact of the snapshots in ``folder``, or return the existing one.
 
@@ -201,7 +212,7 @@ def _publish(
     files: dict[str, dict[str, str]] = {}
     for upload in uploads:
         files.setdefault("files" if upload.role == "upload" else upload.role, {})[upload.name] = upload.sha256
-    facts = {"files": len(uploads), "bytes": sum(upload.size for upload in uploads), "rows": rows}
+    facts = {"files": len(uploads), "bytes": sum(upload.size for upload in uploads), **known}
     given = {f"{upload.role}/{upload.name}": upload.given for upload in uploads if upload.given != upload.name}
     identity = {
         "asset": "raw_dataset",

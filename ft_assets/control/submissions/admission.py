@@ -17,6 +17,7 @@ from ft_assets.control.sweeps.trial_states import missing_trials
 from ft_assets.records.submissions import Submission, find_outcome, find_submission
 from ft_assets.records.sweep_decision import SweepUndecided
 from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import CATALOGUE, GIB
 from ft_assets.settings.keys import DatasetKey
 from ft_assets.settings.tenants import TenantsFile
@@ -180,7 +181,12 @@ def _require_memory(found: Estimate, gpu_type: str, where: str) -> list[str]:
     if found.memory is None or found.gpu_memory is None:
         return []
     room, needs = found.gpu_memory, _in_words(found.memory)
-    remedy = "Lower training.micro_batch_size or packing.max_length, train lora instead of full, or name a larger GPU"
+    remedy = (
+        "Lower training.micro_batch_size or packing.max_length, set training.optimizer (and, for full, "
+        "training.weights) to auto, train lora instead of full, or name a larger GPU"
+    )
+    if _could_share_windows(found):
+        remedy += ", or let several GPUs of a node share each window with hardware.context_parallel"
     if found.fits is Fits.NO:
         raise OverLimit(
             f"this training does not fit a {gpu_type}: it needs {needs}, and there are {room / GIB:.1f} GiB",
@@ -190,6 +196,18 @@ def _require_memory(found: Estimate, gpu_type: str, where: str) -> list[str]:
     if found.fits is Fits.PROBABLY_NOT:
         return [f"this training may not fit a {gpu_type} with {room / GIB:.1f} GiB: it needs {needs}. {remedy}."]
     return []
+
+
+def _could_share_windows(found: Estimate) -> bool:
+    """Whether the activations of a single window are too large though they are recomputed, and its tokens can be
+    divided."""
+    rest = sum(found.memory_parts.values()) - found.memory_parts.get("activations", 0)
+    if found.gpu_memory is None or rest > found.gpu_memory:
+        return False
+    settings = {path: value for path, value, _ in found.settings}
+    smallest = settings.get("training.micro_batch_size") == "1" and settings.get("training.recompute") == "on"
+    method = METHODS.get(settings["method"])
+    return smallest and method is not None and method.token_mean and found.documents[0] == "packed"
 
 
 def _require_room(found: Estimate, room: Room, where: str) -> list[str]:

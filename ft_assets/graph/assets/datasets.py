@@ -2,13 +2,15 @@
 
 import base64
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
 
 from ft_assets.control import identity
 from ft_assets.control.identity.approvals import note_held
-from ft_assets.graph.glue import common_metadata, run_work
+from ft_assets.control.identity.held_out import settle_held_out
+from ft_assets.graph.glue import acting, common_metadata, run_work
 from ft_assets.graph.partitions import GROUP, dataset_partitions
 from ft_assets.graph.report_links import report_link
 from ft_assets.graph.told import told
@@ -66,6 +68,7 @@ def upload_metadata(artifact: Artifact) -> dict[str, dg.MetadataValue]:
     return {
         "dagster/row_count": dg.MetadataValue.int(artifact.facts["rows"]),
         "uploaded_by": dg.MetadataValue.text(artifact.manifest.actor),
+        **({"source": dg.MetadataValue.text(source)} if (source := artifact.facts.get("source")) else {}),
         "policy": dg.MetadataValue.json(artifact.manifest.identity["params"]["policy"]),
         **common_metadata(artifact),
     }
@@ -90,8 +93,9 @@ def dataset(
     context: dg.AssetExecutionContext, store: StoreResource, launcher: LauncherResource
 ) -> dg.MaterializeResult:
     """Curated train, validation and holdout rows, and the validation report for the tenant."""
-    request = identity.dataset_request(store.artifacts, context.partition_key)
-    artifact = run_work(context, store, launcher, request)
+    make = partial(run_work, context, store, launcher)
+    settle_held_out(store.artifacts, context.partition_key, make, actor=acting(context))
+    artifact = make(identity.dataset_request(store.artifacts, context.partition_key))
     if held := note_held(store.artifacts, artifact, context.partition_key):
         context.log.warning(str(held))
         context.instance.add_run_tags(context.run_id, {tags.VERDICT: "held"})

@@ -6,6 +6,7 @@ A training decides by the base itself; this says beforehand what it will decide,
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from ft_assets.settings.catalogue.composites import COMPOSITES, text_settings
 
@@ -89,6 +90,19 @@ FAMILIES: Mapping[str, str] = MappingProxyType({**dict.fromkeys(_PACKED, ""), **
 """``model_type`` to why its documents run apart; empty where they are packed."""
 
 
+_ONLY_WITH = {"gemma2": "attn_logit_softcapping"}
+"""Families whose documents are packed where this setting is null."""
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+
+
+def has_experts(config: Mapping[str, Any]) -> bool:
+    """Whether a parsed ``config.json`` says that feed-forward layers have several experts. Hybrids name numbers that
+    none of their layers has: those are not believed."""
+    values = text_settings(config)
+    counts = (values.get(name) for name in _EXPERTS)
+    return "layers_block_type" not in values and any(isinstance(count, int) and count > 1 for count in counts)
+
+
 def how_documents_run(config: bytes | None) -> tuple[str, str]:
     """How documents of a base with this ``config.json`` will run, and why; both empty without one."""
     try:
@@ -97,9 +111,10 @@ def how_documents_run(config: bytes | None) -> tuple[str, str]:
         return "", ""
     if not isinstance(values, dict) or "model_type" not in values:
         return "", ""
-    kind = str(values["model_type"])
+    kind, text = str(values["model_type"]), text_settings(values)
     if kind not in COMPOSITES:
-        kind = str(text_settings(values).get("model_type", kind))
+        kind = str(text.get("model_type", kind))
     if kind not in FAMILIES:
         return "decided when it trains", ""
-    return ("apart", FAMILIES[kind]) if FAMILIES[kind] else ("packed", "")
+    packed = not FAMILIES[kind] or text.get(_ONLY_WITH.get(kind, "model_type"), "its default") is None
+    return ("packed", "") if packed else ("apart", FAMILIES[kind])

@@ -6,15 +6,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from ft_assets.settings.catalogue.forms import RowFormName
+from ft_assets.settings.dataset.recogniser import RecogniserSettings
+from ft_assets.settings.dataset.source import Source
 from ft_assets.settings.keys import DatasetKey, check_suite_key
 from ft_resources.settings import text_check, unique
 from ft_resources.strict import parse_strict, parse_yaml
-from ft_resources.strict_model import StrictModel
+from ft_resources.strict_model import StrictModel, added_field
 
 # Not a setting: below this, neither training nor scores on a holdout are meaningful.
 MIN_EXAMPLES = 100
 MIN_CHUNK = 200
 
+RowId = Annotated[str, Field(pattern="^[0-9a-f]{12}$")]
+"""The first digits of a row's content key: it stays the same wherever the row stands."""
 PersonalType = Literal["card", "iban", "phone", "email", "ip", "secret"]
 Filter = Literal["empty_answer", "short", "long", "repetitive", "truncated"]
 
@@ -38,6 +42,11 @@ class TextSettings(StrictModel):
         le=100_000,
         description="Longest piece, in characters; pieces end at headings, paragraphs or sentences if possible.",
     )
+    pdf: Literal["text", "tables"] = added_field(
+        "text",
+        description="`text`: a PDF's text in the order in which its program wrote it. `tables`: on pages with ruled "
+        "tables, from top to bottom, each table as rows of `|` cells; about a tenth of a second for each page.",
+    )
 
 
 class DuplicateSettings(StrictModel):
@@ -54,10 +63,31 @@ class DuplicateSettings(StrictModel):
         le=1,
         description="Rows with at least this Jaccard similarity of character 5-grams count as near-duplicates.",
     )
+    keep: Annotated[tuple[RowId, ...], AfterValidator(unique)] = added_field(
+        (),
+        max_length=10_000,
+        description="Rows that are no near-duplicates, by the id that the report shows beside each pair. They stay; an "
+        "exact copy of one does not.",
+    )
+
+
+class ParaphraseSettings(StrictModel):
+    """An opt-in search for test items in other words or, by a multilingual encoder, in another language."""
+
+    encoder: str = Field(description="Key of an encoder added with `ft dataset encoder add`, such as e5.v1.")
+    threshold: float = Field(
+        gt=0,
+        lt=1,
+        description="An example counts if the cosine of its vector and a question's is at least this. Encoders differ: "
+        "look at the pairs in the report, beginning with 0.8.",
+    )
+    action: Literal["remove", "escalate", "warn"] = Field(
+        default="warn", description="As `contamination.action`, for these examples; they are reported apart."
+    )
 
 
 class ContaminationSettings(StrictModel):
-    """Examples that reveal test items, found by shared 13-word sequences."""
+    """Examples that reveal test items: a whole question, or mostly text of items, whatever its dress."""
 
     suites: tuple[Annotated[str, text_check(check_suite_key)], ...] | Literal["all"] = Field(
         default="all",
@@ -67,12 +97,15 @@ class ContaminationSettings(StrictModel):
         default=0.5,
         gt=0,
         lt=1,
-        description="An example with a larger share of its 13-grams in test items counts.",
+        description="An example with a larger share of its 13-word sequences in test items counts, too.",
     )
     action: Literal["remove", "escalate", "warn"] = Field(
         default="remove",
         description="`remove`: such examples are left out. `escalate`: they stay, and the version is held until a "
         "person approves it. `warn`: they stay and are reported.",
+    )
+    paraphrases: ParaphraseSettings | None = added_field(
+        None, description="Search for items in other words, too; off by default."
     )
 
 
@@ -88,8 +121,19 @@ class PersonalDataSettings(StrictModel):
         default=("card", "iban", "phone", "email", "ip", "secret"), min_length=1, description="Types to search for."
     )
     phone_region: str = Field(
-        default="US", pattern="^[A-Z]{2}$", description="Country of phone numbers written without a country code."
+        default="auto",
+        pattern="^(auto|[A-Z]{2})$",
+        description="Country of phone numbers written without a country code. `auto`: by the language and the country "
+        "codes of each row.",
     )
+    recogniser: RecogniserSettings | None = added_field(
+        None, description="Search for national and medical numbers, too; off by default."
+    )
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The types of findings that there may be: ``types``, and ``id`` where there is a recogniser."""
+        return (*self.types, "id") if self.recogniser else self.types
 
 
 class ToxicitySettings(StrictModel):
@@ -197,6 +241,9 @@ class DatasetPolicy(StrictModel):
     split: SplitSettings = Field(default_factory=SplitSettings, description="How rows are split.")
     generated_by: str | None = Field(
         default=None, min_length=1, max_length=200, description="Model that generated the answers, if any."
+    )
+    source: Source | None = added_field(
+        None, description="Where `ft dataset watch` takes the rows from; it is no part of a version."
     )
 
 

@@ -1,10 +1,11 @@
 """What candidate and base are evaluated on, and what a candidate must reach."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from ft_assets.settings.catalogue.gates.judge import JudgeGate
+from ft_assets.settings.catalogue.gates.profiles import PROFILES, ProfileName, profile_of, stated
 from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.catalogue.gates.scores import Score
@@ -107,6 +108,12 @@ def _once(scores: tuple[Score, ...]) -> tuple[Score, ...]:
 class GateSettings(Settings):
     """What a candidate must reach to become an adapter."""
 
+    profile: ProfileName | None = added_field(
+        None,
+        description="Thresholds by what the model is for, which are stored in place of this name; a field written "
+        "beside it wins. chat: perplexity falls by 2 %; code: by 5 %; extraction: exact_match gains 5 %; "
+        "classification: macro_f1 gains 5 %; all: no suite drops by more than 2 points. none: as gates: none.",
+    )
     benchmark_regression: BenchmarkRegressionGate = Field(
         BenchmarkRegressionGate(), description="Limit on regressions on the general suites."
     )
@@ -118,3 +125,8 @@ class GateSettings(Settings):
     scores: Annotated[tuple[Score, ...], Strict(False), AfterValidator(_once), Field(max_length=20)] = Field(
         (), description="Scores that the candidate must reach."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _states_its_profile(cls, data: Any) -> Any:
+        return stated(data) if profile_of(data) in PROFILES else data

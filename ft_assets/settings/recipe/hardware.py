@@ -32,6 +32,13 @@ class HardwareSettings(Settings):
         "weights too (zero3, fsdp; hsdp: within each node, every node has a copy). auto: as little as fits. Does not "
         "change the result.",
     )
+    context_parallel: int = added_field(
+        1,
+        ge=1,
+        le=8,
+        description="GPUs of a node that share each window, every one with an equal part of its tokens: for windows "
+        "that one GPU cannot hold. Divides gpus and the base's key/value heads. Does not change the result.",
+    )
     memory_gib: float | None = added_field(
         None,
         gt=0.0,
@@ -72,10 +79,17 @@ class HardwareSettings(Settings):
         """Processes of one training over all nodes: one per GPU, or one per node without GPUs."""
         return max(1, self.gpus) * self.nodes
 
+    @property
+    def readers(self) -> int:
+        """How many processes, or groups of processes that share their windows, read different windows."""
+        return self.world // self.context_parallel
+
     @model_validator(mode="after")
     def _device_matches_gpus(self) -> "HardwareSettings":
         if self.device == "cuda" and self.gpus == 0:
             raise ValueError("device cuda needs gpus of at least 1")
         if self.device == "cpu" and self.gpus > 0:
             raise ValueError(f"device cpu and gpus {self.gpus} contradict each other")
+        if max(1, self.gpus) % self.context_parallel:
+            raise ValueError(f"context_parallel {self.context_parallel} does not divide gpus {self.gpus}")
         return self

@@ -5,10 +5,12 @@ replace ``auto``: some from the recipe alone, the others once data and base are 
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
+from ft_assets.settings.catalogue.gates.profiles import PROFILES, profile_of, stated
+from ft_assets.settings.catalogue.gates.task_gain import AnswerMetric
 from ft_assets.settings.catalogue.methods import METHODS, MethodName
 from ft_assets.settings.catalogue.methods.kto import KtoSettings
 from ft_assets.settings.catalogue.methods.preference_settings import PreferenceSettings
@@ -16,6 +18,7 @@ from ft_assets.settings.catalogue.methods.simpo import SimpoSettings
 from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.recipe.acceptance import EvaluationSettings, GateSettings
 from ft_assets.settings.recipe.base_ref import BaseReference, parse_base
+from ft_assets.settings.recipe.end_of_turn import with_end_of_turn
 from ft_assets.settings.recipe.foreign_names import FOREIGN_NAMES
 from ft_assets.settings.recipe.hardware import HardwareSettings
 from ft_assets.settings.recipe.sweep import SweepSettings
@@ -56,9 +59,9 @@ class Recipe(Settings):
     )
     chat_template: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARACTERS)] | None = Field(
         None,
-        description="Path (relative to this file) of a Jinja chat template that replaces the base's own; its "
-        "text is stored with the recipe. plain: for a base that has none, turns under lines User: and Assistant:. "
-        "null: the base's.",
+        description="Path (relative to this file) of a Jinja chat template that replaces the base's own, or the "
+        "name of a ready one: plain (turns under lines User: and Assistant:), chatml, mistral, llama3, gemma, qwen3, "
+        "harmony and others that TRL ships. Its text is stored with the recipe. null: the base's.",
     )
     method: MethodName = Field(
         "sft",
@@ -115,6 +118,26 @@ class Recipe(Settings):
         evaluation = data.get("evaluation", {})
         return {**data, "evaluation": {"suites": [], **evaluation}} if isinstance(evaluation, dict) else data
 
+    # Of these validators the last one comes first: the one above sees what this one gives.
+    @model_validator(mode="before")
+    @classmethod
+    def _has_what_its_profile_judges(cls, data: Any) -> Any:
+        """A profile of gates decides about them all (none), or what is measured on the holdout by default."""
+        gates: Any = data.get("gates") if isinstance(data, dict) else None
+        profile = profile_of(gates)
+        if profile == NO_GATES:
+            if len(gates) > 1:
+                raise ValueError("gates.profile: none judges nothing; name another profile, or leave the rest out")
+            return {**data, "gates": NO_GATES}
+        if profile not in PROFILES:
+            return data
+        evaluation, gain = data.get("evaluation", {}), stated(gates)["task_gain"]
+        holdout = evaluation.get("holdout", {}) if isinstance(evaluation, dict) else None
+        metric = gain.get("metric") if isinstance(gain, dict) else None
+        if not isinstance(holdout, dict) or metric not in get_args(AnswerMetric):
+            return data
+        return {**data, "evaluation": {**evaluation, "holdout": {"metrics": [metric], **holdout}}}
+
     @model_validator(mode="after")
     def _gates_have_what_they_judge(self) -> "Recipe":
         if self.gates == NO_GATES:
@@ -153,11 +176,16 @@ class Recipe(Settings):
     def base_reference(self) -> BaseReference:
         return parse_base(self.base)
 
+    @property
+    def template(self) -> str | None:
+        """The Jinja text that renders conversations, with ``packing.end_of_turn``; None for the base's own as it is."""
+        return with_end_of_turn(self.chat_template, self.packing.end_of_turn or ())
+
     def token_settings(self) -> dict[str, Any]:
         """Settings that affect tokens, as JSON: equal settings share token packs."""
         return {
             # Windows are the same however they run through a model.
-            "packing": self.packing.model_dump(mode="json", exclude={"mode"}),
-            "chat_template": self.chat_template,
+            "packing": self.packing.model_dump(mode="json", exclude={"mode", "end_of_turn"}),
+            "chat_template": self.template,
             "seed": self.training.seed,
         }

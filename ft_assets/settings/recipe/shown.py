@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ft_assets.settings.catalogue.methods import METHODS, SECTIONS
-from ft_assets.settings.recipe.plain_template import PLAIN, PLAIN_TEMPLATE
+from ft_assets.settings.recipe.ready_templates import ready_name
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import digest
@@ -23,11 +23,16 @@ def shown_settings(recipe: Recipe, origins: Mapping[str, str]) -> list[tuple[str
     ]
     for section in _SECTIONS:
         if _used(recipe, section):
-            values = getattr(recipe, section).model_dump(mode="json")
+            settings = getattr(recipe, section)
+            values = settings.model_dump(mode="json")
+            # Dumps omit a later setting with its default, which may be what its author left to ``auto``.
+            for name in type(settings).model_fields.keys() - values.keys():
+                if f"{section}.{name}" in origins:
+                    values[name] = getattr(settings, name)
             rows += [(path, _text(value), origins[path]) for path, value in _single(values, section)]
     rows += [("packing.max_length", str(recipe.packing.max_length), origins["packing.max_length"])]
     if recipe.chat_template is not None:
-        rows.append(("chat_template", PLAIN if recipe.chat_template == PLAIN_TEMPLATE else "a file's", "recipe"))
+        rows.append(("chat_template", ready_name(recipe.chat_template) or "a file's", "recipe"))
     return [row for row in rows if row[0] not in _LEFT_OUT]
 
 

@@ -8,8 +8,8 @@ from ft_assets.settings.recipe.base_ref import parse_adapter
 from ft_resources.settings import Auto, Names, Settings
 from ft_resources.strict_model import added_field
 
-# Training settings that affect when or how something is done, never the result.
-WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute", "recompute_every"}
+# Training settings that affect when or how something is done, never the result, or by rounding only.
+WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute", "recompute_every", "compile"}
 # Most validations of a run whose recipe does not say when to validate.
 VALIDATIONS = 10
 
@@ -109,17 +109,24 @@ class TrainingSettings(Settings):
         1.0, gt=0.0, le=1e6, description="Largest L2 norm of the gradient; a longer one is scaled down."
     )
     seed: int = Field(17, ge=0, lt=2**31, description="Seeds packing, sampling order, initialisation, dropout.")
-    precision: Literal["fp32", "bf16", "fp16", "auto"] = Field(
+    precision: Literal["fp32", "bf16", "fp16", "fp8", "auto"] = Field(
         "auto",
-        description="Number format of training. auto: bf16 on cuda, fp16 with loss scaling on GPUs without bf16, "
-        "fp32 on cpu.",
+        description="Number format of training. fp8: bf16, and the products of the layers' large matrices in 8 bits "
+        "(torchao's float8 training with a scale for each row), for GPUs that have them and variants full and lora. "
+        "auto: bf16 on cuda, fp16 with loss scaling on GPUs without bf16, fp32 on cpu.",
     )
-    optimizer: Literal["adamw", "adamw_8bit", "adafactor", "muon"] = Field(
+    weights: Literal["auto", "float32", "bfloat16"] = added_field(
+        "float32",
+        description="Number format of the weights that train, and of their gradients: float32, or bfloat16 with "
+        "updates rounded at random (stochastic rounding, https://arxiv.org/abs/2010.06192), half the memory, for "
+        "variant full with precision bf16 or fp8. auto: float32, unless only bfloat16 fits.",
+    )
+    optimizer: Literal["auto", "adamw", "adamw_8bit", "adafactor", "muon"] = Field(
         "adamw",
         description="The optimizer: AdamW with betas 0.9 and 0.999; with moments in 8 bits, a quarter of their "
         "memory (https://arxiv.org/abs/2110.02861); Adafactor, whose state takes hardly any "
         "(https://arxiv.org/abs/1804.04235); or Muon for the layers' matrices and AdamW for the rest, for variant full "
-        "(https://arxiv.org/abs/2502.16982).",
+        "(https://arxiv.org/abs/2502.16982). auto: adamw, or adamw_8bit where that does not fit.",
     )
     recompute: Literal["auto", "on", "off"] = Field(
         "auto",
@@ -131,6 +138,12 @@ class TrainingSettings(Settings):
         description="With recompute: recompute the activations of only every n-th layer, the first included; those of "
         "the others are kept, which is faster and takes more memory. auto: the largest of 4, 2 and 1 that fits where "
         "recompute is auto too, else 1. Does not change the result.",
+    )
+    compile: Literal["auto", "on", "off"] = added_field(
+        "auto",
+        description="Compile the model's layers (torch.compile), which takes minutes and makes steps faster. auto: on "
+        "for trainings of half an hour and more on GPUs whose fused attention takes the base's documents. Changes the "
+        "result by rounding only.",
     )
     checkpoint_every_steps: int = Field(
         500, ge=1, description="Save for resumption after this many optimizer steps. Does not change the result."
@@ -196,6 +209,11 @@ class PackingSettings(Settings):
     learn: Literal["all_assistant", "last_assistant"] = Field(
         "all_assistant", description="Which tokens carry loss: those of every assistant turn, or only of the last one."
     )
+    end_of_turn: Annotated[Names, Field(min_length=1, max_length=8)] | None = added_field(
+        None,
+        description="For a template that leaves the last answer open: the control tokens that end an answer, such as "
+        "[<|user|>, <|observation|>]. The first is written behind a last answer; each is learned where it follows one.",
+    )
     overlong: Literal["reject", "drop", "truncate", "split"] = Field(
         "reject",
         description="Examples longer than max_length: reject (an error that names them), drop (counted and named), "
@@ -211,7 +229,9 @@ class SettledTraining(TrainingSettings):
     epochs: int = Field(ge=1)
     global_batch_size: int = Field(ge=1)
     micro_batch_size: int = Field(ge=1)
-    precision: Literal["fp32", "bf16", "fp16"]
+    precision: Literal["fp32", "bf16", "fp16", "fp8"]
+    weights: Literal["float32", "bfloat16"] = added_field("float32")
+    optimizer: Literal["adamw", "adamw_8bit", "adafactor", "muon"]
 
 
 class SettledLora(LoraSettings):

@@ -22,6 +22,7 @@ from ft_assets.workers.evals.evidence import Evidence
 from ft_assets.workers.evals.gates import unjudged
 from ft_assets.workers.evals.selection_rule import chosen_weights
 from ft_assets.workers.evals.verdicts import judge_candidate, load_evidence
+from ft_assets.workers.tokenizers.chat_template import template_text
 from ft_assets.workers.training.earlier import CONTINUED_FROM
 from ft_assets.workers.training.kept_weights import Weights, candidate_weights, stored_weights
 from ft_resources.artifacts import MANIFEST, Artifact
@@ -158,20 +159,14 @@ def _write_tokenizer(base: Artifact, chat_template: str | None, output: Path, sc
 
     Raises BadBase if AutoTokenizer would not read texts from this folder as training read them.
     """
-    _take(TOKENIZER_FILES, base, output, scratch)
+    _take((*TOKENIZER_FILES, TEMPLATE), base, output, scratch)
     settings_path = output / "tokenizer_config.json"
     settings: dict[str, Any] = json.loads(settings_path.read_bytes()) if settings_path.exists() else {}
-    own = settings.pop("chat_template", None)
-    if chat_template is None and TEMPLATE in base.manifest.files:
-        chat_template = base.read(TEMPLATE).decode()
-    if chat_template is None:
-        # Older bases keep several templates by name; "default" is the one for conversations.
-        chat_template = (
-            {item["name"]: item["template"] for item in own}.get("default") if isinstance(own, list) else own
-        )
+    settings.pop("chat_template", None)
+    template = template_text(output, chat_template)
     # Registration refuses a recipe that needs one; texts are learned without.
-    if chat_template:
-        (output / TEMPLATE).write_text(chat_template, encoding="utf-8")
+    if template:
+        (output / TEMPLATE).write_text(template, encoding="utf-8")
     if settings:
         _write_json(settings_path, settings)
     settle_tokenizer(output)

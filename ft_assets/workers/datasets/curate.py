@@ -1,30 +1,29 @@
 """The work of ``dataset``: uploads in, three Parquet files and the report out."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ft_assets.settings.dataset.policy import DatasetPolicy, policy_of
 from ft_assets.workers.datasets.engine.cache import ChunkCache
-from ft_assets.workers.datasets.engine.local import process_count, start_early
-from ft_assets.workers.datasets.engine.ray import run_chunks_on_ray
+from ft_assets.workers.datasets.engine.chunks_on_ray import run_chunks_on_ray
+from ft_assets.workers.datasets.engine.local import CURATION, engine_of, process_count, start_early
+from ft_assets.workers.datasets.held_out import FILE, HeldOut
 from ft_assets.workers.datasets.intake.spool import Role, Spool, spool
 from ft_assets.workers.datasets.pipeline import Inputs, Means, curate_upload, needs_processes
-from ft_assets.workers.datasets.reading import RunChunks
 from ft_assets.workers.datasets.reporting.page import render_page
+from ft_assets.workers.datasets.screening.encoding import Encoder
 from ft_assets.workers.datasets.screening.toxicity import classify
-from ft_assets.workers.datasets.similarity.ngrams import GramIndex
+from ft_assets.workers.datasets.similarity.items import ItemIndex
 from ft_assets.workers.datasets.writing import MixSource
-from ft_assets.workers.suites.suites import scored_texts
+from ft_assets.workers.suites.asked import Asked
+from ft_assets.workers.suites.suites import asked_items
 from ft_resources.artifacts import Artifact
 from ft_resources.canonical import canonical_json
 from ft_resources.environment import whole_number
-from ft_resources.errors import UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
 ROLES: tuple[Role, ...] = ("upload", "validation", "holdout")
@@ -35,10 +34,10 @@ def curate(context: WorkContext) -> WorkResult:
     """Clean and split the input ``raw`` by the parameter ``policy``.
 
     Leaves ``train.parquet``, ``validation.parquet`` and ``holdout.parquet`` (see ``writing.COLUMNS``; rows in the
-    upload's order; equal input, equal bytes) and ``report/report.json`` and ``.html``. Further inputs: ``suite:<key>``
-    each, ``classifier``, ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason,
-    ``length_histogram`` (characters), ``rows_read``, ``warnings``, ``held`` (why a person must review it first). Raises
-    BadData (file, row, field).
+    upload's order; equal input, equal bytes), ``held_out.arrow`` and ``report/report.json`` and ``.html``. Further
+    inputs: ``held_out`` (what earlier versions held out), ``suite:<key>`` each, ``classifier``, ``encoder``,
+    ``mix:<key>`` each. Facts: ``form``, ``rows`` by split, ``dropped`` by reason, ``length_histogram`` (characters),
+    ``rows_read``, ``warnings``, ``held`` (why a person must review it first). Raises BadData (file, row, field).
     """
     policy = policy_of(context.params["policy"])
     raw = context.input("raw")
@@ -56,10 +55,13 @@ def curate(context: WorkContext) -> WorkResult:
         suites=tuple(suites),
         suite_digests=tuple(suite.digest for suite in suites.values()),
         classify=_classifier(context, policy),
+        encoder=_encoder(context, policy),
+        asked=_asked(suites, context.scratch) if policy.contamination.paraphrases else (),
         mix=tuple(
             MixSource(dataset=key, train=artifact.path("train.parquet", context.scratch))
             for key, artifact in ((each.dataset, context.input(f"mix:{each.dataset}")) for each in policy.mix)
         ),
+        held_out=_held_out(context),
     )
     scratch = context.scratch / "curation"
     scratch.mkdir()
@@ -68,7 +70,7 @@ def curate(context: WorkContext) -> WorkResult:
         memory_bytes=whole_number("FT_CURATION_MEMORY_MB", _MEMORY_MB, at_least=512) << 20,
         processes=process_count(),
         cache=ChunkCache(store_url=context.store.url, tenant=context.spec.address.tenant),
-        run_chunks=chosen_engine(),
+        run_chunks=run_chunks_on_ray if engine_of(CURATION) == "ray" else None,
         progress=lambda phase, rows: context.progress(phase, done=rows),
     )
     report, exhibits = curate_upload(inputs, context.output, means)
@@ -90,16 +92,10 @@ def curate(context: WorkContext) -> WorkResult:
     )
 
 
-def chosen_engine() -> RunChunks | None:
-    """Ray if ``FT_CURATION_ENGINE=ray`` (``RAY_ADDRESS`` names the cluster), else this machine."""
-    name = os.environ.get("FT_CURATION_ENGINE", "local")
-    if name == "local":
-        return None
-    if name != "ray":
-        raise UserError(
-            f"there is no curation engine {name!r}", where="FT_CURATION_ENGINE", remedy="Set it to local or ray."
-        )
-    return run_chunks_on_ray
+def _held_out(context: WorkContext) -> HeldOut:
+    """What earlier versions held out; a dataset's first version has no such input."""
+    given = context.input("held_out") if "held_out" in context.spec.inputs else None
+    return HeldOut.open(given.path(FILE, context.scratch) if given else None)
 
 
 def spools_of(raw: Artifact, policy: DatasetPolicy, scratch: Path) -> list[Spool]:
@@ -115,14 +111,20 @@ def spools_of(raw: Artifact, policy: DatasetPolicy, scratch: Path) -> list[Spool
 
 
 def _index(suites: dict[str, Artifact], scratch: Path) -> Path:
-    path = scratch / "suites.grams"
-
-    def texts() -> Iterator[tuple[str, pa.Array]]:
-        for key, suite in suites.items():
-            yield key, pa.array(scored_texts(suite.folder(scratch)), pa.large_string())
-
-    GramIndex.build(texts(), path)
+    path = scratch / "suites.items"
+    ItemIndex.build(_asked(suites, scratch), path)
     return path
+
+
+def _asked(suites: dict[str, Artifact], scratch: Path) -> list[tuple[str, Sequence[Asked]]]:
+    return [(key, asked_items(suite.folder(scratch))) for key, suite in suites.items()]
+
+
+def _encoder(context: WorkContext, policy: DatasetPolicy) -> Encoder | None:
+    if policy.contamination.paraphrases is None:
+        return None
+    given = context.input("encoder")
+    return Encoder(given.folder(context.scratch), given.facts["pooling"])
 
 
 def _classifier(context: WorkContext, policy: DatasetPolicy) -> Any:

@@ -1,25 +1,43 @@
 """What curation decides about each row, and the findings that report it."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ft_assets.settings.dataset.policy import PersonalDataSettings
+from ft_assets.workers.datasets.forms.content_keys import row_ids
 from ft_assets.workers.datasets.prepared import PreparedRows
-from ft_assets.workers.datasets.reporting.report import LISTED_NOTES, Action, Exhibit, Finding, Note, Step, StepReport
+from ft_assets.workers.datasets.reporting.report import (
+    LISTED_NOTES,
+    Action,
+    Exhibit,
+    Finding,
+    Note,
+    Place,
+    Step,
+    StepReport,
+)
+from ft_assets.workers.datasets.screening.personal import screen
 
 SHOWN = 3
+ACTIONS: dict[str, Action] = {"remove": "removed", "escalate": "held", "warn": "warned", "detect": "warned"}
+"""What a policy's action is in the report."""
 _TEXT_CHARACTERS = 4000
 
 
 class Decisions:
-    """Which rows are still kept, and the report's steps in order."""
+    """Which rows are still kept, and the report's steps in order.
 
-    def __init__(self, rows: PreparedRows) -> None:
+    Rows are shown without what ``personal`` searches for, also where it stays in the data: more people see the page.
+    """
+
+    def __init__(self, rows: PreparedRows, personal: PersonalDataSettings) -> None:
         self.rows = rows
+        self._shown = personal.model_copy(update={"action": "off" if personal.action == "off" else "scrub"})
         self.kept = np.ones(len(rows), np.bool_)
         self.steps: list[StepReport] = []
         self.exhibits: list[Exhibit] = []
+        self.warnings: list[str] = []
 
     def report(self, step: Step, findings: Sequence[Finding], rows_in: int) -> None:
         """End ``step``, which received ``rows_in`` rows; steps that found nothing are reported, too."""
@@ -45,11 +63,14 @@ class Decisions:
         others: np.ndarray | None = None,
         similarities: np.ndarray | None = None,
         shown: int = SHOWN,
+        details: Callable[[int], str] = lambda _: "",
+        beside: Callable[[int], tuple[Place, str] | None] = lambda _: None,
     ) -> Finding:
         """The finding for the rows at ascending ``positions``; the action ``removed`` drops them from now on.
 
-        ``others`` are the positions of the rows they resemble, ``similarities`` how much. The page shows the texts of
-        the first ``shown`` rows.
+        ``others`` are the positions of the rows they resemble (-1 for none), ``similarities`` how much. ``details``
+        says more about the row at an index of ``positions``. The page shows the texts of the first ``shown`` rows, with
+        those of the rows they resemble, or what is ``beside`` them: a place and a text that is no row's.
         """
         if action == "removed":
             self.kept[positions] = False
@@ -58,12 +79,15 @@ class Decisions:
             notes.append(
                 Note(
                     place=self.rows.place(int(positions[index])),
-                    other=self.rows.place(int(others[index])) if others is not None else None,
+                    detail=details(index),
+                    other=self.rows.place(int(others[index])) if others is not None and others[index] >= 0 else None,
                     similarity=float(similarities[index]) if similarities is not None else None,
                 )
             )
         for index in range(min(len(positions), shown)):
-            self._exhibit(step, reason, int(positions[index]), int(others[index]) if others is not None else None)
+            other = int(others[index]) if others is not None else -1
+            given = (self.rows.place(other), self._text(other)) if other >= 0 else beside(index)
+            self._exhibit(step, reason, int(positions[index]), given)
         return Finding(reason=reason, action=action, count=len(positions), subject=subject, notes=notes)
 
     def show(self, step: Step, reason: str, positions: np.ndarray) -> None:
@@ -71,14 +95,20 @@ class Decisions:
         for position in positions[:SHOWN].tolist():
             self._exhibit(step, reason, position, None)
 
-    def _exhibit(self, step: Step, reason: str, position: int, other: int | None) -> None:
-        more: dict[str, Any] = {}
-        if other is not None:
-            more = {"other_place": self.rows.place(other), "other_text": self._text(other)}
+    def _exhibit(self, step: Step, reason: str, position: int, beside: tuple[Place, str] | None) -> None:
+        place, text = beside or (None, "")
         self.exhibits.append(
-            Exhibit(step=step, reason=reason, place=self.rows.place(position), text=self._text(position), **more)
+            Exhibit(
+                step=step,
+                reason=reason,
+                place=self.rows.place(position),
+                text=self._text(position),
+                row_id=row_ids(self.rows.content_at(np.array([position])))[0],
+                other_place=place,
+                other_text=text[:_TEXT_CHARACTERS],
+            )
         )
 
     def _text(self, position: int) -> str:
-        text: str = self.rows.texts_at(np.array([position]))[0].as_py()
+        text: str = screen(self.rows.texts_at(np.array([position])), self._shown).texts[0].as_py()
         return text[:_TEXT_CHARACTERS]

@@ -1,6 +1,7 @@
 """Which rows of other dataset versions may be mixed in: they must meet the same rules as a version's own rows."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ from ft_assets.settings.catalogue.forms import FORMS
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets.columns import EXAMPLES, WEIGHT, map_texts
 from ft_assets.workers.datasets.decisions import Decisions
-from ft_assets.workers.datasets.engine.prepare import open_index
+from ft_assets.workers.datasets.engine.prepare import open_index, open_items
 from ft_assets.workers.datasets.forms.content_keys import content_keys, flat_texts, prompt_keys
+from ft_assets.workers.datasets.held_out import HeldOut, NearIndex, content_words, near_bands, unit_keys
 from ft_assets.workers.datasets.screening.personal import screen
 from ft_assets.workers.datasets.split import TRAIN, units_of
 from ft_assets.workers.datasets.writing import MixSource, columns_of, hex_of
@@ -29,19 +31,21 @@ def clean_sources(
     policy: DatasetPolicy,
     kind: str,
     indices: Sequence[tuple[Path, bool]],
+    memory: HeldOut,
     scratch: Path,
 ) -> tuple[list[MixSource], list[str]]:
     """``sources`` without the rows that must not be trained on here, and a warning for each that lost rows.
 
-    Left out are rows whose prompt or group this version sets aside; rows that overlap with one of ``indices`` (13-gram
-    index, and whether this curation made it: test items, the own holdout) by more than the policy allows; and with
+    Left out are rows whose prompt or group this version sets aside; rows that its holdout or those of earlier versions
+    held (``memory``), and their near copies; rows that overlap with one of ``indices`` (and whether this curation made
+    it: test items, the own holdout) by more than the policy allows; and with
     ``personal_data: escalate``, rows with personal data. With ``scrub``, those rows are scrubbed. If this version has
     weights, rows of a source without them get 1. Raises BadData if a source's kind of data differs from ``kind``, or if
     it has weights and this version has none.
     """
     if not sources:
         return [], []
-    aside, columns = _set_aside(decisions, sides), columns_of(policy)
+    columns, aside = columns_of(policy), _Aside(_set_aside(decisions, sides), memory, NearIndex(memory))
     cleaned, warnings = [], []
     for number, source in enumerate(sources):
         path, lost = scratch / f"mix-{number}.parquet", 0
@@ -92,17 +96,37 @@ def _units(prompts: pa.UInt64Array, groups: pa.StringArray) -> tuple[np.ndarray,
     return prompts.to_numpy(zero_copy_only=False), units_of(prompts, groups)
 
 
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    """``units`` are prompts and groups that this version does not train on."""
+
+    units: np.ndarray
+    memory: HeldOut
+    index: NearIndex
+
+    def holds(self, examples: pa.RecordBatch, texts: pa.Array, policy: DatasetPolicy) -> np.ndarray:
+        """Which rows (bool) may not be trained on."""
+        groups = examples.column("group")
+        prompts, units = _units(prompt_keys(examples), groups)
+        grouped = pc.not_equal(groups, "").to_numpy(zero_copy_only=False)
+        held: np.ndarray = np.isin(prompts, self.units) | np.isin(units, self.units)
+        held |= self.memory.has("content", content_words(content_keys(examples)))
+        held |= self.memory.has("unit", unit_keys(units, grouped, policy))
+        return held | self.index.near(near_bands(texts), lambda at: texts.take(pa.array(at)))
+
+
 def _usable(
-    rows: pa.RecordBatch, aside: np.ndarray, policy: DatasetPolicy, indices: Sequence[tuple[Path, bool]]
+    rows: pa.RecordBatch, aside: _Aside, policy: DatasetPolicy, indices: Sequence[tuple[Path, bool]]
 ) -> np.ndarray:
     examples = rows.select(EXAMPLES.names)
     texts = flat_texts(examples)
-    bad = np.zeros(rows.num_rows, np.bool_)
-    for units in _units(prompt_keys(examples), examples.column("group")):
-        bad |= np.isin(units, aside)
+    bad = aside.holds(examples, texts, policy)
     for index, own in indices:
-        overlap = open_index(str(index), own=own).overlap(texts)
-        bad |= overlap.hits > policy.contamination.threshold * overlap.grams
+        if own:
+            overlap = open_index(str(index), own=True).overlap(texts)
+            bad |= overlap.hits > policy.contamination.threshold * overlap.grams
+        else:
+            bad |= open_items(str(index)).find_in(examples, texts).leaks(policy.contamination.threshold)
     if policy.personal_data.action == "escalate":
         same = pc.equal(hex_of(content_keys(examples)), _scrubbed(rows, policy).column("id"))
         bad |= ~same.to_numpy(zero_copy_only=False)

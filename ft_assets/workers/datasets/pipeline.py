@@ -3,37 +3,36 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets import steps
+from ft_assets.workers.datasets.contamination import check_contamination
 from ft_assets.workers.datasets.decisions import Decisions
+from ft_assets.workers.datasets.duplicates import remove_duplicates
 from ft_assets.workers.datasets.engine.cache import ChunkCache
 from ft_assets.workers.datasets.engine.chunks import run_chunk
 from ft_assets.workers.datasets.engine.local import Mapper, in_process, processes
 from ft_assets.workers.datasets.engine.prepare import PrepareSettings
+from ft_assets.workers.datasets.held_out import FILE, HeldOut, remember
 from ft_assets.workers.datasets.intake.spool import Spool
 from ft_assets.workers.datasets.mixing import clean_sources
+from ft_assets.workers.datasets.own_holdout import remove_holdout_overlap
+from ft_assets.workers.datasets.paraphrases import find_paraphrases
 from ft_assets.workers.datasets.prepared import PreparedRows
 from ft_assets.workers.datasets.quality.draw import lowest
 from ft_assets.workers.datasets.quality.language import SAMPLE, by_count, detect_languages
 from ft_assets.workers.datasets.reading import Reading, RunChunks, read_all
 from ft_assets.workers.datasets.reporting.acceptance import accept, check_rows
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit, SplitNumbers
-from ft_assets.workers.datasets.split import (
-    HOLDOUT,
-    SIDES,
-    TRAIN,
-    VALIDATION,
-    fill_sides,
-    join_units,
-    sides_of,
-    units_of,
-)
+from ft_assets.workers.datasets.screening.encoding import Encoder
+from ft_assets.workers.datasets.sides import decide_sides, keys_of
+from ft_assets.workers.datasets.split import HOLDOUT, SIDES, TRAIN
 from ft_assets.workers.datasets.writing import MixSource, write_sides
+from ft_assets.workers.suites.asked import Asked
 
 # Below this, starting processes costs more than it saves.
 _SMALL_BYTES = 8 << 20
@@ -68,11 +67,14 @@ class Inputs:
     Args:
         spools: of the uploaded files.
         policy: with suites resolved to keys.
-        index: 13-grams of the suites' items, None if there are no suites.
+        index: the suites' items (``items.ItemIndex``), None if there are no suites.
         suites: their keys, in the index's order.
         suite_digests: their digests, in the same order.
         classify: scores of texts by the policy's classifier; None if it names none.
+        encoder: the policy's encoder for paraphrases; None if it names none.
+        asked: with an encoder, the items of each suite.
         mix: train rows of other datasets, in the policy's order.
+        held_out: what earlier versions' holdouts held.
     """
 
     spools: Sequence[Spool]
@@ -81,7 +83,10 @@ class Inputs:
     suites: tuple[str, ...] = ()
     suite_digests: tuple[str, ...] = ()
     classify: steps.Classify | None = None
+    encoder: Encoder | None = None
+    asked: Sequence[tuple[str, Sequence[Asked]]] = ()
     mix: tuple[MixSource, ...] = ()
+    held_out: HeldOut = field(default_factory=lambda: HeldOut.open(None))
 
 
 def needs_processes(size: int) -> bool:
@@ -90,7 +95,8 @@ def needs_processes(size: int) -> bool:
 
 
 def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetReport, list[Exhibit]]:
-    """Write ``train``, ``validation`` and ``holdout.parquet`` to ``output``, and return what was done.
+    """Write ``train``, ``validation`` and ``holdout.parquet`` and ``held_out.arrow`` to ``output``, and return what was
+    done.
 
     Raises BadData if the upload must not be used; the contents of ``output`` are then invalid.
     """
@@ -115,15 +121,16 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
         )
         kind = reading.kind
         check_rows(_report(reading, inputs, kind))
-        decisions = Decisions(PreparedRows(reading.chunks))
+        decisions = Decisions(PreparedRows(reading.chunks), policy.personal_data)
         decisions.steps.append(reading.step)
         sides = _decide(decisions, inputs, means, mapper)
+        holdout = np.flatnonzero(decisions.kept & (sides == HOLDOUT))
+        remember(inputs.held_out, decisions.rows.by_chunk(holdout), policy, mapper, output / FILE)
         means.progress("writing", decisions.count)
         with ThreadPoolExecutor(1, "languages") as beside:
             languages = beside.submit(_languages, decisions.rows, np.flatnonzero(decisions.kept), mapper)
-            mix, lost = clean_sources(
-                inputs.mix, decisions, sides, policy, kind, _leaks(inputs, means.scratch), means.scratch
-            )
+            leaks, memory = _leaks(inputs, means.scratch), HeldOut.open(output / FILE)
+            mix, lost = clean_sources(inputs.mix, decisions, sides, policy, kind, leaks, memory, means.scratch)
             # Meanwhile: writing the files takes one and a half cores.
             written = write_sides(decisions, sides, policy, mix, output)
     report = _report(reading, inputs, kind).model_copy(
@@ -133,7 +140,7 @@ def curate_upload(inputs: Inputs, output: Path, means: Means) -> tuple[DatasetRe
             "length_histogram": written.lengths,
             "languages": languages.result(),
             "mixed": written.mixed,
-            "warnings": [*lost, *written.warnings],
+            "warnings": [*decisions.warnings, *lost, *written.warnings],
             "largest_group_rows": written.largest_group_rows,
         }
     )
@@ -147,42 +154,28 @@ def _decide(decisions: Decisions, inputs: Inputs, means: Means, mapper: Mapper) 
     means.progress("personal data", rows)
     steps.report_personal(decisions, policy)
     means.progress("duplicates", rows)
-    linked = steps.remove_duplicates(
-        decisions, policy, means.scratch / "joins", means.memory_bytes // 2, max(1, means.processes)
+    keys = keys_of(decisions.rows)
+    copies = remove_duplicates(
+        decisions, policy, keys, means.scratch / "joins", means.memory_bytes // 2, max(1, means.processes)
     )
     means.progress("contamination", rows)
-    steps.check_contamination(decisions, policy, inputs.suites)
+    check_contamination(decisions, policy, inputs.suites, inputs.index)
+    if inputs.encoder:
+        means.progress("paraphrases", rows)
+        find_paraphrases(decisions, policy, inputs.encoder, inputs.asked)
     steps.check_quality(decisions, policy)
     if inputs.classify:
         means.progress("toxicity", rows)
         steps.check_toxicity(decisions, policy, inputs.classify)
-    units, sides = _sides(decisions.rows, policy, linked)
-    steps.remove_straddling(decisions, units, sides)
+    sides = decide_sides(decisions, keys, copies, policy, inputs.held_out)
     means.progress("own holdout", rows)
-    steps.remove_holdout_overlap(decisions, sides, policy, means.scratch, mapper)
+    remove_holdout_overlap(decisions, sides, policy, means.scratch, mapper)
     steps.balance_training(decisions, sides, policy)
     return sides
 
 
-def _sides(
-    rows: PreparedRows, policy: DatasetPolicy, linked: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The unit that stays together (uint64), and the side (uint8), of each row."""
-    units, given = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint8)]
-    codes = {"train": TRAIN, "validation": VALIDATION, "holdout": HOLDOUT}
-    for _, chunk, batch in rows.batches():
-        units.append(units_of(batch.column("prompt"), batch.column("group")))
-        given.append(np.full(chunk.examples, codes[chunk.role], np.uint8))
-    roles = np.concatenate(given)
-    own = [bool((roles == side).any()) for side in (VALIDATION, HOLDOUT)]
-    joined = join_units(np.concatenate(units), *linked)
-    drawn = sides_of(joined, policy.split, validation=not own[0], holdout=not own[1])
-    drawn = fill_sides(joined, drawn, policy.split, validation=not own[0], holdout=not own[1])
-    return joined, np.where(roles == TRAIN, drawn, roles).astype(np.uint8)
-
-
 def _leaks(inputs: Inputs, scratch: Path) -> list[tuple[Path, bool]]:
-    """13-gram indices of what must not be trained on, and whether this curation made them."""
+    """The indices of what must not be trained on, and whether this curation made them."""
     return [(scratch / "holdout.grams", True), *([(inputs.index, False)] if inputs.index else [])]
 
 

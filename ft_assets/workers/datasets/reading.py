@@ -153,6 +153,7 @@ def read_all(
                 size=spool.source_size,
                 sha256=spool.source_sha256,
                 rows=rows,
+                pictures=spool.pictures,
             )
         )
     return reading

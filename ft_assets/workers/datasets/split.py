@@ -2,6 +2,7 @@
 side would be empty."""
 
 import hashlib
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -23,6 +24,16 @@ SIDES = tuple(Split)
 TRAIN, VALIDATION, HOLDOUT = range(3)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keys:
+    """What decides the sides of rows: their ``units`` (uint64 ``[n]``, see ``units_of``), whether those are groups
+    (``grouped``, bool), and the sides of the files that they came in (``roles``, uint8)."""
+
+    units: np.ndarray
+    grouped: np.ndarray
+    roles: np.ndarray
+
+
 def units_of(prompts: pa.UInt64Array, groups: pa.StringArray) -> np.ndarray:
     """What stays together, as uint64 ``[n]``: rows of one group, and for rows without a group, rows of one prompt."""
     units = prompts.to_numpy(zero_copy_only=False).astype(np.uint64)
@@ -39,19 +50,20 @@ def units_of(prompts: pa.UInt64Array, groups: pa.StringArray) -> np.ndarray:
 def join_units(units: np.ndarray, at: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """``units``, merged for each pair of rows (``at``, ``kept``), so that near-duplicates stay on one side.
 
-    A merged unit is named after its first row, so rows appended later change it only if they connect two units.
+    A merged unit has the least of its units' names: the order of the rows does not matter, and rows added later change
+    it only if they connect two units.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     if not len(at):
         return units
-    _, first, codes = np.unique(units, return_index=True, return_inverse=True)
+    names, codes = np.unique(units, return_inverse=True)
     pairs = (np.ones(len(at), np.bool_), (codes[at], codes[kept]))
-    _, parts = connected_components(coo_array(pairs, shape=(len(first), len(first))), directed=False)
-    earliest = np.full(parts.max() + 1, len(units), np.int64)
-    np.minimum.at(earliest, parts, first)
-    return units[earliest[parts[codes]]]
+    _, parts = connected_components(coo_array(pairs, shape=(len(names), len(names))), directed=False)
+    # Names ascend, so the first of each part is its least.
+    _, first = np.unique(parts, return_index=True)
+    return names[first][parts[codes]]
 
 
 def sides_of(
@@ -89,6 +101,14 @@ def fill_sides(
         if drawn and len(free) and not (filled == side).any() and len(np.unique(which[left])) > 1:
             filled[units == units[free[np.argmin(distances[free])]]] = side
     return filled
+
+
+def mostly(units: np.ndarray, which: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Rows (bool ``[n]``) of the units more than half of whose rows in ``of`` are in ``which``, a part of them."""
+    # With a hash table: numpy would sort.
+    codes = pa.array(units).dictionary_encode().indices.to_numpy()
+    among, found = (np.bincount(codes[rows], minlength=codes.max(initial=-1) + 1) for rows in (of, which))
+    return (2 * found > among)[codes]
 
 
 def straddling(units: np.ndarray, sides: np.ndarray, kept: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ft_assets.workers.datasets.columns import WEIGHT
 from ft_assets.workers.datasets.forms.content_keys import prompt_keys
 from ft_assets.workers.datasets.split import SIDES
 
@@ -26,6 +27,7 @@ class VersionDiff:
         removed: by split of the older version, without changed ones.
         changed: rows whose prompt stayed and whose rest did not.
         moved: rows in both versions, by (split in the older, split in the newer), where they differ.
+        reweighed: rows in both versions whose weight in training differs.
     """
 
     rows: tuple[dict[str, int], dict[str, int]]
@@ -34,6 +36,7 @@ class VersionDiff:
     removed: dict[str, int]
     changed: int
     moved: dict[tuple[str, str], int]
+    reweighed: int
 
 
 def diff_versions(older: Mapping[str, Path], newer: Mapping[str, Path]) -> VersionDiff:
@@ -43,28 +46,42 @@ def diff_versions(older: Mapping[str, Path], newer: Mapping[str, Path]) -> Versi
     """
     before, after = _sides(older), _sides(newer)
     gone, come = before.keys() - after.keys(), after.keys() - before.keys()
-    moved = Counter((before[key], after[key]) for key in before.keys() & after.keys() if before[key] != after[key])
-    prompts, others = _prompts(older, gone), _prompts(newer, come)
+    both = before.keys() & after.keys()
+    moved = Counter((before[key], after[key]) for key in both if before[key] != after[key])
+    weights, others = _weights(older), _weights(newer)
+    reweighed = sum(weights.get(key, 1.0) != others.get(key, 1.0) for key in both) if weights or others else 0
+    prompts, new_prompts = _prompts(older, gone), _prompts(newer, come)
     added, removed = Counter(after[key] for key in come), Counter(before[key] for key in gone)
     changed = 0
-    for prompt in prompts.keys() & others.keys():
-        for first, second in zip(prompts[prompt], others[prompt], strict=False):
+    for prompt in prompts.keys() & new_prompts.keys():
+        for first, second in zip(prompts[prompt], new_prompts[prompt], strict=False):
             removed[first] -= 1
             added[second] -= 1
             changed += 1
     return VersionDiff(
         rows=(dict(Counter(before.values())), dict(Counter(after.values()))),
-        same=len(before.keys() & after.keys()),
+        same=len(both),
         added=dict(+added),
         removed=dict(+removed),
         changed=changed,
         moved=dict(moved),
+        reweighed=reweighed,
     )
 
 
 def _sides(files: Mapping[str, Path]) -> dict[str, str]:
     """The split of each row, by its id."""
     return {key: side.value for side in SIDES for key in pq.read_table(files[side], columns=["id"])["id"].to_pylist()}
+
+
+def _weights(files: Mapping[str, Path]) -> dict[str, float]:
+    """The weight of each row, by its id; nothing for a version whose rows all count the same."""
+    found: dict[str, float] = {}
+    for path in files.values():
+        if WEIGHT.name in pq.read_schema(path).names:
+            table = pq.read_table(path, columns=["id", WEIGHT.name])
+            found.update(zip(table["id"].to_pylist(), table[WEIGHT.name].to_pylist(), strict=True))
+    return found
 
 
 def _prompts(files: Mapping[str, Path], wanted: set[str]) -> dict[int, list[str]]:

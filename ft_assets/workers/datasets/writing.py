@@ -125,12 +125,15 @@ def _mix_in(
     if not mix:
         return [], []
     rows_in = decisions.count
-    own = hex_of(decisions.rows.content_at(np.arange(len(decisions.rows))))
+    # As binary: an Arrow array of strings has room for the hexadecimal ids of 33 million rows.
+    own = decisions.rows.content_at(np.arange(len(decisions.rows)))
     tables = [pq.read_table(source.train) for source in mix]
-    tables = [table.filter(pc.invert(pc.is_in(table.column("id"), own))) for table in tables]
     keys = [
         pa.array([bytes.fromhex(text) for text in table.column("id").to_pylist()], pa.binary(32)) for table in tables
     ]
+    others = [pc.invert(pc.is_in(ids, own)) for ids in keys]
+    tables = [table.filter(which) for table, which in zip(tables, others, strict=True)]
+    keys = [ids.filter(which) for ids, which in zip(keys, others, strict=True)]
     train = int(np.count_nonzero(decisions.kept & (sides == TRAIN)))
     mixture = sample_mix(policy.mix, train, keys)
     for source, table, rows in zip(mix, tables, mixture.rows, strict=True):

@@ -65,7 +65,7 @@ class ChatRows:
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, chat_template: str | None) -> None:
         self._tokenizer = tokenizer
         self._template = load_template(folder, tokenizer, chat_template)
-        self.ends = self._template.end_of_turn()
+        self.ends = self._template.probes.ends
         self._tracer = Tracer(
             template=self._template,
             variant=training_variant(self._template),

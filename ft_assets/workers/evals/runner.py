@@ -4,24 +4,25 @@ Prompts of lm-eval's tasks are the suite's plain text, as benchmarks publish the
 does, through the chat template.
 """
 
+import json
 import logging
-import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ft_assets.workers.evals.asking import AskModel, Chat
+from ft_assets.workers.evals.lm_eval_samples import perplexity, said_of, score_texts, true_mass
 from ft_assets.workers.evals.model import LoadedModel, seeded
 from ft_assets.workers.evals.suite_saves import SuiteSaves
 from ft_assets.workers.libraries import keep_offline
 from ft_assets.workers.suites.kinds.registry import kind_of, require_ready
 from ft_assets.workers.suites.patterns import TimedPatterns, replace
-from ft_assets.workers.suites.score import Said, SuiteScore, suite_score
+from ft_assets.workers.suites.score import SuiteScore, suite_score
 from ft_assets.workers.suites.suite_items import check_task_items, unreadable
-from ft_assets.workers.suites.suite_rows import csv_as_parquet
-from ft_assets.workers.suites.suite_task import SuiteTask
+from ft_assets.workers.suites.suite_rows import csv_as_parquet, read_rows, with_shared
+from ft_assets.workers.suites.suite_task import PERPLEXITIES, SuiteTask
 from ft_assets.workers.suites.suites import TASK_FILE, read_task, suite_files
 from ft_resources.errors import BadRecipe
 
@@ -124,65 +125,32 @@ def _score(
     except TimeoutError as error:
         remedy = "Write simpler patterns in filter_list and regexes_to_ignore."
         raise BadRecipe("a pattern takes too long on an answer", where=where, remedy=remedy) from error
-    metric = settings.metric_list[0].metric
     samples = sorted(results["samples"][settings.task], key=lambda sample: sample["doc_id"])
     # Each filter yields a sample per item; the first filter counts.
     first = settings.filter_list[0].name if settings.filter_list else samples[0]["filter"]
     samples = [sample for sample in samples if sample["filter"] == first]
+    also: dict[str, float] = {}
+    if settings.output_type == "loglikelihood_rolling":
+        correct, also = score_texts(settings, task, samples)
+    elif settings.scored_metric == "mc2":
+        correct = [true_mass(sample) for sample in samples]
+    else:
+        correct = [float(sample[settings.scored_metric]) for sample in samples]
+    if any(each.metric == "perplexity" for each in settings.metric_list):
+        also = {"perplexity": perplexity([sample["perplexity"] for sample in samples], len(samples))}
     return suite_score(
-        metric,
+        settings.scored_metric,
         [str(sample["doc_id"] if (own := sample["doc"].get("id")) is None else own) for sample in samples],
-        [true_mass(sample) if metric == "mc2" else float(sample[metric]) for sample in samples],
-        [_said(task, settings, sample) for sample in samples],
+        correct,
+        [said_of(task, settings, sample) for sample in samples],
         where=where,
+        also=also,
     )
-
-
-def true_mass(sample: Mapping[str, Any]) -> float:
-    """The share of an item's probability on its right choices, between 0 and 1.
-
-    TruthfulQA's MC2 (Lin et al. 2022, https://arxiv.org/abs/2109.07958, section 3): the likelihoods of all choices,
-    normalised to sum to 1, summed over the true ones. Computed as a softmax of log-likelihoods, since the probabilities
-    of very unlikely choices would all underflow to 0.
-    """
-    logs = [float(response[0]) for response in sample["filtered_resps"]]
-    highest = max(logs)
-    weights = [math.exp(each - highest) for each in logs]
-    return min(1.0, math.fsum(weights[place] for place in set(sample["target"])) / math.fsum(weights))
-
-
-def _said(task: Any, settings: SuiteTask, sample: Mapping[str, Any]) -> Said:
-    """The item's texts; for choices the likeliest one, with acc_norm and acc_bytes relative to its length."""
-    doc, target = sample["doc"], sample["target"]
-    question = task.doc_to_text(doc)
-    if settings.output_type == "generate_until":
-        answer = str(sample["resps"][0][0]).strip()
-        return Said(question=str(question), target=_joined([str(each) for each in _list(target)]), answer=answer)
-    choices = task.doc_to_choice(doc)
-    if isinstance(question, int):
-        # As in Winogrande: the choices differ in the question.
-        question, target = "", question
-    lengths = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode())}.get(
-        settings.metric_list[0].metric, lambda text: 1
-    )
-    logs = [
-        float(response[0]) / lengths(choice) for response, choice in zip(sample["filtered_resps"], choices, strict=True)
-    ]
-    right = [choices[each] if isinstance(each, int) else str(each) for each in _list(target)]
-    return Said(question=str(question), target=_joined(right), answer=choices[logs.index(max(logs))])
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else [value]
-
-
-def _joined(texts: Sequence[str]) -> str:
-    return " | ".join(text.strip() for text in texts)
 
 
 def _task_config(settings: SuiteTask, folder: Path, cache: Path) -> dict[str, Any]:
     """lm-eval's configuration, reading the suite's own folder and caching only in ``cache``."""
-    config = settings.model_dump(mode="json", exclude_none=True)
+    config = settings.model_dump(mode="json", exclude_none=True, exclude={"shared", "counted"})
     files = {split: str((folder / name).resolve()) for split, name in settings.data_files.items()}
     if settings.dataset_path == "csv":
         for split, name in settings.data_files.items():
@@ -190,8 +158,17 @@ def _task_config(settings: SuiteTask, folder: Path, cache: Path) -> dict[str, An
             csv_as_parquet(folder / name, target)
             files[split] = str(target)
         config["dataset_path"] = "parquet"
+    if settings.shared:
+        items = read_rows(Path(files[settings.scored_split]))
+        joined = with_shared(items, folder / settings.shared.file, settings.shared.by)
+        target = cache / f"{settings.scored_split}.jsonl"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("".join(json.dumps(row) + "\n" for _, row in joined), encoding="utf-8")
+        files[settings.scored_split] = str(target)
     for metric in config["metric_list"]:
-        # Our own metrics, computed from the same likelihoods.
+        metric["aggregation"] = PERPLEXITIES.get(metric["metric"], "mean")
+        metric["higher_is_better"] = metric["metric"] not in PERPLEXITIES
+        # Our own metric, computed from the same likelihoods.
         metric["metric"] = "acc" if metric["metric"] == "mc2" else metric["metric"]
     return {**config, "dataset_kwargs": {"data_files": files, "cache_dir": str(cache)}}
 

@@ -9,6 +9,7 @@ stock.
 # ruff: noqa: TID253
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,15 @@ class SharedPrefixLM(HFLM):
         self._encoded = {}
         return answers
 
+    def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = True) -> list[float]:
+        """Like the stock method, with all windows of all texts at once: they are batched by ``tree_scoring``."""
+        self.batch_size_per_gpu = sys.maxsize
+        try:
+            found: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=True)
+        finally:
+            self.batch_size_per_gpu = STOCK_ROWS
+        return found
+
     def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
         """Like the stock method, in batches that end as soon as all their rows have."""
         # A task has one ``generation_kwargs``.
@@ -91,7 +101,9 @@ class SharedPrefixLM(HFLM):
             answers[shared[number]] = answer
             self._report(len(answers), len(requests))
         if rest:
-            stock = super()._loglikelihood_tokens([requests[place] for place in rest], disable_tqdm=True)
+            stock = super()._loglikelihood_tokens(
+                [requests[place] for place in rest], disable_tqdm=True, override_bs=STOCK_ROWS
+            )
             answers.update(zip(rest, stock, strict=True))
         if not all(math.isfinite(likelihood) for likelihood, _ in answers.values()):
             # lm-eval would take the first choice as the likeliest, and the score would be chance.

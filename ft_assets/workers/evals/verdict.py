@@ -62,7 +62,8 @@ def interval_numbers(n: int, interval: tuple[float, float]) -> Numbers:
     return {"n": n, "interval_low": low, "interval_high": high, "minimum_detectable": minimum_detectable(half)}
 
 
-def more(n: int, half_width: float, room: float, what: str) -> str:
-    """How many more samples would decide, in words."""
-    needed = samples_to_decide(n, half_width, room)
+def more(n: int, half_width: float, room: float, what: str, *, least: int | None = 0) -> str:
+    """How many more samples would decide, in words; ``least`` are needed in all, None if no number would do."""
+    narrow = samples_to_decide(n, half_width, room)
+    needed = None if narrow is None or least is None else max(narrow, least)
     return f"about {needed - n:,} more {what} would decide" if needed else f"no number of {what} would decide"

@@ -13,7 +13,8 @@ class Family:
         qk_norm: queries and keys are normalised, with weights of a ``head`` or of the whole ``width``.
         fused: query, key and value are one matrix; ``fused_mlp``: gate and up projection are.
         gated: the feed-forward part has a gate.
-        adapted_experts: PEFT's all-linear reaches router and experts.
+        adapted_router: PEFT's all-linear reaches router and experts, gate and up projection by an adapter of their
+            own each; else all-linear adds one adapter for both, and none for the router.
         grouped: several queries may share a key.
         active: number of experts that a token passes if config.json does not say; 0 for families without experts.
         ends: the modules before and after the layers that can have an adapter: embeddings and output head.
@@ -29,7 +30,7 @@ class Family:
     fused_mlp: str = ""
     names: tuple[str, str, str] = ("o_proj", "up_proj", "down_proj")
     gated: bool = True
-    adapted_experts: bool = True
+    adapted_router: bool = True
     grouped: bool = True
     active: int = 0
     ends: tuple[str, ...] = ("embed_tokens", "lm_head")
@@ -48,7 +49,7 @@ FAMILIES: dict[str, Family] = {
     "mistral": Family(),
     "mixtral": Family(active=2),
     "qwen2": Family(qkv_bias=True),
-    "qwen2_moe": Family(qkv_bias=True, adapted_experts=False, active=4),
+    "qwen2_moe": Family(qkv_bias=True, adapted_router=False, active=4),
     "qwen3": Family(qk_norm="head"),
     "qwen3_moe": Family(qk_norm="head", active=8),
     "phi3": Family(fused="qkv_proj", fused_mlp="gate_up_proj"),

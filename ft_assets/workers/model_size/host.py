@@ -31,7 +31,7 @@ def host_needs(model: Architecture, setup: Setup, *, processes: int, kept: int =
     trained = trained_parameters(model, setup)
     # What PiSSA takes out of the base is saved beside what trains.
     fixed = trained if setup.pissa else 0
-    exact = 4.0 * (trained + fixed) + optimizer_states(model, setup, trained)
+    exact = setup.bytes_trained * (trained + fixed) + optimizer_states(model, setup, trained)
     # Written in the dtype of the base from another copy on the host; adapters from the weights themselves.
     final = _STORED_BYTES * trained if setup.variant == "full" else 4.0 * (trained + fixed)
     if setup.gpus:
@@ -51,9 +51,10 @@ def _sure(value: float) -> Bounds:
 def _pinned(model: Architecture, setup: Setup) -> float:
     """Bytes of the pinned copies: of each trained tensor, and of each of its moments where they have its shape."""
     whole = sum(count * (1 << (4 * numbers - 1).bit_length()) for count, numbers in _trained_tensors(model, setup))
+    weights = whole * setup.bytes_trained / 4
     if setup.optimizer == "adamw":
-        return 3.0 * whole
-    return whole + optimizer_states(model, setup, trained_parameters(model, setup))
+        return weights + 2.0 * whole
+    return weights + optimizer_states(model, setup, trained_parameters(model, setup))
 
 
 def _trained_tensors(model: Architecture, setup: Setup) -> Iterator[tuple[int, int]]:

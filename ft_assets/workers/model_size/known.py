@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.catalogue.families import has_experts, how_documents_run
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import CATALOGUE, Hardware, find_hardware
 from ft_assets.settings.recipe.hardware import HardwareSettings
@@ -27,6 +28,8 @@ class Known:
         tokens: per epoch.
         learned: share of the tokens that is trained on; the bounds are those of a single forward pass.
         counted: whether the numbers come from the pack and are not a guess.
+        apart: why documents of the base run apart; "" where they are packed, or where only a trial will tell.
+        experts: whether its layers have experts, as far as config.json says.
     """
 
     model: Architecture | None
@@ -35,6 +38,8 @@ class Known:
     tokens: int
     learned: Bounds
     counted: bool
+    apart: str = ""
+    experts: bool = False
 
     @property
     def said(self) -> str:
@@ -42,18 +47,25 @@ class Known:
         return "" if self.counted else "about "
 
 
+def known_base(config: bytes | None) -> Known:
+    """What a base's ``config.json`` says by itself; None if it has none. The numbers of the data mean nothing."""
+    return known_pair({}, {}, config)
+
+
 def known_pair(pack_facts: Mapping[str, Any], base_facts: Mapping[str, Any], config: bytes | None) -> Known:
     """From the facts of the pair's token pack and base, and the base's ``config.json`` (None if it has none)."""
     tokens = max(1, int(pack_facts.get("tokens", 1)))
     share = min(1.0, pack_facts.get("learned_tokens", tokens) / tokens)
     return Known(
-        model=_architecture(config, base_facts.get("parameters")),
+        model=read_architecture(parsed(config), base_facts.get("parameters")),
         examples=int(pack_facts.get("examples", pack_facts.get("documents", 0))),
         windows=max(1, int(pack_facts.get("windows", 1))),
         tokens=tokens,
         # A window may hold almost only answers, and the largest forward pass decides.
         learned=Bounds(lower=share, expected=share, upper=1.0),
         counted=True,
+        apart=how_documents_run(config)[1],
+        experts=has_experts(parsed(config)),
     )
 
 
@@ -70,9 +82,10 @@ def documents_of(recipe: Recipe) -> int:
     return METHODS[recipe.method].form.documents
 
 
-def _architecture(config: bytes | None, parameters: int | None) -> Architecture | None:
+def parsed(config: bytes | None) -> dict[str, Any]:
+    """A ``config.json``; empty if it cannot be read."""
     try:
         value = json.loads(config or b"{}")
     except ValueError:
-        value = {}
-    return read_architecture(value if isinstance(value, dict) else {}, parameters)
+        return {}
+    return value if isinstance(value, dict) else {}

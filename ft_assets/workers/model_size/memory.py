@@ -17,6 +17,8 @@ from ft_assets.workers.model_size.model_size import Architecture
 
 Variant = Literal["full", "lora", "qlora"]
 Shards = Literal["none", "zero1", "zero2", "zero3", "fsdp", "hsdp"]
+TrainedIn = Literal["float32", "bfloat16"]
+Optimizer = Literal["adamw", "adamw_8bit", "adafactor", "muon"]
 
 _WHOLE_GRADIENTS, _CUT_WEIGHTS = ("none", "zero1"), ("zero3", "fsdp", "hsdp")
 
@@ -46,10 +48,11 @@ class Setup:
     """What memory depends on besides the architecture.
 
     Args:
-        precision: arithmetic of training. Trained weights are float32 in both; a frozen base is held in it.
+        precision: arithmetic of training. A frozen base is held in it.
+        weights: in which those that train, and their gradients, are held; bfloat16 for full training only.
         targets: which matrices get adapters: ``all-linear`` or module names.
         dora, pissa: the kind of adapters, see ``LoraSettings``.
-        tokens: per forward pass; learned: the share of them that is trained on, with bounds.
+        tokens: per forward pass of one GPU; learned: the share of them that is trained on, with bounds.
         accumulates: whether an optimizer step sums the gradients of several forward passes.
         recompute: every how many layers one's activations are recomputed in the backward pass (gradient checkpointing);
             0: none.
@@ -62,7 +65,8 @@ class Setup:
     precision: Literal["fp32", "bf16"]
     tokens: int
     learned: Bounds
-    optimizer: Literal["adamw", "adamw_8bit", "adafactor", "muon"] = "adamw"
+    weights: TrainedIn = "float32"
+    optimizer: Optimizer = "adamw"
     rank: int = 0
     targets: str | Sequence[str] = "all-linear"
     dropout: bool = False
@@ -77,6 +81,11 @@ class Setup:
     def bytes_each(self) -> int:
         """Bytes per number in the arithmetic of training."""
         return 4 if self.precision == "fp32" else 2
+
+    @property
+    def bytes_trained(self) -> int:
+        """Bytes per number that trains, and of its gradient."""
+        return 2 if self.weights == "bfloat16" else 4
 
     def recomputed(self, layers: int) -> int:
         """How many of a model's layers are recomputed."""
@@ -100,7 +109,7 @@ def peak_memory(model: Architecture, setup: Setup) -> Memory:
     trained = trained_parameters(model, setup)
     ranks = max(setup.gpus, 1)
     weights = _weights(model, setup, trained) / (ranks if setup.shards in _CUT_WEIGHTS else 1)
-    gradients = 4.0 * trained / (1 if setup.shards in _WHOLE_GRADIENTS else ranks)
+    gradients = 1.0 * setup.bytes_trained * trained / (1 if setup.shards in _WHOLE_GRADIENTS else ranks)
     optimizer = optimizer_states(model, setup, trained) / (ranks if setup.shards != "none" else 1)
     if setup.shards.startswith("zero"):
         # DeepSpeed updates a copy of its piece of the weights.
@@ -136,7 +145,7 @@ def trained_parameters(model: Architecture, setup: Setup) -> int:
 def _weights(model: Architecture, setup: Setup, trained: int) -> float:
     held = model.parameters + model.frozen
     if setup.variant == "full":
-        return 4.0 * held
+        return 1.0 * setup.bytes_trained * held
     if setup.variant == "lora":
         # PiSSA has an adapter as large that is frozen.
         return setup.bytes_each * held + (8.0 if setup.pissa else 4.0) * trained
@@ -164,7 +173,7 @@ def optimizer_states(model: Architecture, setup: Setup, trained: int) -> float:
 def _activations(model: Architecture, setup: Setup, learned: float) -> float:
     """The peak bytes of activations: when the loss is computed, or in the first layer of the backward pass."""
     # Embedding and normalisation keep the precision of the trained weights: float32 weights give float32 rows.
-    residual = 4 if setup.variant == "full" else setup.bytes_each
+    residual = setup.bytes_trained if setup.variant == "full" else setup.bytes_each
     layer = _layer(model, setup)
     again = setup.recomputed(model.layers)
     layers = again * residual * model.hidden + (model.layers - again) * layer
@@ -194,7 +203,7 @@ def _layer(model: Architecture, setup: Setup) -> float:
     each, hidden = setup.bytes_each, model.hidden
     query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
     # Normalisation keeps its rows in float32, and the normalised rows too if its weights are trained.
-    norms = 2 * 4 * hidden * (2 if setup.variant == "full" else 1)
+    norms = 2 * hidden * (4 + (setup.bytes_trained if setup.variant == "full" else 0))
     # Queries, keys, values, the result, and one float32 for each head and token (the log of the softmax's sum).
     attention = each * (2 * query + 2 * key) + 4 * model.heads
     # The gate before and after its activation function, and the up projection that it multiplies.
@@ -205,12 +214,13 @@ def _layer(model: Architecture, setup: Setup) -> float:
 def _inputs(model: Architecture, setup: Setup) -> float:
     """Bytes per token of the rows that matrices keep to compute their gradients; frozen ones keep none.
 
-    In float32, matrices that read the same rows share them. Under autocast each makes its own copy in bf16.
+    Matrices that read the same rows share them. Under autocast each makes its own copy in bf16 of float32 rows.
     """
     reading = model.linears if setup.variant == "full" else model.adapted(setup.targets)
-    if setup.precision == "bf16":
+    if setup.precision == "bf16" and setup.weights == "float32":
         return sum(2.0 * linear.inputs * linear.active for linear in reading)
-    return 4.0 * sum({linear.reads: linear.inputs * linear.active for linear in reading}.values())
+    shared = {linear.reads: linear.inputs * linear.active for linear in reading}
+    return 1.0 * setup.bytes_each * sum(shared.values())
 
 
 def _adapters(model: Architecture, setup: Setup) -> float:
@@ -228,11 +238,15 @@ def _adapters(model: Architecture, setup: Setup) -> float:
 def _casts(model: Architecture, setup: Setup, trained: int) -> float:
     """Bytes of weights in the arithmetic of training, in addition to the permanent ones.
 
-    Autocast keeps a bf16 copy of trained weights until the end of the forward pass. A quantised matrix is unpacked when
-    it is used. With sharded weights, a layer and the next one are gathered.
+    Autocast keeps a bf16 copy of weights that train in float32 until the end of the forward pass, but of only one of
+    the layers that are recomputed. A quantised matrix is unpacked when it is used. With sharded weights, a layer and
+    the next one are gathered.
     """
     if setup.variant == "full":
-        copies = 2.0 * (model.matrices + model.vocabulary * model.hidden) if setup.precision == "bf16" else 0.0
+        again = setup.recomputed(model.layers)
+        kept = model.layers - again + bool(again)
+        casts = setup.precision == "bf16" and setup.weights == "float32"
+        copies = 2.0 * (kept / model.layers * model.matrices + model.vocabulary * model.hidden) if casts else 0.0
     else:
         copies = (4.0 if setup.pissa else 2.0) * trained if setup.precision == "bf16" else 0.0
     if setup.variant == "qlora":

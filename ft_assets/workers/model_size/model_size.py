@@ -26,7 +26,7 @@ class Linear:
 
     ``reads`` names the rows it multiplies, as matrices that read the same rows may keep them once. An adapter on it has
     ``adapter_ranks`` times the recipe's rank: PEFT adds one adapter for each of two matrices that Transformers keeps
-    fused, and none (0) to some families' experts.
+    fused, and none (0) to some families' routers.
     """
 
     name: str
@@ -270,13 +270,13 @@ def _mlp(
         raise ValueError(f"num_experts_per_tok is {active}, of {experts} experts")
     shared = number("shared_expert_intermediate_size", 0, least=0)
     many = {"experts": experts, "active": active}
-    ranks = int(family.adapted_experts)
+    ranks = int(family.adapted_router)
     linears = [
         Linear(name="router", reads="mlp in", inputs=hidden, outputs=experts, adapter_ranks=ranks),
         Linear(
-            name="gate_up_proj", reads="expert in", inputs=hidden, outputs=2 * width, adapter_ranks=2 * ranks, **many
+            name="gate_up_proj", reads="expert in", inputs=hidden, outputs=2 * width, adapter_ranks=1 + ranks, **many
         ),
-        Linear(name="experts.down_proj", reads="expert out", inputs=width, outputs=hidden, adapter_ranks=ranks, **many),
+        Linear(name="experts.down_proj", reads="expert out", inputs=width, outputs=hidden, **many),
     ]
     if shared:
         ways_in = {"gate_proj": shared, "up_proj": shared, "shared_expert_gate": 1}

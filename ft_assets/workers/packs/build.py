@@ -2,10 +2,9 @@
 
 import shutil
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,30 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.forms import FORMS, FormName
-from ft_assets.workers.datasets.engine.local import Purpose, in_process, process_count, processes, start_early
+from ft_assets.workers.datasets.engine.carried import Needed
+from ft_assets.workers.datasets.engine.local import (
+    Mapper,
+    Purpose,
+    engine_of,
+    in_process,
+    process_count,
+    processes,
+    start_early,
+)
+from ft_assets.workers.datasets.engine.ray import on_ray
+from ft_assets.workers.datasets.engine.versions import differing, installed
 from ft_assets.workers.packs.doctor.examine import examine
 from ft_assets.workers.packs.doctor.patient import Patient
 from ft_assets.workers.packs.documents.chats import SkeletonDiffers
 from ft_assets.workers.packs.documents.fitting import longer_windows
 from ft_assets.workers.packs.documents.prepare import PrepareSettings
-from ft_assets.workers.packs.documents.tokenize import TokenizedSplit, is_large, texts_of, tokenize_split
+from ft_assets.workers.packs.documents.tokenize import PrepareTask, TokenizedSplit, is_large, texts_of, tokenize_split
 from ft_assets.workers.packs.evidence import EVIDENCE, vocabulary_size
 from ft_assets.workers.packs.format import SPLITS, TRAIN, VALIDATION, Layout, PackWriter, Spool
 from ft_assets.workers.packs.format.layout import PAIRS_IN_BLOCK, Index
 from ft_assets.workers.packs.packing import one_by_one, pack
 from ft_assets.workers.packs.report import SAMPLES_PAGE, samples_page
-from ft_assets.workers.templates.template import ChatTemplate
-from ft_assets.workers.tokenizers.chat_template import base_template, load_template
+from ft_assets.workers.tokenizers.chat_template import reference_template
 from ft_assets.workers.tokenizers.choice import EncoderChoice, choose_encoder
 from ft_assets.workers.tokenizers.tokenizer import TOKENIZER_FILES, ChatTokenizer
 from ft_resources.artifacts import Artifact
@@ -35,7 +44,9 @@ from ft_resources.canonical import canonical_json
 from ft_resources.errors import BadBase, BadData
 from ft_resources.worker_context import WorkContext, WorkResult
 
-PACKING = Purpose(work="packing", where="token_pack", variable="FT_PACK_PROCESSES")
+PACKING = Purpose(work="packing", where="token_pack", variable="FT_PACK_PROCESSES", engine="FT_PACK_ENGINE")
+# Batches of rows in a task on Ray: a batch takes milliseconds, and handing over a task takes one.
+_BATCHES_AT_ONCE = 16
 _HISTOGRAM_BINS = 32
 _NAMED_ROWS = 20
 
@@ -95,28 +106,20 @@ def build_pack(context: WorkContext) -> WorkResult:
 
 def _require_tools(wanted: Mapping[str, str]) -> None:
     """Raise OtherTools unless these versions of packages (``settings.code_versions.PACK_TOOLS``) are installed."""
-    others = [f"{name} {found}, not {wanted[name]}" for name, found in map(_installed, wanted) if found != wanted[name]]
+    others = differing(installed(wanted), wanted)
     if others:
         raise OtherTools(
-            f"this worker has {', '.join(others)}; a pack made with it would have the address of another. Install the "
+            f"this worker has {others}; a pack made with it would have the address of another. Install the "
             "worker by the constraints.txt of the code location (the image of the same release), or, to upgrade, "
             "change constraints.txt and PACK_TOOLS together."
         )
-
-
-def _installed(name: str) -> tuple[str, str]:
-    """The package and its installed version, ``none`` if it is not installed."""
-    try:
-        return name, version(name)
-    except PackageNotFoundError:
-        return name, "none"
 
 
 def _encoder(folder: Path, files: Mapping[str, Path], large: bool) -> EncoderChoice:
     """The tokenizer engine for the data; the processes start meanwhile."""
     if not large:
         return EncoderChoice(engine="tokenizers", why="tokenizers: so little text that choosing would take longer")
-    if process_count(PACKING) > 1:
+    if process_count(PACKING) > 1 and engine_of(PACKING) == "local":
         start_early()
     return choose_encoder(ChatTokenizer.load(folder), texts_of(files.values()))
 
@@ -129,10 +132,10 @@ def _tokenize_splits(
 
     The rows that a wrong skeleton rendered earlier, in either split and any process, are not known.
     """
-    folder, count = context.scratch / "spool", process_count(PACKING) if large else 1
+    folder = context.scratch / "spool"
 
     def tokenized(settings: PrepareSettings) -> dict[str, TokenizedSplit]:
-        with processes(count, PACKING) if count > 1 else nullcontext(in_process) as mapper:
+        with _mapper(settings, large) as mapper:
             return {
                 split: tokenize_split(
                     path, settings, mapper, folder / split, partial(context.progress, f"tokenizing {split}")
@@ -146,6 +149,23 @@ def _tokenize_splits(
         context.progress(f"{error}; rendering every row by itself")
         shutil.rmtree(folder)
         return tokenized(replace(settings, skeletons=False))
+
+
+def _mapper(settings: PrepareSettings, large: bool) -> AbstractContextManager[Mapper]:
+    """The engine, or this process where its start would take longer than the work."""
+    if not large:
+        return nullcontext(in_process)
+    if engine_of(PACKING) == "ray":
+        names = [name for name in TOKENIZER_FILES if (settings.folder / name).exists()]
+        needed = Needed(folder=settings.folder, names=names, moved=_moved)
+        return nullcontext(on_ray(PACKING, needed, at_once=_BATCHES_AT_ONCE))
+    count = process_count(PACKING)
+    return processes(count, PACKING) if count > 1 else nullcontext(in_process)
+
+
+def _moved(task: PrepareTask, folder: Path) -> PrepareTask:
+    settings, batch = task
+    return replace(settings, folder=folder), batch
 
 
 def _layout(spool: Spool, form: FormName, max_length: int, seed: int) -> Layout:
@@ -173,7 +193,9 @@ def _examine(
             spools={split: tokenized[split].spool for split in SPLITS},
             train_rows=train_rows,
             tokenizer=tokenizer,
-            reference=_reference(settings, tokenizer),
+            reference=None
+            if FORMS[settings.form].plain
+            else reference_template(settings.folder, tokenizer, settings.chat_template),
             config=config,
             vocabulary=vocabulary_size(config.read_bytes()),
             max_length=settings.max_length,
@@ -204,19 +226,6 @@ def _require_examples(train: TokenizedSplit, settings: PrepareSettings) -> None:
             where="train split",
             remedy=f"{longer.capitalize()}or shorten the examples." if longer else "Shorten the examples.",
         )
-
-
-def _reference(settings: PrepareSettings, tokenizer: ChatTokenizer) -> ChatTemplate | None:
-    """The template that the pack must agree with; None for texts, which have none.
-
-    A recipe's template with generation marks is a training variant of the base's and must render the same; one without
-    marks is a deliberately different template, which the adapter then carries.
-    """
-    if FORMS[settings.form].plain:
-        return None
-    template = load_template(settings.folder, tokenizer, settings.chat_template)
-    own = base_template(settings.folder, tokenizer)
-    return template if settings.chat_template is None or not template.marked or own is None else own
 
 
 def _split_facts(index: Index, tokenized: TokenizedSplit) -> dict[str, Any]:

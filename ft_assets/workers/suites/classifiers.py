@@ -8,13 +8,11 @@ from typing import Any
 
 from ft_assets.records.named import add_named, list_named
 from ft_assets.settings.keys import check_classifier_key
-from ft_assets.settings.recipe.base_ref import HubRevision, parse_base
 from ft_assets.workers.base_models.contents import inspect_base
-from ft_assets.workers.base_models.lock import lock_hub
+from ft_assets.workers.suites.fetched_models import fetch_model
 from ft_resources.artifacts import InputRef
-from ft_resources.canonical import sha256_file
 from ft_resources.errors import BadBase, UserError
-from ft_resources.hub import Hub, HuggingFaceHub
+from ft_resources.hub import Hub
 from ft_resources.store import Store
 from ft_resources.strict import nearest
 
@@ -46,7 +44,7 @@ def add_classifier(store: Store, source: str, key: str, *, actor: str, hub: Hub 
     """
     check_classifier_key(key)
     with tempfile.TemporaryDirectory(prefix="ft-classifier-") as scratch:
-        folder = _fetch(source, Path(scratch), hub)
+        folder = fetch_model(source, Path(scratch), hub)
         architecture = inspect_base(folder, source, template_given=True).architecture
         facts = read_facts(folder, source)
         files = {path.name: path for path in sorted(folder.iterdir()) if not path.name.startswith(".")}
@@ -95,24 +93,3 @@ def read_facts(folder: Path, where: str) -> ClassifierFacts:
 def _unnamed(where: str) -> BadBase:
     remedy = 'Give config.json an id2label with a name for each output: {"0": "ok", "1": "toxic"}.'
     return BadBase("config.json does not name the labels", where=where, remedy=remedy)
-
-
-def _fetch(source: str, scratch: Path, hub: Hub | None) -> Path:
-    """The folder of ``source``; for a Hub model a copy, each file verified against the Hub's list at that commit."""
-    if not source.startswith("hub:"):
-        return Path(source)
-    try:
-        reference = parse_base(source)
-    except ValueError as error:
-        raise UserError(
-            f"this is no model of the Hub: {error}", where=source, remedy="Write hub:ORG/NAME@REVISION."
-        ) from None
-    assert isinstance(reference, HubRevision)
-    hub = hub or HuggingFaceHub()
-    lock = lock_hub(hub, reference.repo, reference.revision, template_given=True)
-    for name, entry in lock.files.items():
-        hub.download(reference.repo, lock.revision, name, scratch / name)
-        if sha256_file(scratch / name) != entry.sha256:
-            remedy = "Try again; if it stays so, the source was tampered with: use another."
-            raise BadBase(f"{name} is not the file that the Hub lists", where=source, remedy=remedy)
-    return scratch

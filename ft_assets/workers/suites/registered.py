@@ -1,11 +1,11 @@
-"""What is registered: suites and classifiers by their keys. The files that read them import far more."""
+"""What is registered: suites, classifiers and encoders by their keys. The files that read them import far more."""
 
 from collections.abc import Iterable
 from typing import Literal
 
 from ft_assets.records.named import get_named, list_named
-from ft_assets.settings.keys import check_classifier_key, check_suite_key
-from ft_resources.artifacts import Address, InputRef
+from ft_assets.settings.keys import check_classifier_key, check_encoder_key, check_suite_key
+from ft_resources.artifacts import Address, Artifacts, InputRef
 from ft_resources.store import Store
 
 Role = Literal["suite", "safety", "shown"]
@@ -36,7 +36,18 @@ def suites_of(store: Store, keys: Iterable[str], role: Role) -> list[str]:
     return [key for key in keys if role_of(get_suite(store, key)) == role]
 
 
+def items_of(store: Store, key: str) -> int:
+    """How many items, or prompts, the registered suite has."""
+    return int(Artifacts(store).get(Address.parse(get_suite(store, key).address)).facts["items"])
+
+
 def get_classifier(store: Store, key: str) -> InputRef:
     """The artifact of classifier ``key``. Raises UserError that names the nearest key if there is none."""
     remedy = "Use a registered one, or add it with: ft dataset classifier add FOLDER NAME.vN"
     return get_named(store, "classifier", check_classifier_key(key), remedy)
+
+
+def get_encoder(store: Store, key: str) -> InputRef:
+    """The artifact of encoder ``key``. Raises UserError that names the nearest key if there is none."""
+    remedy = "Use a registered one, or add it with: ft dataset encoder add FOLDER NAME.vN"
+    return get_named(store, "encoder", check_encoder_key(key), remedy)

@@ -46,6 +46,12 @@ def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
         reader = _Reader(task, columns)
     except (TemplateError, ValueError) as error:
         raise unreadable(error, rows[0][0]) from error
+    if task.counted is not None and (missing := [where for where, row in rows if not _counted(task.counted, row)]):
+        raise BadRecipe(
+            f"counted: this item has no text in column {task.counted!r}",
+            where=missing[0],
+            remedy="Name a column that has a text in each item.",
+        )
     _check(task, rows, reader.question, reader.choices, reader.target)
 
 
@@ -62,8 +68,8 @@ def _check(task: SuiteTask, rows: Iterable[tuple[str, Any]], question: Read, cho
     for number, (where, row) in enumerate(rows):
         try:
             asked = question(row)
-            if task.output_type == "generate_until":
-                require_text(task, asked, target(row), where)
+            if task.output_type != "multiple_choice":
+                _require_texts(task, asked, target(row), where)
                 continue
             if number == 0:
                 # In lm-eval the first item decides whether questions instead of answers are chosen (as in Winogrande).
@@ -74,7 +80,7 @@ def _check(task: SuiteTask, rows: Iterable[tuple[str, Any]], question: Read, cho
         require_answer(found, answer, where)
         lists = isinstance(answer, list | tuple)
         several = lists if number == 0 else several
-        if lists != several or (task.metric_list[0].metric == "mc2" and not lists):
+        if lists != several or (task.scored_metric == "mc2" and not lists):
             # lm-eval assumes that all items are like the first; a list would then equal no choice.
             raise BadRecipe(
                 "some items have a list of right answers and others one",
@@ -99,6 +105,25 @@ def require_answer(choices: Any, answer: Any, where: str) -> None:
             where=where,
             remedy="Give its index (from 0) or its text in doc_to_target; an unlabelled split cannot be scored.",
         )
+
+
+def _counted(column: str, row: Row) -> bool:
+    text = row.get(column)
+    return isinstance(text, str) and bool(text.strip())
+
+
+def _require_texts(task: SuiteTask, question: Any, answer: Any, where: str) -> None:
+    """Raise BadRecipe unless lm-eval can score this item of a task without choices."""
+    if task.output_type == "generate_until":
+        require_text(task, question, answer, where)
+    elif not isinstance(answer, str) or not answer.strip():
+        raise BadRecipe(
+            "the text whose likelihood counts is empty or no text",
+            where=where,
+            remedy="Correct the item, or let doc_to_target give one text for every item.",
+        )
+    elif task.output_type == "loglikelihood":
+        require_text(task, question, answer, where)
 
 
 def require_text(task: SuiteTask, question: Any, answer: Any, where: str) -> None:
@@ -191,7 +216,7 @@ class _Reader:
         rendered = self._task.doc_to_target in self._templates
         found = self._field(self._task.doc_to_target, row)
         several = rendered and isinstance(found, str) and found.startswith("[") and found.endswith("]")
-        if self._task.output_type == "generate_until":
+        if self._task.output_type != "multiple_choice":
             try:
                 return ast.literal_eval(found) if several else found
             except (SyntaxError, ValueError):

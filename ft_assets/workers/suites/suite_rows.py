@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,22 @@ def template_rows(path: Path) -> Iterator[tuple[str, Row]]:
         if len(named) < len(row):
             raise BadRecipe("two columns have one name", where=where, remedy="Rename them in the header.")
         yield where, named
+
+
+def with_shared(rows: Iterable[tuple[str, Row]], path: Path, by: str) -> Iterator[tuple[str, Row]]:
+    """``rows`` with the columns of the file's row that has the same value in column ``by``; a row's own columns stay.
+
+    Raises BadRecipe for a row without such a partner, and for a value that the file has twice.
+    """
+    others: dict[str, Row] = {}
+    for where, row in read_rows(path):
+        if others.setdefault(str(_value(row, by, where)), row) is not row:
+            raise BadRecipe(f"an earlier row has this {by}", where=where, remedy="Keep one row for each value.")
+    for where, row in rows:
+        other = others.get(str(_value(row, by, where)))
+        if other is None:
+            raise BadRecipe(f"{path.name} has no row with this item's {by}", where=where, remedy="Add it.")
+        yield where, other | row
 
 
 def csv_as_parquet(path: Path, target: Path) -> None:

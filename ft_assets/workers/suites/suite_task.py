@@ -8,8 +8,22 @@ from ft_assets.workers.suites.patterns import check_pattern
 from ft_resources.settings import Settings
 
 Pattern = Annotated[str, AfterValidator(check_pattern)]
-# lm-eval's name for each kind of answer; mc2 is ours (``mass.py``), as lm-eval computes it with its own function.
-METRICS = {"multiple_choice": ("acc", "acc_norm", "acc_bytes", "mc2"), "generate_until": ("exact_match",)}
+# lm-eval's figures of texts' likelihoods, each better when lower, and how lm-eval makes one number of a suite's items.
+PERPLEXITIES = {
+    "perplexity": "perplexity",
+    "word_perplexity": "weighted_perplexity",
+    "byte_perplexity": "weighted_perplexity",
+    "bits_per_byte": "bits_per_byte",
+}
+# lm-eval's name for each kind of answer; mc2 is ours (``true_mass``), as lm-eval computes it with its own function.
+METRICS = {
+    "multiple_choice": ("acc", "acc_norm", "acc_bytes", "mc2"),
+    "generate_until": ("exact_match",),
+    "loglikelihood": ("acc", "perplexity"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+}
+BYTE_PROBABILITY = "byte_probability"
+"""The score of a text: the geometric mean of the probabilities of its bytes, 1 / its byte perplexity."""
 DATA_ENDINGS = {"json": (".json", ".jsonl"), "csv": (".csv",), "parquet": (".parquet",)}
 
 Files = str | Annotated[dict[str, str], Field(min_length=1)]
@@ -24,19 +38,33 @@ class DataKwargs(Settings):
 class Metric(Settings):
     """One score of the suite."""
 
-    metric: Literal["acc", "acc_norm", "acc_bytes", "mc2", "exact_match"] = Field(
+    metric: Literal[
+        "acc", "acc_norm", "acc_bytes", "mc2", "exact_match",
+        "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte",
+    ] = Field(
         description="Of choices. acc: the likeliest is right; acc_norm: the likeliest for its length in characters; "
         "acc_bytes: in bytes; mc2: share of probability on the right ones. Of answers. exact_match: equal to the "
-        "right answer."
+        "right answer. Of continuations. acc: greedy decoding writes it. Perplexities are reported and no score."
+    )  # fmt: skip
+    aggregation: Literal["mean", "perplexity", "weighted_perplexity", "bits_per_byte"] | None = Field(
+        None, description="How items make one number; null: as lm-eval does for this metric, which is the only way."
     )
-    aggregation: Literal["mean"] = Field("mean", description="How items make one score.")
-    higher_is_better: Literal[True] = Field(True, description="Scores are shares of right answers.")
+    higher_is_better: bool | None = Field(None, description="As lm-eval has it for this metric, or null.")
     ignore_case: bool | None = Field(None, description="exact_match: capitals do not count.")
     ignore_punctuation: bool | None = Field(None, description="exact_match: punctuation does not count.")
     ignore_numbers: bool | None = Field(None, description="exact_match: digits do not count.")
     regexes_to_ignore: Annotated[tuple[Pattern, ...], Strict(False)] | None = Field(
         None, description="exact_match: what these patterns match is removed from answer and right answer first."
     )
+
+    @model_validator(mode="after")
+    def _is_as_in_lm_eval(self) -> "Metric":
+        way, higher = PERPLEXITIES.get(self.metric, "mean"), self.metric not in PERPLEXITIES
+        if self.aggregation not in (None, way):
+            raise ValueError(f"aggregation: that of {self.metric} is {way}")
+        if self.higher_is_better not in (None, higher):
+            raise ValueError(f"higher_is_better: that of {self.metric} is {str(higher).lower()}")
+        return self
 
     @property
     def is_exact(self) -> bool:
@@ -94,6 +122,13 @@ class FewShot(Settings):
     )
 
 
+class Shared(Settings):
+    """Columns that many items share, such as the examples of a subject. Not lm-eval's: it gets the joined items."""
+
+    file: str = Field(description="A JSON lines file of the suite's folder, one row for each value of the column.")
+    by: str = Field(min_length=1, description="The column that items and this file have in common.")
+
+
 class SuiteTask(Settings):
     """A task file, strictly validated. Keys of lm-eval that run code or fetch data count as unknown."""
 
@@ -103,8 +138,19 @@ class SuiteTask(Settings):
         description="What the suite's own data files are; CSV values are all texts."
     )
     dataset_kwargs: DataKwargs = Field(description="How the data is loaded.")
-    output_type: Literal["multiple_choice", "generate_until"] = Field(
-        description="multiple_choice: the likeliest choice is the answer; generate_until: the model writes it."
+    shared: Shared | None = Field(
+        None, description="Columns from another file, added to each scored item; they are no part of what it asks."
+    )
+    counted: str | None = Field(
+        None,
+        min_length=1,
+        description="loglikelihood_rolling: column whose words and bytes are counted; null: the text itself. WikiText "
+        "counts its text as it is before it is made readable. Not lm-eval's.",
+    )
+    output_type: Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"] = Field(
+        description="multiple_choice: the likeliest choice is the answer; generate_until: the model writes it; "
+        "loglikelihood: the answer is right if greedy decoding would write it; loglikelihood_rolling: how likely a "
+        "whole text (doc_to_target) is."
     )
     training_split: str | None = Field(None, description="Split that few-shot examples may come from.")
     validation_split: str | None = Field(None, description="Split that is scored where there is no test split.")
@@ -115,7 +161,8 @@ class SuiteTask(Settings):
         None, description="Column, Jinja text or the choices."
     )
     doc_to_target: str | int = Field(
-        description="Column or Jinja text of the right choice's index or text (or a list of them), or the right answer."
+        description="Column or Jinja text of the right choice's index or text (or a list of them), or the right "
+        "answer, or the text whose likelihood counts."
     )
     description: str = Field("", description="Text before every question.")
     target_delimiter: str = Field(" ", description="Text between question and choice.")
@@ -146,6 +193,12 @@ class SuiteTask(Settings):
         return self
 
     @model_validator(mode="after")
+    def _columns_are_shared_in_json(self) -> "SuiteTask":
+        if self.shared and self.dataset_path != "json":
+            raise ValueError("shared: belongs to dataset_path json")
+        return self
+
+    @model_validator(mode="after")
     def _settings_are_of_its_output_type(self) -> "SuiteTask":
         known = METRICS[self.output_type]
         for place, each in enumerate(self.metric_list):
@@ -153,13 +206,24 @@ class SuiteTask(Settings):
                 raise ValueError(f"metric_list[{place}].metric: {self.output_type} has {', '.join(known)}")
             if each.is_exact and each.metric != "exact_match":
                 raise ValueError(f"metric_list[{place}]: {each.metric} compares no texts, so nothing can be ignored")
-        if self.output_type == "multiple_choice":
-            if self.doc_to_choice is None:
-                raise ValueError("doc_to_choice: multiple_choice needs the choices")
-            if self.generation_kwargs or self.filter_list:
-                raise ValueError("generation_kwargs: nothing is written in multiple_choice; leave filter_list out too")
-        elif self.generation_kwargs is None or self.doc_to_choice is not None:
-            raise ValueError("generation_kwargs: generate_until needs one with until, and has no doc_to_choice")
+        if self.output_type == "generate_until":
+            if self.generation_kwargs is None:
+                raise ValueError("generation_kwargs: generate_until needs one with until")
+        elif self.generation_kwargs or self.filter_list:
+            raise ValueError(f"generation_kwargs: nothing is written in {self.output_type}; leave filter_list out too")
+        if self.output_type == "multiple_choice" and self.doc_to_choice is None:
+            raise ValueError("doc_to_choice: multiple_choice needs the choices")
+        if self.output_type != "multiple_choice" and self.doc_to_choice is not None:
+            raise ValueError(f"doc_to_choice: {self.output_type} has no doc_to_choice")
+        if self.output_type == "loglikelihood" and not any(each.metric == "acc" for each in self.metric_list):
+            raise ValueError("metric_list: loglikelihood is scored by acc; add it")
+        rolling = self.output_type == "loglikelihood_rolling"
+        if self.counted is not None and not rolling:
+            raise ValueError("counted: belongs to loglikelihood_rolling")
+        if rolling and (self.num_fewshot or self.description):
+            raise ValueError(
+                "num_fewshot: nothing stands before a text of loglikelihood_rolling, no description either"
+            )
         return self
 
     @model_validator(mode="after")
@@ -172,6 +236,13 @@ class SuiteTask(Settings):
                 "answer among them; name a fewshot_split with a file of its own"
             )
         return self
+
+    @property
+    def scored_metric(self) -> str:
+        """The name of the score: the first metric that is a share, as scores are."""
+        if self.output_type == "loglikelihood_rolling":
+            return BYTE_PROBABILITY
+        return next(each.metric for each in self.metric_list if each.metric not in PERPLEXITIES)
 
     @property
     def scored_split(self) -> str:

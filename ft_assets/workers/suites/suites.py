@@ -9,12 +9,13 @@ from typing import Any
 
 from ft_assets.records.named import add_named
 from ft_assets.settings.keys import check_suite_key
+from ft_assets.workers.suites.asked import Asked, asked_by_task, asked_by_texts
 from ft_assets.workers.suites.kinds.registry import KINDS, kind_of
 from ft_assets.workers.suites.overlap import all_texts
 from ft_assets.workers.suites.registered import ASSETS, Role
 from ft_assets.workers.suites.safety_suite import SAFETY, Kind, Prompt, SafetyTask, read_prompts
 from ft_assets.workers.suites.suite_items import check_items
-from ft_assets.workers.suites.suite_rows import template_rows
+from ft_assets.workers.suites.suite_rows import template_rows, with_shared
 from ft_assets.workers.suites.suite_source import fetch, is_remote
 from ft_assets.workers.suites.suite_task import DATA_ENDINGS, SuiteTask
 from ft_resources.artifacts import MANIFEST, InputRef
@@ -38,15 +39,18 @@ class RegisteredSuite:
     created: bool
 
 
-def add_suite(store: Store, folder: Path, key: str, actor: str, *, hub: Hub | None = None) -> RegisteredSuite:
+def add_suite(
+    store: Store, folder: Path, key: str, actor: str, *, hub: Hub | None = None, source: str | None = None
+) -> RegisteredSuite:
     """Register ``folder`` (one task file ``*.yaml``, for lm-eval or with a ``kind``, and the data it reads).
 
     Data from the Hub (``suite_source.py``) are fetched from ``hub``, by default the public one, and stored with the
-    rest. Nothing is written if anything is wrong. Raises BadRecipe for a folder that is not a suite, or if other
-    content has the key; UserError for a malformed key; BadBase and HubUnavailable for data that is not available.
+    rest. ``source`` is where the folder comes from. Nothing is written if anything is wrong. Raises BadRecipe for a
+    folder that is not a suite, or if other content has the key; UserError for a malformed key; BadBase and
+    HubUnavailable for data that is not available.
     """
     check_suite_key(key)
-    files, source = _list_files(folder), str(folder)
+    files, source = _list_files(folder), source or str(folder)
     value = _read_value(files[TASK_FILE])
     if not is_remote(value):
         return _add(store, folder, files, key, source, actor)
@@ -104,6 +108,14 @@ def scored_items(folder: Path) -> list[list[str]]:
     return [list(item.texts) for item in kind_of(task).read(task, suite_files(folder), str(folder))]
 
 
+def asked_items(folder: Path) -> list[Asked]:
+    """What each item that the suite in ``folder`` scores asks."""
+    task = read_task(folder / TASK_FILE)
+    if isinstance(task, SuiteTask):
+        return asked_by_task(task, [row for _, row in _read_rows(folder / task.data_files[task.scored_split])])
+    return asked_by_texts(scored_items(folder))
+
+
 def _list_files(folder: Path) -> dict[str, Path]:
     """Stored name to path; the one YAML file becomes ``task.yaml``. Hidden files are left out."""
     where = str(folder)
@@ -154,18 +166,20 @@ def _read_value(path: Path) -> Any:
 def _check_data(task: SuiteTask, files: Mapping[str, Path], where: str) -> int:
     """The number of scored items. Raises BadRecipe for data files that are elsewhere, missing or in another format, and
     for items that cannot be scored."""
-    rows = {}
     endings = DATA_ENDINGS[task.dataset_path]
     words = {"json": "JSON lines", "csv": "CSV", "parquet": "Parquet"}[task.dataset_path]
-    for split, name in task.data_files.items():
+    named = {f"dataset_kwargs.data_files.{split}": name for split, name in task.data_files.items()}
+    for place, name in (named | ({"shared.file": task.shared.file} if task.shared else {})).items():
         if name not in files or not name.endswith(endings):
             raise BadRecipe(
-                f"dataset_kwargs.data_files.{split}: {name!r} is not a {words} file of this folder",
+                f"{place}: {name!r} is not a {words} file of this folder",
                 where=where,
                 remedy=f"Name a {' or '.join(endings)} file that lies beside the task file.",
             )
-        rows[split] = _read_rows(files[name])
+    rows = {split: _read_rows(files[name]) for split, name in task.data_files.items()}
     items = rows[task.scored_split]
+    if task.shared:
+        items = list(with_shared(items, files[task.shared.file], task.shared.by))
     if not items:
         raise BadRecipe("the scored split has no items", where=where, remedy="Add items to its data file.")
     check_items(task, items)

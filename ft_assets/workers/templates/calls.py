@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ft_assets.workers.templates.marks import free_marks
+from ft_assets.workers.templates.marks import free_marks, located
 from ft_assets.workers.templates.rendering import Messages, Tools
 from ft_assets.workers.templates.template import ChatTemplate, strings
 from ft_resources.errors import BadData
@@ -52,6 +52,22 @@ def lost_call(template: ChatTemplate, messages: Messages, tools: Tools, where: s
     written = rf"(?:{mark}|\\+u{ord(mark):04x})"
     found = {int(number) for number in re.findall(rf"{written}(\d+){written}", text, re.IGNORECASE)}
     return next((words for number, words in named.items() if number not in found), "")
+
+
+def moved_words(template: ChatTemplate, messages: Messages, tools: Tools, where: str) -> int:
+    """The number of the first message with tool calls whose words stand behind the next message's; 0 without one."""
+
+    def render(marked: Messages) -> str:
+        return template.render(marked, where=where, tools=tools)
+
+    for place, message in enumerate(messages[1:]):
+        said, beside = str(messages[place].get("content") or ""), str(message.get("content") or "")
+        if not messages[place].get("tool_calls") or not said.strip() or not beside.strip():
+            continue
+        found = located(render, messages, {place: said, place + 1: beside}, render(messages))
+        if place in found and place + 1 in found and found[place][0] > found[place + 1][0]:
+            return place + 1
+    return 0
 
 
 def _by_leaving_out(template: ChatTemplate, messages: Messages, tools: Tools, where: str) -> str:

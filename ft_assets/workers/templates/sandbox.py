@@ -40,6 +40,8 @@ _NUMBER = 1 << 63
 _FIELD = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(\*|\d*)(?:\.(\*|\d*))?")
 _DIGITS = 300
 _COUNTED = "ft_counted"
+# What Jinja adds to the arguments of calls in a loop or block with names of its own, for functions that need a context.
+_SCOPE = frozenset({"_loop_vars", "_block_vars"})
 
 
 class WithoutEnd(Exception):
@@ -155,7 +157,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
             if name == "join" and args:
                 args = (_joinable(text, args[0]), *args[1:])
             elif name in _GROWING:
-                _GROWING[name](text, *args, **kwargs)
+                _GROWING[name](text, *args, **{key: kwargs[key] for key in kwargs if key not in _SCOPE})
         return super().call(__context, __obj, *args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from ft_resources.errors import BadBase
 
+TOKENIZER_CONFIG = "tokenizer_config.json"
+
 
 def own_template(folder: Path) -> str | None:
     """The chat template that transformers would use for this base, or None if it has no template.
@@ -24,7 +26,7 @@ def own_template(folder: Path) -> str | None:
 
 def tokenizer_settings(folder: Path) -> dict[str, Any]:
     """The base's tokenizer_config.json, or {} if the file is missing. Raises BadBase if it is not a JSON object."""
-    path = folder / "tokenizer_config.json"
+    path = folder / TOKENIZER_CONFIG
     if not path.exists():
         return {}
     try:

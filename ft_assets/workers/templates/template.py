@@ -6,15 +6,18 @@ assistant's text; without them it is what follows the generation prompt (``turns
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jinja2
 from jinja2 import nodes
 
 from ft_assets.workers.templates.marks import free_marks, located, without_marks
+from ft_assets.workers.templates.probes import Probes, with_text_arguments
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
 from ft_assets.workers.templates.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
+from ft_assets.workers.templates.thoughts import with_thoughts_apart
 from ft_assets.workers.templates.turns import TurnFinder
 from ft_resources.errors import BadBase, BadData
 
@@ -27,10 +30,19 @@ class ChatTemplate:
         name: for errors, such as ``chat_template of the recipe``.
         variables: the special tokens that templates use (``bos_token`` …).
         control: matches every string that the tokenizer reads as a control token.
+        ends: control tokens that the recipe says end a turn.
     """
 
-    def __init__(self, source: str, *, name: str, variables: Mapping[str, str], control: re.Pattern[str]) -> None:
-        self.source, self.name, self.control = source, name, control
+    def __init__(
+        self,
+        source: str,
+        *,
+        name: str,
+        variables: Mapping[str, str],
+        control: re.Pattern[str],
+        ends: Sequence[str] = (),
+    ) -> None:
+        self.source, self.name, self.control, self._ends = source, name, control, tuple(ends)
         self.variables = dict(variables)
         environment = self._environment()
         try:
@@ -55,7 +67,7 @@ class ChatTemplate:
         self, messages: Messages, *, where: str, tools: Tools = None, add_generation_prompt: bool = False
     ) -> str:
         """The template's text for ``messages``. Raises BadData, naming ``where``, if the template refuses them."""
-        return self._render(messages, tools, where, ("", ""), add_generation_prompt)
+        return self._render(self._spelled(messages), tools, where, ("", ""), add_generation_prompt)
 
     def trace(
         self,
@@ -97,18 +109,14 @@ class ChatTemplate:
                 ordered.append((start, end))
         return ordered
 
-    def end_of_turn(self) -> frozenset[str]:
-        """The control tokens that may end a turn: what follows a last answer, and the tokenizer's end of text."""
-        ends = {self.variables["eos_token"]} if self.variables.get("eos_token") else set()
-        question, answer = "What is the colour of the sky?", "It is blue on most days."
-        probe = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
-        try:
-            text = self.render(probe, where=f"a probe of {self.name}")
-        except BadData:
-            # A template may require other conversations than the probe, such as with a system turn; the rows will show.
-            return frozenset(ends)
-        found = self.control.search(text, text.rfind(answer) + len(answer)) if answer in text else None
-        return frozenset(ends | {found.group()} if found else ends)
+    @cached_property
+    def probes(self) -> Probes:
+        """What this template does with any conversation."""
+
+        def render(messages: Messages, *, prompt: bool = False) -> str:
+            return self._render(messages, None, f"a probe of {self.name}", ("", ""), prompt)
+
+        return Probes(render, self.control, self.variables.get("eos_token") or "", self._ends)
 
     def _environment(self) -> jinja2.Environment:
         return LimitedEnvironment()
@@ -128,6 +136,14 @@ class ChatTemplate:
             "add_generation_prompt": prompt,
         }
 
+    def _spelled(self, messages: Messages) -> Messages:
+        """``messages`` with thoughts and the arguments of tool calls as the template needs them."""
+        if self.probes.thoughts_field:
+            messages = [with_thoughts_apart(message, self.probes.thoughts_field) for message in messages]
+        if any(message.get("tool_calls") for message in messages) and self.probes.arguments_are_text:
+            return [with_text_arguments(message) for message in messages]
+        return messages
+
     def _render(self, messages: Messages, tools: Tools, where: str, marks: tuple[str, str], prompt: bool) -> str:
         try:
             return self._template.render(self._context(messages, tools, marks, prompt))
@@ -138,14 +154,20 @@ class ChatTemplate:
                 remedy="Name a template that terminates in the recipe's chat_template.",
             ) from None
         except Exception as error:
-            # A template can fail in any way; its own message is quoted only if it is a constant of its source, as it
-            # could contain the row's text.
-            words = str(error)
-            reason = words if words and words in self.source else type(error).__name__
+            # ``raise_exception``; its message is quoted only if it is a constant of the source, as it could contain the
+            # row's text.
+            if type(error) is jinja2.TemplateError:
+                words = str(error) if str(error) in self.source else ""
+                raise BadData(
+                    f"the chat template refuses this conversation{f' ({words})' if words else ''}",
+                    where=f"{where}, {self.name}",
+                    remedy="Correct the row (roles and their order), or name another template in the recipe.",
+                ) from None
             raise BadData(
-                f"the chat template refuses this conversation ({reason})",
+                f"the chat template itself fails on this conversation ({type(error).__name__})",
                 where=f"{where}, {self.name}",
-                remedy="Correct the row (roles and their order), or name another template in the recipe.",
+                remedy="Correct the template, or name another one in the recipe's chat_template; if only some rows are "
+                "concerned, see whether they lack what the template reads.",
             ) from None
 
     def _read_marks(
@@ -163,7 +185,7 @@ class ChatTemplate:
             return self.control.sub(lambda match: quote_open + match.group() + quote_close, word)
 
         traced = self._render(
-            [mapped(message, quote) for message in messages],
+            self._spelled([mapped(message, quote) for message in messages]),
             [mapped(tool, quote) for tool in tools] if tools else None,
             where,
             (turn_open, turn_close),

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ft_assets.workers.templates.apart import require_apart
-from ft_assets.workers.templates.calls import lost_call
+from ft_assets.workers.templates.calls import lost_call, moved_words
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
 from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.thoughts import own_thoughts, with_thought
 from ft_resources.errors import BadBase, BadData, UserError
 
 Learn = Literal["all_assistant", "last_assistant"]
@@ -66,6 +67,10 @@ class Tracer:
         learned = learned_spans(
             rendering, controls, learn=self.learn, end_of_turn=self.end_of_turn, marked=self.template.marked
         )
+        if self.template.probes.missing_thought or self.template.probes.closes_thoughts:
+            self._require_asked(messages[prompt:], rendering.text, where)
+            rendering, learned = with_thought(rendering, learned, self.template.probes.missing_thought, messages)
+            controls = self.controls(rendering)
         return Traced(rendering=rendering, learned=learned, controls=controls)
 
     def _by_variant(self, error: BadBase, messages: Messages, where: str, tools: Tools) -> Rendering:
@@ -79,6 +84,19 @@ class Tracer:
         if rendering.text != self.template.render(messages, where=where, tools=tools):
             raise error
         return rendering
+
+    def _require_asked(self, messages: Messages, text: str, where: str) -> None:
+        """Raise BadData if thoughts are shown that no prompt of the template asks for."""
+        for message in messages:
+            thoughts = own_thoughts(message) if message["role"] == "assistant" else ""
+            if thoughts and thoughts in text and self.template.probes.closes_thoughts:
+                raise BadData(
+                    "an answer has thoughts, and the chat template asks for answers without: its generation prompt "
+                    "ends with thoughts that are closed",
+                    where=f"{where}, {self.template.name}",
+                    remedy="Remove the thoughts from the rows, or name a copy of the template in the recipe's "
+                    "chat_template whose generation prompt leaves them open.",
+                )
 
     def _end_of_prompt(self, prompt: Messages, text: str, where: str, tools: Tools) -> int:
         before = self.template.render(prompt, where=where, tools=tools)
@@ -139,22 +157,30 @@ def require_all_shown(template: ChatTemplate, messages: Messages, tools: Tools, 
             pieces = pieces[-1:] if index + 1 < len(messages) else pieces
         if not all(_is_shown(piece.strip(), text) for piece in pieces):
             raise _lost(template, f"the content of message {index + 1} ({message['role']})", where)
-    if tools and _unchanged(template, messages, None, text, where):
+    if tools and _ignored(template, messages, tools, where):
         raise _lost(template, "the definitions of the tools", where)
     if lost := lost_call(template, messages, tools, where):
         raise _lost(template, lost, where)
+    if place := moved_words(template, messages, tools, where):
+        raise BadData(
+            f"the chat template shows what message {place} says beside its tool calls behind what follows it",
+            where=f"{where}, {template.name}",
+            remedy="Remove the words beside the calls from the row, or name another template in the recipe.",
+        )
 
 
 def _is_shown(piece: str, text: str) -> bool:
     return piece in text or any(json.dumps(piece, ensure_ascii=flag)[1:-1] in text for flag in (False, True))
 
 
-def _unchanged(template: ChatTemplate, messages: Messages, tools: Tools, text: str, where: str) -> bool:
+def _ignored(template: ChatTemplate, messages: Messages, tools: Tools, where: str) -> bool:
+    """Whether the conversation is rendered as if there were no tools."""
     try:
-        return template.render(messages, where=where, tools=tools) == text
+        without = template.render(messages, where=where)
     except BadData:
         # A template that refuses the conversation without them uses them.
         return False
+    return without == template.render(messages, where=where, tools=tools)
 
 
 def _lost(template: ChatTemplate, what: str, where: str) -> BadData:

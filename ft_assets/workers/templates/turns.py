@@ -17,11 +17,11 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from ft_assets.workers.templates.marks import located
+from ft_assets.workers.templates.probes import Probes
 from ft_assets.workers.templates.rendering import Messages, Span, Tools
+from ft_assets.workers.templates.thoughts import OPENED, own_thoughts
 from ft_resources.errors import BadBase, UserError
 
-# The end of a generation prompt that opens thoughts, or leaves them empty.
-_OPENED = re.compile(r"<think>\s*(?:</think>\s*)?\Z")
 _CLOSE = "</think>"
 _BLOCK = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
 # Conversations of up to this many messages are rendered prefix by prefix.
@@ -37,6 +37,10 @@ class Renders(Protocol):
 
     name: str
     control: re.Pattern[str]
+
+    @property
+    def probes(self) -> Probes:
+        """What the template does with any conversation."""
 
     def render(
         self, messages: Messages, *, where: str, tools: Tools = None, add_generation_prompt: bool = False
@@ -71,7 +75,7 @@ class TurnFinder:
     def _turn(self, index: int) -> Span:
         before = self._opening(self._messages[:index])
         start = len(before) if self._text.startswith(before) else self._start_behind_previous(index, before)
-        through = self._render(self._messages[: index + 1])
+        through = self._through(self._messages[: index + 1])
         end = self._common_length(through, self._text)
         return self._until(index, start, end, through[end:])
 
@@ -126,7 +130,7 @@ class TurnFinder:
         if not before.startswith(earlier) or not self._text.startswith(added, start):
             return None
         begin = start + len(added)
-        through = self._render(left[: index + 1 - gone])
+        through = self._through(left[: index + 1 - gone])
         near = before + self._text[begin : begin + len(through) + _BEHIND]
         length = self._common_length(through, near)
         return begin, begin + length - len(before), through[length:]
@@ -187,7 +191,8 @@ class TurnFinder:
 
         Earlier turns are rendered differently; the previous message and the text from it to the turn are not.
         """
-        if index and self._messages[index - 1]["role"] != "assistant":
+        earlier = [message["role"] for message in self._messages[:index]]
+        if "assistant" in earlier and earlier[-1] != "assistant":
             whole = self._only_place(index - 1, self._messages, self._text)
             # ``before`` may lack an opening of thoughts that the rendering has.
             part = self._only_place(index - 1, self._messages[:index], before, prompt=True)
@@ -197,7 +202,7 @@ class TurnFinder:
 
     def _end_of_rewritten(self, index: int, start: int, content: Span | None) -> int:
         """The end of a turn that the text renders differently from its own prefix."""
-        through = self._render(self._messages[: index + 1])
+        through = self._through(self._messages[: index + 1])
         end = self._end_by_anchor(index, start, content, through)
         if end is None:
             raise self._no_turns(index, "differently depending on what follows")
@@ -213,12 +218,26 @@ class TurnFinder:
                 return None
             tail = through[_behind_thoughts(through, len(before), message) :]
             return self._end_of_agreement(_behind_thoughts(text, start, message), tail)
-        if content is None or not _is_thoughts(text[start : content[0]], message):
+        if content is None:
+            return None
+        if not (
+            _is_thoughts(text[start : content[0]], message) or self._thoughts_left_out(index, start, content, through)
+        ):
             return None
         if not message.get("tool_calls") and self._template.control.match(text, content[1]):
             return content[1]
         own = self._only_place(index, self._messages[: index + 1], through)
         return None if own is None else self._end_of_agreement(content[0] + len(inner), through[own[1] :])
+
+    def _thoughts_left_out(self, index: int, start: int, content: Span, through: str) -> bool:
+        """Whether ``through``, the turn's own prefix, differs before the content only by the message's thoughts, with
+        which it begins: a header of their own, as gpt-oss's channel of analysis, is theirs."""
+        before, thoughts = self._opening(self._messages[:index]), own_thoughts(self._messages[index])
+        own = self._only_place(index, self._messages[: index + 1], through)
+        if own is None or not thoughts or not through.startswith(before):
+            return False
+        shown, first = self._text[start : content[0]], through[len(before) : own[0]]
+        return first.endswith(shown) and thoughts in first[: len(first) - len(shown)]
 
     def _end_of_agreement(self, place: int, tail: str) -> int | None:
         """End of the common part of ``tail`` and the text at ``place``; None if more than the end of a conversation is
@@ -245,11 +264,15 @@ class TurnFinder:
     def _opening(self, messages: Messages) -> str:
         """The rendering of a prefix with its generation prompt, up to a ``<think>`` that the prompt ends with."""
         before = self._render(messages, prompt=True)
-        opened = _OPENED.search(before)
+        opened = OPENED.search(before)
         if opened is None:
             return before
-        without = self._render(messages)
+        without = self._through(messages)
         return before[: opened.start()] if before[: opened.start()].startswith(without) else before
+
+    def _through(self, messages: Messages) -> str:
+        """The rendering of a prefix up to the end of its last turn."""
+        return self._render(messages).removesuffix(self._template.probes.appended)
 
     def _render(self, messages: Messages, *, prompt: bool = False) -> str:
         return self._template.render(messages, where=self._where, tools=self._tools, add_generation_prompt=prompt)

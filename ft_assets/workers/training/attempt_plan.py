@@ -28,6 +28,7 @@ class Plan:
     micro_windows: int
     device: str
     recompute: int
+    compile: bool
     cadence: Cadence
 
     @property
@@ -36,8 +37,8 @@ class Plan:
 
     @property
     def rough(self) -> bool:
-        """Whether sums are not reproducible to the bit: in half precision and on GPUs."""
-        return self.device != "cpu" or self.training.precision != "fp32"
+        """Whether sums are not reproducible to the bit: in half precision, on GPUs, and by compiled layers."""
+        return self.device != "cpu" or self.training.precision != "fp32" or self.compile
 
     @property
     def starts_apart(self) -> bool:
@@ -79,6 +80,7 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, valid
         micro_windows=micro_windows,
         device=runtime["device"],
         recompute=int(runtime.get("recompute", 0)),
+        compile=bool(runtime.get("compile", False)),
         cadence=cadence,
     )
 

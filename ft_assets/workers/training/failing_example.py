@@ -36,7 +36,8 @@ def examples_blamed(pack: Pack, order: Order, position: Callable[[], int], forwa
         if step is None or is_out_of_memory(error):
             raise
         guilty = malformed(pack, step, forward)
-        if not guilty:
+        # Where none can be computed the model is at fault, and no row of the user's.
+        if not guilty or 1 < len(set(guilty)) == len(set(pack.examples_of(step.windows.tolist()).tolist())):
             raise
         raise BadData(
             f"the step cannot be computed ({type(error).__name__}): its example {name_examples(pack, guilty)} is "

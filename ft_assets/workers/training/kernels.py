@@ -136,6 +136,20 @@ def _eight_bit(device: Any) -> None:
     torch.testing.assert_close(weight.detach(), torch.full_like(weight, 0.9), atol=0.01, rtol=0)
 
 
+def _eight_bit_products(device: Any) -> None:
+    import torch
+
+    from ft_assets.workers.training.float8 import multiplies_float8, with_scales_by_row
+
+    plain = torch.nn.Linear(64, 32, bias=False, device=device, dtype=torch.bfloat16)
+    fast = with_scales_by_row(plain, emulated=not multiplies_float8(device))
+    # The number of rows is no multiple of 16.
+    rows = torch.linspace(-1, 1, 20 * 64, device=device, dtype=torch.bfloat16).reshape(20, 64)
+    for used in (lambda layer: layer(rows), lambda layer: torch.autograd.grad(layer(rows).sum(), layer.weight)[0]):
+        expected = used(plain)
+        torch.testing.assert_close(used(fast), expected, atol=0.1 * expected.abs().max().item(), rtol=0)
+
+
 _PACKED, _LAYERS = "attention over packed documents", "state-space and linear attention layers"
 _KERNELS = (
     _Kernel(name="FlashAttention 4", serves=_PACKED, package="flash-attn-4", module="flash_attn.cute",
@@ -152,6 +166,8 @@ _KERNELS = (
             attempt=_four_bit),
     _Kernel(name="bitsandbytes, 8 bits", serves="training.optimizer: adamw_8bit", package="bitsandbytes",
             module="bitsandbytes", gpu=False, attempt=_eight_bit),
+    _Kernel(name="torchao, 8-bit floats", serves="training.precision: fp8, from compute capability 8.9 on",
+            package="torchao", module="torchao.float8", attempt=_eight_bit_products),
     _Kernel(name="DeepSpeed", serves="hardware.sharding: zero1, zero2, zero3", package="deepspeed",
             module="deepspeed", gpu=False),
     _Kernel(name="causal-conv1d", serves=_LAYERS, package="causal-conv1d", module="causal_conv1d"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ft_assets.settings.catalogue.methods import METHODS
 from ft_resources.errors import OutOfMemory
 
 
@@ -55,6 +56,12 @@ def _remedy(params: dict[str, Any], runtime: dict[str, Any], micro_windows: int)
     forbidden = runtime.get("origins", {}).get("training.recompute") == "recipe"
     if not runtime.get("recompute") and not forbidden:
         lower = f"Set training.recompute: on, which keeps fewer activations and takes longer. {lower}"
+    elif runtime["device"] == "cuda" and micro_windows == 1 and METHODS[params["method"]].token_mean:
+        # Nothing is left to lower but the windows.
+        more = 2 * int(runtime.get("context_parallel", 1))
+        lower += f" Or let {more} GPUs of a node share each window: hardware.context_parallel: {more}."
+    if params["variant"] == "full" and "training.weights" not in runtime.get("origins", {}):
+        lower = f"{lower} Or set training.weights and training.optimizer to auto, for the most exact ones that fit."
     smaller = {"full": "variant lora, which", "lora": "variant qlora, which"}.get(params["variant"])
     return f"{lower} Or choose {smaller} holds far less." if smaller else lower
 

@@ -19,6 +19,7 @@ from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.base_models.weights import require_every_weight
 from ft_assets.workers.packs.isolation.architectures import auto_class
 from ft_assets.workers.packs.isolation.choice import Choice, choose
+from ft_assets.workers.training.float8 import multiply_in_float8
 from ft_assets.workers.training.variants import Variant, Weights
 from ft_assets.workers.training.variants.adapter_targets import adapter_targets
 from ft_assets.workers.training.variants.pissa import PRINCIPAL, save_from_principal, start_from_principal
@@ -43,12 +44,12 @@ def load_base(
     How its weights are held: see ``Variant.weights``. Each weight goes to ``device`` as it is read, unless ranks share
     them: then no rank has all of them in the machine's memory on their way to a GPU.
     ``choice`` is by default that of the folder, ``spread`` says how ranks share the weights. Raises BadBase where
-    weights are missing.
+    weights are missing, and what ``multiply_in_float8`` raises.
     """
     disable_progress_bar()
     choice = choice or choose(folder)
     assert training.precision != "auto"
-    weights = Variant(adapters=not full, four_bit=four_bit).weights(training.precision)
+    weights = Variant(adapters=not full, four_bit=four_bit).weights(training.precision, training.weights)
     shared = bool(spread) or is_deepspeed_zero3_enabled()
     loaded: Any = auto_class(choice.kind).from_pretrained(
         folder,
@@ -71,7 +72,18 @@ def load_base(
         model._weight_conversions = [each for each in conversions if each.was_used()]
     if full:
         freeze_other_parts(model)
+    if training.precision == "fp8":
+        multiply_in_float8(model, emulated=device == "cpu")
     return model
+
+
+def drops_out(model: Any) -> bool:
+    """Whether the base itself leaves something out at random while it trains, by its config."""
+    values = model.config.get_text_config().to_dict()
+    names = (name for name, value in values.items() if isinstance(value, float) and value > 0)
+    drawn = (name for name in names if any(word in name for word in ("dropout", "pdrop", "jitter")))
+    # Of heads that a causal language model does not have.
+    return any(not name.startswith(("classifier_", "summary_")) for name in drawn)
 
 
 def require_targets(model: Any, lora: LoraSettings) -> None:

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from ft_assets.settings.layout import local_rank
+from ft_assets.workers.packs.isolation.context import ContextGroup
 
 _PATIENCE = timedelta(minutes=30)
 """How long a rank waits for others. Reading a large model or save may take minutes. A rank that dies ends the others on
@@ -21,6 +22,7 @@ its node at once, and its connections end those on other nodes."""
 class Ranks:
     """``rank`` of ``world`` processes, the ``local``-th of its node.
 
+    With ``context``, neighbouring ranks read the same windows, and each has a slice of their tokens.
     One alone settles everything by itself, without torch.distributed.
     What is settled together is asked for by every rank, as often and in the same order by each, or all wait for ever.
     """
@@ -28,6 +30,7 @@ class Ranks:
     rank: int = 0
     world: int = 1
     local: int = 0
+    context: ContextGroup | None = None
 
     @property
     def first(self) -> bool:
@@ -38,9 +41,18 @@ class Ranks:
     def alone(self) -> bool:
         return self.world == 1
 
+    @property
+    def readers(self) -> int:
+        """How many ranks, or groups of ranks, read different windows."""
+        return self.world // self._together
+
     def share(self, windows: Sequence[int]) -> Sequence[int]:
         """This rank's part of a micro-batch's windows; may be empty for a short one."""
-        return windows[self.rank :: self.world]
+        return windows[self.rank // self._together :: self.readers]
+
+    @property
+    def _together(self) -> int:
+        return self.context.size if self.context else 1
 
     def any(self, flag: bool) -> bool:
         """Whether ``flag`` is set on any rank; all ranks get the same answer."""
@@ -79,10 +91,17 @@ class Ranks:
             torch.manual_seed((seed * 0x9E3779B97F4A7C15 + step * 0xC2B2AE3D27D4EB4F + self.rank) % 2**63)
 
 
-def join(device: str) -> Ranks:
-    """Connect to the other ranks that torchrun started, with one GPU per rank if ``device`` is cuda."""
+def join(device: str, context_parallel: int = 1) -> Ranks:
+    """Connect to the other ranks that torchrun started, with one GPU per rank if ``device`` is cuda.
+
+    Of so many neighbours each (``context_parallel``) are the groups that share their windows.
+    """
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # Collectives on CPU tensors use gloo, whatever device trains.
     dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
-    return Ranks(rank=dist.get_rank(), world=dist.get_world_size(), local=local_rank())
+    context = None
+    if context_parallel > 1:
+        handle, _ = dist.new_subgroups(context_parallel)
+        context = ContextGroup(size=context_parallel, place=dist.get_rank() % context_parallel, handle=handle)
+    return Ranks(rank=dist.get_rank(), world=dist.get_world_size(), local=local_rank(), context=context)

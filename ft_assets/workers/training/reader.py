@@ -14,6 +14,7 @@ from ft_assets.settings.catalogue.forms import FORMS
 from ft_assets.workers.packs.format import Pack, Window
 from ft_assets.workers.packs.format.layout import offsets_of
 from ft_assets.workers.packs.isolation.batches import MicroBatch, micro_batch, split_windows
+from ft_assets.workers.packs.isolation.context import ContextGroup
 from ft_assets.workers.packs.sampler import Order, Step
 from ft_assets.workers.training.methods.objective import Whole
 from ft_assets.workers.training.ranks import Ranks
@@ -60,8 +61,13 @@ class StepReader:
             began = time.perf_counter()
             yield {"read": self._read(step, began)}
 
-    def _read(self, step: Step, began: float) -> StepBatches:
-        shares = dealt(step.windows, self.micro_windows, self.ranks)
+    def first_batch(self) -> StepBatches:
+        """The first micro-batch of the whole run, wherever this attempt begins."""
+        step = next(iter(self.order.read()))
+        return self._read(step, time.perf_counter(), most=1)
+
+    def _read(self, step: Step, began: float, most: int | None = None) -> StepBatches:
+        shares = dealt(step.windows, self.micro_windows, self.ranks)[:most]
         batches = [share.read(self.pack) for share in shares]
         whole, tokens = self._counts(step, batches)
         return StepBatches(
@@ -127,16 +133,20 @@ class References:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """The ``windows`` of a micro-batch that a rank reads; if empty, it computes ``stand_in`` and learns nothing."""
+    """The ``windows`` of a micro-batch that a rank reads; if empty, it computes ``stand_in`` and learns nothing.
+
+    With ``context`` it reads its slice of them.
+    """
 
     windows: Sequence[int]
     stand_in: int
+    context: ContextGroup | None = None
 
     def read(self, pack: Pack) -> MicroBatch:
-        if len(self.windows):
-            return micro_batch(pack, self.windows)
-        row = micro_batch(pack, [self.stand_in])
-        return replace(row, sources=row.sources[:0], targets=row.targets[:0])
+        row = micro_batch(pack, self.windows if len(self.windows) else [self.stand_in])
+        if not len(self.windows):
+            row = replace(row, sources=row.sources[:0], targets=row.targets[:0])
+        return row.slice_for(self.context) if self.context else row
 
 
 def dealt(windows: NDArray[np.int64], micro_windows: int, ranks: Ranks) -> list[Share]:
@@ -147,6 +157,8 @@ def dealt(windows: NDArray[np.int64], micro_windows: int, ranks: Ranks) -> list[
         windows      4 0 6 2 | 1
         rank 0       4   6   | 1
         rank 1         0   2 | (1, learning nothing of it)
+
+    Ranks that share their windows get the same ones, each a slice.
     """
-    pieces = split_windows(windows, micro_windows * ranks.world)
-    return [Share(windows=ranks.share(piece), stand_in=piece[0]) for piece in pieces]
+    pieces = split_windows(windows, micro_windows * ranks.readers)
+    return [Share(windows=ranks.share(piece), stand_in=piece[0], context=ranks.context) for piece in pieces]

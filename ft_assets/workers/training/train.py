@@ -13,7 +13,7 @@ from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.layout import layout_of
 from ft_assets.settings.recipe.shown import RECORD, configuration_record
 from ft_assets.workers.base_models.tensors import stored_dtype
-from ft_assets.workers.libraries import UNUSED, absent, keep_offline, require_device
+from ft_assets.workers.libraries import UNUSED, absent, grow_segments, keep_offline, require_device
 from ft_assets.workers.packs.format import TRAIN, VALIDATION, CachedFiles, Pack
 from ft_assets.workers.packs.sampler import Step
 from ft_assets.workers.training.attempt_plan import Plan, make_plan
@@ -25,7 +25,7 @@ from ft_assets.workers.training.kept_weights import BestWeights, fetch_kept, low
 from ft_assets.workers.training.memory import memory_explained
 from ft_assets.workers.training.methods import make_objective
 from ft_assets.workers.training.telemetry.report import telemetry_facts, write_pictures
-from ft_resources.errors import UserError
+from ft_resources.errors import BadRecipe, UserError
 from ft_resources.worker_context import WorkContext, WorkResult
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def train(context: WorkContext) -> WorkResult:
     """
     layout = layout_of(context.runtime)
     _require_version(context)
+    grow_segments(context.runtime["device"])
     if layout.world == 1:
         return _train(context)
     context.progress("reading inputs")
@@ -73,7 +74,7 @@ def train_as_rank(context: WorkContext) -> WorkResult:
     """The part in ``train`` of one process that torchrun started; rank 0's leaves the files and the facts."""
     from ft_assets.workers.training.ranks import join
 
-    return _train(context, join(context.runtime["device"]))
+    return _train(context, join(context.runtime["device"], layout_of(context.runtime).context_parallel))
 
 
 def _train(context: WorkContext, ranks: "Ranks | None" = None) -> WorkResult:
@@ -118,6 +119,8 @@ def _run(
     import torch
 
     from ft_assets.workers.packs.isolation.choice import choose
+    from ft_assets.workers.training.compiled import compile_layers
+    from ft_assets.workers.training.model import drops_out
     from ft_assets.workers.training.reader import StepReader
     from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
     from ft_assets.workers.training.training_loop import TrainingLoop
@@ -136,13 +139,18 @@ def _run(
     def before_update(step: Step, loss: float, grad_norm: float) -> None:
         loop.watch.require_sound(step, loss, grad_norm)
         expected = objective.first_loss(rough=plan.rough)
-        if step.number == 1 and expected is not None and not plan.starts_apart:
+        if step.number == 1 and expected is not None and not plan.starts_apart and not noisy:
             expected.require(loop.trainer.last_figures)
 
     sharding = _sharding(context, plan)
     choice = choose(base_folder, context.params.get("packing", "auto"), max_length=pack.index.max_length)
+    if layout_of(context.runtime).context_parallel > 1:
+        # Of others the recipe was refused: documents cut at the ends of slices would be compared.
+        assert plan.method.token_mean
+        _require_packed(choice)
     loop.journal.isolation = {"mode": choice.mode, "why": choice.why}
     model = _load(plan, sharding, base_folder, choice)
+    noisy = drops_out(model)
     trainer = PackedTrainer(
         reader=StepReader(pack, plan.order, plan.micro_windows, ranks, reference),
         objective=objective,
@@ -154,14 +162,27 @@ def _run(
         lora=plan.lora,
         warm_start=context.folder(WARM_START_INPUT) if WARM_START_INPUT in context.spec.inputs else None,
         muon=plan.training.optimizer == "muon",
+        rounded=plan.training.weights == "bfloat16",
         callbacks=[loop],
     )
     loop.trainer = trainer
+    if plan.compile:
+        loop.compiled = compile_layers(trainer.model)
     context.progress("training", done=0, total=plan.order.steps)
     print(f"libraries and model took {time.monotonic() - began:.1f} s", flush=True)
     with loop.accountable(), context.graceful():
         trainer.train()
     return trainer, loop.journal
+
+
+def _require_packed(choice: "Choice") -> None:
+    if choice.mode == "apart":
+        raise BadRecipe(
+            f"documents of this base run apart ({choice.why}), so its tokens cannot be divided among ranks: layers "
+            "other than its attention may need the tokens of neighbours",
+            where="hardware.context_parallel",
+            remedy="Leave context_parallel out, or choose a base whose documents are packed.",
+        )
 
 
 def _sharding(context: WorkContext, plan: Plan) -> "Sharding":
@@ -173,7 +194,7 @@ def _sharding(context: WorkContext, plan: Plan) -> "Sharding":
     if stage := layout.zero_stage(adapters=not plan.full):
         return Zero(stage, plan.device, half=plan.variant.weights(precision) == "bf16")
     if layout.shards > 1:
-        return FullyShardedData(layout.shards, layout.world // layout.shards, half=precision == "bf16")
+        return FullyShardedData(layout.shards, layout.world // layout.shards, half=precision in ("bf16", "fp8"))
     return Sharding()
 
 
@@ -246,5 +267,6 @@ def _unused(plan: Plan, runtime: dict[str, Any]) -> list[str]:
     needed = {
         "bitsandbytes": plan.variant.four_bit or plan.training.optimizer == "adamw_8bit",
         "deepspeed": layout_of(runtime).zero_stage(adapters=not plan.full) > 0,
+        "torchao": plan.training.precision == "fp8",
     }
     return [name for name in UNUSED if not needed[name]]

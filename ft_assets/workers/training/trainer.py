@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import AutocastKwargs
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PrinterCallback, SchedulerType, Trainer, TrainerCallback, TrainingArguments, set_seed
 
@@ -25,6 +26,7 @@ from ft_assets.workers.training.methods.objective import Objective, surveyed
 from ft_assets.workers.training.model import with_adapters
 from ft_assets.workers.training.muon import MuonAndAdamW
 from ft_assets.workers.training.reader import StepBatches, StepReader
+from ft_assets.workers.training.rounding import Bits, RoundedAdamW, round_in_8_bits
 from ft_assets.workers.training.variants.fused_lora import join_adapters
 from ft_assets.workers.training.variants.lora_plus import split_rates
 from ft_assets.workers.training.variants.warm_start import start_from
@@ -34,8 +36,9 @@ class PackedTrainer(Trainer):
     """Trains on a token pack; ``before_update(step, loss, grad_norm)`` may raise to prevent an optimizer step.
 
     ``lora`` says which adapters ``model`` gets; without it, all its weights train. ``warm_start`` is a PEFT folder
-    whose weights they begin with. ``muon``: the layers' matrices are Muon's. ``poll`` is called before each part of a
-    step. ``sharding`` says how several ranks hold the model.
+    whose weights they begin with. ``muon``: the layers' matrices are Muon's. ``rounded``: what trains stays in
+    bfloat16, and its updates are rounded at random; else it is held in float32. ``poll`` is called before each part of
+    a step. ``sharding`` says how several ranks hold the model.
     After each step ``last`` has what it read, ``last_figures`` its loss, gradient norm (before clipping), learning
     rate and the objective's figures.
     """
@@ -53,12 +56,13 @@ class PackedTrainer(Trainer):
         lora: LoraSettings | None = None,
         warm_start: Path | None = None,
         muon: bool = False,
+        rounded: bool = False,
         callbacks: list[TrainerCallback] | None = None,
     ):
         self.sharding = sharding or Sharding()
         self.reader, self._before_update, self._poll = reader, before_update, poll
         self.objective: Objective = objective
-        self._lora, self._muon = lora, muon
+        self._lora, self._muon, self._rounded = lora, muon, rounded
         self.last: StepBatches
         self.last_figures: dict[str, float] = {}
         self._parts: torch.Tensor
@@ -74,7 +78,11 @@ class PackedTrainer(Trainer):
             model=model, args=args, train_dataset=range(len(reader.pack)), data_collator=dict, callbacks=callbacks
         )
         self.remove_callback(PrinterCallback)
-        train_in_float32(self.model)
+        if args.activation_checkpointing:
+            # Autocast would keep a copy of every weight to the end of a forward pass, which nothing else needs then.
+            self.accelerator.autocast_handler = AutocastKwargs(cache_enabled=False)
+        if not rounded:
+            train_in_float32(self.model)
         join_adapters(self.model)
 
     def get_train_dataloader(self) -> Any:
@@ -106,6 +114,13 @@ class PackedTrainer(Trainer):
         self.last, self._parts = read, parts
         return parts[0]
 
+    def rehearse(self) -> None:
+        """Forward and backward of the run's first micro-batch, of which nothing stays, no random draw either."""
+        devices = [self.args.device] if self.args.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            self.training_step(self.model_wrapped, {"read": self.reader.first_batch()})
+        self.model_wrapped.zero_grad(set_to_none=True)
+
     def _clip_grad_norm(self, model: Any) -> Any:
         return None if self.sharding.clips else super()._clip_grad_norm(model)
 
@@ -113,6 +128,12 @@ class PackedTrainer(Trainer):
         optimizer = super().create_optimizer(model)
         if self._muon:
             self.optimizer = optimizer = MuonAndAdamW(optimizer, self.model)
+        if self._rounded:
+            bits = Bits(self.args.seed, self.sharding.part)
+            if isinstance(optimizer, torch.optim.AdamW):
+                self.optimizer = optimizer = RoundedAdamW(optimizer, bits)
+            else:
+                round_in_8_bits(optimizer, bits)
         if self._lora is not None and self._lora.lora_plus_ratio is not None:
             split_rates(optimizer, model or self.model, self._lora.lora_plus_ratio)
         return optimizer
@@ -216,7 +237,7 @@ def trainer_config(
         # In 8 bits by bitsandbytes, but not for embeddings, whose rare rows need more.
         optim="adamw_torch_fused" if training.optimizer in ("adamw", "muon") else training.optimizer,
         seed=training.seed,
-        bf16=training.precision == "bf16",
+        bf16=training.precision in ("bf16", "fp8"),
         fp16=training.precision == "fp16",
         use_cpu=device == "cpu",
         activation_checkpointing=recompute > 0,

@@ -17,17 +17,19 @@ from ft_assets.workers.packs.format import CachedFiles, Pack
 from ft_assets.workers.packs.format.prefetch import Prefetch
 from ft_assets.workers.packs.isolation.apart import padding_share
 from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
-from ft_assets.workers.packs.isolation.batches import split_windows
+from ft_assets.workers.packs.isolation.batches import as_row, split_windows
 from ft_assets.workers.packs.isolation.forward import runs_apart
-from ft_assets.workers.packs.isolation.leak_check import compare
+from ft_assets.workers.packs.isolation.leak_check import compare, require_causal
 from ft_assets.workers.packs.isolation.output_layer import transformer_of
 from ft_assets.workers.packs.sampler import Order
+from ft_assets.workers.training.compiled import forgive_later_failures, uncompile
 from ft_assets.workers.training.data_ledger import ledger_line
 from ft_assets.workers.training.divergence import Watch, clueless_loss, finite
 from ft_assets.workers.training.early_stopping import stopping_step
 from ft_assets.workers.training.failing_example import examples_blamed, forward_alone
 from ft_assets.workers.training.journal import NOT_FINITE, Cadence, Journal
 from ft_assets.workers.training.kept_weights import BestWeights
+from ft_assets.workers.training.memory import is_out_of_memory
 from ft_assets.workers.training.saver import Saver
 from ft_assets.workers.training.state import RandomStates, random_states
 from ft_assets.workers.training.stop_requests import Stops
@@ -35,10 +37,12 @@ from ft_assets.workers.training.telemetry.live import Meter, Telemetry
 from ft_assets.workers.training.telemetry.report import validation_figures
 from ft_assets.workers.training.trainer import PackedTrainer
 from ft_assets.workers.training.validation import validation_loss
+from ft_resources.errors import UserError
 from ft_resources.worker_context import Preempted, WorkContext
 
 _COMPARED, _LOOKED_AT, _JOINED = 3, 16, 2
 """Documents compared before the first step, in one of so many rows of at most so many windows."""
+_SHORT = 300
 _PADDED_ROWS = 200
 """Rows of the first step whose padding is counted."""
 
@@ -65,6 +69,7 @@ class TrainingLoop(TrainerCallback):
         self.trainer: PackedTrainer
         self.best_weights: BestWeights | None = None
         self.early_stopping: EarlyStoppingSettings | None = None
+        self.compiled: list[Any] = []
         self._stops: Stops
         self._ahead: Prefetch | None = None
         self._random: RandomStates
@@ -95,6 +100,8 @@ class TrainingLoop(TrainerCallback):
             # Loading leaves a base in evaluation mode below adapters that are in training mode.
             model: Any = self.trainer.model
             model.train()
+            if self.compiled:
+                self._compile()
             self._prove_isolation()
         clueless = clueless_loss(self.context.params, model.config.get_text_config().vocab_size)
         self.watch = Watch(self.pack, self.order.steps, clueless, self.journal.rows)
@@ -205,20 +212,55 @@ class TrainingLoop(TrainerCallback):
                 self._ahead.close()
             self.telemetry.end()
 
+    def _compile(self) -> None:
+        """Compile by the run's first micro-batch, so that a resumed run compiles what the first attempt did.
+
+        Where that fails the run goes on uncompiled, unless ranks gather weights in each forward pass: one that failed
+        has left the others waiting.
+        """
+        self.context.progress("compiling")
+        began, ranks = time.monotonic(), self.trainer.reader.ranks
+        problem: Exception | None = None
+        try:
+            self.trainer.rehearse()
+        except Exception as error:  # Compilers raise what they like.
+            if is_out_of_memory(error):
+                raise
+            if self.trainer.sharding.gathers:
+                raise UserError(
+                    f"the layers cannot be compiled ({_in_short(error)})",
+                    where="training.compile",
+                    remedy="Use compile: off in a new recipe version.",
+                ) from error
+            problem = error
+        if ranks.any(problem is not None):
+            uncompile(self.compiled)
+            self.compiled = []
+            what = _in_short(problem) if problem else "another rank failed"
+            print(f"the layers cannot be compiled, so training goes on without ({what})", flush=True)
+        else:
+            forgive_later_failures()
+            print(f"compiling took {time.monotonic() - began:.1f} s", flush=True)
+
     def _prove_isolation(self) -> None:
         """Compare documents packed and alone with the weights that train; raises Leak before anything is learned."""
         self.context.progress("comparing packed and alone")
         model = self.trainer.model
         assert model is not None
+        windows = first_shared(self.pack, self.order, self.trainer.reader.micro_windows)
+        half, compiled = self.trainer.args.bf16, bool(self.compiled)
         comparison = compare(
             model,
             self.pack,
-            first_shared(self.pack, self.order, self.trainer.reader.micro_windows),
+            windows,
             documents=_COMPARED,
-            half_precision=self.trainer.args.bf16,
+            half_precision=half,
+            compiled=compiled,
+            context=self.trainer.reader.ranks.context,
         )
         self.journal.isolation |= comparison.figures()
         if runs_apart(model):
+            require_causal(model, as_row(self.pack.read(windows)), half_precision=half, compiled=compiled)
             limit = length_with_fixed_positions(transformer_of(model).config)
             rows = split_windows(next(iter(self.order.read())).windows, self.trainer.reader.micro_windows)
             self.journal.isolation["padding"] = padding_share(self.pack, rows[:_PADDED_ROWS], limit)
@@ -272,6 +314,11 @@ class TrainingLoop(TrainerCallback):
         self.journal.rows.append(row)
         self.context.step(**row)
         self.telemetry.show(row)
+
+
+def _in_short(error: Exception) -> str:
+    """In one line; compilers say much."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_SHORT]
 
 
 def first_shared(pack: Pack, order: Order, micro_windows: int) -> list[int]:

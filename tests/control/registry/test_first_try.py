@@ -12,7 +12,7 @@ from ft_assets.control.recipes.load import load_recipe
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.control.registry.first_try import first_try, name_of
 from ft_assets.settings.keys import DatasetKey
-from ft_assets.settings.recipe.plain_template import PLAIN_TEMPLATE
+from ft_assets.settings.recipe.ready_templates import PLAIN_TEMPLATE
 from ft_resources.errors import BadData
 from ft_resources.store import Store
 from tests.fake_base import make_fake_base

@@ -33,6 +33,6 @@ def test_a_folder_is_the_files_in_it_and_what_is_left_out_is_told(tmp_path: Path
 
 def test_a_folder_without_a_file_of_rows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "index.html").write_text("<html>")
+    (tmp_path / "site" / "index.css").write_text("p {}")
     with pytest.raises(BadData, match="no file in this folder can be read"):
         add(tmp_path / "site", Store(str(tmp_path / "store")))

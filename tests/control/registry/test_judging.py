@@ -135,7 +135,10 @@ def test_a_refusal_classifier_needs_a_safety_suite_and_labels_that_exist(
     add_suite(store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
 
     def recipe(*suites: str, **classifier: Any) -> Path:
-        return write_recipe(evaluation={"suites": [SUITE, *suites], "refusal_classifier": classifier})
+        # Without null the recipe would be given the suite: its base has a chat template.
+        return write_recipe(
+            evaluation={"suites": [SUITE, *suites], "refusal_classifier": classifier}, gates={"safety": None}
+        )
 
     good = {"classifier": "refusal.v1", "labels": ["toxic"]}
     assert "evaluation.suites names none" in refused(store, recipe(**good))

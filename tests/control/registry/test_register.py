@@ -53,6 +53,16 @@ def test_a_registered_recipe_is_found_with_its_lock(store: Store, write_recipe: 
     assert set(upload.manifest.files) == {path.name for path in base.iterdir()}
 
 
+def test_what_the_base_cannot_do_is_refused_before_anything_is_written(
+    store: Store, write_recipe: Write, base: Path
+) -> None:
+    said = refused(store, write_recipe(lora={"target_modules": ["q_prj"]}))
+    assert "llama has no module 'q_prj'; did you mean 'q_proj'?" in said
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps({**config, "model_type": "mamba2"}))
+    assert "state-space layers" in refused(store, write_recipe(packing={"mode": "packed"}))
+
+
 def test_a_tenants_recipe_keeps_its_base_below_the_tenant(store: Store, write_recipe: Write) -> None:
     done = register_recipe(store, write_recipe(key="acme.tiny.v1"), actor="ann")
     assert (done.lock.upload or "").startswith("acme/base_upload/")
@@ -137,7 +147,7 @@ def test_another_tenants_folder_cannot_be_named_by_digest(store: Store, write_re
         ({"key": "a|b.v1"}, "key: 'a|b' cannot be part of a recipe key"),
         ({"evaluation": {"suites": ["tiny-suit.v1"]}}, f"did you mean '{SUITE}'?"),
         ({"base": "folder:sha256:" + "0" * 64}, "this store has no folder with digest"),
-        ({"chat_template": "missing.jinja"}, "cannot be read (No such file or directory)"),
+        ({"chat_template": "missing.jinja"}, "there is no such file, and no ready template of this name"),
     ],
 )
 def test_a_recipe_that_means_nothing_is_refused(

@@ -62,7 +62,7 @@ def test_every_threshold_of_every_gate_can_be_tightened() -> None:
     fields = {
         f"{section}.{name}"
         for section, info in GateSettings.model_fields.items()
-        if section != "scores"
+        if section not in ("profile", "scores")
         for name, field in getattr(GateSettings(safety={}, judge={}), section).__class__.model_fields.items()  # type: ignore[arg-type]
         if field.annotation is float
     }

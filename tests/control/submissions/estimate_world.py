@@ -57,6 +57,7 @@ class World:
         micro_batch_size: int = 1,
         variant: str = "lora",
         packing: str = "auto",
+        recompute: str = "off",
         **hardware: Any,
     ) -> str:
         """A registered recipe: one epoch of LoRA on ``hardware``, by default one H100."""
@@ -68,7 +69,7 @@ class World:
                 "global_batch_size": 16,
                 "micro_batch_size": micro_batch_size,
                 "learning_rate": 1e-4,
-                "recompute": "off",
+                "recompute": recompute,
             },
             packing={"max_length": max_length, "mode": packing},
             lora={"rank": rank},

@@ -36,6 +36,26 @@ def test_a_backfill_over_more_pairs_than_the_limit_is_refused_with_the_way_to_al
         check_size(instance, backfill, {tags.ALLOW_PAIRS: str(MAX_PAIRS + 1)})
 
 
+def test_a_backfill_that_is_refused_is_cancelled_and_one_that_is_not_or_is_over_stays_as_it_is() -> None:
+    with dg.instance_for_test() as instance:
+
+        def status() -> BulkActionStatus:
+            found = instance.get_backfill(backfill)
+            assert found is not None
+            return found.status
+
+        backfill = backfill_of(instance, MAX_PAIRS + 1)
+        check_size(instance, backfill, {tags.ALLOW_PAIRS: str(MAX_PAIRS + 1)})
+        assert status() is BulkActionStatus.REQUESTED
+        for before in (BulkActionStatus.REQUESTED, BulkActionStatus.COMPLETED_FAILED):
+            found = instance.get_backfill(backfill)
+            assert found is not None
+            instance.update_backfill(found.with_status(before))
+            with pytest.raises(UserError, match="so it is cancelled"):
+                check_size(instance, backfill, {})
+            assert status() is (BulkActionStatus.CANCELING if before is BulkActionStatus.REQUESTED else before)
+
+
 def test_a_backfill_within_the_limit_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     with dg.instance_for_test() as instance:
         backfill = backfill_of(instance, MAX_PAIRS)

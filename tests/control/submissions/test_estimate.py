@@ -20,7 +20,7 @@ from ft_assets.control.registry.register import register_recipe
 from ft_assets.settings.bounds import Bounds
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import load_tenants
-from ft_resources.errors import BadData, UserError
+from ft_resources.errors import BadData, BadRecipe, UserError
 from ft_resources.launchers import choice
 from tests.control.submissions.estimate_world import DATASET, Tenants, World
 from tests.workers.packs.estimate.made import LLAMA_3_8B
@@ -191,11 +191,11 @@ def test_an_unknown_architecture_is_rough_and_says_so(world: World) -> None:
     assert found.memory.upper > 2 * found.memory.lower
 
 
-def test_packed_documents_of_a_base_that_cannot_pack_them_are_told_to_be_refused(world: World) -> None:
+def test_packed_documents_of_a_base_that_cannot_pack_them_are_refused(world: World) -> None:
     recipe = world.recipe(packing="packed")
     world.prepare(recipe, config={**LLAMA_3_8B, "model_type": "gpt_oss"})
-    found = estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
-    assert found.documents == ("refused", "packing.mode packed cannot work: attention sinks. Set it to auto")
+    with pytest.raises(BadRecipe, match="it has attention sinks"):
+        estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
 
 
 def test_a_training_on_the_cpu_takes_memory_and_no_gpu_hours(world: World) -> None:

@@ -76,6 +76,23 @@ def test_what_cannot_fit_is_refused_and_what_may_not_fit_is_warned_of(world: Wor
     assert "Lower training.micro_batch_size" in warning
 
 
+def test_where_the_activations_of_one_window_do_not_fit_it_is_advised_to_share_it_among_gpus(world: World) -> None:
+    def warned(key: str, **changes: Any) -> str:
+        recipe = world.recipe(key, **{"gpu_type": "A10", "max_length": 8192, "recompute": "on", "rank": 64, **changes})
+        world.pack(recipe)
+        return " ".join(require_affordable(world.artifacts, load_tenants(), DATASET, recipe, None))
+
+    assert "share each window with hardware.context_parallel" in warned("one.v1")
+    assert "hardware.context_parallel" not in warned("two.v1", micro_batch_size=2, rank=16)
+    assert warned("shared.v1", gpus=2, context_parallel=2) == ""
+    # Adapters and their states do not become smaller.
+    large = world.recipe("large.v2", gpu_type="A10", max_length=8192, recompute="on", rank=512)
+    world.pack(large)
+    told = refusal(world.artifacts, load_tenants(), DATASET, large, None)
+    assert "does not fit" in told
+    assert "hardware.context_parallel" not in told
+
+
 def test_the_room_of_the_machine_for_saves_is_checked_before_a_launch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

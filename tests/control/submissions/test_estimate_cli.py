@@ -1,7 +1,9 @@
 """What people see of an estimate: the commands, the asset's metadata, the job."""
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +11,15 @@ from typer.testing import CliRunner, Result
 
 from ft_assets.cli.main import app
 from ft_assets.control.planning.estimate import estimate_training
+from ft_assets.control.registry.register import register_recipe
 from ft_assets.graph.estimate_metadata import estimate_metadata
 from ft_assets.graph.jobs.submissions import fine_tune
 from ft_assets.records.submissions import open_submissions
 from ft_assets.settings.tenants import load_tenants
+from ft_assets.workers.suites.suites import add_suite
 from ft_resources.dagster_resources import StoreResource
 from tests.control.submissions.estimate_world import DATASET, Tenants, World
+from tests.workers.evals.safety_world import write_safety_suite
 
 Ft = Callable[..., Result]
 
@@ -122,3 +127,50 @@ def test_the_asset_s_metadata_are_numbers_and_a_table_without_any_row_s_text(wor
     table = shown["estimate"].value
     assert "| GPU-hours |" in table
     assert "counted in the token pack" in table
+
+
+def test_ft_estimate_says_before_anything_is_made_whether_holdout_and_suites_are_large_enough(
+    world: World, ft: Ft, tmp_path: Path
+) -> None:
+    add_suite(world.store, write_safety_suite(tmp_path / "care"), "care.v1", "ann")
+    written = {
+        "evaluation": {"suites": ["colours.v1", "care.v1"], "holdout": {"max_samples": 400}},
+        "gates": {
+            "benchmark_regression": {"max_drop_points": 2.0, "margin_points": 1.0},
+            "task_gain": {"metric": "exact_match", "min_relative": 0.05},
+            "safety": {},
+        },
+    }
+    path = world.project.recipe("strict.v1", **written)
+    found = json.loads(ft("estimate", DATASET, path.name, "--json").stdout)["provable"]
+    assert [(each["gate"], each["samples"], each["unit"], each["enough"]) for each in found] == [
+        # Of 160 rows the policy's share, as nothing is curated yet.
+        ("task_gain", 16, "holdout rows", False),
+        ("regression", 24, "items", False),
+        ("safety", 60, "harmful prompts", True),
+        ("safety", 40, "safe prompts", True),
+    ]
+    shown = ft("estimate", DATASET, path.name)
+    assert "no: about 873 would be" in shown.stdout, shown.stderr
+    recipe = register_recipe(world.store, path, actor="ann").key
+    world.pack(recipe)
+    curated = ft("estimate", DATASET, recipe)
+    assert "16 holdout rows" in curated.stdout
+    told = ft("submit", DATASET, recipe).stderr
+    assert "regression, colours.v1: 24 items, too few (about 873 are needed)" in told
+    assert "safety, care.v1" not in told
+
+
+def test_what_is_not_known_yet_is_left_out(world: World, ft: Ft) -> None:
+    path = world.project.recipe("draft.v1", evaluation={"suites": ["colours.v1", "not-there-yet.v1"]})
+    own, held = world.project.dataset(200), world.project.dataset(120, "held.jsonl")
+    assert ft("dataset", "add", own, "--name", "acme.held", "--holdout", held).exit_code == 0
+    found = json.loads(ft("estimate", "acme.held.v1", path.name, "--json").stdout)["provable"]
+    assert [(each["gate"], each["on"]) for each in found] == [("regression", "colours.v1")]
+
+
+def test_a_recipe_without_gates_has_nothing_to_show(world: World, ft: Ft) -> None:
+    path = world.project.recipe("free.v1")
+    path.write_text(re.sub(r"gates:\n(  .*\n)+", "gates: none\n", path.read_text()))
+    assert json.loads(ft("estimate", DATASET, path.name, "--json").stdout)["provable"] == []
+    assert "enough" not in ft("estimate", DATASET, path.name).stdout

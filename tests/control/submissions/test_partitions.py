@@ -10,7 +10,9 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import IntegrityError
 
-from ft_assets.graph.listed_keys import list_keys
+from ft_assets.graph.listed_keys import active_partitions, busy_keys, list_keys
+from ft_resources.run_states import ACTIVE_STATUSES
+from tests.dagster_private import create_run_for_test
 
 
 @pytest.fixture
@@ -55,3 +57,17 @@ def test_keys_that_another_process_adds_at_the_same_moment_are_added_once(
     assert instance.get_dynamic_partitions("dataset") == ["acme.before.v1", "acme.dagster.v1", "acme.docs.v1"]
     assert instance.get_dynamic_partitions("recipe") == ["small.v1"]
     assert instance.get_dynamic_partitions("pair") == ["acme.docs.v1|small.v1"]
+
+
+def test_what_is_busy_is_read_without_the_runs_that_a_backfill_has_queued(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A queued one would have to say where its job comes from.
+    statuses = [each for each in dg.DagsterRunStatus if each is not dg.DagsterRunStatus.QUEUED]
+    for status in statuses:
+        create_run_for_test(instance, status=status, tags={"dagster/partition": f"acme.{status.name}.v1|small.v1"})
+    create_run_for_test(instance, status=dg.DagsterRunStatus.STARTED)
+    monkeypatch.setattr(dg.DagsterInstance, "get_runs", None)
+    active = {f"acme.{status.name}.v1|small.v1" for status in statuses if status in ACTIVE_STATUSES}
+    assert active_partitions(instance) == active
+    assert busy_keys(instance) == {part for pair in active for part in pair.split("|")}

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ft_assets.control.identity import dataset_request
+from ft_assets.control.identity.held_out import settle_held_out
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets import reading
@@ -28,6 +29,7 @@ from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Artifact, Artifacts, InputRef
 from ft_resources.store import Store
 from ft_resources.store_marker import open_store
+from ft_resources.work import WorkRequest
 from ft_resources.worker_context import WorkContext
 from tests.choice_suite import write_choice_suite
 from tests.made import spec_of
@@ -214,9 +216,18 @@ def curated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CurateFiles:
 def run_curation(
     artifacts: Artifacts, key: str, scratch: Path, inputs: Mapping[str, InputRef] | None = None
 ) -> Artifact:
-    """What a worker does for ``dataset``: curate in a scratch folder of its own and publish. ``inputs`` are further."""
-    request = dataset_request(artifacts, key)
-    named = {**request.inputs, **(inputs or {})}
+    """What a worker does for ``dataset``: curate in a scratch folder of its own and publish, after the versions before.
+    ``inputs`` are further."""
+
+    def made(request: WorkRequest) -> Artifact:
+        return artifacts.find(request.address) or _publish(artifacts, request, scratch, inputs or {})
+
+    settle_held_out(artifacts, key, made, actor="tester")
+    return _publish(artifacts, dataset_request(artifacts, key), scratch, inputs or {})
+
+
+def _publish(artifacts: Artifacts, request: WorkRequest, scratch: Path, inputs: Mapping[str, InputRef]) -> Artifact:
+    named = {**request.inputs, **inputs}
     spec = spec_of(artifacts.store, request).model_copy(update={"inputs": named})
     context = WorkContext(spec, artifacts.store, Path(tempfile.mkdtemp(dir=scratch)))
     result = curate(context)

@@ -7,10 +7,11 @@ import dagster as dg
 import pytest
 
 from ft_assets.api import report_file
+from ft_assets.control import identity
 from ft_assets.control.registry.versions import DatasetVersion
 from ft_assets.graph.assets.datasets import dataset, raw_dataset
-from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy
-from ft_resources.artifacts import Artifacts
+from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings
+from ft_resources.artifacts import Address, Artifacts
 from ft_resources.dagster_resources import LauncherResource, StoreResource
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.store import Store
@@ -86,3 +87,17 @@ def test_dataset_is_made_by_a_worker_and_shows_numbers_but_no_text(add: Add, wri
     _, address, name = re.fullmatch("(http://127.0.0.1:3001)/(.*)/report/(.*)", str(shown["report"].value)).groups()
     assert report_file(address, name, store=store).data.startswith(b"<!doctype html>")
     assert not any("It is the number" in str(value.value) for value in shown.values())
+
+
+@pytest.mark.subprocess
+def test_a_later_version_is_made_with_what_the_one_before_held_out_which_is_made_first(
+    add: Add, write: WriteRows, store: Store
+) -> None:
+    rows = [pair(number) for number in range(200)]
+    add(write(rows))
+    add(write(rows[::-1]), DatasetPolicy(split=SplitSettings(seed=1)))
+    materialize(store, "acme.facts.v2", [raw_dataset, dataset])
+    first, second = (identity.dataset(Artifacts(store), f"acme.facts.v{number}") for number in (1, 2))
+    memory = Artifacts(store).get(Address.parse(second.manifest.inputs["held_out"].address))
+    assert memory.read("held_out.arrow") == first.read("held_out.arrow")
+    assert second.facts["rows"]["holdout"] > first.facts["rows"]["holdout"]

@@ -13,9 +13,11 @@ import pytest
 
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
 from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings, SplitSettings, TextSettings
-from ft_assets.workers.datasets.curate import chosen_engine
+from ft_assets.workers.datasets.engine import local
+from ft_assets.workers.datasets.engine.local import CURATION, Purpose, engine_of
 from ft_assets.workers.datasets.reporting.report import DatasetReport
 from ft_assets.workers.datasets.writing import COLUMNS
+from ft_assets.workers.packs.build import PACKING
 from ft_resources.artifacts import Artifact, Artifacts
 from ft_resources.environment import whole_number
 from ft_resources.errors import UserError
@@ -238,10 +240,19 @@ def test_small_splits_and_other_oddities_are_warned_about_with_advice(write: Wri
     assert any(text.startswith("33% of the rows repeat an earlier row") for text in warnings)
 
 
-def test_an_engine_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FT_CURATION_ENGINE", "spark")
-    with pytest.raises(UserError, match="there is no curation engine 'spark'"):
-        chosen_engine()
+@pytest.mark.parametrize("purpose", [CURATION, PACKING])
+def test_an_engine_that_does_not_exist_or_is_not_installed_is_refused(
+    purpose: Purpose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engine_of(purpose) == "local"
+    monkeypatch.setenv(purpose.engine, "spark")
+    with pytest.raises(UserError, match="there is no engine 'spark'"):
+        engine_of(purpose)
+    monkeypatch.setenv(purpose.engine, "ray")
+    monkeypatch.setattr(local, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="Ray is not installed") as caught:
+        engine_of(purpose)
+    assert caught.value.where == purpose.engine
 
 
 @pytest.mark.parametrize("action", ["detect", "scrub"])

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, DuplicateSettings, SplitSettings
+from ft_assets.workers.datasets.similarity.items import ItemIndex
+from ft_assets.workers.suites.asked import Asked
 from ft_resources.artifacts import Artifacts
 from ft_resources.store import Store
 from tests.workers.datasets.conftest import (
@@ -70,6 +72,49 @@ def test_rows_that_give_away_test_items_are_found_by_suite(
     assert report.dropped == ({"contaminated": 2} if action == "remove" else {})
     assert bool(artifact.facts["held"]) == (action == "escalate")
     assert report.examples == 200 - 2 * (action == "remove")
+
+
+def test_the_report_names_the_item_and_the_page_shows_it_beside_the_row(
+    write: WriteRows, curated: CurateFiles, tmp_path: Path
+) -> None:
+    asked = [Asked.of(f"What did {prose(('q', n), 9)}", [prose(("c", n, k), 3) for k in range(3)]) for n in range(4)]
+    ItemIndex.build([("quiz.v1", asked[:2]), ("exam.v1", asked[2:])], tmp_path / "items")
+    halves = asked[3].questions[0].split(" ", 5)
+    apart = [" ".join(halves[:5]), "Go on.", halves[5], prose("answer", 20)]
+    roles = ("user", "assistant", "user", "assistant")
+    rows = [
+        {"messages": [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]}
+        for texts in (
+            *((row["prompt"], row["completion"]) for row in GOOD), apart, (asked[1].shown, "The first."),
+        )
+    ]  # fmt: skip
+    made = curated(
+        write(rows),
+        index=tmp_path / "items",
+        suites=("quiz.v1", "exam.v1"),
+        suite_digests=("0" * 64, "1" * 64),
+    )
+    told_of = {
+        (each.subject, note.place.row, note.detail)
+        for each in made.report.findings("contamination")
+        for note in each.notes
+    }
+    assert told_of == {
+        ("exam.v1", 201, "item 2 of exam.v1: its question"),
+        ("quiz.v1", 202, "item 2 of quiz.v1: its question and 3 of its 3 choices"),
+    }
+    shown = {(str(each.other_place), each.other_text) for each in made.exhibits if each.step == "contamination"}
+    assert shown == {("exam.v1, row 2", asked[3].shown), ("quiz.v1, row 2", asked[1].shown)}
+
+
+@pytest.mark.parametrize(("times", "flagged"), [(2, 2), (3, 0)])
+def test_a_question_of_a_few_words_that_several_rows_ask_is_common_speech(
+    write: WriteRows, curated: CurateFiles, tmp_path: Path, times: int, flagged: int
+) -> None:
+    ItemIndex.build([("quiz.v1", [Asked.of("Why is it so?", ["it must be"])])], tmp_path / "items")
+    rows = [{"prompt": "Why is it so?", "completion": prose(("so", n), 30)} for n in range(times)]
+    made = curated(write([*GOOD, *rows]), index=tmp_path / "items", suites=("quiz.v1",), suite_digests=("0" * 64,))
+    assert sum(each.count for each in made.report.findings("contamination")) == flagged
 
 
 def test_a_short_text_that_is_a_whole_short_item_is_found(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ft_assets.settings.dataset.policy import DatasetPolicy, MixSettings, PersonalDataSettings, SplitSettings
+from ft_assets.workers.datasets import writing
 from ft_assets.workers.datasets.writing import MixSource
 from ft_resources.errors import BadData
 from tests.workers.datasets.conftest import CurateFiles, Row, WriteRows, prose, told
@@ -70,6 +71,23 @@ def test_personal_data_does_not_come_in_by_mixing(
     assert made.report.mixed[0].rows > 50
     assert not any("ann@example.org" in answer for answer in answers)
     assert any("<EMAIL>" in answer for answer in answers) == (action == "scrub")
+
+
+def test_rows_that_the_version_has_are_not_mixed_in_and_its_ids_are_no_text_as_a_whole(
+    curated: CurateFiles, write: WriteRows, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Arrow's strings hold 2 GiB, the ids of 33 million rows.
+    given = other(OWN[:100])
+    sizes = []
+    hex_of = writing.hex_of
+    monkeypatch.setattr(writing, "hex_of", lambda keys: sizes.append(len(keys)) or hex_of(keys))
+
+    made = curated(write(OWN), DatasetPolicy(mix=MIX), chunk_bytes=4 << 10, mix=given)
+
+    texts = [tuple(each) for each in _texts(made.folder, "train")]
+    assert made.report.mixed[0].rows > 50
+    assert len(texts) == len(set(texts))
+    assert max(sizes) < len(OWN) // 2
 
 
 def test_rows_that_teach_another_kind_of_thing_are_refused(

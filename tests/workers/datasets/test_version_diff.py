@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ft_assets.workers.datasets.columns import with_weight
 from ft_assets.workers.datasets.version_diff import diff_versions
 from ft_assets.workers.datasets.writing import COLUMNS
 
@@ -23,11 +24,11 @@ def row(question: str, answer: str) -> dict[str, Any]:
     }
 
 
-def version(folder: Path, **sides: list[dict[str, Any]]) -> dict[str, Path]:
+def version(folder: Path, *, weighed: bool = False, **sides: list[dict[str, Any]]) -> dict[str, Path]:
     folder.mkdir()
     files = {side: folder / f"{side}.parquet" for side in ("train", "validation", "holdout")}
     for side, path in files.items():
-        pq.write_table(pa.Table.from_pylist(sides.get(side, []), schema=COLUMNS), path)
+        pq.write_table(pa.Table.from_pylist(sides.get(side, []), schema=with_weight(COLUMNS, weighed=weighed)), path)
     return files
 
 
@@ -48,3 +49,15 @@ def test_a_version_does_not_differ_from_itself(tmp_path: Path) -> None:
     files = version(tmp_path / "a", train=[row("a?", "b"), row("c?", "d")])
     found = diff_versions(files, files)
     assert (found.same, found.changed, found.added, found.removed, found.moved) == (2, 0, {}, {}, {})
+
+
+def test_rows_with_another_weight_are_told(tmp_path: Path) -> None:
+    def weighed(name: str, *weights: float) -> dict[str, Path]:
+        rows = [row(f"{number}?", "yes") | {"weight": weight} for number, weight in enumerate(weights)]
+        return version(tmp_path / name, train=rows, weighed=True)
+
+    plain = version(tmp_path / "plain", train=[row("0?", "yes"), row("1?", "yes")])
+    older, newer = weighed("a", 1.0, 2.0), weighed("b", 1.0, 0.5)
+    assert diff_versions(older, newer).reweighed == 1
+    assert diff_versions(plain, older).reweighed == 1
+    assert diff_versions(older, older).reweighed == 0

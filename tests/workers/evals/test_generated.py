@@ -10,8 +10,9 @@ import yaml
 
 from ft_assets.workers.evals import stop_sequences as until
 from ft_assets.workers.evals.asking import Chat
+from ft_assets.workers.evals.lm_eval_samples import true_mass
 from ft_assets.workers.evals.model import LoadedModel, load_model
-from ft_assets.workers.evals.runner import score_loaded, true_mass
+from ft_assets.workers.evals.runner import score_loaded
 from ft_assets.workers.evals.stop_sequences import cut
 from ft_assets.workers.suites.suites import add_suite
 from ft_resources.errors import BadRecipe, UserError

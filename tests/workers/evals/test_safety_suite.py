@@ -1,7 +1,6 @@
 """Safety suites: registered like others, strictly read, and required where a recipe asks for safety."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from ft_assets.workers.suites.suites import add_suite, safety_prompts, scored_te
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
-from tests.workers.evals.real_suites import make_care_suite
 from tests.workers.evals.safety_world import BENIGN, HARMFUL, write_safety_suite
 
 
@@ -92,13 +90,3 @@ def test_prompts_that_cannot_be_asked_are_refused_with_their_place(
     with pytest.raises(BadRecipe) as caught:
         add_suite(store, folder, "care.v1", "ann")
     assert expected in str(caught.value)
-
-
-@pytest.mark.realdata
-def test_advbench_harmbench_and_xstest_make_a_suite(store: Store, tmp_path: Path) -> None:
-    data = Path(os.environ.get("FT_REAL_DATA", ""))
-    if not (data / "xstest").exists():
-        pytest.skip("FT_REAL_DATA has no xstest")
-
-    folder = make_care_suite(data, tmp_path / "real")
-    assert add_suite(store, folder, "real-care.v1", "ann").items == 520 + 393 + 200 + 250

@@ -43,7 +43,10 @@ def test_a_pass_on_a_suite_of_which_the_base_solves_nothing_says_that_there_was_
 
 
 def test_a_drop_of_exactly_the_limit_passes() -> None:
-    assert verdict(make_measured(suites={SUITE: suite_evidence(0.52, 0.50, half=0.9)}), "regression").outcome == "pass"
+    assert (
+        verdict(make_measured(suites={SUITE: suite_evidence(0.52, 0.50, half=0.9, n=5000)}), "regression").outcome
+        == "pass"
+    )
 
 
 def test_a_suite_too_small_to_tell_is_inconclusive_and_says_how_many_more_items_would_decide() -> None:

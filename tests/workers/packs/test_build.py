@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from ft_assets.control import identity
 from ft_assets.control.identity import packs
 from ft_assets.settings.code_versions import PACK_TOOLS
+from ft_assets.workers.datasets.engine import versions
 from ft_assets.workers.datasets.engine.local import processes
 from ft_assets.workers.packs import build
 from ft_assets.workers.packs.documents import examples, tokenize
@@ -279,7 +280,7 @@ def test_a_worker_with_another_version_of_a_tool_refuses(
             raise PackageNotFoundError(name)
         return found
 
-    monkeypatch.setattr(build, "version", version)
+    monkeypatch.setattr(versions, "version", version)
     with pytest.raises(build.OtherTools, match=rf"has trl {found or 'none'}, not 1\.16\.0; .* constraints\.txt"):
         workbench.build(workbench.dataset(TRAIN))
 

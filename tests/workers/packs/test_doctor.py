@@ -95,6 +95,15 @@ def test_a_healthy_pack_passes_every_check(patient: Patient) -> None:
     assert all(check["passed"] for check in evidence["checks"])
 
 
+def test_an_example_that_counts_otherwise_than_its_row_says_is_found(patient: Patient, tmp_path: Path) -> None:
+    weights = np.ones(len(TRAIN))
+    weights[3] = 2.5
+    weights.tofile(tmp_path / "spool" / "train" / "weights")
+    failed = _failures(_written(patient))
+    assert "row 4 " in failed["answers_are_learned"]
+    assert failed["answers_are_learned"].endswith("counts 2.5 in training, and its row says 1")
+
+
 def test_samples_show_the_learned_text(patient: Patient) -> None:
     samples = examine(_written(patient))["samples"]
     assert len(samples) == 3
@@ -239,6 +248,23 @@ def test_the_ends_of_turns_are_those_that_the_template_writes(
         source = "{% if messages[0].role != 'system' %}{{ raise_exception('no system') }}{% endif %}" + source
     template = ChatTemplate(source, name="one", variables=tokenizer.named, control=tokenizer.control)
     assert turn_ends(template, tokenizer) == {tokenizer.special_ids[text] for text in ends}
+
+
+HARMONY = (
+    "{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>" + CHAT_ENDS + "{% else %}"
+    "<|{{ m.role }}|>{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def test_an_earlier_turn_need_not_learn_an_end_that_no_answer_has(
+    workbench: Workbench,
+) -> None:
+    result = workbench.build(workbench.dataset(TRAIN, [chat("where?", "here")]), chat_template=HARMONY)
+    evidence = json.loads((result.folder / "evidence" / "doctor.json").read_text())
+    assert [check["detail"] for check in evidence["checks"] if not check["passed"]] == []
+    runs = [run for sample in evidence["samples"] for run in sample["runs"] if run["learned"]]
+    assert not any("<|pad|>" in run["text"] for run in runs)
+    assert any(run["text"].endswith("<|end|>") for run in runs)
 
 
 def test_a_text_must_end_with_the_end_of_text(workbench: Workbench, tokenizer: ChatTokenizer, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A tiny training run: a random Llama, a pack with something to learn, and specs of attempts at it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.packs.format import Layout, Pack, PackWriter
 from ft_assets.workers.packs.sampler import Order
+from ft_assets.workers.training.distributed import launch
 from ft_resources.artifacts import EXPLAINING_FOLDERS, Address, Artifact, Artifacts
 from ft_resources.canonical import digest
 from ft_resources.store import Store
@@ -20,6 +21,7 @@ from ft_resources.worker_context import WorkContext, WorkResult
 from tests.fake_base import VOCABULARY, make_fake_base
 from tests.made import spec_of
 from tests.workers.packs.made import made_spool
+from tests.workers.training.rank_forks import forking_ranks, starting
 
 TENANT = "acme"
 
@@ -160,3 +162,17 @@ def content(result: WorkResult) -> dict[str, bytes]:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return make_bench(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def forks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where ranks are forked, with the packages that the module's ``RANKS_HAVE`` names."""
+    packages = getattr(request.module, "RANKS_HAVE", ())
+    with forking_ranks(tmp_path_factory.mktemp("forks"), *packages) as place:
+        yield place
+
+
+@pytest.fixture
+def quick(forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks are forked and not started by torchrun."""
+    monkeypatch.setattr(launch, "_command", starting(forks))

@@ -1,6 +1,7 @@
-"""One of four ranks, as two nodes with two GPUs each would have: ``python -m tests.workers.training.hsdp_rank FOLDER``.
+"""One of four ranks, as two nodes with two GPUs each would have.
 
-Rank 0 leaves the gradients of one step over the pack in FOLDER, and the number of weights that it holds itself.
+``python -m tests.workers.training.hsdp_rank FOLDER N``: N ranks share each window. Rank 0 leaves the gradients of one
+step over the pack in FOLDER, and the number of weights that it holds itself.
 """
 
 import json
@@ -19,13 +20,14 @@ from ft_assets.workers.training.model import load_base
 from ft_assets.workers.training.ranks import join
 
 
-def main(folder: Path) -> None:
-    ranks = join("cpu")
+def main(folder: Path, together: int) -> None:
+    ranks = join("cpu", together)
     sharding = FullyShardedData(2, ranks.world // 2, half=False)
     with sharding.loading() as spread:
         model = load_base(folder / "base", TrainingSettings(precision="fp32"), full=True, spread=spread)
     pack = Pack.open(folder / "pack", "train")
-    summed_loss(model, micro_batch(pack, ranks.share(range(8)))).backward()
+    row = micro_batch(pack, ranks.share(range(8)))
+    summed_loss(model, row.slice_for(ranks.context) if ranks.context else row).backward()
     # Ranks average, and the step's gradient is a sum.
     found = {name: sharding.whole(weight.grad) * ranks.world for name, weight in model.named_parameters()}
     held = sum(weight.to_local().numel() for weight in model.parameters())
@@ -36,4 +38,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 REFUSED = "refused.safetensors"
+GRAPHS = "graphs"
 
 
 def nan_in_step_4() -> None:
@@ -38,3 +39,36 @@ def nan_in_step_4() -> None:
 
     sft.summed_loss = spoilt
     PackedTrainer._get_grad_norm = watched  # type: ignore[method-assign]
+
+
+def weights_must_agree() -> None:
+    """Each step fails where the ranks do not hold the same weights before it."""
+    from ft_assets.workers.training.trainer import PackedTrainer
+
+    training_step = PackedTrainer.training_step
+
+    def checked(self: PackedTrainer, model: Any, *args: Any) -> torch.Tensor:
+        sums = [weight.detach().double().sum().item() for weight in model.parameters()]
+        first, *others = self.reader.ranks.gathered(sums)
+        assert all(other == first for other in others), "the ranks' weights differ"
+        return training_step(self, model, *args)
+
+    PackedTrainer.training_step = checked  # type: ignore[method-assign]
+
+
+def compiled_without_c() -> None:
+    """Graphs are computed by PyTorch's operators. Their number is left beside the ranks' endings."""
+    from torch._dynamo.utils import counters
+
+    from ft_assets.workers.training import training_loop
+
+    plain, folder = torch.compile, Path(sys.argv[1])
+
+    def compile_quickly(*args: Any, **kwargs: Any) -> Any:
+        return plain(*args, **kwargs, backend="aot_eager")
+
+    def compiled() -> None:
+        (folder / f"{GRAPHS}-{os.environ['RANK']}").write_text(str(counters["stats"]["unique_graphs"]))
+
+    torch.compile = compile_quickly  # type: ignore[assignment]
+    training_loop.forgive_later_failures = compiled

@@ -15,10 +15,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ft_assets.settings.layout import Layout
 
 _POLL_S = 0.02
 # Importing the libraries takes ten seconds of a free core.
@@ -41,6 +44,15 @@ def forking_ranks(path: Path, *packages: str) -> Iterator[Path]:
     finally:
         process.kill()
         process.wait()
+
+
+def starting(forks: Path, *prepare: str) -> Callable[[str, "Layout", Path], list[str]]:
+    """What starts ranks in torchrun's place; ``prepare`` is called in each of them before it works."""
+
+    def command(device: str, layout: "Layout", folder: Path) -> list[str]:
+        return [sys.executable, __file__, str(forks), str(layout.world), str(folder), *prepare]
+
+    return command
 
 
 def ask(place: str, world: int, folder: str, prepare: str = "") -> int:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from ft_assets.workers.training import failing_example, memory
 from ft_assets.workers.training.memory import memory_explained
+from ft_assets.workers.training.methods import sft
 from ft_assets.workers.training.state import RunState
 from ft_assets.workers.training.train import train
 from ft_resources.errors import BadData, BadRecipe, OutOfMemory, StoreUnavailable
@@ -22,8 +24,6 @@ pytestmark = pytest.mark.training
 def test_running_out_of_memory_says_what_was_predicted_and_used_and_what_to_change(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ft_assets.workers.training.methods import sft
-
     def too_much(model: Any, batch: Any) -> torch.Tensor:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory")
 
@@ -55,6 +55,35 @@ def test_recomputation_is_advised_where_it_is_off_and_the_recipe_did_not_forbid_
             raise MemoryError
     assert ("recompute: on" in caught.value.remedy) is named
     assert "micro_batch_size" not in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("variant", "origins", "named"),
+    [("full", {}, True), ("full", {"training.weights": "auto: float32 is the most exact"}, False), ("lora", {}, False)],
+)
+def test_less_exact_weights_are_advised_for_full_training_that_did_not_say_which(
+    variant: str, origins: dict[str, str], named: bool
+) -> None:
+    with pytest.raises(OutOfMemory) as caught:
+        with memory_explained({"variant": variant}, {"device": "cpu", "origins": origins}, 1):
+            raise MemoryError
+    assert ("training.weights and training.optimizer to auto" in caught.value.remedy) is named
+
+
+@pytest.mark.parametrize(
+    ("method", "recompute", "windows", "named"),
+    [("sft", 1, 1, "context_parallel: 4"), ("sft", 1, 2, ""), ("sft", 0, 1, ""), ("dpo", 1, 1, "")],
+)
+def test_where_one_window_does_not_fit_more_gpus_may_share_it(
+    method: str, recompute: int, windows: int, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_peak_bytes", lambda device: 70 << 30)
+    runtime = {"device": "cuda", "recompute": recompute, "processes": 4, "context_parallel": 2}
+    with pytest.raises(OutOfMemory) as caught:
+        with memory_explained({"variant": "lora", "method": method}, runtime, windows):
+            raise MemoryError
+    assert named in caught.value.remedy
+    assert bool(named) is ("context_parallel" in caught.value.remedy)
 
 
 @pytest.mark.parametrize("target", ["layers.99.self_attn.q_proj", "other.q_proj", "(q|k)_proj", "wte"])
@@ -139,3 +168,17 @@ def test_a_stop_that_no_save_fits_into_ends_on_the_last_periodic_save(
     with pytest.raises(Preempted):
         train(context)
     assert bench.store.folders(f"{bench.spec(1).attempt_path}/saves") == ["000003"]
+
+
+def test_a_model_that_computes_none_of_its_documents_is_at_fault_and_no_row_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an architecture reads the weights of a layer that are in 4 bits."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("result type Float can't be cast")
+
+    monkeypatch.setattr(sft, "token_losses", broken)
+    monkeypatch.setattr(failing_example, "token_losses", broken)
+    with pytest.raises(RuntimeError, match="result type Float"):
+        train(make_bench(tmp_path).context())

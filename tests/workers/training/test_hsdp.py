@@ -19,10 +19,13 @@ from tests.workers.training.conftest import write_pack
 pytestmark = pytest.mark.training
 
 
-def test_four_ranks_of_two_nodes_hold_half_each_and_have_the_gradients_of_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("together", [1, 2])
+def test_four_ranks_of_two_nodes_hold_half_each_and_have_the_gradients_of_one(tmp_path: Path, together: int) -> None:
     base, pack = make_fake_base(tmp_path / "base"), write_pack(tmp_path / "pack", "train", 40)
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", "--standalone"]
-    subprocess.run([*command, "-m", "tests.workers.training.hsdp_rank", str(tmp_path)], check=True, timeout=600)
+    subprocess.run(
+        [*command, "-m", "tests.workers.training.hsdp_rank", str(tmp_path), str(together)], check=True, timeout=600
+    )
 
     model = load_base(base, TrainingSettings(precision="fp32"), full=True)
     summed_loss(model, micro_batch(pack, range(8))).backward()

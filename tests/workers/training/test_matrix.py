@@ -21,9 +21,9 @@ from ft_assets.workers.training.train import train
 from ft_assets.workers.training.variants import VARIANTS
 from ft_resources.worker_context import WorkResult
 from tests.fake_base import make_fake_base
-from tests.workers.training.conftest import Bench, content
+from tests.workers.training.conftest import Bench, content, publish
 from tests.workers.training.test_train import assert_same, at_step, kill, rows, run_killed_at
-from tests.workers.training.variety import make_variety
+from tests.workers.training.variety import make_variety, scored
 
 pytestmark = pytest.mark.training
 
@@ -112,11 +112,7 @@ def test_a_step_without_its_reference_is_not_taken(tmp_path: Path) -> None:
     bench = make_variety(tmp_path / "one", "dpo", "lora")
     other = make_variety(tmp_path / "other", "dpo", "lora")
     base = make_fake_base(tmp_path / "stranger", seed=7)
-    from tests.workers.training.conftest import publish
-
     other.inputs["base"] = publish(other.store, base, "base_model", "shared", {"source": "hub:acme/tiny"})
-    from tests.workers.training.variety import scored
-
     stranger = scored(other)
     bench.inputs["reference_logps"] = publish(
         bench.store, stranger.folder(tmp_path / "fetched"), "reference_logps", "acme"
@@ -126,6 +122,20 @@ def test_a_step_without_its_reference_is_not_taken(tmp_path: Path) -> None:
     with pytest.raises(WrongReference, match="before anything was learned"):
         train(context)
     assert "final" not in {name.split("/")[0] for name in content(WorkResult(folder=context.output, facts={}))}
+
+
+@pytest.mark.parametrize("method", ["dpo", "kto"])
+def test_a_base_with_dropout_of_its_own_trains_beside_its_reference(method: str, tmp_path: Path) -> None:
+    """As Seed-OSS and GPT-2 have it: the first step is not what the reference says, though nothing was learned."""
+    bench = make_variety(tmp_path, method, "lora")
+    folder = make_fake_base(tmp_path / "dropping")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "attention_dropout": 0.2}))
+    bench.inputs["base"] = publish(bench.store, folder, "base_model", "shared", {"source": "hub:acme/dropping"})
+    bench.inputs["reference_logps"] = scored(bench)
+    steps = steps_of(train(bench.context()))
+    assert steps[0]["loss"] != pytest.approx(math.log(2) if method == "dpo" else 0.5, abs=1e-3)
+    assert steps[-1]["loss"] < steps[0]["loss"]
 
 
 def test_length_normalised_dpo_trains(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """How a base is loaded: what it takes of the machine's memory on its way to where it trains."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 
 from ft_assets.settings.recipe.training import TrainingSettings
 from ft_assets.workers.training.model import load_base
+from ft_resources.errors import UserError
 from tests.fake_base import make_fake_base
 
 SETTINGS = TrainingSettings(precision="fp32")
@@ -42,3 +44,11 @@ def test_a_frozen_base_in_the_dtype_of_its_files_is_mapped_and_not_copied(base: 
     for weight in weights:
         assert weight.dtype == torch.float32
         assert any(start <= weight.data_ptr() < end for start, end in mapped)
+
+
+def test_fp8_without_torchao_is_refused_with_the_extra_to_install(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torchao", "torchao.float8"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UserError, match="needs torchao") as refused:
+        load_base(base, TrainingSettings(precision="fp8"), full=True)
+    assert "extra float8" in str(refused.value.remedy)

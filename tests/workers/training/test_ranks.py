@@ -3,9 +3,8 @@
 import json
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ft_assets.settings.layout import Layout
 from ft_assets.workers.training.data_ledger import check_ledger
 from ft_assets.workers.training.distributed import launch
 from ft_assets.workers.training.saves import MODEL, RECORD
 from ft_assets.workers.training.train import train
 from ft_resources.errors import Diverged
 from ft_resources.worker_context import Preempted, WorkContext, WorkResult
-from tests.workers.training import rank_forks
 from tests.workers.training.conftest import Bench, content, make_bench
 from tests.workers.training.families import FAMILIES, family_bench
-from tests.workers.training.planted import REFUSED
+from tests.workers.training.planted import GRAPHS, REFUSED
+from tests.workers.training.rank_forks import starting
 from tests.workers.training.test_train import run_killed_at
 from tests.workers.training.variants.kinds import make_kind
 
@@ -32,27 +30,6 @@ pytestmark = pytest.mark.training
 
 # Five windows a step, one at a time: each step ends with a micro-batch of which one rank has nothing.
 SETTINGS: dict[str, Any] = {"dropout": 0.0, "epochs": 2, "global_batch_size": 5, "micro_batch_size": 1}
-
-
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with rank_forks.forking_ranks(tmp_path_factory.mktemp("forks")) as place:
-        yield place
-
-
-@pytest.fixture
-def quick(forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks are forked and not started by torchrun."""
-    monkeypatch.setattr(launch, "_command", starting(forks))
-
-
-def starting(forks: Path, *prepare: str) -> Callable[[str, Layout, Path], list[str]]:
-    """What starts ranks in torchrun's place; ``prepare`` is called in each of them before it works."""
-
-    def command(device: str, layout: Layout, folder: Path) -> list[str]:
-        return [sys.executable, rank_forks.__file__, str(forks), str(layout.world), str(folder), *prepare]
-
-    return command
 
 
 def two_ranks(folder: Path, **settings: Any) -> Bench:
@@ -122,6 +99,20 @@ def test_two_ranks_have_the_losses_of_one_and_its_ledger(
         assert_same_training(alone, train(bench.context()))
 
 
+@pytest.mark.parametrize(("variant", "sharding"), [("lora", "none"), ("full", "fsdp")])
+def test_two_ranks_with_compiled_layers_train_as_one_does_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: Path, variant: str, sharding: str
+) -> None:
+    settings = {**SETTINGS, "variant": variant, "epochs": 1, "validate_every_steps": 2}
+    alone = train(make_bench(tmp_path / "alone", **settings).context())
+    monkeypatch.setattr(launch, "_command", starting(forks, "tests.workers.training.planted:compiled_without_c"))
+    bench = two_ranks(tmp_path / "compiled", **settings)
+    bench.runtime |= {"sharding": sharding, "compile": True}
+    context = bench.context()
+    assert_same_training(alone, train(context))
+    assert all(int((context.scratch / "ranks" / f"{GRAPHS}-{rank}").read_text()) > 0 for rank in range(2))
+
+
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("kind", "layouts"), [("lora_plus", ("none", "fsdp", "zero3")), ("dora", ("none",)), ("pissa", ("none",))]
@@ -138,6 +129,31 @@ def test_two_ranks_train_other_kinds_of_adapters_as_one_does(
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("kind", "variant"), [("llama", "lora"), ("llama", "full"), ("mixtral", "full")])
+def test_two_ranks_with_shards_train_a_base_with_an_output_layer_of_its_own_as_one_does(
+    tmp_path: Path, kind: str, variant: str
+) -> None:
+    settings = {"variant": variant, "epochs": 1, "global_batch_size": 5, "micro_batch_size": 1}
+    assert not FAMILIES[kind].config().tie_word_embeddings
+    alone = train(family_bench(tmp_path / "alone", FAMILIES[kind], **settings).context())
+    for sharding in ("fsdp", "zero3"):
+        bench = family_bench(tmp_path / sharding, FAMILIES[kind], **settings)
+        bench.runtime |= {"processes": 2, "sharding": sharding}
+        assert_same_training(alone, train(bench.context()))
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("variant", ["lora", "full"])
+def test_two_ranks_train_a_base_whose_documents_run_apart_as_one_does(tmp_path: Path, variant: str) -> None:
+    """Each rank has other lengths, and so another number of forward passes, in each of which shards are gathered."""
+    settings = {"variant": variant, "epochs": 1, "global_batch_size": 5, "micro_batch_size": 1}
+    alone = train(family_bench(tmp_path / "alone", FAMILIES["qwen3_5_text"], **settings).context())
+    for sharding in ("none", "fsdp", "zero3"):
+        bench = family_bench(tmp_path / sharding, FAMILIES["qwen3_5_text"], **settings)
+        bench.runtime |= {"processes": 2, "sharding": sharding}
+        assert_same_training(alone, train(bench.context()))
+
+
 @pytest.mark.usefixtures("quick")
 def test_two_ranks_train_the_text_part_of_a_composite_as_one_does_and_have_all_of_it_in_the_end(tmp_path: Path) -> None:
     settings = {"variant": "full", "epochs": 1, "global_batch_size": 5, "micro_batch_size": 1}
@@ -148,6 +164,7 @@ def test_two_ranks_train_the_text_part_of_a_composite_as_one_does_and_have_all_o
         assert_same_training(alone, train(bench.context()))
 
 
+@pytest.mark.usefixtures("quick")
 def test_two_ranks_stop_early_together_where_one_does(tmp_path: Path) -> None:
     early = {"validate_every_steps": 2, "early_stopping": {"patience": 1, "min_delta": 1.0}}
     alone = train(make_bench(tmp_path / "alone", **SETTINGS, **early).context())

@@ -1,8 +1,6 @@
 """Two ranks are one training also where answers are compared, the base is in 4 bits or Adafactor updates."""
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,34 +10,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ft_assets.settings.layout import Layout
-from ft_assets.workers.training.distributed import launch
 from ft_assets.workers.training.failing_example import forward_alone
 from ft_assets.workers.training.train import train
 from ft_resources.errors import BadData
 from ft_resources.worker_context import WorkResult
-from tests.workers.training import rank_forks
 from tests.workers.training.conftest import content, make_bench, publish
 from tests.workers.training.test_warm_start import continuing, exported
 from tests.workers.training.variety import make_variety
 
-pytestmark = pytest.mark.training
-
-
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with rank_forks.forking_ranks(tmp_path_factory.mktemp("forks"), "bitsandbytes") as place:
-        yield place
-
-
-@pytest.fixture(autouse=True)
-def quick(forks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks are forked and not started by torchrun."""
-
-    def command(device: str, layout: Layout, folder: Path) -> list[str]:
-        return [sys.executable, rank_forks.__file__, str(forks), str(layout.world), str(folder)]
-
-    monkeypatch.setattr(launch, "_command", command)
+pytestmark = [pytest.mark.training, pytest.mark.usefixtures("quick")]
+RANKS_HAVE = ("bitsandbytes",)
 
 
 def rows(result: WorkResult) -> list[dict[str, Any]]:
@@ -49,22 +29,24 @@ def rows(result: WorkResult) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("method", "variant", "sharding", "optimizer", "rounding"),
+    ("method", "variant", "sharding", "optimizer", "rounding", "together"),
     [
-        ("dpo", "full", "none", "adafactor", 1e-4),
-        ("orpo", "full", "fsdp", "adamw", 1e-4),
-        ("kto", "lora", "none", "adamw", 1e-4),
+        ("dpo", "full", "none", "adafactor", 1e-4, 1),
+        ("orpo", "full", "fsdp", "adamw", 1e-4, 1),
+        ("kto", "lora", "none", "adamw", 1e-4, 1),
         # Adapters of bfloat16: a gradient's last bit moves a weight by 2^-8 of itself.
-        ("sft", "qlora", "none", "adamw", 0.05),
+        ("sft", "qlora", "none", "adamw", 0.05, 1),
+        ("sft", "qlora", "none", "adamw", 0.05, 2),
+        ("cpt", "lora", "none", "adamw", 1e-4, 2),
     ],
 )
 def test_two_ranks_have_the_figures_and_weights_of_one(
-    tmp_path: Path, method: str, variant: str, sharding: str, optimizer: str, rounding: float
+    tmp_path: Path, method: str, variant: str, sharding: str, optimizer: str, rounding: float, together: int
 ) -> None:
     settings = {"optimizer": optimizer, "max_steps": 3, "learning_rate": 1e-3}
     alone = train(make_variety(tmp_path / "alone", method, variant, **settings).context())
     bench = make_variety(tmp_path / "two", method, variant, **settings)
-    bench.runtime |= {"processes": 2, "sharding": sharding}
+    bench.runtime |= {"processes": 2, "sharding": sharding, "context_parallel": together}
     both = train(bench.context())
     assert content(alone)["ledger.jsonl"] == content(both)["ledger.jsonl"]
     for mine, theirs in zip(rows(alone), rows(both), strict=True):

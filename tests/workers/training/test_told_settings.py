@@ -8,6 +8,8 @@ import pytest
 import torch
 from transformers.models.llama.modeling_llama import LlamaMLP
 
+from ft_assets.workers.model_size.memory import LOGITS_AT_ONCE
+from ft_assets.workers.packs.isolation import output_layer
 from ft_assets.workers.training.train import train
 from ft_assets.workers.training.trainer import LossScale, Pace
 from ft_resources.worker_context import Preempted
@@ -42,6 +44,33 @@ def test_recomputation_happens_and_changes_no_byte(
         more[every] = len(forwards) - once
     # Every second of the base's layers.
     assert more[1] == 2 * more[2] > 0
+
+
+@pytest.mark.parametrize(
+    ("variant", "at_once"), [("lora", LOGITS_AT_ONCE), ("full", LOGITS_AT_ONCE), ("full", 1 << 12)]
+)
+def test_recomputation_in_bf16_keeps_no_copies_of_weights_and_changes_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str, at_once: int
+) -> None:
+    """Also where the output layer's weight is used several times, for some tokens each."""
+    monkeypatch.setattr(output_layer, "LOGITS_AT_ONCE", at_once)
+    caching = set()
+    forward = LlamaMLP.forward
+
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_autocast_enabled("cpu"):
+            caching.add(torch.is_autocast_cache_enabled())
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(LlamaMLP, "forward", watched)
+    found = []
+    for recompute in (0, 1, 2):
+        bench = make_bench(tmp_path / str(recompute), variant=variant, documents=20, epochs=1, precision="bf16")
+        bench.runtime["recompute"] = recompute
+        caching.clear()
+        found.append(content(train(bench.context())))
+        assert caching == {recompute == 0}
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize(

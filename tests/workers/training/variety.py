@@ -122,7 +122,9 @@ def scored(bench: Bench) -> Artifact:
         code_version="1",
         inputs={"pack": bench.inputs["pack"].ref, **reference},
         params={
-            "weights": VARIANTS[bench.params["variant"]].weights(precision),
+            "weights": VARIANTS[bench.params["variant"]].weights(
+                precision, bench.params["training"].get("weights", "float32")
+            ),
             "precision": precision,
             "device": "cpu",
         },

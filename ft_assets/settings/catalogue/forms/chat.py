@@ -25,6 +25,11 @@ CHAT = Form(
         "alpaca": RowForm(
             needs=("instruction", "output"), may_have=("input", "system"), reader=f"{_READERS}:read_alpaca", rank=4
         ),
+        "request/response": RowForm(
+            needs=("request", "response"),
+            reader="ft_assets.workers.datasets.forms.logs:read_log",
+            recognised="ft_assets.workers.datasets.forms.logs:answers_a_request",
+        ),
     },
     refusals=(WHOLE_EXAMPLES, NO_PAIRS),
 )

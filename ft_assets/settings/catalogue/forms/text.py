@@ -25,6 +25,12 @@ TEXT = Form(
             instead="Leave packing.learn out.",
         ),
         Refusal(
+            where="packing.end_of_turn",
+            refused=lambda ends: ends is not None,
+            problem="text has no turns; it ends with the base's end of text",
+            instead="Leave packing.end_of_turn out.",
+        ),
+        Refusal(
             where="gates.task_gain.metric",
             refused=lambda metric: metric not in ("perplexity", "preference_accuracy"),
             problem="text has no answers, so {value} cannot be measured on its holdout",

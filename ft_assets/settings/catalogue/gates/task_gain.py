@@ -13,7 +13,7 @@ AnswerMetric = Literal["exact_match", "rouge1", "rougeL", "bleu", "accuracy", "b
 class TaskGainGate(Settings):
     """The candidate must be better than its base on the dataset's holdout."""
 
-    metric: AnswerMetric | Literal["perplexity", "preference_accuracy"] = Field(
+    metric: Literal[AnswerMetric, "perplexity", "preference_accuracy"] = Field(
         "exact_match",
         description="What must improve: a metric of evaluation.holdout.metrics, or perplexity; for dpo and orpo also "
         "preference_accuracy, the share of pairs whose chosen answer has a higher likelihood per token than the "

@@ -53,22 +53,34 @@ class ChunkResult:
 def run_chunk(task: ChunkTask) -> ChunkResult:
     """Prepare the chunk or take it from the cache, and write it to ``target``, uncompressed for memory-mapping."""
     lines = task.lines()
-    key = cache_key(lines, task) if task.cache else ""
-    known = task.cache.get(key) if task.cache else None
-    batch = from_ipc(known) if known is not None else prepare(lines, ended=task.ended, settings=task.settings)
-    with pa.OSFile(task.target, "wb") as file:
-        _write(batch, file, None)
-    if task.cache and known is None:
-        task.cache.put(key, to_ipc(batch, compression=task.cache.compression))
-    return ChunkResult(
-        path=task.target, examples=batch.num_rows, notes=notes_of(batch.schema), cached=known is not None
-    )
+    key = cache_key(lines, task)
+    return from_cache(task, key) or finished(task, key, prepare(lines, ended=task.ended, settings=task.settings))
 
 
 def cache_key(lines: bytes, task: ChunkTask) -> str:
-    """A digest of everything that determines the chunk's result."""
-    content = blake3(lines).hexdigest()
-    return digest({"settings": task.settings.key, "lines": content, "ended": task.ended})
+    """A digest of everything that determines the chunk's result; empty without a cache."""
+    if not task.cache:
+        return ""
+    return digest({"settings": task.settings.key, "lines": blake3(lines).hexdigest(), "ended": task.ended})
+
+
+def from_cache(task: ChunkTask, key: str) -> ChunkResult | None:
+    """The chunk, written to ``target``, if the cache has it."""
+    known = task.cache.get(key) if task.cache else None
+    return None if known is None else _written(task, from_ipc(known), cached=True)
+
+
+def finished(task: ChunkTask, key: str, batch: pa.RecordBatch) -> ChunkResult:
+    """The chunk that was prepared now, written to ``target`` and to the cache."""
+    if task.cache:
+        task.cache.put(key, to_ipc(batch, compression=task.cache.compression))
+    return _written(task, batch, cached=False)
+
+
+def _written(task: ChunkTask, batch: pa.RecordBatch, *, cached: bool) -> ChunkResult:
+    with pa.OSFile(task.target, "wb") as file:
+        _write(batch, file, None)
+    return ChunkResult(path=task.target, examples=batch.num_rows, notes=notes_of(batch.schema), cached=cached)
 
 
 def open_chunk(path: str) -> pa.RecordBatch:

@@ -8,12 +8,13 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from ft_resources.environment import whole_number
-from ft_resources.errors import WorkFailed
+from ft_resources.errors import UserError, WorkFailed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,14 +22,16 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Purpose:
-    """What the processes are for, in the words of errors: the work, its location, and the variable for their number."""
+    """What the processes are for, in the words of errors: the work, its location, and the variables for their number
+    and for the engine."""
 
     work: str
     where: str
     variable: str
+    engine: str
 
 
-CURATION = Purpose(work="curation", where="dataset", variable="FT_CURATION_PROCESSES")
+CURATION = Purpose(work="curation", where="dataset", variable="FT_CURATION_PROCESSES", engine="FT_CURATION_ENGINE")
 
 
 class Mapper(Protocol):
@@ -50,7 +53,7 @@ def processes(count: int, purpose: Purpose = CURATION) -> Iterator[Mapper]:
     a process dies (usually killed for memory).
     """
     start_early()
-    with ProcessPoolExecutor(count, mp_context=_context(), initializer=_single_threaded) as pool:
+    with ProcessPoolExecutor(count, mp_context=_context(), initializer=single_threaded) as pool:
 
         def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             under_way: deque[Future[Any]] = deque()
@@ -92,9 +95,22 @@ def process_count(purpose: Purpose = CURATION) -> int:
     return whole_number(purpose.variable, len(os.sched_getaffinity(0)), at_least=1)
 
 
-def _single_threaded() -> None:
-    """Kernels run one per core; additional thread pools of libraries would only slow them down."""
+def engine_of(purpose: Purpose) -> Literal["local", "ray"]:
+    """Where the work runs, from the purpose's variable. Raises UserError for a name that there is not."""
+    name = os.environ.get(purpose.engine) or "local"
+    if name == "local":
+        return "local"
+    if name != "ray":
+        raise UserError(f"there is no engine {name!r}", where=purpose.engine, remedy="Set it to local or ray.")
+    if find_spec("ray") is None:
+        raise UserError("Ray is not installed", where=purpose.engine, remedy="Install the worker with the extra ray.")
+    return "ray"
+
+
+def single_threaded() -> None:
+    """Kernels and tokenizers run one per core; additional thread pools of libraries would only slow them down."""
     import pyarrow as pa
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"

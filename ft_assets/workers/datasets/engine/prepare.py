@@ -23,10 +23,11 @@ from ft_resources.canonical import digest
 
 if TYPE_CHECKING:
     # Importing numba takes a second, which a process that only plans the work need not spend.
+    from ft_assets.workers.datasets.similarity.items import ItemIndex
     from ft_assets.workers.datasets.similarity.ngrams import GramIndex
 
 # Raise it when a kernel's output changes for the same lines: it is part of every cache key.
-KERNELS_VERSION = "2"
+KERNELS_VERSION = "8"
 _EVERY_TYPE = PersonalDataSettings(action="scrub")
 NOTES = b"ft.notes"
 
@@ -35,7 +36,7 @@ NOTES = b"ft.notes"
 class PrepareSettings:
     """What the per-chunk kernels need, as plain values that travel between processes.
 
-    ``policy`` is the whole policy as JSON; ``index`` the file of the benchmark 13-grams, None if no suite is
+    ``policy`` is the whole policy as JSON; ``index`` the file of the test items, None if no suite is
     configured; ``suites`` the digests of its suites.
     """
 
@@ -64,10 +65,11 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     """The examples in ``lines`` with a column for each feature, and the report's notes in the schema's metadata.
 
     Columns: EXAMPLES and, if the policy maps it, WEIGHT; ``content`` (binary 32), ``prompt`` (uint64), the bands,
-    ``grams``, ``hits`` (uint32) and ``source`` (int16) of the overlap with benchmarks, ``personal`` (uint8, bits in the
+    those of the overlap with test items (``leak_columns``), ``personal`` (uint8, bits in the
     order of the policy's types), and the columns of ``quality.measure``. ``ended`` says whether the last line has its
     line end. The result is a pure function of the arguments (and of the index file, whose suites are named).
     """
+    from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
     from ft_assets.workers.datasets.similarity.minhash import band_hashes
 
     policy = policy_of(settings.policy)
@@ -79,9 +81,9 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     columns["content"] = content_keys(examples)
     columns["prompt"] = prompt_keys(examples)
     if policy.duplicates.near != "off":
-        bands = band_hashes(texts, policy.duplicates.threshold)
+        bands = band_hashes(bare_texts(texts), policy.duplicates.threshold)
         columns.update({f"band_{band:02d}": pa.array(bands[:, band]) for band in range(bands.shape[1])})
-    columns.update(overlap_columns(texts, settings.index))
+    columns.update(leak_columns(examples, texts, settings.index))
     columns["personal"] = pa.array(personal)
     measures = measure(examples, texts, policy.quality)
     columns.update({name: measures.column(name) for name in measures.schema.names})
@@ -89,17 +91,13 @@ def prepare(lines: bytes, *, ended: bool, settings: PrepareSettings) -> pa.Recor
     return batch.replace_schema_metadata({NOTES: json.dumps({**notes_of_parsed(parsed), "personal": counts}).encode()})
 
 
-def overlap_columns(texts: pa.StringArray, index: str | None) -> dict[str, pa.Array]:
-    """``grams``, ``hits`` and ``source`` of ``texts`` against the index file; no hits without an index."""
-    if index is None:
-        nothing = np.zeros(len(texts), np.uint32)
-        return {"grams": pa.array(nothing), "hits": pa.array(nothing), "source": pa.array(nothing.astype(np.int16))}
-    overlap = open_index(index).overlap(texts)
-    return {
-        "grams": pa.array(overlap.grams),
-        "hits": pa.array(overlap.hits),
-        "source": pa.array(overlap.source),
-    }
+def leak_columns(examples: pa.RecordBatch, texts: pa.StringArray, index: str | None) -> dict[str, pa.Array]:
+    """The columns of ``items.Found`` for ``examples`` against the index file; nothing found without an index."""
+    if index is not None:
+        return {name: pa.array(values) for name, values in open_items(index).find_in(examples, texts).columns.items()}
+    kinds: dict[str, Any] = {"grams": np.uint32, "hits": np.uint32, "source": np.int16, "item": np.int32}
+    kinds |= {"share": np.float32, "choices": np.uint8, "whole": np.uint8}
+    return {name: pa.array(np.zeros(len(texts), kind)) for name, kind in kinds.items()}
 
 
 def notes_of(schema: pa.Schema) -> dict[str, Any]:
@@ -108,8 +106,16 @@ def notes_of(schema: pa.Schema) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
+def open_items(path: str) -> "ItemIndex":
+    """The index of test items at ``path``, checked once per process."""
+    from ft_assets.workers.datasets.similarity.items import ItemIndex
+
+    return ItemIndex.open(Path(path))
+
+
+@lru_cache(maxsize=4)
 def open_index(path: str, *, own: bool = False) -> "GramIndex":
-    """The index at ``path``, checked once per process, or not at all if this curation made it (``own``)."""
+    """The 13-grams at ``path``, checked once per process, or not at all if this curation made them (``own``)."""
     from ft_assets.workers.datasets.similarity.ngrams import GramIndex
 
     return GramIndex.open(Path(path), own=own)
@@ -131,7 +137,7 @@ def _screened(
         index, names = (screened.findings.column(name).to_pylist() for name in ("index", "type"))
         counts.update(names)
         for place, name in zip(index, names, strict=True):
-            found[rows[place] if rows is not None else place] |= np.uint8(1 << settings.types.index(name))
+            found[rows[place] if rows is not None else place] |= np.uint8(1 << settings.searched.index(name))
         return screened.texts
 
     return map_texts(examples, scrub), found, counts

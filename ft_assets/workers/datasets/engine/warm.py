@@ -18,5 +18,4 @@ prepare(
     settings=PrepareSettings(policy=DatasetPolicy().model_dump(mode="json"), index=None, suites=()),
 )
 detect_languages(pa.array(["A sentence that is long enough for its language to be looked at."]))
-# Last, as an installation meanwhile compiles these in another process (see ``ft_assets.warm``).
-import_module("ft_assets.workers.datasets.similarity.ngrams")
+import_module("ft_assets.workers.datasets.similarity.items")

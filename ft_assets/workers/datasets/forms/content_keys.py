@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ft_assets.workers.datasets.buffers import text_buffers
@@ -70,6 +71,11 @@ class _Columns:
         return int(self.lists[:, -1].sum())
 
 
+def row_ids(contents: pa.FixedSizeBinaryArray) -> list[str]:
+    """The rows' ids in a policy: the first 12 hexadecimal digits of their content keys."""
+    return [content.hex()[:12] for content in contents.to_pylist()]
+
+
 def content_keys(examples: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
     """sha256 of everything in each example that is trained on, binary(32).
 
@@ -107,3 +113,33 @@ def flat_texts(examples: pa.RecordBatch) -> pa.StringArray:
     ends = np.zeros(columns.rows + 1, np.int32)
     flat_bytes(columns.rows, columns.lists, columns.first, columns.offsets, columns.data, out, ends)
     return pa.StringArray.from_buffers(columns.rows, pa.py_buffer(ends), pa.py_buffer(out[: ends[-1]]))
+
+
+def user_texts(examples: pa.RecordBatch) -> tuple[NDArray[np.int64], pa.StringArray]:
+    """The rows in which a user speaks more than once, or not first; what users say in each, joined by line feeds.
+
+    What an assistant says between two halves of a text hides that they belong together, and a system prompt what a user
+    opens with.
+    """
+    turns = examples.column("messages").flatten()
+    mine = pc.equal(turns.field(TURN.get_field_index("role")), "user").to_numpy(zero_copy_only=False)
+    of_row = pc.list_parent_indices(examples.column("messages")).to_numpy()
+    owners, late = of_row[mine], np.zeros(examples.num_rows, np.bool_)
+    late[of_row[np.flatnonzero(~mine & (np.diff(of_row, prepend=-1) > 0))]] = True
+    said = np.bincount(owners, minlength=examples.num_rows)
+    rows = np.flatnonzero((said > 1) | (late & (said > 0)))
+    chosen = np.isin(owners, rows)
+    texts = turns.field(TURN.get_field_index("content")).filter(pa.array(mine)).filter(pa.array(chosen))
+    ends = np.append(0, np.cumsum(said[rows])).astype(np.int32)
+    return rows, pc.binary_join(pa.ListArray.from_arrays(pa.array(ends), texts), "\n")
+
+
+def asked_texts(examples: pa.RecordBatch) -> pa.StringArray:
+    """What users say in each example, joined by line feeds; of an example without turns, its text."""
+    turns = examples.column("messages").flatten()
+    mine = pa.array(pc.equal(turns.field(TURN.get_field_index("role")), "user"))
+    owners = pc.list_parent_indices(examples.column("messages")).filter(mine).to_numpy()
+    ends = np.append(0, np.cumsum(np.bincount(owners, minlength=examples.num_rows))).astype(np.int32)
+    texts = turns.field(TURN.get_field_index("content")).filter(mine)
+    said = pc.binary_join(pa.ListArray.from_arrays(pa.array(ends), texts), "\n")
+    return pc.if_else(pc.equal(said, ""), examples.column("text"), said)

@@ -1,4 +1,4 @@
-"""From one line of bytes to one JSON object, or the exact reason why not."""
+"""From one line of bytes to one row, or the exact reason why not."""
 
 import json
 import math
@@ -13,10 +13,27 @@ _STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|([\]}])')
 
 
 def decode_line(line: bytes, *, ended: bool) -> dict[str, Any]:
-    """The one JSON object in ``line``; ``ended``: whether a line end followed (not in a truncated file).
+    """The row in ``line``, as ``decode_object``; a string alone is a text: ``{"text": …}``."""
+    value = _decode(line, ended=ended)
+    return {"text": value} if isinstance(value, str) else _object(value)
+
+
+def decode_object(line: bytes) -> dict[str, Any]:
+    """The one JSON object in ``line``.
 
     Stricter than ``json.loads``: no repeated keys, NaN, Infinity or numbers too large for a float, at most 100 levels.
     """
+    return _object(_decode(line, ended=True))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RowProblem(Reason.NOT_JSON, "", "the row is JSON but not an object ({…})")
+    return value
+
+
+def _decode(line: bytes, *, ended: bool) -> Any:
+    """The JSON value in ``line``; ``ended``: whether a line end followed (not in a truncated file)."""
     if len(line) > MAX_ROW_BYTES:
         raise RowProblem(Reason.TOO_LONG, "", f"the row is longer than {MAX_ROW_BYTES >> 20} MiB")
     try:
@@ -28,19 +45,13 @@ def decode_line(line: bytes, *, ended: bool) -> dict[str, Any]:
     if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
         raise RowProblem(Reason.NOT_JSON, "", "the row's JSON is nested too deeply")
     try:
-        value = _DECODER.decode(text)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         cut = "" if ended else "; the file ends here without a line end, so it may have been cut off"
         problem = f"the row is not valid JSON at character {error.pos + 1} ({error.msg}){cut}"
         raise RowProblem(Reason.NOT_JSON, "", problem) from None
     except ValueError:  # Python's int() raises this for thousands of digits
         raise RowProblem(Reason.NOT_JSON, "", "the row has a number with too many digits") from None
-    if isinstance(value, str):
-        problem = 'the row is a string alone; write a text as {"text": "…"}'
-        raise RowProblem(Reason.NOT_JSON, "", problem)
-    if not isinstance(value, dict):
-        raise RowProblem(Reason.NOT_JSON, "", "the row is JSON but not an object ({…})")
-    return value
 
 
 def _depth(line: bytes) -> int:

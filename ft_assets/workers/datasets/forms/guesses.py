@@ -61,6 +61,11 @@ def _word(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
+def names_an_answer(name: str) -> bool:
+    """Whether a field of this name probably holds an answer."""
+    return bool({_joined(name), *_words(name)} & {*_ANSWERS})
+
+
 def guess_columns(rows: Sequence[dict[str, Any]], settings: FormSettings) -> Guess | None:
     """The policy that most probably reads ``rows``, whose fields fit no form; None if there is none that reads them."""
     for form, fields in _candidates(_Columns(rows)):

@@ -19,7 +19,7 @@ _PRIME = np.uint64(0x100000001B3)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, forceinline=True)
 def _span(first: Longs, offsets: Longs, column: int, index: int) -> tuple[int, int]:
     """Where a text begins and ends in the data."""
     if first[column] < 0:
@@ -37,7 +37,7 @@ def _trim(data: Bytes, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, forceinline=True)
 def _write_number(value: int, out: Bytes, at: int) -> int:
     for index in range(4):
         out[at + index] = (value >> (8 * index)) & 255
@@ -124,7 +124,7 @@ def prompt_hashes(rows: int, lists: Ints, first: Longs, offsets: Longs, data: By
     return keys
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, forceinline=True)
 def _is_user(first: Longs, offsets: Longs, data: Bytes, turn: int) -> bool:
     start, end = _span(first, offsets, 0, turn)
     return end > start and data[start] == 117
@@ -146,7 +146,7 @@ def flat_bytes(rows: int, lists: Ints, first: Longs, offsets: Longs, data: Bytes
         ends[row + 1] = at
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, forceinline=True)
 def _join(data: Bytes, start: int, end: int, out: Bytes, begin: int, at: int) -> int:
     if end == start:
         return at

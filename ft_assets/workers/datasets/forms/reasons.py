@@ -26,6 +26,8 @@ class Reason(StrEnum):
     DUPLICATE = "duplicate"
     NEAR_DUPLICATE = "near_duplicate"
     CONTAMINATED = "contaminated"
+    PARAPHRASED = "paraphrased"
+    HELD_OUT = "held_out"
     SET_ASIDE = "set_aside"
     HOLDOUT_OVERLAP = "holdout_overlap"
     LOW_QUALITY = "low_quality"
@@ -50,6 +52,8 @@ REASONS: dict[Reason, str] = {
     Reason.DUPLICATE: "the same text as an earlier row",
     Reason.NEAR_DUPLICATE: "nearly the same text as an earlier row",
     Reason.CONTAMINATED: "text of a test that the model is measured on",
+    Reason.PARAPHRASED: "what a test asks, in other words",
+    Reason.HELD_OUT: "what the holdout of an earlier version held, or nearly that",
     Reason.SET_ASIDE: "the prompt or group of a row that you set aside to measure on",
     Reason.HOLDOUT_OVERLAP: "text that your own holdout has, too",
     Reason.LOW_QUALITY: "a quality heuristic that the policy filters by",

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from ft_assets.workers.datasets.forms.decode import decode_line
+from ft_assets.workers.datasets.forms.decode import decode_object
 from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
 from ft_assets.workers.datasets.forms.texts import refuse_surrogates
 
@@ -72,7 +72,7 @@ def parse_inner(text: str, field: str) -> dict[str, Any]:
     """The JSON object in ``text``, itself a text of the row, by the same strict rules as the row."""
     refuse_surrogates(text, field)
     try:
-        return decode_line(text.encode(), ended=True)
+        return decode_object(text.encode())
     except RowProblem as bad:
         raise RowProblem(Reason.NOT_JSON, field, bad.problem.replace("the row", "this text")) from None
 

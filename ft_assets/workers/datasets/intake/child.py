@@ -1,6 +1,6 @@
 """The process that reads one hostile file: ``python -m``, an order as JSON on stdin, a reply as JSON on stdout.
 
-The reply is ``{}``, ``{"is": "jsonl"}``, ``{"what", "where", "remedy"}`` if the file is bad, or
+The reply is ``{}``, ``{"is": "jsonl"}``, ``{"pictures": n}``, ``{"what", "where", "remedy"}`` if the file is bad, or
 ``{"missing": package}``. Imports stay light. The format's imports come before the memory limit is set, which counts
 from there.
 """
@@ -21,7 +21,7 @@ from ft_assets.workers.datasets.intake.sink import Sink
 from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
-# Maps a format to the module with ``read(source, sink, settings)``; it may return "jsonl" (see ``json_rows``).
+# Maps a format to the module with ``read(source, sink, settings)``; it may return a reply, or "jsonl" (``json_rows``).
 _READERS = {
     "jsonl": "copy_rows",
     "json": "json_rows",
@@ -30,6 +30,9 @@ _READERS = {
     "parquet": "parquet_rows",
     "txt": "txt_rows",
     "pdf": "pdf_rows",
+    "docx": "docx_rows",
+    "html": "html_rows",
+    "xlsx": "xlsx_rows",
 }
 
 
@@ -38,14 +41,16 @@ def main() -> None:
     sys.stdout.write(json.dumps(_reply(order)))
 
 
-def _reply(order: dict[str, Any]) -> dict[str, str]:
+def _reply(order: dict[str, Any]) -> dict[str, Any]:
     limits, name = ReadLimits(**order["limits"]), order["name"]
     try:
-        reader: Callable[[Source, Sink, dict[str, Any]], str | None] = import_module(
+        reader: Callable[[Source, Sink, dict[str, Any]], dict[str, int] | str | None] = import_module(
             f"ft_assets.workers.datasets.intake.{_READERS[order['format']]}"
         ).read
         if order["codec"] == "zstd":
             import_module("pyarrow")
+        if order["pdf_tables"] and order["format"] == "pdf":
+            import_module("pdfplumber")
     except ImportError as error:
         return {"missing": error.name or str(error)}
     _set_limits(limits, order["cpu_seconds"])
@@ -59,7 +64,7 @@ def _reply(order: dict[str, Any]) -> dict[str, str]:
         )
         with Sink(Path(order["target"]), name, source.size, limits) as sink:
             found = reader(source, sink, order)
-        return {"is": found} if found else {}
+        return {"is": found} if isinstance(found, str) else found or {}
     except BadData as error:
         return _said(error)
     except MemoryError:

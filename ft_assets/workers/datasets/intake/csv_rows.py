@@ -33,7 +33,8 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
         header = next(rows, None)
         if header is None:
             raise BadData("the file has no rows", where=source.name, remedy="Upload a file with examples in it.")
-        _check_header(header, source, mark)
+        _check_mark(header, source, mark)
+        check_header(header, source, "header")
         lines, size, number = [], 0, 0
         for number, record in enumerate(rows, start=1):
             if len(record) != len(header):
@@ -43,7 +44,7 @@ def read(source: Source, sink: Sink, _settings: dict[str, Any]) -> None:
                     remedy=f"Put fields that hold {_MARKS[mark]}, quotes or line ends into double "
                     "quotes, and double the quotes inside.",
                 )
-            line = _line(dict(zip(header, record, strict=True)))
+            line = line_of(dict(zip(header, record, strict=True)))
             lines.append(line)
             size += len(line)
             if size >= _BATCH:
@@ -94,21 +95,14 @@ def _records(records: Any, source: Source) -> Iterator[list[str]]:
         ) from None
 
 
-def _check_header(header: list[str], source: Source, mark: str) -> None:
-    where = f"{source.name}, header"
+def check_header(header: list[str], source: Source, place: str) -> None:
+    """Raise BadData unless each of the columns, which stand at ``place``, has a name of its own."""
+    where = f"{source.name}, {place}"
     if len(header) > source.limits.columns:
         raise BadData(
             f"the header has {_count(len(header))}, more than the {source.limits.columns:,} that are allowed",
             where=where,
             remedy="Keep the columns that hold the examples.",
-        )
-    other = next((each for each in _MARKS if each != mark and each in header[0]), None)
-    if len(header) == 1 and other:
-        endings = {"\t": "Name the file .tsv.", ",": "Name the file .csv."}
-        raise BadData(
-            f"the columns are separated by {_MARKS[other]}, not {_MARKS[mark]}",
-            where=where,
-            remedy=endings.get(other, f"Save it with {_MARKS[mark]} between the columns."),
         )
     seen: set[str] = set()
     for at, field in enumerate(header, start=1):
@@ -128,7 +122,19 @@ def _check_header(header: list[str], source: Source, mark: str) -> None:
         raise BadData(what, where=where, remedy="Give every column a name of its own in the first line.")
 
 
-def _line(row: dict[str, str]) -> bytes:
+def _check_mark(header: list[str], source: Source, mark: str) -> None:
+    other = next((each for each in _MARKS if each != mark and each in header[0]), None)
+    if len(header) == 1 and other:
+        endings = {"\t": "Name the file .tsv.", ",": "Name the file .csv."}
+        raise BadData(
+            f"the columns are separated by {_MARKS[other]}, not {_MARKS[mark]}",
+            where=f"{source.name}, header",
+            remedy=endings.get(other, f"Save it with {_MARKS[mark]} between the columns."),
+        )
+
+
+def line_of(row: dict[str, str]) -> bytes:
+    """A row as a JSON line."""
     try:
         return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # bytes that are not UTF-8, which are written unchanged

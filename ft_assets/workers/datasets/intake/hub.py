@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ft_resources.errors import BadData, StoreUnavailable, UserError
 
@@ -45,7 +45,7 @@ def fetch_split(reference: str, folder: Path, *, open_split: OpenSplit | None = 
     The file appears only when it is complete.
     """
     wanted = HubSplit.parse(reference)
-    commit, rows = (open_split or _open_on_hub)(wanted.repo, wanted.revision, wanted.split)
+    commit, rows = (open_split or open_on_hub)(wanted.repo, wanted.revision, wanted.split)
     target = folder / f"{wanted.repo.replace('/', '--')}-{commit[:12]}-{wanted.split}.jsonl"
     partial = target.with_name(f".{target.name}.partial")
     try:
@@ -79,9 +79,10 @@ def _explained(rows: Iterable[dict[str, Any]], where: str) -> Iterator[dict[str,
         yield row
 
 
-def _open_on_hub(repo: str, revision: str, split: str) -> tuple[str, Iterable[dict[str, Any]]]:
+def open_on_hub(repo: str, revision: str, split: str, *, token: Literal[False] | None = None) -> tuple[str, Any]:
+    """The split with its commit; ``token=False`` reads as nobody, so that only what is public can be read."""
     try:
-        from datasets import load_dataset
+        from datasets import load_dataset_builder
     except ImportError as error:
         raise UserError(
             "Hub datasets need the package `datasets`", where=repo, remedy="Install the extra `train`."
@@ -90,10 +91,23 @@ def _open_on_hub(repo: str, revision: str, split: str) -> tuple[str, Iterable[di
 
     where = f"hub:{repo}@{revision}#{split}"
     try:
-        commit = str(HfApi().dataset_info(repo, revision=revision).sha)
-        return commit, load_dataset(repo, revision=commit, split=split, streaming=True)
+        commit = str(HfApi(token=token).dataset_info(repo, revision=revision).sha)
+        builder = load_dataset_builder(repo, revision=commit, token=token)
+        _check_own_files(builder.config.data_files or {}, commit, where)
+        return commit, builder.as_streaming_dataset(split=split)
     except Exception as error:
         raise _hub_failed(error, where) from error
+
+
+def _check_own_files(files: Mapping[str, Iterable[str]], commit: str, where: str) -> None:
+    """A repository's README may name any path or URL, which `datasets` would read with this process's rights."""
+    own = re.compile(rf"hf://datasets/[^@:]+@{re.escape(commit)}/(?!.*(::|\.\./))")
+    if any(own.match(str(file)) is None for of_split in files.values() for file in of_split):
+        raise BadData(
+            "this dataset names files outside its own repository",
+            where=where,
+            remedy="Use a dataset whose README names only files beside it.",
+        )
 
 
 def _hub_failed(error: Exception, where: str) -> UserError:

@@ -7,7 +7,7 @@ from typing import Literal
 from ft_assets.settings.readable import READABLE
 from ft_resources.errors import BadData
 
-Format = Literal["jsonl", "json", "parquet", "csv", "tsv", "txt", "pdf"]
+Format = Literal["jsonl", "json", "parquet", "csv", "tsv", "txt", "pdf", "docx", "html", "xlsx"]
 Codec = Literal["", "gzip", "zstd"]
 
 HEAD_BYTES = 1 << 16
@@ -23,6 +23,10 @@ _ENDINGS: dict[str, Format] = {
     ".md": "txt",
     ".markdown": "txt",
     ".pdf": "pdf",
+    ".docx": "docx",
+    ".html": "html",
+    ".htm": "html",
+    ".xlsx": "xlsx",
 }
 _CODECS: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd"}
 # Of two marks with a common start, the longer comes first.
@@ -57,7 +61,7 @@ _MARKS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
-_BINARY: dict[Format, str] = {"parquet": "Parquet", "pdf": "PDF"}
+_BINARY: dict[Format, str] = {"parquet": "Parquet", "pdf": "PDF", "docx": "ZIP", "xlsx": "ZIP"}
 _WORDS: dict[Format, str] = {
     "jsonl": "JSON lines",
     "json": "JSON",
@@ -66,7 +70,12 @@ _WORDS: dict[Format, str] = {
     "txt": "plain text",
     "parquet": "Parquet",
     "pdf": "PDF",
+    "docx": "Word",
+    "html": "HTML",
+    "xlsx": "Excel",
 }
+CUT: frozenset[Format] = frozenset(("txt", "pdf", "docx", "html"))
+"""Formats without rows, which are cut into pieces."""
 _HTML = re.compile(rb"\s*(?:<!doctype\s+html|<html[\s>])", re.IGNORECASE)
 _LFS = b"version https://git-lfs.github.com/spec/"
 # A PDF may have up to 1 KiB of other bytes in front (ISO 32000-1, annex H.3).
@@ -110,6 +119,7 @@ def check_head(head: bytes, kind: Kind, name: str) -> None:
     if found == "" and b"%PDF-" in head[:_PDF_WITHIN]:
         found = "PDF" if kind.format == "pdf" else ""
     wanted = kind.codec or _BINARY.get(kind.format, "")
+    word = kind.codec or _WORDS[kind.format]
     if found == "encrypted Parquet" and wanted == "Parquet":
         raise BadData(
             "the Parquet file is encrypted", where=name, remedy="Save it without encryption; uploads are kept private."
@@ -117,17 +127,17 @@ def check_head(head: bytes, kind: Kind, name: str) -> None:
     if found != wanted:
         if not found:
             _check_text(head, name)
-            what = f"this is not a {wanted} file, though its name ends in {_last_ending(name)!r}"
+            what = f"this is not a {word} file, though its name ends in {_last_ending(name)!r}"
             raise BadData(
                 what, where=name, remedy="Check that it was saved and transferred whole, and name it by what it is."
             )
-        is_what = f"this is a {found} file, not {wanted if wanted else _WORDS[kind.format]}"
+        is_what = f"this is a {found} file, not {word}"
         raise BadData(is_what, where=name, remedy=_remedy_for(found))
     if not wanted:
-        _check_text(head, name)
+        _check_text(head, name, page=kind.format == "html")
 
 
-def _check_text(head: bytes, name: str) -> None:
+def _check_text(head: bytes, name: str, *, page: bool = False) -> None:
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             raise BadData(
@@ -140,11 +150,12 @@ def _check_text(head: bytes, name: str) -> None:
             where=name,
             remedy="Save it as UTF-8 text; if it is text, it may be UTF-16, or its transfer may have failed.",
         )
-    if _HTML.match(head):
+    if not page and _HTML.match(head):
         raise BadData(
             "this is an HTML page, perhaps a login or error page saved in place of the data",
             where=name,
-            remedy="Download the data again, signed in, and look at it before you add it.",
+            remedy="Download the data again, signed in, and look at it before you add it; a page to train on is named "
+            ".html.",
         )
     if head.startswith(_LFS):
         raise BadData(
@@ -156,7 +167,7 @@ def _check_text(head: bytes, name: str) -> None:
 
 def _remedy_for(found: str) -> str:
     if found == "ZIP":
-        return "Unpack it and add the files in it; save spreadsheets and documents as CSV or PDF."
+        return "Unpack it and add the files in it; Word and Excel files are named .docx and .xlsx."
     if found in ("gzip", "zstd"):
         ending = ".gz" if found == "gzip" else ".zst"
         return f"Name it by what it is, with {ending} at the end, such as data.jsonl{ending}."

@@ -14,7 +14,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ft_assets
 from ft_assets.settings.catalogue.forms import ROW_FORMS
@@ -39,10 +39,20 @@ class Job:
     kind: Kind
     target: Path
     chunk_characters: int
+    pdf_tables: bool = False
 
 
-def run_reader(job: Job, limits: ReadLimits) -> Literal["spooled", "jsonl"]:
-    """Do ``job``; "jsonl" if a file named JSON turned out to be JSON lines (then there may be no target).
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """What a reader found: whether a file named JSON holds JSON lines (then there may be no target), and how many
+    pictures there are, which are not read."""
+
+    is_lines: bool
+    pictures: int
+
+
+def run_reader(job: Job, limits: ReadLimits) -> Read:
+    """Do ``job``.
 
     Raises:
         BadData: the file cannot be read, or not within ``limits``. No partial output remains.
@@ -57,6 +67,7 @@ def run_reader(job: Job, limits: ReadLimits) -> Literal["spooled", "jsonl"]:
         "codec": job.kind.codec,
         "target": str(partial.absolute()),
         "chunk_characters": job.chunk_characters,
+        "pdf_tables": job.pdf_tables,
         "fields": sorted({field for way in ROW_FORMS.values() for field in (*way.row.needs, *way.row.may_have)}),
         "limits": asdict(limits),
         "cpu_seconds": int(seconds) + 1,
@@ -74,7 +85,8 @@ def run_reader(job: Job, limits: ReadLimits) -> Literal["spooled", "jsonl"]:
             raise BadData(what, where=where, remedy=remedy)
         if partial.exists():
             partial.replace(job.target)
-        return "jsonl" if reply.get("is") == "jsonl" else "spooled"
+        pictures = reply.get("pictures")
+        return Read(is_lines=reply.get("is") == "jsonl", pictures=pictures if isinstance(pictures, int) else 0)
     finally:
         with suppress(FileNotFoundError):
             partial.unlink()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import orjson
 
+from ft_assets.workers.datasets.intake.sink import Sink
+
 # The split keeps a section on one side, so a book without headings must still yield many.
 SECTION_PIECES = 20
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+")
@@ -38,6 +40,15 @@ def is_heading(line: str) -> bool:
     if line[-1] in ",;:" or (line[-1] in ".!?" and len(line) > 60):
         return False
     return bool(_HEADING.fullmatch(line)) or (line.isupper() and sum(map(str.isalpha, line)) >= 3)
+
+
+def written(blocks: Iterable[Block], name: str, limit: int, sink: Sink) -> bool:
+    """Write the pieces of ``blocks`` (see ``piece_lines``); whether there were any."""
+    found = False
+    for line in piece_lines(blocks, name, limit):
+        sink.write(line)
+        found = True
+    return found
 
 
 def piece_lines(blocks: Iterable[Block], name: str, limit: int) -> Iterator[bytes]:

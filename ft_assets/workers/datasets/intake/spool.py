@@ -25,7 +25,8 @@ class Spool:
 
     ``name`` and ``role`` are the upload's; ``source_sha256`` and ``source_size`` (bytes) are of the file as uploaded.
     Row numbers count lines of JSONL, elements of a JSON array, records after a CSV's header, rows of Parquet, pieces of
-    plain text (rows ``{"text", "source", "page"}``; ``source`` names file and section, ``page`` is 0 except for PDF).
+    plain text and documents (rows ``{"text", "source", "page"}``; ``source`` names file and section, ``page`` is 0
+    except for PDF). ``pictures`` of a document are not read.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Spool:
     start: int
     source_sha256: str
     source_size: int
+    pictures: int = 0
 
 
 def spool(
@@ -67,16 +69,25 @@ def spool(
         raise BadData("the file is empty (0 bytes)", where=name, remedy="Upload a file with examples in it.")
     head = _read(path, 0, HEAD_BYTES)
     check_head(head, kind, name)
-    target, start = path, 0
+    target, start, pictures = path, 0, 0
     if kind.format == "jsonl" and not kind.codec:
         check_lines(path, name)
         start = len(BOM) if head.startswith(BOM) else 0
     else:
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"{role}-{name}.jsonl"
-        job = Job(path=path, name=name, kind=kind, target=target, chunk_characters=text.chunk_characters)
+        job = Job(
+            path=path,
+            name=name,
+            kind=kind,
+            target=target,
+            chunk_characters=text.chunk_characters,
+            pdf_tables=text.pdf == "tables",
+        )
         # JSON lines in a file named JSON are so common that they are accepted.
-        if run_reader(job, limits) == "jsonl" and not target.exists():
+        found = run_reader(job, limits)
+        pictures = found.pictures
+        if found.is_lines and not target.exists():
             target, start = path, len(BOM) if head.startswith(BOM) else 0
         if target != path:
             try:
@@ -91,6 +102,7 @@ def spool(
         start=start,
         source_sha256=sha256 or _sha256(path),
         source_size=size,
+        pictures=pictures,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ft_assets.workers.datasets.intake.file_refusals import SAVE_AS_UTF8
-from ft_assets.workers.datasets.intake.sections import Block, is_heading, piece_lines
+from ft_assets.workers.datasets.intake.sections import Block, is_heading, written
 from ft_assets.workers.datasets.intake.sink import Sink
 from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
@@ -17,11 +17,7 @@ _LONG_PARAGRAPH = 64
 def read(source: Source, sink: Sink, settings: dict[str, Any]) -> None:
     """Write the pieces of the text. Raises BadData for bytes that are not UTF-8, and for a blank text."""
     limit = settings["chunk_characters"]
-    written = False
-    for line in piece_lines(_blocks(_lines(source), limit * _LONG_PARAGRAPH), source.name, limit):
-        sink.write(line)
-        written = True
-    if not written:
+    if not written(_blocks(_lines(source), limit * _LONG_PARAGRAPH), source.name, limit, sink):
         raise BadData("the file has no text", where=source.name, remedy="Upload a file with text in it.")
 
 

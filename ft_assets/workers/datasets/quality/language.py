@@ -24,20 +24,24 @@ def by_count(languages: Iterable[str]) -> dict[str, int]:
 
 
 def detect_languages(texts: pa.Array) -> list[str]:
-    """Each text's language (ISO 639-1) by its first 400 characters; ``und`` below 20 letters or in doubt.
+    """Each text's language, as ``detect_language`` gives it."""
+    starts = pc.utf8_slice_codeunits(texts, 0, _LOOKED_AT).to_pylist()
+    return [detect_language(text) for text in starts]
+
+
+def detect_language(text: str, least: float = _LEAST_PROBABILITY) -> str:
+    """The language (ISO 639-1) of the first 400 characters of ``text``; ``und`` below 20 letters or in doubt.
+
+    In doubt means with a probability below ``least``.
 
     Uses py3langid (byte n-grams, naive Bayes; Lui & Baldwin 2012, "langid.py"). The model comes with the package and
     takes some tenths of a second to load, a text about 0.5 ms. Code counts as the language that its words resemble.
     """
-    starts = pc.utf8_slice_codeunits(texts, 0, _LOOKED_AT).to_pylist()
-    return [_detect(text) for text in starts]
-
-
-def _detect(text: str) -> str:
+    text = text[:_LOOKED_AT]
     if sum(character.isalpha() for character in text) < _LEAST_LETTERS:
         return UNDETERMINED
     language, probability = _identifier().classify(text)
-    return language if probability >= _LEAST_PROBABILITY else UNDETERMINED
+    return language if probability >= least else UNDETERMINED
 
 
 @cache

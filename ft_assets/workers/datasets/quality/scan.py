@@ -24,12 +24,12 @@ _KINDS[[9, 10, 11, 12, 13, 32]] = _SPACE
 _KINDS[0xE3:0xEA] = _ALONE
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, forceinline=True)
 def is_space(byte):  # type: ignore[no-untyped-def]
     return byte == 32 or (9 <= byte <= 13)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, forceinline=True)
 def _mix(h):  # type: ignore[no-untyped-def]
     h ^= h >> uint64(33)
     h *= _P2
@@ -37,7 +37,7 @@ def _mix(h):  # type: ignore[no-untyped-def]
     return h
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, forceinline=True)
 def _seen(table, stamps, stamp, mask, h):  # type: ignore[no-untyped-def]
     """Whether ``h`` is already in the table; it is added otherwise. Entries with other stamps are free slots."""
     place = h & mask
@@ -111,7 +111,7 @@ def count_repeats(offsets, data, repetition):  # type: ignore[no-untyped-def]
             repetition[text] = max(repeated / grams, repeated_bytes / line_bytes)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, forceinline=True)
 def _places(length):  # type: ignore[no-untyped-def]
     """Size of the table for a text of ``length`` bytes: a power of two, at most half full.
 

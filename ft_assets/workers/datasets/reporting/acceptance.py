@@ -6,21 +6,23 @@ from ft_assets.settings.dataset.policy import MIN_EXAMPLES
 from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.intake.file_refusals import SAVE_AS_UTF8
 from ft_assets.workers.datasets.reporting.advice import all_warnings, split_advice
-from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, Step
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, Step, rows_found
 from ft_resources.errors import BadData
 
 _CORRECT = "Correct the row, or have bad rows left out with `on_bad_row: drop` in dataset.yaml."
 _SIDES = ("train", "validation", "holdout")
 _HELD: dict[Step, str] = {
-    "contamination": "share most of {their} 13-word sequences with tests that the model is measured on",
+    "contamination": "hold items, or mostly text, of tests that the model is measured on",
+    "paraphrases": "ask what tests ask, in other words",
     "own_holdout": "share most of {their} 13-word sequences with your own holdout",
     "personal_data": "hold personal data or secrets",
     "toxicity": "were flagged by the toxicity classifier",
 }
-_SINGULAR = {"share": "shares", "hold": "holds", "were": "was"}
+_SINGULAR = {"share": "shares", "hold": "holds", "were": "was", "ask": "asks"}
 _LEFT_OUT: dict[Step, str] = {
     "duplicates": "duplicates",
     "contamination": "with test items in them",
+    "paraphrases": "with paraphrased test items",
     "quality": "filtered by quality",
     "toxicity": "flagged as toxic",
     "split": "that belong with rows set aside",
@@ -166,8 +168,9 @@ def _reasons_to_hold(report: DatasetReport) -> list[str]:
     for step, words in _HELD.items():
         held = [finding for finding in report.findings(step) if finding.action == "held"]
         if held:
-            rows = max(finding.count for finding in held) if step == "personal_data" else _total(held)
-            at_least = "At least " if step == "personal_data" and len(held) > 1 else ""
+            # Only there a row can have several findings.
+            rows, exact = rows_found(held) if step == "personal_data" else (_total(held), True)
+            at_least = "" if exact else "At least "
             subjects = sorted({finding.subject for finding in held if finding.subject})
             named = f" ({', '.join(subjects)})" if subjects else ""
             verb, rest = words.split(" ", 1)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ft_assets.records.model_families import judge_family_warning
+from ft_assets.workers.datasets.forms.reasons import Reason
 from ft_assets.workers.datasets.reporting.report import Action, DatasetReport, Place, Step
 
 # Below this many rows, a single row changes a score by over ten points.
@@ -29,15 +30,25 @@ def all_warnings(report: DatasetReport, judges: Iterable[str] = ()) -> list[str]
     found = [
         *_small_splits(report),
         *_contamination(report),
+        *_held_out(report),
         *_personal_data(report),
         *_duplicates(report),
         *_flagged(report),
         *_languages(report),
         *_balance(report),
+        *pictures(report),
         *_shape(report),
     ]
     judge = judge_family_warning(report.policy.generated_by, judges)
     return [*found, *([judge] if judge else []), *_general(report)]
+
+
+def pictures(report: DatasetReport) -> Iterator[str]:
+    """What was not read of documents with pictures."""
+    for upload in report.uploads:
+        if upload.pictures:
+            are = "1 picture is" if upload.pictures == 1 else f"{upload.pictures:,} pictures are"
+            yield f"{upload.name:.{_NAME}}: {are} left out; only its text is trained on. Put into words what it needs."
 
 
 def split_advice(report: DatasetReport, side: str) -> str:
@@ -80,6 +91,15 @@ def _contamination(report: DatasetReport) -> Iterator[str]:
         yield (
             f"{_rows(own)} {'repeats' if own == 1 else 'repeat'} text of your own holdout. Where rows come from one "
             "document or conversation, name the field that says so in split.group_by."
+        )
+
+
+def _held_out(report: DatasetReport) -> Iterator[str]:
+    lost = sum(finding.count for finding in report.findings("split") if finding.reason == Reason.HELD_OUT)
+    if lost:
+        yield (
+            f"{_rows(lost)} {_were(lost)} left out: the holdout of an earlier version held the same or nearly "
+            "the same, and the draw of this version would not hold them out."
         )
 
 

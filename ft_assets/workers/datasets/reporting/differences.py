@@ -1,34 +1,64 @@
 """Texts as the page shows them: shortened, or two side by side with their differences or common parts marked."""
 
 import re
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
+import pyarrow as pa
 from markupsafe import Markup, escape
 
-# Texts are cut to this many characters around their first difference, as the page holds many of them.
+# Texts are cut to this many characters around what is to be seen, as the page holds many of them.
 SHOWN = 600
 _BEFORE = 160
 # Any two texts share some words.
 _SHARED = 12
-_PIECES = re.compile(r"\w+|\s+|[^\w\s]")
+# Invisible characters within a word belong to it.
+_PIECES = re.compile(r"[\w\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+|[^\w\s]+")
+_PLACEHOLDER = re.compile(r"<[A-Z_]{2,20}>")
+
+Span = tuple[int, int]
 
 
 def mark_differences(text: str, other: str, *, shared: bool = False) -> tuple[Markup, Markup]:
     """Both texts as escaped HTML, with what only one of them has in ``<mark>`` (``shared``: what both have).
 
-    Long texts are cut around the first difference (``shared``: to their beginning).
+    Words are compared as curation compares texts: letter case, markup, invisible characters and letters that look alike
+    make no difference. Long texts are cut around the first difference (``shared``: the longest common part).
     """
-    start = max(0, _common_start(text, other) - _BEFORE)
-    if shared or max(len(text), len(other)) <= SHOWN:
-        start = 0
-    left, right = _PIECES.findall(text[start : start + SHOWN]), _PIECES.findall(other[start : start + SHOWN])
-    here, there = [], []
-    for tag, low, high, other_low, other_high in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        one, two = "".join(left[low:high]), "".join(right[other_low:other_high])
-        marked = tag == "equal" and len(one) >= _SHARED if shared else tag != "equal"
-        here.append(_piece(one, marked=marked))
-        there.append(_piece(two, marked=marked))
-    return _framed(here, text, start), _framed(there, other, start)
+    (left_spans, left), (right_spans, right) = _words(text), _words(other)
+    spans = (left_spans, right_spans)
+    begins = _begins(left, right, spans, shared=shared) if max(len(text), len(other)) > SHOWN else (0, 0)
+    shown = [
+        [index for index, (low, high) in enumerate(found) if begin <= low and high <= begin + SHOWN]
+        for found, begin in zip(spans, begins, strict=True)
+    ]
+    matcher = SequenceMatcher(None, [left[at] for at in shown[0]], [right[at] for at in shown[1]], autojunk=False)
+    marks: tuple[list[Span], list[Span]] = ([], [])
+    for tag, *bounds in matcher.get_opcodes():
+        parts = [
+            (found[where[low]][0], found[where[high - 1]][1]) if low < high else None
+            for found, where, low, high in zip(spans, shown, bounds[::2], bounds[1::2], strict=True)
+        ]
+        cut_off = bounds[1] == len(shown[0]) < len(left) or bounds[3] == len(shown[1]) < len(right)
+        # Where one text is cut before the other, what follows there is no difference.
+        wanted = tag == "equal" if shared else tag != "equal" and not (cut_off and any(marks))
+        for side, part in zip(marks, parts, strict=True):
+            if part and wanted and not (shared and part[1] - part[0] < _SHARED):
+                side.append(part)
+    return _framed(text, begins[0], marks[0]), _framed(other, begins[1], marks[1])
+
+
+def same_but_for_looks(text: str, other: str) -> bool:
+    """Whether two different texts are equal to curation: see ``mark_differences``; blanks do not count either."""
+    one, two = _bare([text, other])
+    return text != other and one == two
+
+
+def mark_placeholders(text: str) -> Markup:
+    """``text`` as escaped HTML, cut around the first placeholder of personal data, with all of them in ``<mark>``."""
+    spans = [match.span() for match in _PLACEHOLDER.finditer(text)]
+    begin = max(0, spans[0][0] - _BEFORE) if spans and len(text) > SHOWN else 0
+    return _framed(text, begin, [(low, high) for low, high in spans if high <= begin + SHOWN])
 
 
 def cut(text: str) -> str:
@@ -41,18 +71,45 @@ def cut_middle(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]} … {text[-SHOWN // 2 :]}"
 
 
-def _common_start(text: str, other: str) -> int:
-    for index, (one, two) in enumerate(zip(text, other, strict=False)):
-        if one != two:
-            return index
-    return min(len(text), len(other))
+def _bare(texts: Iterable[str]) -> list[str]:
+    # It brings numba, which takes a second to import.
+    from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+
+    found: list[str] = bare_texts(pa.array(list(texts), pa.large_string())).to_pylist()
+    return found
 
 
-def _piece(text: str, *, marked: bool) -> Markup:
-    return Markup("<mark>{}</mark>").format(text) if marked and text else escape(text)
+def _words(text: str) -> tuple[list[Span], list[str]]:
+    """Where the words and signs of ``text`` are, and what is compared of them; without those that are mere looks."""
+    spans = [match.span() for match in _PIECES.finditer(text)]
+    found = [
+        (span, bare) for span, bare in zip(spans, _bare(text[slice(*span)] for span in spans), strict=True) if bare
+    ]
+    return [span for span, _ in found], [bare for _, bare in found]
 
 
-def _framed(pieces: list[Markup], text: str, start: int) -> Markup:
-    before = "… " if start else ""
-    after = " …" if start + SHOWN < len(text) else ""
-    return escape(before) + Markup("").join(pieces) + escape(after)
+def _begins(left: Sequence[str], right: Sequence[str], spans: Sequence[Sequence[Span]], *, shared: bool) -> Span:
+    """The characters from which on each text is shown."""
+    if shared:
+        match = SequenceMatcher(None, left, right, autojunk=False).find_longest_match()
+        places = [match.a, match.b]
+    else:
+        pairs = enumerate(zip(left, right, strict=False))
+        least = min(len(left), len(right))
+        first = next((at for at, (one, two) in pairs if one != two), least)
+        # Without a difference there is nothing to go to.
+        places = [first, first] if first < max(len(left), len(right)) else [0, 0]
+    begin, other = (
+        max(0, found[min(place, len(found) - 1)][0] - _BEFORE) if found else 0
+        for found, place in zip(spans, places, strict=True)
+    )
+    return begin, other
+
+
+def _framed(text: str, begin: int, marks: Sequence[Span]) -> Markup:
+    """``text`` from ``begin`` on, cut, with ``marks`` marked."""
+    end, at, pieces = begin + SHOWN, begin, [escape("… " if begin else "")]
+    for low, high in marks:
+        pieces += [escape(text[at:low]), Markup("<mark>{}</mark>").format(text[low:high])]
+        at = high
+    return Markup("").join([*pieces, escape(text[at:end]), escape(" …" if end < len(text) else "")])

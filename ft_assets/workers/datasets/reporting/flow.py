@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ft_assets.workers.datasets.reporting.report import Action, DatasetReport, LengthHistogram, Step, StepReport
+from ft_assets.workers.datasets.reporting.report import (
+    Action,
+    DatasetReport,
+    LengthHistogram,
+    Step,
+    StepReport,
+    rows_found,
+)
 
 _TITLES: dict[Step, str] = {
     "read": "Read and check",
     "personal_data": "Personal data",
     "duplicates": "Duplicates",
     "contamination": "Test items",
+    "paraphrases": "Paraphrased test items",
     "quality": "Quality",
     "toxicity": "Toxicity",
     "split": "Split",
@@ -22,6 +30,7 @@ _QUESTIONS: dict[Step, str] = {
     "personal_data": "Who or what could be given away?",
     "duplicates": "Which rows say the same?",
     "contamination": "Which rows give away public tests?",
+    "paraphrases": "Which rows ask what public tests ask, in other words?",
     "quality": "Which answers are empty, cut off, or repeat themselves?",
     "toxicity": "Which rows does the classifier flag?",
     "split": "What is for learning, what for measuring?",
@@ -65,18 +74,20 @@ def flow_of(report: DatasetReport) -> list[FlowStep]:
 
 
 def _said(step: StepReport) -> str:
-    """``12 left out, 3 noted``. If a row can have several findings, the commonest finding's count is shown."""
+    """``12 left out, 3 noted``: rows, also where a row can have several findings."""
     parts = []
     if step.rows_out < step.rows_in:
         parts.append(f"{step.rows_in - step.rows_out:,} left out")
     if step.rows_out > step.rows_in:
         parts.append(f"{step.rows_out - step.rows_in:,} added")
     for action in ("changed", "warned", "held"):
-        counts = [finding.count for finding in step.findings if finding.action == action and finding.count]
-        if len(counts) > 1 and step.step in _OVERLAPPING:
-            parts.append(f"at least {max(counts):,} {_SAID[action]}")
-        elif counts:
-            parts.append(f"{sum(counts):,} {_SAID[action]}")
+        found = [finding for finding in step.findings if finding.action == action and finding.count]
+        if step.step in _OVERLAPPING:
+            count, exact = rows_found(found)
+        else:
+            count, exact = sum(finding.count for finding in found), True
+        if found:
+            parts.append(f"{'' if exact else 'at least '}{count:,} {_SAID[action]}")
     return ", ".join(parts)
 
 

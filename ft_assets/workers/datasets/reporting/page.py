@@ -1,40 +1,23 @@
 """The report as a page for the tenant: one self-contained HTML file with everything in it escaped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
-from markupsafe import Markup, escape
 
-from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.workers.datasets.reporting.differences import cut, cut_middle, mark_differences
+from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings
+from ft_assets.workers.datasets.reporting.findings import PERSONAL, SHOWN_EXHIBITS, findings_of, place_of, short
 from ft_assets.workers.datasets.reporting.flow import flow_of, histogram_bars, shares
-from ft_assets.workers.datasets.reporting.reasons import reason_words
-from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit, Finding, Note, Step
+from ft_assets.workers.datasets.reporting.report import DatasetReport, Exhibit
 from ft_assets.workers.datasets.reporting.template import template
 
-_SHOWN_ROWS = 60
-_SHOWN_DETAILS = 30
 _SHOWN_KINDS = 20
-_SHOWN_EXHIBITS = 3
 _SHOWN_WARNINGS = 8
-_NAME = 120
-_LEAKS = ("contamination", "own_holdout")
-# Reasons that are visible at a text's end.
-_ENDS = ("truncated", "repetitive", "long")
 
 _MEANING = {
     "train": "what the model learns from",
     "validation": "what training watches its loss on",
     "holdout": "what only the final evaluation sees",
-}
-_PERSONAL = {
-    "card": "payment cards",
-    "iban": "bank accounts (IBAN)",
-    "phone": "phone numbers",
-    "email": "e-mail addresses",
-    "ip": "IP addresses",
-    "secret": "keys, tokens and passwords",
 }
 _LANGUAGES = {
     "ar": "Arabic",
@@ -76,17 +59,31 @@ _PERSONAL_ACTION = {
 }
 
 
+def _personal_action(settings: PersonalDataSettings) -> str:
+    """What was done, and by which country's rules phone numbers were read."""
+    done = _PERSONAL_ACTION[settings.action]
+    if settings.action == "off" or "phone" not in settings.types:
+        return done
+    by = "the language and the country codes of their row" if settings.phone_region == "auto" else settings.phone_region
+    return (
+        f"{done} Phone numbers without a country code were read by {by}; `personal_data: {{phone_region: DE}}` names "
+        "one country for all."
+    )
+
+
 def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str = "") -> str:
     """The page in UTF-8, without scripts or external resources.
 
-    ``exhibits`` are shown with their text (up to 600 characters), at most three for each reason. So the page belongs in
-    the tenant's prefix, and exhibits of personal data should be scrubbed. ``title`` is the version's name; without it
-    the page is named after the file.
+    ``exhibits`` are shown with their text (up to 600 characters), at most three for each reason, ten near-duplicates.
+    So the page belongs in the tenant's prefix, and exhibits should be scrubbed. ``title`` is the version's name;
+    without it the page is named after the file.
     """
-    kinds = _kinds(report)
+    kinds, kept = _kinds(report), [each for each in exhibits if each.reason == "kept"]
+    personal = [step for step in report.steps if step.step == "personal_data"]
+    others = [step for step in report.steps if step.step != "personal_data"]
     return template().render(
         report=report,
-        title=_short(title or ", ".join(upload.name for upload in report.uploads[:2])),
+        title=short(title or ", ".join(upload.name for upload in report.uploads[:2])),
         verdict=_verdict(report),
         tiles=[
             ("Rows that came in", report.rows_read),
@@ -101,29 +98,19 @@ def render_page(report: DatasetReport, exhibits: Sequence[Exhibit], title: str =
         kinds=kinds[:_SHOWN_KINDS],
         kinds_left=max(0, len(kinds) - _SHOWN_KINDS),
         most_kind=max((sum(counts) for _, counts in kinds), default=0),
-        left_out=_findings(report, ("removed",), exhibits),
-        noticed=_findings(report, ("warned", "held"), exhibits),
+        left_out=findings_of(report, others, ("removed",), exhibits),
+        noticed=findings_of(report, others, ("warned", "held"), exhibits),
         suites=_suites(report),
-        personal=[(_PERSONAL.get(name, name), count, share) for name, count, share in shares(report.personal_data)],
-        personal_action=_PERSONAL_ACTION[report.policy.personal_data.action],
-        personal_exhibits=[each for each in exhibits if each.step == "personal_data"][:_SHOWN_EXHIBITS],
+        personal=[(PERSONAL.get(name, name), count, share) for name, count, share in shares(report.personal_data)],
+        personal_action=_personal_action(report.policy.personal_data),
+        personal_findings=findings_of(report, personal, ("changed", "warned", "held"), exhibits),
         bars=histogram_bars(report.length_histogram),
         languages=[(_LANGUAGES.get(code, code), count, share) for code, count, share in shares(report.languages)],
-        samples=[each for each in exhibits if each.reason == "kept"][:_SHOWN_EXHIBITS],
+        samples=[(place_of(report, each.place), each.text) for each in kept[:SHOWN_EXHIBITS]],
+        pictures=any(upload.pictures for upload in report.uploads),
         changed_settings=_changed(report.policy),
         policy_yaml=yaml.safe_dump(report.policy.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
     )
-
-
-def row_ranges(rows: Iterable[int]) -> str:
-    """Row numbers for people: ``[3, 4, 5, 9]`` is ``3–5, 9``."""
-    ranges: list[list[int]] = []
-    for row in sorted(set(rows)):
-        if ranges and row == ranges[-1][1] + 1:
-            ranges[-1][1] = row
-        else:
-            ranges.append([row, row])
-    return ", ".join(f"{low:,}" if low == high else f"{low:,}–{high:,}" for low, high in ranges)
 
 
 def _verdict(report: DatasetReport) -> dict[str, str]:
@@ -149,80 +136,6 @@ def _verdict(report: DatasetReport) -> dict[str, str]:
     return {"state": "accepted", "word": "Accepted", "sentence": f"{rows} are ready to train on.", "do": ""}
 
 
-def _findings(report: DatasetReport, actions: tuple[str, ...], exhibits: Sequence[Exhibit]) -> list[dict[str, Any]]:
-    """The findings for the page: wording, rows, details and examples of each finding with one of ``actions``."""
-    found = []
-    for step in report.steps:
-        for finding in step.findings:
-            if finding.action in actions and finding.count:
-                found.append(
-                    {
-                        "words": reason_words(finding.reason),
-                        "subject": _short(_PERSONAL.get(finding.subject, finding.subject)),
-                        "action": finding.action,
-                        "count": finding.count,
-                        "rows": _rows(report, finding),
-                        "details": _details(finding),
-                        "exhibits": _pairs(step.step, finding, exhibits),
-                    }
-                )
-    return found
-
-
-def _rows(report: DatasetReport, finding: Finding) -> list[tuple[str, str]]:
-    """The finding's rows by file, as ranges; the file is "" if there is only one."""
-    named = finding.notes[:_SHOWN_ROWS]
-    files = dict.fromkeys(note.place.file for note in named)
-    found = [
-        (
-            _short(file) if len(report.uploads) > 1 else "",
-            row_ranges(note.place.row for note in named if note.place.file == file),
-        )
-        for file in files
-    ]
-    if found and finding.count > len(named):
-        found[-1] = (found[-1][0], found[-1][1] + ", …")
-    return found
-
-
-def _details(finding: Finding) -> list[tuple[str, str, str]]:
-    """Row, detail and similarity, for the notes that have more than a row."""
-    told = [note for note in finding.notes if note.detail or note.other]
-    return [(f"{note.place.row:,}", _about(note), _percent(note.similarity)) for note in told[:_SHOWN_DETAILS]]
-
-
-def _about(note: Note) -> str:
-    if note.other is None:
-        return note.detail
-    other = f"row {note.other.row:,}" if note.other.file == note.place.file else str(note.other)
-    return f"{note.detail}; like {other}" if note.detail else f"like {other}, which stayed"
-
-
-def _percent(similarity: float | None) -> str:
-    # 99.96 % is not 100 %: near-duplicates are not exact duplicates.
-    if similarity is None:
-        return ""
-    return "100 %" if similarity == 1 else f"{min(similarity, 0.999):.1%}".replace("%", " %")
-
-
-def _pairs(step: Step, finding: Finding, exhibits: Sequence[Exhibit]) -> list[dict[str, Any]]:
-    """The finding's examples, with differences marked if they are shown next to another text."""
-    alike = {note.place: note.similarity for note in finding.notes}
-    suited = [each for each in exhibits if (each.step, each.reason) == (step, finding.reason)]
-    if finding.subject:
-        # If a reason is divided, only its examples whose rows this part lists.
-        suited = [each for each in suited if each.place in alike]
-    pairs = []
-    for each in suited[:_SHOWN_EXHIBITS] if step != "personal_data" else []:
-        if each.other_text:
-            # For a leak, readers want to see what is the same; for near-duplicates, what differs.
-            text, other = mark_differences(each.text, each.other_text, shared=step in _LEAKS)
-        else:
-            text, other = escape(cut_middle(each.text) if finding.reason in _ENDS else cut(each.text)), Markup("")
-        pairs.append({"exhibit": each, "text": text, "other": other, "alike": _percent(alike.get(each.place))})
-    return pairs
-
-
 def _suites(report: DatasetReport) -> list[tuple[str, int]]:
     """Number of rows found for each suite that was compared."""
     counts = dict.fromkeys(report.suites, 0)
@@ -236,7 +149,7 @@ def _kinds(report: DatasetReport) -> list[tuple[str, list[int]]]:
     """Each kind with its rows on every side, the largest kind first."""
     names = {kind for numbers in report.splits.values() for kind in numbers.kinds if kind}
     counted = [(kind, [numbers.kinds.get(kind, 0) for numbers in report.splits.values()]) for kind in names]
-    return sorted(((_short(kind), counts) for kind, counts in counted), key=lambda item: (-sum(item[1]), item[0]))
+    return sorted(((short(kind), counts) for kind, counts in counted), key=lambda item: (-sum(item[1]), item[0]))
 
 
 def _changed(policy: DatasetPolicy) -> list[tuple[str, str]]:
@@ -252,8 +165,3 @@ def _changed(policy: DatasetPolicy) -> list[tuple[str, str]]:
         return [(prefix, yaml.safe_dump(value, default_flow_style=True, allow_unicode=True).removesuffix("...\n"))]
 
     return walk("", policy.model_dump(mode="json"), DatasetPolicy().model_dump(mode="json"))
-
-
-def _short(name: str) -> str:
-    """A name for the page; a very long one is cut in the middle."""
-    return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 :]}"

@@ -12,6 +12,7 @@ REASONS: dict[str, str] = {
     "repetitive": "an answer that repeats itself",
     "truncated": "an answer that breaks off",
     # Not left out, but shown.
+    "stays_held_out": "what an earlier version held out stays in the holdout",
     "no_category": "no category to balance by",
     "kept": "an example the model learns from",
 }

@@ -14,12 +14,15 @@ from ft_resources.strict_model import StrictModel, added_field
 LISTED_NOTES = 200
 # A kind that differs in every row has no use, and would put the rows' text into the report.
 LISTED_KINDS = 100
+# Pairs of near-duplicates on the page, more than of other reasons: a person may find that some are none.
+NEAR_SHOWN = 10
 
 Step = Literal[
     "read",
     "personal_data",
     "duplicates",
     "contamination",
+    "paraphrases",
     "quality",
     "toxicity",
     "split",
@@ -44,9 +47,10 @@ class Place(StrictModel):
 class Note(StrictModel):
     """One row of a finding.
 
-    ``detail`` adds information: ``messages[1].role: …`` for a bad row, the test suite for a leak. ``other`` is the row
+    ``detail`` adds information: ``messages[1].role: …`` for a bad row, the test item for a leak. ``other`` is the row
     that was kept instead, or that this row resembles. ``similarity`` (0 to 1) is their Jaccard similarity of character
-    5-grams for duplicates, the share of this row's 13-grams for overlaps with tests.
+    5-grams for duplicates; for overlaps with tests the share of this row's 13-grams that are theirs, or of an item's
+    question that is in this row, whichever is larger; for paraphrases the cosine of two vectors.
     """
 
     place: Place
@@ -69,6 +73,13 @@ class Finding(StrictModel):
     subject: str = ""
 
 
+def rows_found(findings: Sequence[Finding]) -> tuple[int, bool]:
+    """How many rows have any of ``findings``, and whether that is exact: of a long finding not every row is listed."""
+    places = {note.place for finding in findings for note in finding.notes}
+    exact = len(findings) < 2 or all(len(finding.notes) == finding.count for finding in findings)
+    return max([len(places), *(finding.count for finding in findings)]), exact
+
+
 class StepReport(StrictModel):
     """One step: rows that went in and came out. Only ``mix`` may add rows."""
 
@@ -79,13 +90,14 @@ class StepReport(StrictModel):
 
 
 class Upload(StrictModel):
-    """One uploaded file; ``size`` in bytes, ``rows`` as read, blank lines not counted."""
+    """One uploaded file; ``size`` in bytes, ``rows`` as read, blank lines not counted; ``pictures`` are not read."""
 
     name: str
     role: Role = "train"
     size: int = Field(ge=0)
     sha256: str
     rows: int = Field(default=0, ge=0)
+    pictures: int = Field(default=0, ge=0)
 
 
 class Weights(StrictModel):
@@ -198,7 +210,8 @@ class Exhibit:
     """A row shown on the page with (the beginning of) its text; never part of the report.
 
     ``reason`` is the finding's reason, or ``kept`` for an example of what the model learns from. ``other_text`` is the
-    text of ``other_place``: the row kept instead, or the row that this one resembles.
+    text of ``other_place``: the row kept instead, or the row that this one resembles. ``row_id`` is the row's in
+    ``duplicates.keep``.
     """
 
     step: Step
@@ -207,3 +220,4 @@ class Exhibit:
     text: str
     other_place: Place | None = None
     other_text: str = ""
+    row_id: str = ""

@@ -9,7 +9,6 @@ from markupsafe import Markup, escape
 from ft_assets.workers.datasets.reporting.differences import cut
 from ft_assets.workers.datasets.reporting.report import Weights
 
-_PLACEHOLDER = re.compile(r"(<[A-Z_]{2,20}>)")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -31,7 +30,6 @@ def template() -> Template:
         cut=cut,
         code=_code,
         range=_range,
-        placeholders=_placeholders,
         capitalize_first=lambda text: str(text)[:1].upper() + str(text)[1:],
     )
     return environment.get_template("page.html.jinja")
@@ -64,12 +62,4 @@ def _code(text: str) -> Markup:
     pieces = _CODE.split(text)
     return Markup("").join(
         Markup("<code>{}</code>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)
-    )
-
-
-def _placeholders(text: str) -> Markup:
-    """``text`` with the placeholders of scrubbed personal data marked."""
-    pieces = _PLACEHOLDER.split(text)
-    return Markup("").join(
-        Markup("<mark>{}</mark>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)
     )

@@ -8,12 +8,23 @@ from ft_assets.workers.datasets.screening.boundaries import ends_word, skip_esca
 from ft_assets.workers.datasets.screening.found import Span
 
 # Latin, Greek and Cyrillic beyond ASCII, in UTF-8. Chinese and Japanese text may adjoin an address without a space, so
-# their letters cannot be distinguished from an address's own.
+# letters of such scripts belong to an address only where its local part has no others, and before an end of a domain
+# that is registered in them (IANA's internationalised top-level domains).
 _LETTER = rb"(?:[A-Za-z0-9]|[\xc3-\xd3][\x80-\xbf])"
 _LOCAL = re.compile(rb"(?:%s|[_+%%'-])(?:%s|[_+%%'-]|\.(?!\.))*$" % (_LETTER, _LETTER))
 _DOMAIN = re.compile(
-    rb"(?:%s(?:(?:%s|-){0,61}%s)?\.)+(?:xn--[A-Za-z0-9-]{2,59}|[A-Za-z]{2,24}|(?:[\xd0-\xd3][\x80-\xbf]){2,20})"
+    rb"(?:%s(?:(?:%s|-){0,61}%s)?\.)+(?:xn--[A-Za-z0-9-]{2,59}|[A-Za-z]{2,24}|(?:[\xce-\xd3][\x80-\xbf]){2,20})"
     % (_LETTER, _LETTER, _LETTER)
+)
+# Without the blocks of punctuation (U+2000 on, U+3000 on) and of full-width forms.
+_OTHER = rb"(?:[\xd4-\xdf][\x80-\xbf]|[\xe0\xe1\xe4-\xed][\x80-\xbf]{2}|\xe3[\x81-\xbf][\x80-\xbf])"
+_OTHER_LOCAL = re.compile(rb"%s{1,20}(?:[0-9._-]{0,10}(?:%s|[0-9]){1,20})?$" % (_OTHER, _OTHER))
+_OTHER_ENDS = (
+    "中国 中國 公司 网络 網路 香港 台湾 台灣 新加坡 集团 商城 在线 网站 みんな コム 한국 닷컴 भारत कॉम বাংলা ভারত இந்தியா "
+    "ไทย คอม امارات مصر السعودية المغرب الجزائر تونس عمان قطر الاردن ایران پاکستان كوم ישראל קום გე հայ"
+)
+_OTHER_DOMAIN = re.compile(
+    rb"(?:(?:%s|%s|-){1,40}\.){1,3}?(?:%s)(?!-)" % (_OTHER, _LETTER, _OTHER_ENDS.replace(" ", "|").encode())
 )
 # A sentence directly after the address: name@host.com.Then
 _GLUED = re.compile(rb"(.*\.(?:com|org|net|edu|gov|info|[a-z]{2}))\.[A-Z][a-z]+$")
@@ -28,11 +39,11 @@ def find_emails(raw: bytes, start: int, at: int, end: int) -> Iterator[Span]:
     """The address around the at sign ``raw[at]``; ``start`` and ``end`` limit how far it can extend.
 
     Local part of at most 64 bytes with ``. _ % + - '`` and letters of Latin, Greek and Cyrillic script; sub-domains;
-    internationalised domains as text and as ``xn--``. Not: quoted local parts, addresses of literal IPs, file names
-    such as ``logo@2x.png``, ``git@host:path``, and "john at example dot com".
+    internationalised domains as text and as ``xn--``; local parts and domains of other scripts (RFC 6531). Not: quoted
+    local parts, addresses of literal IPs, file names such as ``logo@2x.png``, and ``git@host:path``.
     """
-    local = _LOCAL.search(raw, start, at)
-    domain = _DOMAIN.match(raw, at + 1, end)
+    local = _LOCAL.search(raw, start, at) or _OTHER_LOCAL.search(raw, start, at)
+    domain = _DOMAIN.match(raw, at + 1, end) or _OTHER_DOMAIN.match(raw, at + 1, end)
     if local is None or domain is None:
         return
     begin, stop = skip_escape(raw, local.start()), domain.end()
@@ -48,6 +59,26 @@ def find_emails(raw: bytes, start: int, at: int, end: int) -> Iterator[Span]:
     if raw[begin:at] == b"git" and raw[stop : stop + 1] in (b":", b"/"):
         return
     yield Span(begin, stop, "email")
+
+
+_WORD = rb"(?!(?:at|dot)\b)[A-Za-z0-9-]{1,63}"
+_DOT = rb"(?:[ ]?[\[({<][ ]?(?:dot|\.)[ ]?[\])}>][ ]?| dot |_dot_)"
+_MASKED = re.compile(
+    rb"(?<![A-Za-z0-9._-])(?!(?:at|dot)\b)[A-Za-z0-9](?:[A-Za-z0-9_+-]|\.(?!\.)){0,63}(?:%s%s){0,2}"
+    rb"(?:[ ]?[\[({<][ ]?(?:at|@)[ ]?[\])}>][ ]?|(?P<weak> at |_at_)|&#64;| @ )"
+    rb"(?P<domain>(?:%s(?:%s|\.| \. )){1,4}(?!dot)(?:com|org|net|edu|gov|info|io|[a-z]{2,3}))(?![A-Za-z0-9])"
+    % (_DOT, _WORD, _WORD, _DOT),
+    re.IGNORECASE,
+)
+_MASKED_DOT = re.compile(rb"[\[({<_ ](?:dot|\.)[\])}>_ ]", re.IGNORECASE)
+
+
+def find_masked_emails(raw: bytes) -> Iterator[Span]:
+    """Addresses that are written so that machines do not find them: "john [at] example [dot] com", "john at example
+    dot com", ``john&#64;example.com``. Where the word "at" stands without brackets, a dot must be masked as well."""
+    for match in _MASKED.finditer(raw):
+        if match["weak"] is None or _MASKED_DOT.search(match["domain"]):
+            yield Span(*match.span(), "email")
 
 
 _OCTET = rb"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"

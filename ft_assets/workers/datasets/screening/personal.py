@@ -10,16 +10,29 @@ import pyarrow.compute as pc
 from ft_assets.settings.dataset.policy import PersonalDataSettings
 from ft_assets.workers.datasets.buffers import text_buffers
 from ft_assets.workers.datasets.screening import email_and_ip as addresses
-from ft_assets.workers.datasets.screening import payment, phones, secrets
+from ft_assets.workers.datasets.screening import national_ids, payment, phones, secrets, tokens
 from ft_assets.workers.datasets.screening.candidates import Candidates, find_candidates
 from ft_assets.workers.datasets.screening.folding import fold
 from ft_assets.workers.datasets.screening.found import FINDINGS, Screened, Span, without_overlaps
+from ft_assets.workers.datasets.screening.phone_regions import Regions
 from ft_assets.workers.datasets.screening.replacing import replace
-from ft_assets.workers.datasets.screening.tables import ASSIGNMENT, EMAIL, IBAN, IPV6, NUMBER, PEM, TOKEN, URL
+from ft_assets.workers.datasets.screening.tables import (
+    ASSIGNMENT,
+    EMAIL,
+    IBAN,
+    ID,
+    IPV6,
+    LONG,
+    MASKED,
+    NUMBER,
+    PEM,
+    TOKEN,
+    URL,
+)
 
 
 def screen(texts: pa.StringArray, settings: PersonalDataSettings) -> Screened:
-    """Find ``settings.types`` in ``texts`` (no nulls); with action ``scrub``, replace the findings with placeholders.
+    """Find ``settings.searched`` in ``texts`` (no nulls); with action ``scrub``, put placeholders in their place.
 
     A pure function of each single text. Of overlapping findings, one wins (``found.PRIORITY``), whether or not its type
     is requested: a card number is not a phone number, even if only phone numbers are requested.
@@ -31,7 +44,7 @@ def screen(texts: pa.StringArray, settings: PersonalDataSettings) -> Screened:
     changed: list[tuple[int, str]] = []
     if settings.action != "off":
         for at, raw, found in _spans(texts, settings):
-            spans = [span for span in found if span.type in settings.types]
+            spans = [span for span in found if span.type in settings.searched]
             index += [at] * len(spans)
             types += [span.type for span in spans]
             places = _code_points(raw, spans)
@@ -53,7 +66,7 @@ def screen(texts: pa.StringArray, settings: PersonalDataSettings) -> Screened:
 
 def _spans(texts: pa.StringArray, settings: PersonalDataSettings) -> Iterator[tuple[int, bytes, list[Span]]]:
     """(index, UTF-8, findings in bytes) of each text with findings, by index."""
-    places = find_candidates(texts)
+    places = find_candidates(texts, ids=settings.recogniser is not None)
     offsets, data = text_buffers(texts)
     results = []
     for at, kinds, begins, stops in _by_text(places):
@@ -82,6 +95,7 @@ def _recognise(
     raw: bytes, kinds: list[int], starts: list[int], ends: list[int], settings: PersonalDataSettings
 ) -> Iterator[Span]:
     done = 0
+    regions = Regions(raw, settings.phone_region)
     for kind, start, end in zip(kinds, starts, ends, strict=True):
         if kind == NUMBER:
             if end - start >= 12:
@@ -89,23 +103,29 @@ def _recognise(
             if b"." in raw[start:end]:
                 yield from addresses.find_ipv4(raw, start, end)
             if "phone" in settings.types:
-                yield from phones.find_phones(raw, start, end, settings.phone_region)
+                yield from phones.find_phones(raw, start, end, regions)
         elif kind == EMAIL:
             yield from addresses.find_emails(raw, start, raw.index(b"@", start), end)
         elif kind == IBAN:
             yield from payment.find_ibans(raw, start, end)
         elif kind == IPV6:
             yield from addresses.find_ipv6(raw, start, end)
-        elif kind == TOKEN:
-            yield from secrets.find_token(raw, start)
+        elif kind == ID and settings.recogniser:
+            yield from national_ids.find_ids(raw, settings.recogniser.entities)
+        elif kind == MASKED:
+            yield from addresses.find_masked_emails(raw)
         elif kind == ASSIGNMENT:
-            yield from secrets.find_assignments(raw, start)
+            yield from secrets.find_named(raw, start)
         elif kind == URL:
             yield from secrets.find_url_passwords(raw, start)
-        elif kind == PEM and start >= done:
-            for span in secrets.find_private_keys(raw, start):
+        elif start >= done or kind == LONG:
+            for span in _SECRETS[kind](raw, start, end):
                 done = span.end
                 yield span
+
+
+# What a finding of one of these covers need not be looked at again.
+_SECRETS = {TOKEN: tokens.find_token, LONG: tokens.find_in_run, PEM: secrets.find_private_keys}
 
 
 def _folded(
@@ -114,7 +134,9 @@ def _folded(
     """The findings in texts that must be folded first, at their positions in the original texts."""
     originals = [texts[at].as_py() for at in indices]
     looked_at = [fold(text) for text in originals]
-    places = find_candidates(pa.array([text for text, _ in looked_at], pa.string()))
+    places = find_candidates(
+        pa.array([text for text, _ in looked_at], pa.string()), ids=settings.recogniser is not None
+    )
     results = []
     for at, kinds, begins, stops in _by_text(places):
         text, positions = looked_at[at]

@@ -11,22 +11,25 @@ import numpy as np
 from ft_assets.workers.datasets.screening import tables
 
 _MIN_DIGITS = 7
+# A secret with its prefix, and one that is known by nothing but its form.
+_MIN_SECRET = 8
+_MIN_LONG = 24
+_ION = 0x696F6E
 
 
 @numba.njit(cache=True, nogil=True)
-def scan(bits, prefixes, name_ends, iban_length, data, offsets, places, fold):  # type: ignore[no-untyped-def]
-    """Fill ``places`` and ``fold``; returns the number of places, which may exceed the available room.
+def scan(bits, beginnings, name_ends, iban_length, data, offsets, places):  # type: ignore[no-untyped-def]
+    """Fill ``places``; returns their number, which may exceed the available room.
 
     Args:
         bits: uint16 [256], what each byte may be (``tables.BITS``). An argument like the next three, because a kernel
             compiles in values from other modules, and numba's cache does not notice when they change.
-        prefixes: uint8 [n, 12], prefixes of tokens, padded with zeros.
+        beginnings: bool [65536], by hash of three bytes: whether a form of secrets begins so.
         name_ends: int64 [n], the last three letters of names of secrets, the first in the highest byte.
         iban_length: uint8 [26, 26], by the letters of the country; 0 if it has no IBANs.
         data: uint8, UTF-8 of all texts.
         offsets: int32 [n + 1], where texts begin and end in ``data``.
         places: int32 [4, capacity], to be filled with text, kind, start and end (bytes from the text's start).
-        fold: bool [n], all False; set to True for a text that must be folded first.
     """
     longest = 0
     for text in range(len(offsets) - 1):
@@ -37,8 +40,7 @@ def scan(bits, prefixes, name_ends, iban_length, data, offsets, places, fold):  
     for text in range(len(offsets) - 1):
         first, last = np.int64(offsets[text]), np.int64(offsets[text + 1])
         _mark(data[first:last], marks)
-        run_end = first
-        other_digits = 0
+        run_end = word_end = first
         for eight in range((last - first + 7) // 8):
             if eights[eight] == 0:
                 continue
@@ -47,21 +49,18 @@ def scan(bits, prefixes, name_ends, iban_length, data, offsets, places, fold):  
                     continue
                 byte = data[i]
                 place, start, end = -1, i, i
+                if i >= word_end and byte != 58 and byte != 61 and byte != 64:
+                    found, word_end = _put_word(bits, beginnings, data, first, i, last, places, found, text)
                 if 48 <= byte <= 57:
                     if i < run_end:
                         continue
                     if i > first and bits[data[i - 1]] & tables.IN_TOKEN:
-                        start = _prefix_before(bits, prefixes, data, first, i)
-                        found = _put(places, found, text, tables.TOKEN, first, start, i)
                         start = _iban_start(iban_length, data, first, i, last)
                         end = _iban_end(bits, iban_length, data, start, last)
                         found = _put(places, found, text, tables.IBAN, first, start, end)
-                    run_end, digits, dots, special = _walk_number(bits, data, i, last)
+                    run_end, digits, dots = _walk_number(bits, data, i, last)
                     if digits >= _MIN_DIGITS or dots >= 3:
-                        if special:
-                            fold[text] = digits >= 10 or fold[text]
-                        else:
-                            place, start, end = tables.NUMBER, i, run_end
+                        place, start, end = tables.NUMBER, i, run_end
                 elif byte == 64:
                     start, end = _walk_email(bits, data, first, i, last)
                     place = tables.EMAIL if end > 0 else -1
@@ -75,16 +74,8 @@ def scan(bits, prefixes, name_ends, iban_length, data, offsets, places, fold):  
                             place = tables.URL if end > 0 else -1
                     if place < 0 and _names_secret(name_ends, data, first, i):
                         place, start, end = tables.ASSIGNMENT, i, i + 1
-                elif byte < 128:
-                    if byte == 45 and _begins_pem(data, i, last):
-                        place = tables.PEM
-                    elif (byte != 75 and byte != 83) or (i + 2 < last and data[i + 1] == 73 and data[i + 2] == 65):
-                        start = _prefix_before(bits, prefixes, data, first, i)
-                        place = tables.TOKEN if start >= 0 else -1
-                elif not fold[text]:
-                    what = _look_at(bits, data, first, i, last)
-                    other_digits += what == 1
-                    fold[text] = what == 2 or other_digits >= _MIN_DIGITS
+                elif byte == 45 and _begins_pem(data, i, last):
+                    place = tables.PEM
                 if place >= 0:
                     found = _put(places, found, text, place, first, start, end)
     return found
@@ -94,16 +85,13 @@ def scan(bits, prefixes, name_ends, iban_length, data, offsets, places, fold):  
 def _mark(text, marks):  # type: ignore[no-untyped-def]
     """1 in ``marks`` for each byte of ``text`` that may be part of a place; compiled to a few vector compares.
 
-    These are digits, ``:``, ``=``, ``@``, ``-``, ``_``, the second letter of AKIA and ASIA, and first bytes of other
-    scripts' digits, of invisible characters, and of characters that look like separators.
+    These are digits, ``:``, ``=``, ``@``, ``-``, ``_``, and the second letter of AKIA and ASIA.
     """
     for i in range(len(text)):
         byte = text[i]
-        single = (
+        marks[i] = (
             (48 <= byte <= 58) | (byte == 61) | (byte == 64) | (byte == 45) | (byte == 95) | (byte == 75) | (byte == 83)
         )
-        longer = (byte == 0xC2) | (byte == 0xD9) | (byte == 0xDB) | (byte == 0xE0) | (byte == 0xE2) | (byte >= 0xEF)
-        marks[i] = single | longer
 
 
 @numba.njit(cache=True, nogil=True)
@@ -120,26 +108,34 @@ def _put(places, found, text, kind, first, start, end):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, nogil=True)
-def _prefix_before(bits, prefixes, data, first, i):  # type: ignore[no-untyped-def]
-    """Where the nearest token prefix starts in the word before byte ``i``, at most 40 bytes away; -1 if none."""
-    start = i
-    while start > first and i - start < 40 and bits[data[start - 1]] & tables.IN_TOKEN:
+def _put_word(bits, beginnings, data, first, i, last, places, found, text):  # type: ignore[no-untyped-def]
+    """Write the places of secrets in the run of token characters around ``i``; returns (places, end of the run).
+
+    Of ``K`` and ``S``, which are no rare letters, only those in AKIA and ASIA count.
+    """
+    byte = data[i]
+    if (byte == 75 or byte == 83) and not (i + 2 < last and data[i + 1] == 73 and data[i + 2] == 65):
+        return found, i
+    start = end = i
+    while start > first and bits[data[start - 1]] & tables.IN_TOKEN:
         start -= 1
-    for at in range(i - 1, start - 1, -1):
-        room = min(12, len(data) - at)
+    digits = 0
+    while end < last and bits[data[end]] & tables.IN_TOKEN:
+        digits += 48 <= data[end] <= 57
+        end += 1
+    for at in range(start, end - _MIN_SECRET):
         # After a backslash the first letters may belong to an escape such as \\n; the recogniser checks this precisely.
-        if bits[data[at]] & tables.STARTS_PREFIX and (
-            at == first
+        if (
+            at == start
             or not bits[data[at - 1]] & tables.WORD
             or (start > first and data[start - 1] == 92 and at - start <= 5)
         ):
-            for row in range(prefixes.shape[0]):
-                column = 0
-                while column < room and prefixes[row, column] and data[at + column] == prefixes[row, column]:
-                    column += 1
-                if column == 12 or prefixes[row, column] == 0:
-                    return at
-    return -1
+            one, two, three = np.int64(data[at]), np.int64(data[at + 1]), np.int64(data[at + 2])
+            if beginnings[(one << 10 ^ two << 5 ^ three) % tables.HASH_SIZE]:
+                found = _put(places, found, text, tables.TOKEN, first, at, end)
+    if end - start >= _MIN_LONG and digits:
+        found = _put(places, found, text, tables.LONG, first, start, end)
+    return found, end
 
 
 @numba.njit(cache=True, nogil=True)
@@ -177,11 +173,9 @@ def _iban_end(bits, iban_length, data, i, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _walk_number(bits, data, i, last):  # type: ignore[no-untyped-def]
-    """(end of the last digit, digits, most dots in a row between digits, whether a separator is not ASCII)."""
+    """(end of the last digit, digits, most dots in a row between digits)."""
     end = i
     digits = dots = best = gap = 0
-    special = False
-    pending = False
     while i < last and gap <= 3:
         byte = data[i]
         if 48 <= byte <= 57:
@@ -190,40 +184,15 @@ def _walk_number(bits, data, i, last):  # type: ignore[no-untyped-def]
                 best = max(best, dots)
             elif gap:
                 dots = 0
-            special = special or pending
             digits += 1
             gap = 0
-            i += 1
-            end = i
-            continue
-        if bits[byte] & tables.SEPARATOR:
-            i += 1
+            end = i + 1
+        elif bits[byte] & tables.SEPARATOR:
+            gap += 1
         else:
-            width = _separator_width(data, i, last)
-            if width == 0:
-                break
-            pending = True
-            i += width
-        gap += 1
-    return end, digits, best, special
-
-
-@numba.njit(cache=True, nogil=True)
-def _separator_width(data, i, last):  # type: ignore[no-untyped-def]
-    """Length in bytes of the non-ASCII space, hyphen, dash or invisible character at ``i``; 0 for anything else."""
-    if i + 1 < last and data[i] == 0xC2 and (data[i + 1] == 0xA0 or data[i + 1] == 0xAD):
-        return 2
-    if i + 2 < last:
-        one, two, three = data[i], data[i + 1], data[i + 2]
-        if one == 0xE2 and (
-            (two == 0x80 and (0x80 <= three <= 0x95 or three == 0xAF))
-            or (two == 0x81 and 0xA0 <= three <= 0xA4)
-            or (two == 0x88 and three == 0x92)
-        ):
-            return 3
-        if one == 0xEF and ((two == 0xBB and three == 0xBF) or (two == 0xBC and (three == 0x8D or three == 0x8E))):
-            return 3
-    return 0
+            break
+        i += 1
+    return end, digits, best
 
 
 @numba.njit(cache=True, nogil=True)
@@ -292,7 +261,10 @@ def _walk_user(bits, data, i, last):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _names_secret(name_ends, data, first, i):  # type: ignore[no-untyped-def]
-    """Whether the word before ``i`` (spaces, quotes and backslashes between) ends like the name of a secret."""
+    """Whether the word before ``i`` (spaces, quotes and backslashes between) ends like the name of a secret.
+
+    Many words end in "ion"; of these, only Authorization counts, by its z.
+    """
     steps = 0
     while i > first and steps < 6 and (data[i - 1] == 32 or data[i - 1] in (34, 39, 92, 96, 93)):
         i -= 1
@@ -300,6 +272,8 @@ def _names_secret(name_ends, data, first, i):  # type: ignore[no-untyped-def]
     if i - first < 3:
         return False
     tail = (np.int64(data[i - 3] | 32) << 16) | (np.int64(data[i - 2] | 32) << 8) | np.int64(data[i - 1] | 32)
+    if tail == _ION:
+        return i - first >= 6 and data[i - 6] | 32 == 122
     return (tail == name_ends).any()
 
 
@@ -309,38 +283,3 @@ def _begins_pem(data, i, last):  # type: ignore[no-untyped-def]
     if last - i < 10 or data[i + 5] != 66 or data[i + 6] != 69 or data[i + 7] != 71:
         return False
     return data[i + 1] == 45 and data[i + 2] == 45 and data[i + 3] == 45 and data[i + 4] == 45
-
-
-@numba.njit(cache=True, nogil=True)
-def _look_at(bits, data, first, i, last):  # type: ignore[no-untyped-def]
-    """For the non-ASCII character at ``i``: 1 for a digit of another script, 2 for one that hides its neighbours."""
-    if i + 1 >= last:
-        return 0
-    one, two = data[i], data[i + 1]
-    three = data[i + 2] if i + 2 < last else 0
-    if one == 0xD9 or one == 0xDB:
-        low = 0xA0 if one == 0xD9 else 0xB0
-        return 1 if low <= two <= low + 9 else 0
-    if one == 0xE0:
-        # Devanagari, Bengali, Thai.
-        return 1 if (two in (0xA5, 0xA7) and 0xA6 <= three <= 0xAF) or (two == 0xB9 and 0x90 <= three <= 0x99) else 0
-    if one == 0xF0:
-        # Mathematical digits, such as bold ones.
-        return 1 if two == 0x9D and three == 0x9F else 0
-    if one == 0xEF and two == 0xBC:
-        if 0x90 <= three <= 0x99:
-            return 1
-        return 2 if three == 0xA0 else 0
-    width = 0
-    if one == 0xC2 and two == 0xAD:
-        width = 2
-    elif one == 0xE2:
-        width = 3 if (two == 0x80 and 0x8B <= three <= 0x8F) or (two == 0x81 and 0xA0 <= three <= 0xA4) else 0
-    elif one == 0xEF:
-        width = 3 if two == 0xBB and three == 0xBF else 0
-    if width and i > first and i + width < last:
-        before, after = data[i - 1], data[i + width]
-        if before < 128 and after < 128:
-            left, right = bits[before] & tables.LOCAL or before == 64, bits[after] & tables.LOCAL or after == 64
-            return 2 if left and right else 0
-    return 0

@@ -1,27 +1,23 @@
-"""Lookup tables for the scan: classes of bytes, prefixes of tokens, lengths of IBANs."""
+"""Lookup tables for the scan: classes of bytes, beginnings of secrets, lengths of IBANs."""
 
 import re
 
 import numpy as np
 import numpy.typing as npt
 
-NUMBER, IBAN, EMAIL, IPV6, TOKEN, ASSIGNMENT, URL, PEM = range(8)
-"""Kinds of places. NUMBER: the run of digits with separators. IBAN: from the country's letters on. EMAIL: the run
-around the at sign. IPV6: the run of hexadecimal digits and colons. TOKEN: the prefix of a known kind of token.
-ASSIGNMENT: the ``=`` or ``:`` after a name that ends like the name of a secret. URL: the ``://`` before text with an at
-sign. PEM: the five hyphens before BEGIN. These numbers never change: numba's cache would keep the old ones."""
+from ft_assets.workers.datasets.screening.rules import FORMS, KEYWORD_LENGTH
 
-TOKEN_PREFIXES = (
-    *("AKIA", "ASIA", "ABIA", "ACCA"),
-    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-    *("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-"),
-    *("xoxa-", "xoxb-", "xoxe-", "xoxe.", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
-    *("AIza", "GOCSPX-", "ya29."),
-    *("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"),
-    *("sk-", "hf_", "npm_", "pypi-", "SG.", "shpat_", "dop_v1_", "eyJ"),
-)
+NUMBER, IBAN, EMAIL, IPV6, TOKEN, ASSIGNMENT, URL, PEM, LONG, MASKED, ID = range(11)
+"""Kinds of places. NUMBER: the run of digits with separators. IBAN: from the country's letters on. EMAIL: the run
+around the at sign. IPV6: the run of hexadecimal digits and colons. TOKEN: from the beginning of a form of secrets to
+the end of the run. ASSIGNMENT: the ``=`` or ``:`` after a name that ends like the name of a secret. URL: the ``://``
+before text with an at sign. PEM: the five hyphens before BEGIN. LONG: a run of token characters long enough for a
+secret. MASKED: a whole text with an e-mail address in words, perhaps. ID: a whole text with a national number, perhaps.
+These numbers never change: numba's cache would keep the old ones."""
+
 # The possible last three letters before = or : if a secret may follow.
 _NAME_ENDS = ("ord", "swd", "pwd", "ass", "ase", "ret", "ken", "key")
+HASH_SIZE = 1 << 16
 
 IBAN_LENGTHS = {
     pair[:2]: int(pair[3:])
@@ -36,17 +32,15 @@ IBAN_LENGTHS = {
 }
 """Length by country (SWIFT's IBAN registry, release 99)."""
 
-HEXADECIMAL, ALPHANUMERIC, WORD, LOCAL, DOMAIN, SEPARATOR, ENDS_USER, IN_TOKEN, STARTS_PREFIX = (
-    1 << n for n in range(9)
-)
+HEXADECIMAL, ALPHANUMERIC, WORD, LOCAL, DOMAIN, SEPARATOR, ENDS_USER, IN_TOKEN = (1 << n for n in range(8))
 """What a byte may be: a hexadecimal digit; letter or digit; that or an underscore; part of an e-mail address before and
-after the at sign; between the digits of a number; excluded before the at sign of a URL; part of a token; the first byte
-of a prefix. These numbers never change either."""
+after the at sign; between the digits of a number; excluded before the at sign of a URL; part of a token. These numbers
+never change either."""
 
 _LETTERS = bytes(range(65, 91)) + bytes(range(97, 123))
 _DIGITS = b"0123456789"
-# In the UTF-8 of letters of Latin, Greek and Cyrillic script.
-_OTHER_LETTERS = bytes(range(0x80, 0xC0)) + bytes(range(0xC3, 0xD4))
+# In the UTF-8 of letters of all scripts.
+_OTHER_LETTERS = bytes(range(0x80, 0xC0)) + bytes(range(0xC3, 0xF0))
 
 
 def _make_bits() -> npt.NDArray[np.uint16]:
@@ -60,17 +54,18 @@ def _make_bits() -> npt.NDArray[np.uint16]:
         (SEPARATOR, b" \t-.()/+"),
         (ENDS_USER, b" \t\n\r\"'`<>{}[]|\\/"),
         (IN_TOKEN, _LETTERS + _DIGITS + b"_-.+/="),
-        (STARTS_PREFIX, bytes({prefix.encode()[0] for prefix in TOKEN_PREFIXES})),
     ):
         bits[list(members)] |= bit
     return bits
 
 
-def _make_prefixes() -> npt.NDArray[np.uint8]:
-    prefixes = np.zeros((len(TOKEN_PREFIXES), 12), np.uint8)
-    for row, prefix in enumerate(TOKEN_PREFIXES):
-        prefixes[row, : len(prefix)] = list(prefix.encode())
-    return prefixes
+def _make_beginnings() -> npt.NDArray[np.bool_]:
+    """True at the hash of three bytes (as in ``scan``) that a form of secrets begins with."""
+    beginnings = np.zeros(HASH_SIZE, np.bool_)
+    for form in FORMS:
+        for one, two, three in (keyword[:KEYWORD_LENGTH] for keyword in form.keywords):
+            beginnings[(one << 10 ^ two << 5 ^ three) % HASH_SIZE] = True
+    return beginnings
 
 
 def _make_iban_length() -> npt.NDArray[np.uint8]:
@@ -81,6 +76,6 @@ def _make_iban_length() -> npt.NDArray[np.uint8]:
 
 
 BITS = _make_bits()
-PREFIXES = _make_prefixes()
+BEGINNINGS = _make_beginnings()
 NAME_ENDS = np.array([int.from_bytes(end.encode(), "big") for end in _NAME_ENDS], np.int64)
 IBAN_LENGTH = _make_iban_length()

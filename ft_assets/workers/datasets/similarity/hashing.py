@@ -52,12 +52,12 @@ def text_buffers(texts: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndar
     return offsets.astype(np.int64), data
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _rotate(value, bits):  # type: ignore[no-untyped-def]
     return uint32((value << uint32(bits)) | (value >> uint32(32 - bits)))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _word(data, at):  # type: ignore[no-untyped-def]
     """Four bytes as a little-endian number."""
     return uint32(
@@ -68,14 +68,14 @@ def _word(data, at):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _avalanche(value):  # type: ignore[no-untyped-def]
     value = uint32((value ^ (value >> uint32(15))) * _P2)
     value = uint32((value ^ (value >> uint32(13))) * _P3)
     return uint32(value ^ (value >> uint32(16)))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _round(lane, word):  # type: ignore[no-untyped-def]
     return uint32(_rotate(uint32(lane + word * _P2), 13) * _P1)
 
@@ -138,7 +138,7 @@ def _ascii_hashes(data, start, count, hashes):  # type: ignore[no-untyped-def]
     _hash_16(text, count - 16, hashes)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def xxh32(data, start, end):  # type: ignore[no-untyped-def]
     """xxh32 of ``data[start:end]``, seed 0."""
     at = start
@@ -162,7 +162,7 @@ def xxh32(data, start, end):  # type: ignore[no-untyped-def]
     return _avalanche(value)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def mix32(value):  # type: ignore[no-untyped-def]
     """MurmurHash3's finalizer, the first step of datasketch's ``affine32``."""
     value = uint32((value ^ (value >> uint32(16))) * uint32(_MIX_1))
@@ -170,7 +170,7 @@ def mix32(value):  # type: ignore[no-untyped-def]
     return uint32(value ^ (value >> uint32(16)))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def mix64(value):  # type: ignore[no-untyped-def]
     """MurmurHash3's 64-bit finalizer."""
     value = uint64((value ^ (value >> uint64(33))) * uint64(0xFF51AFD7ED558CCD))

@@ -1,5 +1,8 @@
 """Exact Jaccard similarity of character 5-gram sets, and the pass that keeps the first of every near-duplicate.
 
+A pair that is similar must also share what is its own, the characters that no common window covers. Otherwise the same
+wording about two subjects would be a duplicate.
+
 A shingle's key holds its five code points if all are below 4096 (Latin, Greek, Cyrillic, Hebrew, Arabic), else a 63-bit
 hash of them. Two of the 1,000 shingles of a pair of texts share a hash with a probability below 1e-13.
 """
@@ -9,8 +12,18 @@ from numba import njit, types, uint64
 
 from ft_assets.workers.datasets.similarity.hashing import BYTES, SHINGLE, mix64
 
-KEPT_IN_BUCKET = 16
+KEPT_IN_BUCKET = 32
 """The most rows of a bucket that later rows are compared with, so that time stays linear in the bucket's size."""
+
+WINDOW = 12
+"""Characters of a window. Many texts of a language share any five characters, but twelve only by common wording."""
+SLOTS = 1 << 23
+"""Counters of the texts that a window is in. Windows with the same counter count as the more frequent of them."""
+OWN_RUN = 3
+"""So many characters in a row without a common window are a text's own. A letter mistyped in common wording is one
+character, and nobody's own."""
+OWN_SHARE = 0.8
+"""Of the shingles that begin in what the one or the other text has of its own, this share must be in both."""
 
 _LOW = np.uint64(0xFFFFFFFFFFFF)
 _BIG = np.int64(4096)
@@ -64,18 +77,106 @@ def shingle_keys(data, start, end, keys):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def _slot(key, size):  # type: ignore[no-untyped-def]
+    """Where a key is counted, or looked for first, in a table whose size is a power of two."""
+    return ((key * uint64(0x9E3779B97F4A7C15)) >> uint64(32)) & uint64(size - 1)
+
+
+@njit(nogil=True)
 def _fill(keys, count, table, stamps, stamp):  # type: ignore[no-untyped-def]
     """Put ``keys[:count]`` into the open-addressing ``table`` under ``stamp``; returns how many are distinct."""
     mask, distinct = uint64(len(table) - 1), 0
     for index in range(count):
         key = keys[index]
-        slot = (key * uint64(0x9E3779B97F4A7C15)) >> uint64(32) & mask
+        slot = _slot(key, len(table))
         while stamps[slot] == stamp and table[slot] != key:
             slot = (slot + uint64(1)) & mask
         if stamps[slot] != stamp:
             stamps[slot], table[slot] = stamp, key
             distinct += 1
     return distinct
+
+
+@njit(nogil=True)
+def _window(keys, at, slots):  # type: ignore[no-untyped-def]
+    """The counter of the window that begins with the shingle ``at``: three shingles hold all of its characters."""
+    hashed = mix64(keys[at] + mix64(keys[at + SHINGLE] + mix64(keys[at + WINDOW - SHINGLE])))
+    return hashed & uint64(slots - 1)
+
+
+@njit(nogil=True)
+def _find_own(keys, count, texts, most, own):  # type: ignore[no-untyped-def]
+    """Set ``own[:count]`` for shingles that begin in a run of characters without a common window, which more than
+    ``most`` of the counted texts have."""
+    covered, run = 0, 0
+    for index in range(count):
+        if index + WINDOW - SHINGLE < count and texts[_window(keys, index, len(texts))] > most:
+            covered = index + WINDOW
+        run = 0 if index < covered else run + 1
+        own[index] = run > 0
+        if run == 0 and index > 0 and own[index - 1]:
+            _drop_short(own, index)
+    if count > 0 and own[count - 1]:
+        _drop_short(own, count)
+
+
+@njit(nogil=True)
+def _drop_short(own, end):  # type: ignore[no-untyped-def]
+    """Clear the run that ends before ``end`` if it is shorter than OWN_RUN."""
+    start = end
+    while start > 0 and own[start - 1]:
+        start -= 1
+    if end - start < OWN_RUN:
+        own[start:end] = False
+
+
+@njit(nogil=True)
+def _mark_own(keys, count, own, table, stamps, stamp, marks, mark):  # type: ignore[no-untyped-def]
+    """Mark those of ``keys[:count]`` that are ``own`` and in the table; returns how many are distinct."""
+    mask, distinct = uint64(len(table) - 1), 0
+    for index in range(count):
+        if not own[index]:
+            continue
+        key = keys[index]
+        slot = _slot(key, len(table))
+        while stamps[slot] == stamp and table[slot] != key:
+            slot = (slot + uint64(1)) & mask
+        if stamps[slot] == stamp and marks[slot] != mark:
+            marks[slot] = mark
+            distinct += 1
+    return distinct
+
+
+@njit(nogil=True)
+def _both(keys, count, table, stamps, stamp, marks, mark, owners, row):  # type: ignore[no-untyped-def]
+    """How many distinct ones of ``keys[:count]`` are the own ones of the text in the table."""
+    mask, shared = uint64(len(table) - 1), 0
+    for index in range(count):
+        key = keys[index]
+        slot = _slot(key, len(table))
+        while stamps[slot] == stamp and table[slot] != key:
+            slot = (slot + uint64(1)) & mask
+        if stamps[slot] == stamp and owners[slot] == row and marks[slot] != mark:
+            marks[slot] = mark
+            shared += 1
+    return shared
+
+
+@njit(types.void(types.int64[::1], BYTES, types.uint16[::1]), cache=True, nogil=True)
+def count_texts(offsets, data, texts):  # type: ignore[no-untyped-def]
+    """Add to ``texts`` (SLOTS counters) in how many of these texts each window is; at most 65,535 in all."""
+    longest = 0
+    for row in range(len(offsets) - 1):
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    keys = np.empty(longest + 1, np.uint64)
+    last = np.full(len(texts), -1, np.int32)
+    for row in range(len(offsets) - 1):
+        count = shingle_keys(data, offsets[row], offsets[row + 1], keys)
+        for index in range(count - WINDOW + SHINGLE):
+            slot = _window(keys, index, len(texts))
+            if last[slot] != row:
+                last[slot] = row
+                texts[slot] += np.uint16(1)
 
 
 @njit(nogil=True)
@@ -90,7 +191,7 @@ def _similarity(keys, count, distinct, other, table, stamps, stamp, marks, mark,
     mask, shared, spare = uint64(len(table) - 1), 0, count - needed
     for index in range(count):
         key = keys[index]
-        slot = (key * uint64(0x9E3779B97F4A7C15)) >> uint64(32) & mask
+        slot = _slot(key, len(table))
         while stamps[slot] == stamp and table[slot] != key:
             slot = (slot + uint64(1)) & mask
         if stamps[slot] == stamp and marks[slot] != mark:
@@ -137,38 +238,42 @@ def listed(buckets, heads, next_entries, entry_rows, before):  # type: ignore[no
 @njit(
     types.int64(
         _LONGS, BYTES, _INTS, types.int64, _LONGS, _LONGS, types.float64, types.boolean,
-        _INTS, types.uint8[::1], _INTS, _INTS, types.int64, _INTS, _INTS, types.float64[::1],
+        _INTS, types.uint8[::1], _INTS, _INTS, types.int64, _INTS, _INTS, _INTS, types.float64[::1],
+        types.uint16[::1], types.int64,
     ),
     cache=True,
     nogil=True,
 )  # fmt: skip
 def walk(  # type: ignore[no-untyped-def]
     offsets, data, earlier, first, starts, buckets, threshold, linked,
-    heads, filled, next_entries, entry_rows, entries, sizes, parents, similarities,
+    heads, filled, next_entries, entry_rows, entries, sizes, owns, parents, similarities, texts, most,
 ):  # fmt: skip
     """Compare a batch of rows, in the order of their positions, with the rows listed in their buckets.
 
     Texts are those of the ``earlier`` rows (ascending), followed by those of the batch, whose rows are numbered from
     ``first``. The buckets of batch row i are ``buckets[starts[i]:starts[i + 1]]``. Not ``linked``: a row that is near a
     kept one gets the first such row as its parent and is not listed; all others are kept and listed. ``linked``: every
-    row is listed and joined with all rows it is near to; the root of a cluster is its first row. Returns the number of
-    entries.
+    row is listed and joined with all rows it is near to; the root of a cluster is its first row. ``texts`` counts
+    the texts with each window; those in more than ``most`` are common wording. Returns the number of entries.
     """
     longest = 0
     for row in range(len(offsets) - 1):
         longest = max(longest, offsets[row + 1] - offsets[row])
     keys = np.empty(longest + 1, np.uint64)
     table, stamps, marks = _tables(longest + 1)
-    most = 0
+    owners, own = np.zeros(len(table), np.int64), np.zeros(longest + 1, np.bool_)
+    widest = 0
     for index in range(len(starts) - 1):
-        most = max(most, starts[index + 1] - starts[index])
-    near = np.empty(most * KEPT_IN_BUCKET, np.int32)
+        widest = max(widest, starts[index + 1] - starts[index])
+    near = np.empty(widest * KEPT_IN_BUCKET, np.int32)
     mark = 0
     for index in range(len(starts) - 1):
         row, stamp = first + index, index + 1
         text = len(earlier) + index
         count = shingle_keys(data, offsets[text], offsets[text + 1], keys)
         sizes[row] = _fill(keys, count, table, stamps, stamp)
+        _find_own(keys, count, texts, most, own)
+        owns[row] = _mark_own(keys, count, own, table, stamps, stamp, owners, stamp)
         parents[row] = row
         if count == 0:
             continue
@@ -195,6 +300,13 @@ def walk(  # type: ignore[no-untyped-def]
             )
             if similarity < threshold or similarity == 0:
                 continue
+            if min(owns[row], owns[other]) > 0:
+                mark += 2
+                mine = _both(keys, count, table, stamps, stamp, marks, mark - 1, owners, stamp)
+                _find_own(keys, count, texts, most, own)
+                theirs = _mark_own(keys, count, own, table, stamps, stamp, marks, mark)
+                if max(mine / owns[row], theirs / owns[other]) < OWN_SHARE:
+                    continue
             similarities[row] = max(similarities[row], similarity)
             if not linked:
                 parents[row] = other

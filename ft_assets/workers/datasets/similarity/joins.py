@@ -103,6 +103,8 @@ class Joins:
             "preserve_insertion_order": False,
         }
         self._database = duckdb.connect(str(self._file), config=settings)
+        # Long queries would draw it in the worker's log.
+        self._database.execute("SET enable_progress_bar = false")
 
     def __enter__(self) -> "Joins":
         return self

@@ -1,7 +1,7 @@
 """MinHash signatures of character 5-grams, and their bands (Broder 1997).
 
 Signatures are those of ``datasketch.MinHash(num_perm=128, seed=1, scheme="affine32", hashfunc=xxh32)`` updated with the
-UTF-8 of each 5-gram: permutation k of a hash h is ``a[k] * h + b[k] mod 2**32``.
+UTF-8 of each 5-gram: permutation k of a hash h is ``a[k] * h + b[k] mod 2**32``. ``nearest.py`` hands them to it.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ft_assets.workers.datasets.similarity.hashing import PERMUTATIONS, fill_bands, fill_signatures, text_buffers
+
+SEED, SCHEME = 1, "affine32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,14 @@ def banding(threshold: float) -> Banding:
     return Banding(21, 6) if threshold < 0.85 else Banding(16, 8)
 
 
-def signatures(texts: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """uint32 [n, 128], datasketch's ``hashvalues``. A text of 1 to 4 characters is one shingle.
+def signatures(texts: pa.Array | pa.ChunkedArray, seed: int = SEED) -> np.ndarray:
+    """uint32 [n, 128], datasketch's ``hashvalues`` for ``seed``. A text of 1 to 4 characters is one shingle.
 
     "" has no shingle, so all its values are 2**32 - 1, as in a MinHash that was never updated.
     """
     offsets, data = text_buffers(texts)
     found = np.empty((len(offsets) - 1, PERMUTATIONS), np.uint32)
-    fill_signatures(offsets, data, *_permutations(), found)
+    fill_signatures(offsets, data, *_permutations(seed), found)
     return found
 
 
@@ -59,8 +61,8 @@ def band_hashes(texts: pa.Array | pa.ChunkedArray, threshold: float = 0.9) -> np
     return found.T
 
 
-def _permutations() -> tuple[np.ndarray, np.ndarray]:
-    """datasketch's parameters for seed 1."""
-    generator = np.random.RandomState(1)
+def _permutations(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
+    """datasketch's parameters for ``seed``."""
+    generator = np.random.RandomState(seed)
     a = generator.randint(0, 1 << 31, PERMUTATIONS, dtype=np.uint32) * np.uint32(2) + np.uint32(1)
     return a, generator.randint(0, 1 << 32, PERMUTATIONS, dtype=np.uint32)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
 from ft_assets.workers.datasets.similarity.hashing import text_buffers
-from ft_assets.workers.datasets.similarity.jaccard import listed, walk
+from ft_assets.workers.datasets.similarity.jaccard import SLOTS, count_texts, listed, walk
 from ft_assets.workers.datasets.similarity.joins import Features, Joins, Texts
 
 DUPLICATES = pa.schema(
@@ -21,7 +22,29 @@ DUPLICATES = pa.schema(
 )
 """A row at ``at`` that repeats an earlier one at ``kept``; ``exact`` if their contents are equal."""
 
-_FEWEST_ROWS, _MOST_ROWS = 64, 65_536
+_FEWEST_ROWS, _MOST_ROWS, _COUNTED_ROWS = 64, 65_536, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What many texts share: in how many ``texts`` (uint16, see SLOTS) each window is. One in more than ``most`` is
+    common wording."""
+
+    texts: np.ndarray
+    most: int
+
+    @classmethod
+    def none(cls) -> Self:
+        return cls(np.zeros(2, np.uint16), 0)
+
+    @classmethod
+    def of(cls, sample: np.ndarray, texts_at: Texts, fewest: int, share: float) -> Self:
+        """Of the texts at the positions ``sample``, at most 65,535: common is what more than ``fewest`` of them have,
+        and more than this share."""
+        counted = np.zeros(SLOTS, np.uint16)
+        for start in range(0, len(sample), _COUNTED_ROWS):
+            count_texts(*text_buffers(texts_at(sample[start : start + _COUNTED_ROWS])), counted)
+        return cls(counted, max(fewest, int(share * len(sample))))
 
 
 def find_duplicates(
@@ -31,6 +54,7 @@ def find_duplicates(
     scratch: Path,
     memory_bytes: int,
     *,
+    wording: Wording | None = None,
     linked: bool = False,
     threads: int = 1,
 ) -> pa.Table:
@@ -38,11 +62,12 @@ def find_duplicates(
 
     Rows are processed in the order of their positions. A row with the content of an earlier row is its exact duplicate.
     Any other row is compared with the *kept* rows that share a bucket with it (an equal band hash), first positions
-    first, and is a near-duplicate of the first whose set of character 5-grams is at least ``threshold`` similar. So
-    each duplicate is a verified duplicate of a row that stays; the result depends neither on how rows are cut into
-    files nor on memory or threads. A bucket lists at most 16 kept rows, and later rows are compared only with those 16.
-    So 100,000 rows of one template take linear time (a near pair is missed only if *all* its common buckets are full of
-    rows that are near neither). Empty texts are never near-duplicates.
+    first, and is a near-duplicate of the first whose set of character 5-grams is at least ``threshold`` similar, and
+    with which it shares what is their own: what is no common ``wording``. So each duplicate is a verified duplicate of
+    a row that stays; the result depends neither on how rows are cut into files nor on memory or threads. A bucket lists
+    at most 32 kept rows, and later rows are compared only with those 32. So 100,000 rows of one template take linear
+    time (a near pair is missed only if *all* its common buckets are full of rows that are near neither). Empty texts
+    are never near-duplicates.
 
     Args:
         features: Arrow IPC files with ``at`` (int64, from 0, distinct; without it rows count up over the files),
@@ -52,8 +77,9 @@ def find_duplicates(
         scratch: a folder for joins that do not fit into memory; its temporary files are removed.
         memory_bytes: the memory limit, excluding the memory maps of ``features``. DuckDB gets half; on top come 8 bytes
             for each pair of kept row and bucket.
+        wording: what many texts share; None for nothing.
         linked: for rows that stay. ``kept`` of a near-duplicate is the first row of its cluster, which holds all rows
-            reachable by verified pairs, and ``similarity`` is its largest verified one. (At most the first 16 rows of a
+            reachable by verified pairs, and ``similarity`` is its largest verified one. (At most the first 32 rows of a
             bucket are compared with later ones.)
         threads: DuckDB's number of threads.
     """
@@ -67,7 +93,7 @@ def find_duplicates(
         gone = np.zeros(found.limit, np.uint8)
         gone[copy] = 1
         buckets = joins.buckets(gone)
-        near = _Walk.over(joins, buckets, texts_at, threshold, linked, memory_bytes // 8)
+        near = _Walk.over(joins, buckets, texts_at, threshold, wording or Wording.none(), linked, memory_bytes // 8)
     similarity = np.ones(len(copy))
     if not linked and len(near.at):
         # A copy of a row that is near an earlier one repeats that earlier row.
@@ -98,7 +124,7 @@ class _Walk:
 
     def __init__(self, rows: int, buckets: int) -> None:
         self.at = np.zeros(rows, np.int64)
-        self.sizes, self.parents = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+        self.sizes, self.owns, self.parents = (np.zeros(rows, np.int32) for _ in range(3))
         self.similarities = np.zeros(rows, np.float64)
         self.heads, self.filled = np.full(buckets, -1, np.int32), np.zeros(buckets, np.uint8)
         self.next_entries, self.entry_rows = np.zeros(0, np.int32), np.zeros(0, np.int32)
@@ -106,7 +132,14 @@ class _Walk:
 
     @classmethod
     def over(
-        cls, joins: Joins, buckets: int, texts_at: Texts, threshold: float, linked: bool, batch_bytes: int
+        cls,
+        joins: Joins,
+        buckets: int,
+        texts_at: Texts,
+        threshold: float,
+        wording: Wording,
+        linked: bool,
+        batch_bytes: int,
     ) -> _Near:
         state = cls(joins.candidates(), buckets)
         members = _Members(joins.members())
@@ -120,7 +153,8 @@ class _Walk:
             state._make_room(len(ids))
             state.entries = walk(
                 offsets, data, earlier, first, starts, ids, threshold, linked, state.heads, state.filled,
-                state.next_entries, state.entry_rows, state.entries, state.sizes, state.parents, state.similarities,
+                state.next_entries, state.entry_rows, state.entries, state.sizes, state.owns, state.parents,
+                state.similarities, wording.texts, wording.most,
             )  # fmt: skip
             first += len(at)
             # As many rows as fit into the text buffer; the batch size does not change the result.

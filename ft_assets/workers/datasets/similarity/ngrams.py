@@ -1,10 +1,8 @@
 """Overlap with test items: an index of their 13-word grams in a memory-mapped file."""
 
-import hashlib
 import json
-import os
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -12,14 +10,14 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from ft_assets.workers.datasets.similarity.hashing import text_buffers
-from ft_assets.workers.datasets.similarity.words import all_grams, count_overlap, insert, letter_table
-from ft_resources.errors import BadData
+from ft_assets.workers.datasets.similarity.fold_kernel import Folded, fold_texts
+from ft_assets.workers.datasets.similarity.grams import all_grams, count_overlap, insert
+from ft_assets.workers.datasets.similarity.mapped import NewArrays, open_arrays
 
-_MAGIC = b"ftgrams2"
-_HEADER = 4096
 _MOST_SOURCES = 32_767
 _BATCH_ROWS = 16_384
+# Their words stay in the processor's cache, and their memory is used again for the next ones.
+_CACHED_ROWS = 1024
 # No suite has this name.
 _COMMON = ""
 
@@ -45,11 +43,9 @@ class GramIndex:
     answers.
     """
 
-    def __init__(self, path: Path, sources: tuple[str, ...], grams: int, slots: int, words: int) -> None:
-        self.path, self.sources, self.grams = path, sources, grams
-        self._keys: np.ndarray = np.memmap(path, np.uint64, "r", _HEADER, (slots,))
-        self._bits: np.ndarray = np.memmap(path, np.uint64, "r", _HEADER + 8 * slots, (words,))
-        self._owners: np.ndarray = np.memmap(path, np.int16, "r", _HEADER + 8 * (slots + words), (slots,))
+    def __init__(self, path: Path, arrays: Mapping[str, np.ndarray], grams: int) -> None:
+        self.path, self.arrays, self.grams = path, arrays, grams
+        self.sources = tuple(json.loads(arrays["sources"].tobytes()))
 
     @classmethod
     def build(
@@ -80,8 +76,9 @@ class GramIndex:
         common: np.ndarray | None = None,
         *,
         own: bool = False,
+        more: Mapping[str, np.ndarray] | None = None,
     ) -> Self:
-        """``build`` from the grams of the texts, as returned by ``grams_of``."""
+        """``build`` from the grams of the texts, as returned by ``grams_of``; ``more`` arrays lie in the same file."""
         names: dict[str, int] = {}
         runs: list[tuple[int, int]] = []
         spool = path.with_name(path.name + ".grams")
@@ -96,7 +93,7 @@ class GramIndex:
                     runs.append((names.setdefault(name, len(names)), len(grams)))
             if len(names) > _MOST_SOURCES:
                 raise ValueError(f"an index takes at most {_MOST_SOURCES} sources, not {len(names)}")
-            _write(path, spool, tuple(names), runs, checked=not own)
+            _write(path, spool, tuple(names), runs, more or {}, checked=not own)
         finally:
             spool.unlink(missing_ok=True)
         return cls.open(path, own=own)
@@ -104,42 +101,41 @@ class GramIndex:
     @classmethod
     def open(cls, path: Path, *, own: bool = False) -> Self:
         """Map the index at ``path``. Raises BadData unless every byte is as ``build`` wrote it (``own``: see there)."""
-        remedy = "Build the index again; it is made of the eval suites alone."
-        try:
-            with path.open("rb") as file:
-                head = file.read(_HEADER)
-                length = int.from_bytes(head[8:12], "little")
-                if head[:8] != _MAGIC or not 0 < length <= _HEADER - 12:
-                    raise ValueError("it is no index of grams, or one of another version")
-                header = json.loads(head[12 : 12 + length])
-                size = _HEADER + 10 * header["slots"] + 8 * header["words"]
-                names = header.pop("digest_of_rest"), path.stat().st_size
-                if names[1] != size + header["names_bytes"]:
-                    raise ValueError(f"it has {names[1]} bytes instead of {size + header['names_bytes']}")
-                if not own and names[0] != _digest(header, file):
-                    raise ValueError("its bytes are not those that were written")
-                file.seek(size)
-                sources = tuple(json.loads(file.read()))
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise BadData(f"the index of test items cannot be used: {error}", where=path.name, remedy=remedy) from error
-        return cls(path, sources, header["grams"], header["slots"], header["words"])
+        arrays, notes = open_arrays(path, own=own)
+        return cls(path, arrays, notes["grams"])
 
     def overlap(self, texts: pa.Array | pa.ChunkedArray) -> Overlap:
         """How much of each text occurs in test items. Texts must be in NFC, as forms return them."""
-        offsets, data = text_buffers(texts)
-        count = len(offsets) - 1
-        grams, hits, most = np.empty(count, np.uint32), np.empty(count, np.uint32), np.empty(count, np.int16)
+        parts = [self.overlap_of(folded) for folded in folded_blocks(texts)]
+        return Overlap(*(np.concatenate([getattr(part, name) for part in parts]) for name in Overlap.__slots__))
+
+    def overlap_of(self, folded: Folded) -> Overlap:
+        """``overlap`` of texts that are folded already."""
+        count = len(folded.starts) - 1
+        found = Overlap(np.empty(count, np.uint32), np.empty(count, np.uint32), np.empty(count, np.int16))
         common = self.sources.index(_COMMON) if _COMMON in self.sources else -1
         count_overlap(
-            offsets, data, letter_table(), self._keys, self._owners, self._bits, len(self.sources), common, grams, hits,
-            most,
+            folded.starts, folded.words, self.arrays["keys"], self.arrays["owners"], self.arrays["bits"],
+            len(self.sources), common, found.grams, found.hits, found.source,
         )  # fmt: skip
-        return Overlap(grams, hits, most)
+        return found
+
+
+def folded_blocks(texts: pa.Array | pa.ChunkedArray) -> Iterator[Folded]:
+    """``texts`` folded, some at a time; at least one block."""
+    for start in range(0, max(len(texts), 1), _CACHED_ROWS):
+        yield fold_texts(texts.slice(start, _CACHED_ROWS))
 
 
 def grams_of(texts: pa.Array) -> np.ndarray:
     """All grams (uint64) of ``texts``, which must be in NFC, one text after the other."""
-    return all_grams(*text_buffers(texts), letter_table())
+    return np.concatenate([all_grams(folded.starts, folded.words) for folded in folded_blocks(texts)])
+
+
+def composed(texts: Iterable[str | None]) -> pa.Array:
+    """``texts`` in NFC, as forms return those of rows."""
+    # Not pyarrow's utf8_normalize: in 25.0 its "NFC" decomposes.
+    return pa.array([unicodedata.normalize("NFC", text or "") for text in texts], pa.large_string())
 
 
 def common_grams(texts: pa.Array | pa.ChunkedArray, more_than: int) -> np.ndarray:
@@ -157,44 +153,34 @@ def _pieces(texts: pa.Array | pa.ChunkedArray, *, nfc: bool) -> Iterator[pa.Arra
         if nfc:
             yield texts.slice(start, _BATCH_ROWS)
             continue
-        # Not pyarrow's utf8_normalize: in 25.0 its "NFC" decomposes.
-        piece = texts.slice(start, _BATCH_ROWS).to_pylist()
-        yield pa.array([unicodedata.normalize("NFC", text or "") for text in piece], pa.large_string())
+        yield composed(texts.slice(start, _BATCH_ROWS).to_pylist())
 
 
-def _write(path: Path, spool: Path, names: tuple[str, ...], runs: list[tuple[int, int]], *, checked: bool) -> None:
+def _write(
+    path: Path, spool: Path, names: tuple[str, ...], runs: list[tuple[int, int]], more: Mapping[str, np.ndarray], *,
+    checked: bool,
+) -> None:  # fmt: skip
     total = sum(count for _, count in runs)
     # At most half full; with sixteen filter bits per gram, one in seventy unknown grams passes.
     slots = 1 << max((2 * total - 1).bit_length(), 4)
-    words = slots // 8
-    listed = json.dumps(names).encode()
-    part = path.with_name(path.name + ".part")
-    size = _HEADER + 10 * slots + 8 * words
-    with part.open("wb") as file:
-        file.truncate(size)
-        file.seek(size)
-        file.write(listed)
-    keys = np.memmap(part, np.uint64, "r+", _HEADER, (slots,))
-    bits = np.memmap(part, np.uint64, "r+", _HEADER + 8 * slots, (words,))
-    owners = np.memmap(part, np.int16, "r+", _HEADER + 8 * (slots + words), (slots,))
+    listed = np.frombuffer(json.dumps(names).encode(), np.uint8)
+    new = NewArrays(
+        path,
+        {
+            "keys": (np.uint64, slots),
+            "bits": (np.uint64, slots // 8),
+            "owners": (np.int16, slots),
+            "sources": (np.uint8, len(listed)),
+            **{name: (array.dtype.type, len(array)) for name, array in more.items()},
+        },
+    )
+    for name, array in {"sources": listed, **more}.items():
+        new.arrays[name][:] = array
     given = np.memmap(spool, np.uint64, "r") if total else np.zeros(0, np.uint64)
     grams, start = 0, 0
     for source, count in runs:
-        grams += insert(given[start : start + count], source, keys, owners, bits)
+        grams += insert(
+            given[start : start + count], source, new.arrays["keys"], new.arrays["owners"], new.arrays["bits"]
+        )
         start += count
-    header = {"slots": slots, "words": words, "grams": grams, "names_bytes": len(listed)}
-    with part.open("r+b") as file:
-        file.seek(_HEADER)
-        head = json.dumps({**header, "digest_of_rest": _digest(header, file) if checked else ""}).encode()
-        file.seek(0)
-        file.write(_MAGIC + len(head).to_bytes(4, "little") + head)
-    os.replace(part, path)
-
-
-def _digest(header: dict[str, int], file) -> str:  # type: ignore[no-untyped-def]
-    """Digest of the header's numbers and of everything after the header."""
-    file.seek(_HEADER)
-    digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=32)
-    while block := file.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
+    new.seal({"grams": grams}, checked=checked)

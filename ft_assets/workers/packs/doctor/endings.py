@@ -2,17 +2,14 @@
 
 from typing import Any
 
+from ft_assets.workers.templates.probes import ANSWER, ASKS, CALLS, SAYS
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import UserError
 
-_ANSWER, _NEXT = "It is blue on most days.", "And what is the colour of the sea?"
-_USER = {"role": "user", "content": "What is the colour of the sky?"}
-_SAYS = {"role": "assistant", "content": _ANSWER}
-_CALL = {"type": "function", "id": "call00001", "function": {"name": "note", "arguments": {"text": _ANSWER}}}
-_CALLS = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
+_NEXT = "And what is the colour of the sea?"
 # Some templates require a system turn, others refuse it.
-_OPENINGS: tuple[list[dict[str, Any]], ...] = ([_USER], [{"role": "system", "content": "Be brief."}, _USER])
+_OPENINGS: tuple[list[dict[str, Any]], ...] = ([ASKS], [{"role": "system", "content": "Be brief."}, ASKS])
 
 
 def turn_ends(template: ChatTemplate, tokenizer: ChatTokenizer) -> frozenset[int]:
@@ -22,16 +19,36 @@ def turn_ends(template: ChatTemplate, tokenizer: ChatTokenizer) -> frozenset[int
     control token after the answer, unless it opens the next turn; after a last answer also the last control token. The
     tokenizer's end-of-text token is always included.
     """
-    ends = set(template.end_of_turn())
+    ends = set(template.probes.ends)
     for opening in _OPENINGS:
-        spoken = _behind_answer(template, tokenizer, [*opening, _SAYS])
-        called = _behind_answer(template, tokenizer, [*opening, _CALLS])
-        earlier = _behind_answer(template, tokenizer, [*opening, _SAYS, {"role": "user", "content": _NEXT}])
-        ends.update(spoken[:1], spoken[-1:], called[-1:])
-        # A single control token marks the next turn's role.
-        ends.update(earlier[:1] if len(earlier) > 1 else [])
+        spoken, earlier = _behind_answers(template, tokenizer, opening)
+        called = _behind_answer(template, tokenizer, [*opening, CALLS])
+        ends.update(spoken[:1], spoken[-1:], called[-1:], earlier[:1])
+    return _ids(tokenizer, ends)
+
+
+def unlearned_ends(template: ChatTemplate, tokenizer: ChatTokenizer) -> frozenset[int]:
+    """Ids of the control tokens that end an earlier turn where the last one ends otherwise, as gpt-oss's ``<|end|>``
+    does for ``<|return|>``: no answer that is generated ends so, and none should learn it."""
+    ends: set[str] = set()
+    for opening in _OPENINGS:
+        spoken, earlier = _behind_answers(template, tokenizer, opening)
+        ends.update(set(earlier[:1]) - set(spoken))
+    return _ids(tokenizer, ends)
+
+
+def _ids(tokenizer: ChatTokenizer, texts: set[str]) -> frozenset[int]:
     # A tokenizer may name an end-of-text token that it does not have.
-    return frozenset(tokenizer.special_ids[text] for text in ends if text in tokenizer.special_ids)
+    return frozenset(tokenizer.special_ids[text] for text in texts if text in tokenizer.special_ids)
+
+
+def _behind_answers(
+    template: ChatTemplate, tokenizer: ChatTokenizer, opening: list[dict[str, Any]]
+) -> tuple[list[str], list[str]]:
+    """The control tokens behind a last answer, and between an earlier one and the next question."""
+    earlier = _behind_answer(template, tokenizer, [*opening, SAYS, {"role": "user", "content": _NEXT}])
+    # A single control token marks the next turn's role.
+    return _behind_answer(template, tokenizer, [*opening, SAYS]), earlier if len(earlier) > 1 else []
 
 
 def _behind_answer(template: ChatTemplate, tokenizer: ChatTokenizer, messages: list[dict[str, Any]]) -> list[str]:
@@ -40,5 +57,5 @@ def _behind_answer(template: ChatTemplate, tokenizer: ChatTokenizer, messages: l
         text = template.render(messages, where=f"a probe of {template.name}")
     except UserError:
         return []
-    _, found, tail = text.rpartition(_ANSWER)
+    _, found, tail = text.removesuffix(template.probes.appended).rpartition(ANSWER)
     return [token.group() for token in tokenizer.control.finditer(tail.partition(_NEXT)[0])] if found else []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ft_assets.settings.catalogue.form import Form
 from ft_assets.settings.catalogue.forms import FORMS
-from ft_assets.workers.packs.doctor.endings import turn_ends
+from ft_assets.workers.packs.doctor.endings import turn_ends, unlearned_ends
 from ft_assets.workers.packs.format import TRAIN, Pack, Spool
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -60,6 +60,12 @@ class Patient:
         if self.reference is not None:
             return np.array(sorted(turn_ends(self.reference, self.tokenizer)), np.int64)
         return np.array([] if end is None else [end], np.int64)
+
+    @cached_property
+    def unlearned_ends(self) -> NDArray[np.int64]:
+        """Ids that follow an earlier turn whose own end is not learned, sorted."""
+        found = unlearned_ends(self.reference, self.tokenizer) if self.reference else ()
+        return np.array(sorted(found), np.int64)
 
     def control(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the ids are control tokens."""

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ft_assets.workers.datasets.columns import WEIGHT
 from ft_assets.workers.datasets.forms.turns import to_messages
 from ft_assets.workers.packs.doctor.chunks import Chunk, chunk
 from ft_assets.workers.packs.doctor.patient import Patient
 from ft_assets.workers.packs.documents.examples import read_batches
-from ft_assets.workers.packs.format import TRAIN, Spool
+from ft_assets.workers.packs.format import TRAIN, Pack, Spool
 from ft_assets.workers.templates.rendering import Rendering
+from ft_assets.workers.templates.thoughts import with_thought
 
 COMPARED = 200
 # Shorter texts ("yes", "2") may occur in an answer by chance.
@@ -27,7 +29,8 @@ def compare(patient: Patient) -> dict[str, str | None]:
     """Compare at least ``COMPARED`` documents, spread over the training split: the first problem by check, or None.
 
     ``template_is_the_base_s``: the first document whose tokens differ from the second way's.
-    ``answers_are_learned``: the first that does not learn the assistant's text, or learns another role's.
+    ``answers_are_learned``: the first that does not learn the assistant's text, learns another role's, or counts
+    otherwise than its row's weight says.
     """
     pack, spool = patient.packs[TRAIN], patient.spools[TRAIN]
     wanted: dict[str, list[tuple[Chunk, int]]] = {}
@@ -49,6 +52,7 @@ def compare(patient: Patient) -> dict[str, str | None]:
                 if patient.reference is not None:
                     learned = view.ids[tokens][view.learned[tokens]].tolist()
                     found["answers_are_learned"] = _other_answer(patient, learned, row, piece)
+                found["answers_are_learned"] = found.get("answers_are_learned") or _other_weight(pack, row, example)
                 for name, wrong in found.items():
                     if wrong and not problems[name]:
                         problems[name] = f"{view.name(document)} {wrong}"
@@ -63,12 +67,17 @@ def _ids(patient: Patient, row: Mapping[str, Any], piece: int) -> NDArray[np.int
     if patient.reference is None:
         return _encoded(patient, row["text"])
     answer = row.get("rejected" if piece % 2 else "chosen") or []
+    thought = patient.reference.probes.missing_thought
+    messages = to_messages([*row["messages"], *answer])
     rendering = patient.reference.trace(
-        to_messages([*row["messages"], *answer]),
+        messages,
         where=f"row {row['row']} of the upload",
         tools=json.loads(row["tools"]) if row.get("tools") else None,
-        with_turns=False,
+        with_turns=bool(thought),
+        first=len(row["messages"]) if answer else 0,
     )
+    turns = rendering.turns[-1:] if patient.last_only else rendering.turns
+    rendering, _ = with_thought(rendering, turns, thought, messages)
     return patient.tokenizer.encode(rendering).ids
 
 
@@ -112,6 +121,13 @@ def _other_answer(patient: Patient, ids: list[int], row: Mapping[str, Any], piec
         if len(content) >= _TELLING and rest.count(content) > own.count(content):
             return "learns text that the assistant did not write"
     return None
+
+
+def _other_weight(pack: Pack, row: Mapping[str, Any], example: int) -> str | None:
+    """How an example's weight differs from its row's; None if it does not."""
+    packed = pack.weights_of(np.array([example]))
+    counts, said = 1.0 if packed is None else float(packed[0]), row.get(WEIGHT.name, 1.0)
+    return None if counts == said else f"counts {counts:g} in training, and its row says {said:g}"
 
 
 def _said_beside(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -43,7 +43,8 @@ def _learned(patient: Patient, chunk: Chunk, spool: Spool) -> Flags:
 
 
 def _ends(patient: Patient, chunk: Chunk, spool: Spool) -> Flags:
-    """Every learned turn ends with an end-of-turn token of the template; a text's last piece with the text's end."""
+    """Every learned turn ends with an end-of-turn token of the template, an earlier one perhaps before a token that no
+    answer should learn; a text's last piece with the text's end."""
     learned = chunk.learned
     goes_on = np.append(learned[1:], False)
     goes_on[chunk.boundaries[1:] - 1] = False
@@ -59,6 +60,7 @@ def _ends(patient: Patient, chunk: Chunk, spool: Spool) -> Flags:
             break
         last = last - blank
     bad = last[~np.isin(chunk.ids[last], patient.ends)]
+    bad = bad[np.isin(bad + 1, chunk.boundaries) | ~np.isin(np.append(chunk.ids, -1)[bad + 1], patient.unlearned_ends)]
     documents = np.zeros(len(chunk.lengths), np.bool_)
     documents[np.searchsorted(chunk.boundaries[1:], bad, side="right")] = True
     return documents

@@ -17,7 +17,7 @@ from ft_assets.workers.templates.tracing import Traced, Tracer, require_all_show
 from ft_assets.workers.tokenizers.encoder import Encoder
 from ft_assets.workers.tokenizers.segments import Cuts, Documents, Tokens
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
-from ft_resources.errors import UserError
+from ft_resources.errors import BadBase, UserError
 
 # A shape with more skeletons, or with this many contents without one, is not worth the search.
 _SKELETONS, _FAILURES = 16, 8
@@ -172,7 +172,14 @@ class ChatLabeller:
         assembly.place(numbers, Pieces(starts=pieces.starts[:, None], lengths=pieces.lengths[:, None]))
 
     def _trace(self, row: Row) -> Traced:
-        return self._tracer.trace(row.messages, where=row.where, tools=row.tools, prompt=row.prompt)
+        try:
+            return self._tracer.trace(row.messages, where=row.where, tools=row.tools, prompt=row.prompt)
+        except BadBase:
+            # A turn that the template leaves out cannot be located either; that is the cause to tell.
+            template = self._tracer.template
+            text = template.render(row.messages, where=row.where, tools=row.tools)
+            require_all_shown(template, row.messages, row.tools, text, row.where)
+            raise
 
     def _find(self, chats: Conversations, spelling: set[int]) -> tuple[list[tuple[Skeleton, list[int]]], list[int]]:
         """Skeletons with the numbers of their conversations; and which of those to check."""

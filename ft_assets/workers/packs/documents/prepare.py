@@ -96,7 +96,7 @@ class Preparer:
             variant=training_variant(template),
             controls=tokenizer.template_tokens,
             learn=settings.learn,
-            end_of_turn=template.end_of_turn(),
+            end_of_turn=template.probes.ends,
         )
         self._chats = ChatLabeller(tracer, tokenizer, encoder, by_row=not settings.skeletons)
 

@@ -1,7 +1,5 @@
 """Convert a split's rows to documents in a spool: batch by batch, in processes if that pays."""
 
-import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +18,7 @@ from ft_assets.workers.packs.documents.fitting import too_long
 from ft_assets.workers.packs.documents.prepare import Prepared, Preparer, PrepareSettings
 from ft_assets.workers.packs.format import Spool
 
+PrepareTask = tuple[PrepareSettings, pa.RecordBatch]
 _TEXTS = (*TURN_COLUMNS, "text")
 # Below it, starting processes costs more than it saves.
 _SMALL_BYTES = 16 << 20
@@ -89,11 +88,8 @@ def _uncompressed(path: Path) -> int:
     return sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
 
 
-def _prepare(task: tuple[PrepareSettings, pa.RecordBatch]) -> Prepared:
+def _prepare(task: PrepareTask) -> Prepared:
     settings, batch = task
-    if multiprocessing.parent_process() is not None:
-        # One process per core; the tokenizer's threads would only compete with it.
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"
     return _preparer(settings).prepare(batch)
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from ft_assets.workers.packs.format import Pack
 from ft_assets.workers.packs.isolation.architectures import length_with_fixed_positions
@@ -45,13 +46,13 @@ class Group:
 def groups_of(lengths: Sequence[int], limit: int | None = None) -> list[Group]:
     """Documents of these lengths, in groups of similar length, longest first.
 
-    Documents longer than ``limit`` share no group with shorter ones: some rotary positions change for a whole batch
-    with its longest row.
+    Documents longer than ``limit`` share a group only with those of their length: some rotary positions change for a
+    whole batch with its longest row.
     """
     found: list[list[int]] = []
     for number in sorted(range(len(lengths)), key=lambda each: (-lengths[each], each)):
         longest = lengths[found[-1][0]] if found else 0
-        crosses = limit is not None and longest > limit >= lengths[number]
+        crosses = limit is not None and longest > limit and lengths[number] != longest
         if found and not crosses and lengths[number] >= longest * (1 - _PADDED):
             found[-1].append(number)
         else:
@@ -70,7 +71,8 @@ def padding_share(pack: Pack, rows: Iterable[Sequence[int]], limit: int | None) 
 
 
 def losses_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
-    """Cross-entropy of each learned token of ``batch`` in nats, in its order, float32 [learned]."""
+    """Cross-entropy of each learned token of ``batch`` in nats, in its order, float32 [learned]. Of several ranks all
+    must call this."""
     inner = transformer_of(model)
     # Not all models have a cache.
     without_cache = {"use_cache": False} if "use_cache" in inspect.signature(inner.forward).parameters else {}
@@ -79,14 +81,22 @@ def losses_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
     # Of each learned token, its document and its place in it.
     documents = torch.bucketize(batch.sources, batch.boundaries.long(), right=True) - 1
     places = batch.sources - batch.boundaries.long()[documents]
-    parts, order = [], []
-    for group in groups_of(lengths, length_with_fixed_positions(inner.config)):
-        width = max(group.lengths)
+    limit = length_with_fixed_positions(inner.config)
+    groups, nothing = [], documents.new_empty(0)
+    for group in groups_of(lengths, limit):
         rows = torch.full((batch.documents,), -1)
         rows[list(group.documents)] = torch.arange(len(group.documents))
         mine = (rows[documents] >= 0).nonzero()[:, 0]
-        if not len(mine):
-            continue
+        if len(mine):
+            groups.append((group, rows, mine))
+    shortest = min(range(batch.documents), key=lambda number: lengths[number])
+    stand_in = Group((shortest,), (lengths[shortest],)), torch.zeros(batch.documents, dtype=torch.long), nothing
+    groups += [stand_in] * (_passes(len(groups)) - len(groups))
+    parts, order = [], []
+    for group, rows, mine in groups:
+        if limit is not None:
+            _forget_lengths(inner)
+        width = max(group.lengths)
         ids = torch.zeros((len(group.documents), width), dtype=torch.long, device=batch.input_ids.device)
         for row, (document, length) in enumerate(zip(group.documents, group.lengths, strict=True)):
             ids[row, :length] = batch.input_ids[0, starts[document] : starts[document] + length]
@@ -98,3 +108,21 @@ def losses_apart(model: Any, batch: MicroBatch) -> torch.Tensor:
         return parts[0]
     back = on_device(torch.cat(order).argsort(), batch.targets.device)
     return torch.cat(parts)[back]
+
+
+def _passes(own: int) -> int:
+    """How many forward passes this rank makes: as many as any does, and one at least. Ranks that hold a model in shards
+    gather it in each pass, so one that has fewer documents, or nothing to learn, computes stand-ins."""
+    if not dist.is_initialized():
+        return max(1, own)
+    most = torch.tensor(max(1, own))
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    return int(most)
+
+
+def _forget_lengths(model: torch.nn.Module) -> None:
+    """Let rotary positions that grow with a batch (dynamic NTK) begin anew: Transformers' stay as long as the longest
+    row that ever came, so losses would depend on what was read before, and a resumed run would have others."""
+    for module in model.modules():
+        for name in [name for name in vars(module) if name.endswith("max_seq_len_cached")]:
+            setattr(module, name, 0)

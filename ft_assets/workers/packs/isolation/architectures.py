@@ -123,7 +123,9 @@ def length_with_fixed_positions(config: Any) -> int | None:
 
 
 def _looks_ahead(part: Any) -> bool:
-    return not getattr(part, "is_causal", True) or bool(getattr(part, "use_bidirectional_attention", False))
+    # In some families only the tokens of a picture see later ones.
+    both_ways = getattr(part, "use_bidirectional_attention", None) not in (None, False, "vision")
+    return both_ways or not getattr(part, "is_causal", True)
 
 
 def _why_not(config: Any, model_class: Any) -> str | None:

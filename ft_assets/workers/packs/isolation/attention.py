@@ -26,6 +26,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from ft_assets.workers.packs.isolation.architectures import REMEDY
+from ft_assets.workers.packs.isolation.context import Slice
 from ft_assets.workers.packs.isolation.varlen import applies, attend
 from ft_resources.errors import BadBase
 
@@ -37,6 +38,17 @@ _EXTRAS = ("softcap", "s_aux", "position_bias")
 
 class BrokenIsolation(Exception):
     """Packed rows reached the model in a form in which documents could see each other: a bug, never a user's error."""
+
+
+class LooksAhead(BadBase):
+    """A model computes a token from later ones too: it would learn to copy the answers that it sees."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} looks ahead, which a model that predicts the next token must not",
+            where="base_model",
+            remedy="Choose a causal language model.",
+        )
 
 
 class MissingBoundaries(BrokenIsolation):
@@ -88,6 +100,7 @@ def document_attention(
     cu_seq_lens_q: torch.Tensor | None = None,
     cu_seq_lens_k: torch.Tensor | None = None,
     max_length_q: int | None = None,
+    row_slice: Slice | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention inside each document.
@@ -99,13 +112,15 @@ def document_attention(
         cu_seq_lens_k: the same offsets on the tensors' device, and
         max_length_q: the most tokens of a document; both are computed here unless ``guard`` computed them once for all
             layers.
+        row_slice: the tensors are a slice of a row that several ranks share, and the boundaries are the whole row's.
 
     Returns:
         [1, tokens, heads, size] and None.
 
     Raises:
         BrokenIsolation: packed rows without fitting ``cu_seq_lens_q``, or with keys of earlier calls.
-        BadBase: the architecture's attention is more than a causal softmax(query · key).
+        BadBase: the architecture's attention is more than a causal softmax(query · key); LooksAhead if it is less.
+        BadRecipe: the ranks that share a row cannot divide the heads.
     """
     extras = [name for name in _EXTRAS if kwargs.get(name) is not None]
     if extras:
@@ -118,7 +133,7 @@ def document_attention(
     if packed and cu_seq_lens_q is None:
         raise MissingBoundaries("the rows are packed, but cu_seq_lens_q is missing: documents would see each other")
     masked = attention_mask is not None and not packed
-    if masked and cu_seq_lens_q is not None and len(cu_seq_lens_q) > 2:
+    if masked and cu_seq_lens_q is not None and (len(cu_seq_lens_q) > 2 or row_slice is not None):
         raise BrokenIsolation("packed rows have a mask that says nothing of documents")
     if cu_seq_lens_q is None or masked:
         # A row of one document needs no isolation; Transformers masks it for layers with a sliding window.
@@ -130,25 +145,37 @@ def document_attention(
             f"{query.shape[2]} packed tokens meet {key.shape[2]} keys: a cache joined other rows' keys"
         )
     if not kwargs.get("is_causal", getattr(module, "is_causal", True)):
-        raise BadBase(
-            f"{type(module).__name__} looks ahead, which a model that predicts the next token must not",
-            where="base_model",
-            remedy="Choose a causal language model.",
-        )
+        raise LooksAhead(type(module).__name__)
     window = int(attention_mask.shape[-1]) or None if attention_mask is not None else None
     query, key, value = _as_computed(query, key, value)
+    if row_slice is not None:
+        query, key, value = row_slice.by_heads(query, key, value)
+    places = (cu_seq_lens_q, cu_seq_lens_k, max_length_q)
+    result = _isolated(query, key, value, places, dropout, scaling, window)
+    return (result if row_slice is None else row_slice.by_tokens(result)), None
+
+
+def _isolated(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    places: tuple[torch.Tensor, torch.Tensor | None, int | None],
+    dropout: float,
+    scaling: float | None,
+    window: int | None,
+) -> torch.Tensor:
+    """The attention of whole rows; ``places`` are ``cu_seq_lens_q``, ``cu_seq_lens_k`` and ``max_length_q``."""
+    cu_seq_lens_q, cu_seq_lens_k, max_length_q = places
     if not applies(query, value, dropout):
-        lengths: list[int] = cu_seq_lens_q.diff().tolist()
-        if query.shape[0] != 1 or sum(lengths) != query.shape[2]:
-            raise MissingBoundaries(f"boundaries for {sum(lengths)} tokens do not fit rows of {tuple(query.shape)}")
-        return _by_document(query, key, value, lengths, dropout, scaling, window), None
+        return _by_document(query, key, value, cu_seq_lens_q, dropout, scaling, window)
     if query.shape[0] != 1:
         raise MissingBoundaries(f"packed rows are one row, not {query.shape[0]}")
     if cu_seq_lens_k is None or max_length_q is None:
         cu_seq_lens_k = cu_seq_lens_q.to(query.device)
         max_length_q = int(cu_seq_lens_q.diff().max())
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    return attend(q, k, v, cu_seq_lens_k, max_length_q, dropout, scaling, window)[None], None
+    result: torch.Tensor = attend(q, k, v, cu_seq_lens_k, max_length_q, dropout, scaling, window)
+    return result[None]
 
 
 def _as_computed(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -160,16 +187,20 @@ def _as_computed(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.to(dtype) for tensor in tensors)
 
 
+@torch.compiler.disable
 def _by_document(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    lengths: list[int],
+    boundaries: torch.Tensor,
     dropout: float,
     scale: float | None,
     window: int | None,
 ) -> torch.Tensor:
     """SDPA per document: [1, heads, tokens, size] to [1, tokens, heads, size]."""
+    lengths: list[int] = boundaries.diff().tolist()
+    if query.shape[0] != 1 or sum(lengths) != query.shape[2]:
+        raise MissingBoundaries(f"boundaries for {sum(lengths)} tokens do not fit rows of {tuple(query.shape)}")
     grouped = key.shape[1] != query.shape[1]
     longest = max(lengths)
     # Same choice as Transformers makes for one document alone, so that the results are bitwise equal.

@@ -3,13 +3,15 @@
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import pad
 
 from ft_assets.workers.packs.format import Pack, Window
+from ft_assets.workers.packs.isolation.context import ContextGroup, Slice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +26,8 @@ class MicroBatch:
         targets: int64 [learned], those next tokens.
         pieces: int32 [documents], each document's index in its example, always on the CPU.
         weights: float32 [documents], how much each document's example counts, always on the CPU; None: all the same.
+        part: set if this is only a slice of a row; all else then describes the slice, whose first and last document may
+            be parts of the row's.
     """
 
     input_ids: torch.Tensor
@@ -33,6 +37,7 @@ class MicroBatch:
     targets: torch.Tensor
     pieces: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int32))
     weights: torch.Tensor | None = None
+    part: Slice | None = None
 
     @property
     def tokens(self) -> int:
@@ -63,14 +68,46 @@ class MicroBatch:
             return self
         moved = (self.input_ids, self.position_ids, self.targets)
         input_ids, position_ids, targets = (tensor.pin_memory().to(device, non_blocking=True) for tensor in moved)
+        return replace(self, input_ids=input_ids, position_ids=position_ids, targets=targets)
+
+    def learned_in(self, group: ContextGroup) -> torch.Tensor:
+        """Which of the row's learned tokens this rank of ``group`` learns: bool [learned], on the CPU."""
+        size = -(-self.tokens // group.size)
+        return self.sources // size == group.place
+
+    def slice_for(self, group: ContextGroup) -> "MicroBatch":
+        """The slice of this row that this rank of ``group`` holds.
+
+        So that slices are equally long, the row first gets a document of up to ``group.size`` - 1 tokens of which
+        nothing is learned::
+
+            row of 2 ranks   a0 a1 a2 b0 b1 b2 b3    + ·
+            rank 0           a0 a1 a2 b0             boundaries 0 3 4
+            rank 1           b1 b2 b3 ·              boundaries 0 3 4, positions 1 2 3 0
+        """
+        missing = -self.tokens % group.size
+        size = (self.tokens + missing) // group.size
+        start = size * group.place
+        mine = self.learned_in(group)
+        filler = torch.arange(missing)[None]
+        boundaries = self.boundaries
+        if missing:
+            boundaries = torch.cat([boundaries, boundaries[-1:] + missing])
+        inside = (boundaries[:-1] < start + size) & (boundaries[1:] > start)
+
+        def of_documents(values: torch.Tensor) -> torch.Tensor:
+            """Those of the slice's documents; the filler's is 0."""
+            return pad(values, (0, min(missing, 1)))[inside] if len(values) else values
+
         return MicroBatch(
-            input_ids=input_ids,
-            position_ids=position_ids,
-            boundaries=self.boundaries,
-            sources=self.sources,
-            targets=targets,
-            pieces=self.pieces,
-            weights=self.weights,
+            input_ids=group.slice_of(torch.cat([self.input_ids, torch.zeros_like(filler)], dim=1)),
+            position_ids=group.slice_of(torch.cat([self.position_ids, filler], dim=1)),
+            boundaries=(boundaries.clamp(start, start + size) - start).unique(),
+            sources=self.sources[mine] - start,
+            targets=self.targets[mine],
+            pieces=of_documents(self.pieces),
+            weights=None if self.weights is None else of_documents(self.weights),
+            part=Slice(group=group, boundaries=boundaries),
         )
 
     def every(self, first: int, step: int) -> "MicroBatch":

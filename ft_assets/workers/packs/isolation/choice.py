@@ -16,7 +16,7 @@ from ft_assets.workers.packs.isolation.architectures import (
     require_known,
     require_packable_modules,
 )
-from ft_assets.workers.packs.isolation.attention import ATTENTION, register
+from ft_assets.workers.packs.isolation.attention import ATTENTION, LooksAhead, register
 from ft_assets.workers.packs.isolation.forward import run_apart
 from ft_assets.workers.packs.isolation.guard import guard
 from ft_assets.workers.packs.isolation.leak_check import compare
@@ -68,14 +68,14 @@ def choose(folder: Path, asked: Asked = "auto", *, max_length: int | None = None
     register()
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     require_causal(config)
-    refusal = None if asked == "apart" else _refusal(json.dumps(config.to_dict(), default=str), max_length)
-    if asked == "packed" and refusal is not None:
+    refusal = _refusal(json.dumps(config.to_dict(), default=str), max_length)
+    if isinstance(refusal, LooksAhead) or (asked == "packed" and refusal is not None):
         raise refusal
     if asked != "apart" and refusal is None:
         return Choice("packed", "documents lose the same in one row as alone", ATTENTION, kind)
     # SDPA leaves a softcap out, and would train another model.
     softcap = getattr(config.get_text_config(), "attn_logit_softcapping", None)
-    why = "the recipe asks for it" if refusal is None else refusal.what
+    why = "the recipe asks for it" if refusal is None or asked == "apart" else refusal.what
     return Choice("apart", why, None if softcap is None else "eager", kind)
 
 
@@ -88,6 +88,9 @@ def _refusal(config: str, max_length: int | None) -> BadBase | None:
         comparison = compare(model, None, _documents(model.config.get_text_config().vocab_size, max_length))
     except BadBase as error:
         return error
+    except Exception as error:  # Whatever an architecture does not expect of rows with several documents.
+        what = f"packed rows fail in a trial at tiny size: {type(error).__name__}: {error}"
+        return BadBase(what, where="base_model", remedy=REMEDY)
     if comparison.passed:
         return None
     return BadBase(

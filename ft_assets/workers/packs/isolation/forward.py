@@ -28,7 +28,8 @@ def runs_apart(model: Any) -> bool:
 def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
     """Cross-entropy of each learned token of ``batch`` in nats, float32 [learned].
 
-    Only learned positions go through the output layer, which saves its time and memory for all others.
+    Only learned positions go through the output layer, which saves its time and memory for all others. For a slice of
+    a row, all ranks that share the row must call this.
     """
     if runs_apart(model):
         return losses_apart(model, batch)
@@ -36,9 +37,16 @@ def token_losses(model: Any, batch: MicroBatch) -> torch.Tensor:
         model,
         on_device(batch.sources, batch.targets.device),
         batch.targets,
-        packed=batch.documents > 1,
+        # The documents of a slice may begin in others; a mask of this slice alone would not know it.
+        packed=batch.documents > 1 or batch.part is not None,
         input_ids=batch.input_ids,
         position_ids=batch.position_ids,
-        cu_seq_lens_q=batch.boundaries,
         use_cache=False,
+        **_told_to_attention(batch),
     )
+
+
+def _told_to_attention(batch: MicroBatch) -> dict[str, Any]:
+    if batch.part is None:
+        return {"cu_seq_lens_q": batch.boundaries}
+    return {"cu_seq_lens_q": batch.part.boundaries, "row_slice": batch.part}

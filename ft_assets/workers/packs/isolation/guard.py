@@ -14,6 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ft_assets.workers.packs.isolation.attention import ATTENTION, BrokenIsolation, MissingBoundaries
+from ft_assets.workers.packs.isolation.context import Slice
 
 
 def guard(model: torch.nn.Module) -> None:
@@ -59,9 +60,9 @@ class _Door:
         if positions is None:
             raise MissingBoundaries("boundaries came without position_ids")
         boundaries = boundaries.cpu()
-        _require_fit(positions, boundaries)
+        _require_fit(positions, boundaries, named.get("row_slice"))
         named |= {"cu_seq_lens_q": boundaries, "use_cache": False}
-        if positions.device.type != "cpu" and "max_length_q" not in named:
+        if "max_length_q" not in named:
             # Once for all layers; the fused functions read them on the device.
             named["cu_seq_lens_k"] = boundaries.to(positions.device, non_blocking=True)
             named["max_length_q"] = int(boundaries.diff().max())
@@ -95,17 +96,19 @@ def _require_our_attention(module: PreTrainedModel) -> None:
         raise BrokenIsolation(f"packed rows need the attention {ATTENTION!r}; {type(module).__name__} has {used!r}")
 
 
-def _require_fit(positions: torch.Tensor, boundaries: torch.Tensor) -> None:
+def _require_fit(positions: torch.Tensor, boundaries: torch.Tensor, row_slice: Slice | None) -> None:
     """Require boundaries that cover the row and are exactly where positions restart; on a GPU only the shapes are
-    checked."""
-    tokens = positions.shape[-1]
-    if positions.numel() != tokens:
+    checked. With ``row_slice`` the positions are those of this rank's slice of the row."""
+    if positions.numel() != positions.shape[-1]:
         raise MissingBoundaries(f"packed rows are one row, not {tuple(positions.shape)}")
+    tokens = positions.shape[-1] * (row_slice.group.size if row_slice else 1)
     starts, ends = boundaries[:-1], boundaries[1:]
     if not len(starts) or int(starts[0]) or int(ends[-1]) != tokens or bool((ends <= starts).any()):
         raise MissingBoundaries(f"boundaries do not fit a row of {tokens} tokens")
     if positions.device.type != "cpu":
         return
     expected = torch.arange(tokens) - torch.repeat_interleave(starts, ends - starts)
+    if row_slice:
+        expected = row_slice.group.slice_of(expected)
     if not torch.equal(expected.to(positions.dtype), positions.reshape(-1)):
         raise MissingBoundaries("positions do not start again where the boundaries say that documents do")

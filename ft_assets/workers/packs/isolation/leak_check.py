@@ -14,6 +14,7 @@ Matrix products with equally many rows take the same path through BLAS, whose su
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,11 +23,13 @@ import torch
 from numpy.typing import NDArray
 
 from ft_assets.workers.packs.format import Pack, Window
-from ft_assets.workers.packs.isolation.architectures import REMEDY
-from ft_assets.workers.packs.isolation.attention import BrokenIsolation
+from ft_assets.workers.packs.isolation.architectures import REMEDY, length_with_fixed_positions
+from ft_assets.workers.packs.isolation.attention import BrokenIsolation, LooksAhead
 from ft_assets.workers.packs.isolation.batches import MicroBatch, as_row
 from ft_assets.workers.packs.isolation.comparison import Comparison, DocumentLosses
+from ft_assets.workers.packs.isolation.context import ContextGroup
 from ft_assets.workers.packs.isolation.forward import runs_apart, token_losses
+from ft_assets.workers.packs.isolation.output_layer import transformer_of
 from ft_resources.errors import BadBase
 
 _SHORTEST_FILLER = 64
@@ -40,6 +43,8 @@ def compare(
     *,
     documents: int | None = None,
     half_precision: bool = False,
+    compiled: bool = False,
+    context: ContextGroup | None = None,
 ) -> Comparison:
     """The losses of documents in ``windows``, joined to one row as in training, and alone.
 
@@ -52,6 +57,8 @@ def compare(
         windows: their numbers in the pack, or what was read from it and perhaps changed since.
         documents: compare at most this many, the row's last and others spread over it; None for all that learn.
         half_precision: the model computes in bf16 although its weights are in float32.
+        compiled: its layers are compiled, and choose where in a row they compute by vectors.
+        context: the ranks that share each row; all of them must call this.
 
     Raises BadBase if the model does not accept boundaries.
     """
@@ -66,10 +73,10 @@ def compare(
     chosen = _spread([number for number, (first, last) in enumerate(places) if last > first], documents)
     found = []
     with _undisturbed(model):
-        packed = _losses(model, row, device) if chosen else np.empty(0)
+        packed = _losses(model, row, device, context) if chosen else np.empty(0)
         for number in chosen:
             first, last = places[number]
-            alone = _losses(model, _alone(row, number, first, last), device)[: last - first]
+            alone = _losses(model, _alone(row, number, first, last), device, context)[: last - first]
             index = int(window.examples[number])
             found.append(
                 DocumentLosses(
@@ -81,16 +88,71 @@ def compare(
                     alone=math.fsum(alone),
                 )
             )
-    return Comparison(documents=tuple(found), tolerance=tolerance_of(model, half_precision))
+    tolerance = tolerance_of(model, half_precision, compiled=compiled, sliced=context is not None)
+    return Comparison(documents=tuple(found), tolerance=tolerance)
 
 
-def tolerance_of(model: torch.nn.Module, half_precision: bool = False) -> float:
+def require_causal(model: Any, row: MicroBatch, *, half_precision: bool = False, compiled: bool = False) -> None:
+    """Raise LooksAhead if a document of ``row`` loses something else where its later half is missing::
+
+        whole   p0 p1 p2 a0 a1 a2 a3
+        cut     p0 p1 p2 a0             the losses of a0 and a1 are compared
+
+    For documents that run apart, under the architecture's own attention; ours is causal. Restores what ``compare``
+    does.
+    """
+    found = next(_cuts(row, length_with_fixed_positions(transformer_of(model).config)), None)
+    if found is None:
+        return
+    device = next(model.parameters()).device
+    whole, cut = found
+    with _undisturbed(model):
+        seen, unseen = (_losses(model, each, device, None) for each in (whole, cut))
+    losses = DocumentLosses(
+        example="",
+        row=0,
+        piece=0,
+        learned=cut.learned,
+        packed=math.fsum(seen[: cut.learned]),
+        alone=math.fsum(unseen),
+    )
+    if losses.scaled > tolerance_of(model, half_precision, compiled=compiled):
+        raise LooksAhead(type(transformer_of(model)).__name__)
+
+
+def _cuts(row: MicroBatch, limit: int | None) -> Iterator[tuple[MicroBatch, MicroBatch]]:
+    """Documents of ``row``, whole and cut. Rotary positions may differ above ``limit`` tokens: none is cut across."""
+    for number in range(row.documents):
+        whole = row.every(number, row.documents)
+        if not whole.learned:
+            continue
+        kept = (whole.learned + 1) // 2
+        end = int(whole.sources[kept - 1]) + 1
+        if limit is None or (end <= limit) == (whole.tokens <= limit):
+            yield (
+                whole,
+                replace(
+                    whole,
+                    input_ids=whole.input_ids[:, :end],
+                    position_ids=whole.position_ids[:, :end],
+                    boundaries=torch.tensor([0, end], dtype=torch.int32),
+                    sources=whole.sources[:kept],
+                    targets=whole.targets[:kept],
+                ),
+            )
+
+
+def tolerance_of(
+    model: torch.nn.Module, half_precision: bool = False, *, compiled: bool = False, sliced: bool = False
+) -> float:
     """The largest relative difference of one token's loss that counts as rounding; see ``DocumentLosses.scaled``.
 
-    0 on a CPU in float32: both ways are the same operations. Not where matrix products have other sizes, with experts,
-    which divide up tokens, and where documents run apart; nor if kernels choose their own order of sums: on a GPU, and
-    in half precision, whose numbers have 8 or 11 bits. A document of 400 tokens may then differ by a thousandth; a leak
-    changes its loss by several hundredths.
+    Both ways are the same operations, and on a CPU in float32 nearly always equal to the bit; but several threads
+    divide a product by its size, and a token of a document may be summed in another part of it. Matrix products have
+    other sizes in compiled layers, with experts, which divide up tokens, where documents run apart, and in slices of
+    rows, which learn other numbers of tokens. Kernels choose their own order of sums on a GPU, and in half precision
+    numbers have 8 or 11 bits. A document of 400 tokens may then differ by a thousandth; a leak changes its loss by
+    several hundredths.
     """
     parameters = list(model.parameters())
     devices, dtypes = {each.device.type for each in parameters}, {each.dtype for each in parameters}
@@ -98,7 +160,7 @@ def tolerance_of(model: torch.nn.Module, half_precision: bool = False) -> float:
         return 2e-2
     if devices != {"cpu"}:
         return 1e-3
-    return 1e-4 if _has_experts(model) or runs_apart(model) else 0.0
+    return 1e-4 if compiled or sliced or _has_experts(model) or runs_apart(model) else 1e-5
 
 
 @contextmanager
@@ -115,16 +177,22 @@ def _undisturbed(model: torch.nn.Module) -> Iterator[None]:
                 module.training = training
 
 
-def _losses(model: Any, row: MicroBatch, device: torch.device) -> NDArray[np.float64]:
+def _losses(model: Any, row: MicroBatch, device: torch.device, context: ContextGroup | None) -> NDArray[np.float64]:
     """Losses of the row's learned tokens, float64 [learned]. Raises BadBase if boundaries do not arrive."""
+    part = row.slice_for(context) if context else row
     try:
-        return token_losses(model, row.to(device)).double().cpu().numpy()
+        losses = token_losses(model, part.to(device)).double().cpu()
     except BrokenIsolation as error:
         raise BadBase(
             f"{type(model).__name__} does not hand the documents' boundaries on to its attention ({error})",
             where="base_model",
             remedy=REMEDY,
         ) from error
+    if context is None:
+        return losses.numpy()
+    found = torch.zeros(row.learned, dtype=torch.float64)
+    found[row.learned_in(context)] = losses
+    return context.total(found).numpy()
 
 
 def _learned_ranges(row: MicroBatch) -> list[tuple[int, int]]:

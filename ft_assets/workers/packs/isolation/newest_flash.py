@@ -8,12 +8,13 @@ example are those of plain attention.
 
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import torch
 from torch.nn import attention
 from torch.nn.functional import scaled_dot_product_attention
 
+from ft_assets.workers.packs.isolation.constants import asked_once
 from ft_assets.workers.packs.isolation.torch_varlen import attend_documents
 
 _NEWEST_FIRST = ("FA4", "FA3")
@@ -22,7 +23,7 @@ _ROUNDING = 0.05
 """Of numbers around 1 in half precision."""
 
 
-@cache
+@asked_once
 def activate(device: torch.device) -> str:
     """The FlashAttention with which PyTorch's ``varlen_attn`` and SDPA compute from now on, "" for PyTorch's own."""
     for name in _NEWEST_FIRST:

@@ -2,12 +2,14 @@
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.nn.attention.varlen import varlen_attn
 
 from ft_assets.workers.libraries import accepts
+from ft_assets.workers.packs.isolation.constants import asked_once
 
 
 def attend_documents(
@@ -26,8 +28,13 @@ def attend_documents(
     """
     groups: dict[str, Any] = {}
     if (shared := q.shape[1] // k.shape[1]) > 1:
-        if accepts(varlen_attn, "enable_gqa"):
+        if _knows_groups(varlen_attn):
             groups = {"enable_gqa": True}
         else:
             k, v = k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1)
     return varlen_attn(q, k, v, offsets, offsets, longest, longest, scale=scale, window_size=(before, 0), **groups)
+
+
+@asked_once
+def _knows_groups(function: Callable[..., Any]) -> bool:
+    return accepts(function, "enable_gqa")

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ft_assets.workers.packs.isolation.constants import asked_once
 from ft_assets.workers.packs.isolation.newest_flash import activate
 from ft_assets.workers.packs.isolation.torch_varlen import attend_documents
 
@@ -21,7 +22,7 @@ _HEAD_SIZE_STEP = 8
 _CAPABILITY = (8, 0)
 
 
-@cache
+@asked_once
 def flash_attn() -> Callable[..., Any] | None:
     """flash-attn's function for documents of different lengths, or None where it is not installed."""
     try:
@@ -96,7 +97,7 @@ def applies(query: torch.Tensor, value: torch.Tensor, dropout: float) -> bool:
     return reason is None
 
 
-@cache
+@asked_once
 def _capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 

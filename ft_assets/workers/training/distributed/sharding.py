@@ -33,6 +33,13 @@ class Sharding:
 
     clips = False
     """Whether the update clips gradients itself, so that the trainer must not."""
+    gathers = False
+    """Whether ranks exchange weights in each forward pass."""
+
+    @property
+    def part(self) -> int:
+        """The number of the shard that this rank holds; ranks with the same one hold the same weights."""
+        return 0
 
     @contextmanager
     def loading(self) -> Iterator[dict[str, Any]]:
@@ -112,17 +119,30 @@ class FullyShardedData(Sharding):
     """``copies`` of the weights, each divided into ``shards``, one for each of neighbouring ranks; gathered in bf16 if
     ``half``."""
 
+    gathers = True
+
     def __init__(self, shards: int, copies: int = 1, *, half: bool) -> None:
         self._shards, self._copies, self._half = shards, copies, half
 
+    @property
+    def part(self) -> int:
+        return dist.get_rank() % self._shards
+
     @contextmanager
     def loading(self) -> Iterator[dict[str, Any]]:
-        from transformers.distributed import DistributedConfig
+        from transformers.distributed import DistributedConfig, fsdp
 
         config = DistributedConfig(
             fsdp_size=self._shards, dp_replicate_size=self._copies, fsdp_mixed_precision=self._half
         )
-        yield {"distributed_config": config}
+        # Transformers gathers and frees the last norm and the output layer as one, and PyTorch then expects one call of
+        # each: the output layer is called for parts of the tokens, and its weights were gone in the backward pass.
+        as_one = fsdp.is_norm_and_head_pair
+        fsdp.is_norm_and_head_pair = lambda *_: False
+        try:
+            yield {"distributed_config": config}
+        finally:
+            fsdp.is_norm_and_head_pair = as_one
 
     def wrap(self, accelerator: Any, model: Any, optimizer: Any, max_grad_norm: float) -> tuple[Any, Any]:
         """Unchanged: sharded weights average their own gradients."""

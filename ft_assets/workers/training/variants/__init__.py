@@ -18,14 +18,17 @@ class Variant:
     adapters: bool
     four_bit: bool = False
 
-    def weights(self, precision: Literal["fp32", "fp16", "bf16"]) -> Weights:
-        """How the base's weights are held under arithmetic of ``precision``.
-
-        Trained weights are always float32, as small updates vanish otherwise.
-        """
+    def weights(
+        self,
+        precision: Literal["fp32", "fp16", "bf16", "fp8"],
+        trained: Literal["auto", "float32", "bfloat16"] = "float32",
+    ) -> Weights:
+        """How the base's weights are held under arithmetic of ``precision``, where those that train are ``trained``."""
         if self.four_bit:
             return "nf4"
-        return precision if self.adapters else "fp32"
+        if self.adapters:
+            return "bf16" if precision == "fp8" else precision
+        return "bf16" if trained == "bfloat16" else "fp32"
 
 
 VARIANTS: Mapping[str, Variant] = MappingProxyType(

@@ -154,3 +154,37 @@ def test_lines_of_a_whole_upload_stay_in_order_whatever_their_layout() -> None:
     rows = [layout.row for layout in LAYOUTS if not layout.policy] * 20
     parsed = parse_lines("\n".join(map(json.dumps, rows)).encode(), FormSettings(), ended=False)
     assert parsed.examples.column("row").to_pylist() == list(range(1, len(rows) + 1))
+
+
+def logged(message: dict[str, Any] | None, finish: str | None = "stop", **request: Any) -> dict[str, Any]:
+    choices = [] if message is None else [{"index": 0, "message": message, "finish_reason": finish}]
+    asked = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], **request}
+    return {"request": asked, "response": {"id": "1", "choices": choices}}
+
+
+def test_a_logged_response_with_calls_keeps_them_and_the_requests_tools() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"what": "x"}'}}
+    tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {}}}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call], "annotations": [], "refusal": None}
+    (example,) = parse(logged(message, "tool_calls", tools=[tool])).examples.to_pylist()
+    assert "find" in example["messages"][1]["tool_calls"]
+    assert json.loads(example["tools"])[0]["function"]["name"] == "find"
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        (logged({"role": "assistant", "content": "and then"}, "length"), "finish_reason"),
+        (logged({"role": "assistant", "content": "…"}, "content_filter"), "finish_reason"),
+        (logged(None), "message"),
+        (logged({"role": "assistant", "content": None, "refusal": "I cannot"}), "message"),
+        ({"request": {"messages": "hi"}, "response": {}}, "request.messages"),
+        ({"request": {"messages": []}, "response": {"error": {"code": 500}}}, "message"),
+    ],
+)
+def test_a_logged_request_without_a_whole_answer_is_a_bad_row(row: dict[str, Any], field: str) -> None:
+    assert field in refused(row)[0]
+
+
+def test_request_and_response_as_two_texts_are_not_taken_for_a_log() -> None:
+    assert "fit none of" in refused({"request": "hi", "response": "hello"})[1]

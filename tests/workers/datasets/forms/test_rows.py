@@ -192,7 +192,6 @@ def test_bad_rows_stand_in_their_order_between_good_ones() -> None:
         (b'{"a": 1} {"a": 2}', "not_json", "the row is not valid JSON at character 10 (Extra data)"),
         (b'{"a": "\x00"}', "not_json", "the row is not valid JSON at character 8 (Invalid control character at)"),
         (b"[1]", "not_json", "the row is JSON but not an object ({\u2026})"),
-        (b'"A story."', "not_json", 'the row is a string alone; write a text as {"text": "\u2026"}'),
         (b'{"a": NaN}', "not_json", "the row has NaN, which is not JSON"),
         (b'{"a": -Infinity}', "not_json", "the row has -Infinity, which is not JSON"),
         (b'{"a": 1e999}', "not_json", "the row has a number that is too large"),
@@ -205,6 +204,12 @@ def test_bad_rows_stand_in_their_order_between_good_ones() -> None:
 )
 def test_a_line_that_is_no_object_is_a_bad_row(line: bytes, reason: str, problem: str) -> None:
     assert bad(line) == (reason, "", problem)
+
+
+def test_a_string_alone_is_a_text() -> None:
+    parsed = parse_lines(b'"A story."\n{"text": "Another."}\n""\n', FormSettings(), ended=True)
+    assert parsed.examples.column("text").to_pylist() == ["A story.", "Another."]
+    assert parsed.bad.column("row").to_pylist() == [3]
 
 
 def test_a_line_cut_off_at_the_end_of_the_file_is_called_so() -> None:

@@ -66,7 +66,7 @@ CASES: list[Upload] = [
     Upload(id="name with a line end", build=written("data\n.jsonl", GOOD)),
     Upload(id="hidden name", build=written(".data.jsonl", GOOD)),
     Upload(id="name like an option", build=written("-rf.jsonl", GOOD)),
-    Upload(id="unknown ending", build=written("data.xlsx", zipped("xl/workbook.xml"))),
+    Upload(id="unknown ending", build=written("data.odt", zipped("content.xml"))),
     Upload(id="no ending", build=written("data", GOOD)),
     Upload(id="unknown ending, compressed", build=written("data.tar.gz", gzip.compress(GOOD))),
     Upload(id="still being written", build=written("data.jsonl", GOOD), grows=True),

@@ -122,7 +122,7 @@ def test_what_is_escalated_holds_the_version_and_says_why() -> None:
     )
     assert accept(made).held == [
         "before",
-        "4 rows share most of their 13-word sequences with tests that the model is measured on (arc, mmlu).",
+        "4 rows hold items, or mostly text, of tests that the model is measured on (arc, mmlu).",
         "5 rows hold personal data or secrets (card).",
     ]
 

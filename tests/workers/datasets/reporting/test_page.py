@@ -1,17 +1,20 @@
 """The page as text: everything is there, everything is escaped."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.policy import DatasetPolicy, PersonalDataSettings, QualitySettings, SplitSettings
 from ft_assets.workers.datasets.reporting.acceptance import accept
 from ft_assets.workers.datasets.reporting.differences import SHOWN, cut_middle, mark_differences
+from ft_assets.workers.datasets.reporting.findings import row_ranges
 from ft_assets.workers.datasets.reporting.flow import flow_of
-from ft_assets.workers.datasets.reporting.page import render_page, row_ranges
+from ft_assets.workers.datasets.reporting.page import render_page
 from ft_assets.workers.datasets.reporting.report import DatasetReport, Finding, Note, SplitNumbers, StepReport, Upload
 from tests.workers.datasets.reporting.made import exhibit, finding, place, report, step
 
@@ -50,7 +53,7 @@ def test_a_held_version_says_why_and_what_to_do() -> None:
     made = accept(report(step("contamination", finding("contaminated", 3, "held", "mmlu"))))
     text = text_of(render_page(made, []))
     assert "Held for review" in text
-    assert "3 rows share most of their 13-word sequences" in text
+    assert "3 rows hold items, or mostly text, of tests" in text
     assert "ft dataset approve" in text
 
 
@@ -69,8 +72,24 @@ def test_near_duplicates_stand_side_by_side_with_their_differences_marked() -> N
     assert "the <mark>cat</mark> sat" in page
     assert "the <mark>dog</mark> sat" in page
     text = text_of(page)
-    assert "Row 8 99.9 % alike" in text
+    assert "row 8 99.9 % alike" in text
     assert "like row 2, which stayed" in text
+
+
+def test_ten_near_duplicates_are_shown_three_of_them_open_each_with_what_keeps_it() -> None:
+    notes = [Note(place=place(row), other=place(1), similarity=0.95) for row in range(2, 14)]
+    made = report(step("duplicates", Finding(reason="near_duplicate", action="removed", count=12, notes=notes)))
+    shown = [
+        replace(exhibit("duplicates", "near_duplicate", row, "the cat sat", 1, "the dog sat"), row_id=f"{row:012x}")
+        for row in range(2, 14)
+    ]
+    page = render_page(made, shown)
+    assert page.count("keep: [&#34;0000000000") == 10
+    before, after = page.split("7 more side by side")
+    assert before.count("<mark>cat</mark>") == 3
+    assert after.count("<mark>cat</mark>") == 7
+    kept = DatasetPolicy.model_validate(yaml.safe_load('duplicates: {keep: ["000000000002"]}'), strict=False)
+    assert kept.duplicates.keep == ("000000000002",)
 
 
 def test_of_a_leak_the_shared_words_are_marked() -> None:
@@ -94,19 +113,13 @@ def test_exhibits_of_a_reason_go_to_the_subject_whose_rows_they_are() -> None:
     assert page.index(">arc<") < page.index("only once")
 
 
-def test_placeholders_of_scrubbed_text_are_marked() -> None:
-    made = report(personal_data={"email": 1}, policy=DatasetPolicy(personal_data=PersonalDataSettings(action="scrub")))
-    page = render_page(made, [exhibit("personal_data", "personal_data", 1, "to <EMAIL>, <b>")])
-    assert "to <mark>&lt;EMAIL&gt;</mark>, &lt;b&gt;" in page
-
-
 def test_several_files_are_named_with_their_rows() -> None:
     uploads = [Upload(name=name, size=1, sha256="", rows=5) for name in ("one.csv", "two.csv")]
     notes = [Note(place=place(4, "one.csv")), Note(place=place(4, "two.csv"))]
     made = report(step("read", Finding(reason="not_json", action="removed", count=2, notes=notes)), uploads=uploads)
     text = text_of(render_page(made, []))
-    assert "one.csv: rows 4" in text
-    assert "two.csv: rows 4" in text
+    assert "one.csv: row 4" in text
+    assert "two.csv: row 4" in text
 
 
 def test_the_policy_as_used_is_shown_and_what_differs_from_the_default() -> None:
@@ -114,7 +127,7 @@ def test_the_policy_as_used_is_shown_and_what_differs_from_the_default() -> None
     page = render_page(made, [])
     assert "<code>quality.filter: [short]" in page
     assert "<code>fields: {prompt: q}" in page
-    assert "phone_region: US" in page
+    assert "phone_region: auto" in page
 
 
 def test_many_warnings_are_folded_after_the_first() -> None:
@@ -212,3 +225,9 @@ def test_bars_of_the_flow_are_shares_of_the_most_rows() -> None:
 )
 def test_row_numbers_are_written_as_ranges(rows: list[int], text: str) -> None:
     assert row_ranges(rows) == text
+
+
+def test_the_page_says_by_which_country_phone_numbers_were_read() -> None:
+    assert "by the language and the country codes of their row" in render_page(report(personal_data={"phone": 1}), [])
+    named = DatasetPolicy(personal_data=PersonalDataSettings(phone_region="GB"))
+    assert "were read by GB" in render_page(report(personal_data={"phone": 1}, policy=named), [])

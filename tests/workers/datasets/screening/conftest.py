@@ -66,3 +66,47 @@ def make_classifier(folder: Path, *, problem: str | None = None) -> Path:
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     return folder
+
+
+# Words of one row mean the same.
+MEANINGS = (
+    ("which", "what"),
+    ("organ", "gland"),
+    ("makes", "produces", "secretes"),
+    ("insulin",),
+    ("who",),
+    ("wrote", "penned"),
+    ("hamlet",),
+)
+
+
+def make_encoder(folder: Path) -> Path:
+    """A BERT without layers, in which words of the same meaning have the same vector; ``CONTEXT`` tokens at once."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(word for meaning in MEANINGS for word in meaning)]
+    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=32, num_hidden_layers=0, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=CONTEXT, hidden_dropout_prob=0.0,
+    )  # fmt: skip
+    model = BertModel(config)
+    weights = model.embeddings.word_embeddings.weight.data
+    weights.normal_()
+    model.embeddings.position_embeddings.weight.data.zero_()
+    first = 4
+    for meaning in MEANINGS:
+        weights[first : first + len(meaning)] = weights[first].clone()
+        first += len(meaning)
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder

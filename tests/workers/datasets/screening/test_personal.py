@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ft_assets.settings.dataset.policy import PersonalDataSettings
@@ -184,6 +184,8 @@ VALUES = st.sampled_from([value for _, value in FOUND])
 PIECES = st.lists(st.one_of(VALUES, st.text(max_size=20), st.sampled_from(["\n", '"', "\\", "\t", ": ", "@", "1"])))
 
 
+# The first number loads the model of languages.
+@settings(deadline=None)
 @given(PIECES)
 def test_any_json_is_json_after_scrubbing(pieces: list[str]) -> None:
     text = "".join(pieces)
@@ -191,12 +193,13 @@ def test_any_json_is_json_after_scrubbing(pieces: list[str]) -> None:
         json.loads(scrub(encoded))
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES.map("".join), max_size=8), st.integers(0, 8))
 def test_each_text_is_screened_by_itself(texts: list[str], cut: int) -> None:
     texts = [text.encode("utf-8", "ignore").decode() for text in texts]
-    settings = PersonalDataSettings(action="scrub")
-    whole = screen(pa.array(texts, pa.string()), settings)
-    parts = [screen(pa.array(part, pa.string()), settings) for part in (texts[:cut], texts[cut:])]
+    scrubbing = PersonalDataSettings(action="scrub")
+    whole = screen(pa.array(texts, pa.string()), scrubbing)
+    parts = [screen(pa.array(part, pa.string()), scrubbing) for part in (texts[:cut], texts[cut:])]
     assert whole.texts.to_pylist() == [text for part in parts for text in part.texts.to_pylist()]
     for finding in whole.findings.to_pylist():
         assert 0 <= finding["start"] < finding["end"] <= len(texts[finding["index"]])

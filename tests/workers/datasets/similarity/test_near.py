@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ft_assets.workers.datasets.similarity.minhash import band_hashes
-from ft_assets.workers.datasets.similarity.near import find_duplicates
+from ft_assets.workers.datasets.similarity.near import Wording, find_duplicates
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz    "
 
@@ -182,3 +182,40 @@ def test_the_reported_similarity_is_exactly_that_of_the_sets_of_shingles(pairs: 
     similarities = {row["at"]: row["similarity"] for row in found.to_pylist()}
     expected = {2 * index + 1: jaccard(*pair) for index, pair in enumerate(pairs)}
     assert similarities == {at: similarity for at, similarity in expected.items() if similarity}
+
+
+def wording(texts: Sequence[str]) -> Wording:
+    return Wording.of(np.arange(len(texts)), pa.array(texts, pa.string()).take, 20, 0.005)
+
+
+def of_subjects(seed: int, count: int) -> list[str]:
+    generator = random.Random(seed)
+    shared = ["".join(generator.choices(LETTERS, k=250)) for _ in range(3)]
+    names = ["".join(generator.choices(LETTERS[:26], k=9)) for _ in range(count)]
+    return [f"{shared[0]} {name} {shared[1]} {name} {shared[2]}" for name in names]
+
+
+def test_the_same_wording_about_other_subjects_is_no_duplicate_and_a_mistyped_copy_of_it_is(tmp_path: Path) -> None:
+    texts = of_subjects(8, 200)
+    copies = [text[:40] + "#" + text[41:600] + "#" + text[601:] for text in texts[::10]]
+    assert min(jaccard(texts[0], other) for other in texts) > 0.9
+    assert len(duplicates(texts, tmp_path)) > 150
+    found = duplicates([*texts, *copies], tmp_path, wording=wording([*texts, *copies]))
+    assert {(at, kept) for at, kept, *_ in found} <= {(200 + number, 10 * number) for number in range(20)}
+    assert len(found) >= 18
+
+
+def test_many_mistyped_copies_of_one_text_are_duplicates_though_they_make_its_wording_common(tmp_path: Path) -> None:
+    generator = random.Random(9)
+    text = "".join(generator.choices(LETTERS, k=600))
+    places = [generator.sample(range(0, 600, 15), 4) for _ in range(100)]
+    copies = ["".join("#" if at in each else letter for at, letter in enumerate(text)) for each in places]
+    assert len(duplicates([text, *copies], tmp_path, wording=wording([text, *copies]))) == 100
+
+
+def test_common_wording_changes_nothing_by_files_batches_threads_or_memory(tmp_path: Path) -> None:
+    texts = of_subjects(10, 300)
+    texts += [text[:100] + "#" + text[101:] for text in texts[::3]]
+    expected = duplicates(texts, tmp_path, wording=wording(texts))
+    assert len(expected) > 50
+    assert duplicates(texts, tmp_path, files=7, rows=13, threads=2, wording=wording(texts)) == expected

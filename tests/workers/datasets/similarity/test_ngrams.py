@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ft_assets.workers.datasets.similarity.hashing import text_buffers
-from ft_assets.workers.datasets.similarity.ngrams import GramIndex
-from ft_assets.workers.datasets.similarity.words import FEWEST, GRAM, all_grams, letter_table
+from ft_assets.workers.datasets.similarity.grams import FEWEST, GRAM
+from ft_assets.workers.datasets.similarity.ngrams import GramIndex, grams_of
 from ft_resources.errors import BadData
 
 ITEM = (
@@ -154,7 +153,7 @@ def test_a_cut_file_is_refused(index: GramIndex, keep: int) -> None:
 @given(st.text(st.characters(max_codepoint=127), max_size=200))
 def test_words_are_the_same_whether_or_not_anything_beyond_ascii_stands_by(text: str) -> None:
     def grams(given: str) -> list[int]:
-        return all_grams(*text_buffers(pa.array([given])), letter_table()).tolist()
+        return grams_of(pa.array([given])).tolist()
 
     assert grams(text) == grams(f"\u2026{text}")
 

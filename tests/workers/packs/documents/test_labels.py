@@ -16,7 +16,15 @@ from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase, UserError
 from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import Conversation, chat
-from tests.workers.packs.templates.templates import CONTROL, NAMES, compiled, make_tokenizer, same_day, source
+from tests.workers.packs.templates.templates import (
+    CONTROL,
+    NAMES,
+    compiled,
+    make_tokenizer,
+    same_day,
+    source,
+    tracer_of,
+)
 
 __all__ = ["same_day"]
 
@@ -45,13 +53,7 @@ def theirs(tokenizer: ChatTokenizer) -> PreTrainedTokenizerFast:
 
 def _tracer(text: str, tokenizer: ChatTokenizer, *, variant: bool = True) -> Tracer:
     template = compiled(text, tokenizer)
-    return Tracer(
-        template=template,
-        variant=training_variant(template) if variant else None,
-        controls=tokenizer.template_tokens,
-        learn="all_assistant",
-        end_of_turn=template.end_of_turn(),
-    )
+    return replace(tracer_of(template, tokenizer), variant=training_variant(template) if variant else None)
 
 
 def _learned(tracer: Tracer, messages: Conversation) -> list[str]:
@@ -151,7 +153,7 @@ def test_a_training_template_that_renders_otherwise_does_not_stand_in(tokenizer:
 
 
 def test_a_header_that_marks_of_trl_take_in_is_not_learned(tokenizer: ChatTokenizer) -> None:
-    assert _learned(_tracer(source("deepseekv3"), tokenizer), chat("a", "b")) == ["b<｜end▁of▁sentence｜>"]
+    assert _learned(_tracer(source("deepseekv3"), tokenizer), chat("a", "b")) == ["</think>\n\nb<｜end▁of▁sentence｜>"]
 
 
 def test_training_variants_are_known_by_the_exact_text(tokenizer: ChatTokenizer) -> None:

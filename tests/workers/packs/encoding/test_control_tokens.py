@@ -42,7 +42,7 @@ def _encode(tokenizer: ChatTokenizer, template: ChatTemplate, messages: Conversa
         rendering,
         tokenizer.template_tokens(rendering),
         learn="all_assistant",
-        end_of_turn=template.end_of_turn(),
+        end_of_turn=template.probes.ends,
         marked=template.marked,
     )
     return rendering, tokenizer.encode(rendering, spans)

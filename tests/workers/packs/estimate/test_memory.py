@@ -164,6 +164,13 @@ MEASURED = [
     ("lora", "fp32", 2),
     ("lora", "bf16", 0),
     ("full", "bf16", 0),
+    ("full", "bf16", 1),
+    ("full", "bf16", 2),
+    ("full in bf16", "bf16", 0),
+    ("full in bf16", "bf16", 1),
+    ("full in bf16", "bf16", 2),
+    ("full in 8 bits", "bf16", 1),
+    ("full in bf16 in 8 bits", "bf16", 1),
     ("dora", "fp32", 0),
     ("dora", "fp32", 1),
     ("dora", "bf16", 0),
@@ -173,6 +180,14 @@ MEASURED = [
 
 
 KINDS: dict[str, dict[str, Any]] = {"dora": {"use_dora": True}, "pissa": {"init": "pissa"}}
+
+
+def in_8_bits(model: Any) -> Any:
+    """The optimizer as Transformers sets it up: with moments of embeddings in 32 bits."""
+    from bitsandbytes.optim import AdamW8bit, GlobalOptimManager
+
+    GlobalOptimManager.get_instance().register_module_override(model.model.embed_tokens, "weight", {"optim_bits": 32})
+    return AdamW8bit(model.parameters())
 
 
 @pytest.mark.training
@@ -187,6 +202,7 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
     from ft_assets.workers.packs.isolation import attention
     from ft_assets.workers.packs.isolation.forward import token_losses
     from ft_assets.workers.training.model import with_adapters
+    from ft_assets.workers.training.rounding import Bits, RoundedAdamW, round_in_8_bits
     from tests.workers.packs.estimate.meter import Meter, packed_row
 
     attention.register()
@@ -200,9 +216,10 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
     }
     settings: Any = sizes | {"tie_word_embeddings": True, "attn_implementation": attention.ATTENTION}
     config = LlamaConfig(**settings)
-    frozen = variant != "full"
+    frozen, rounded = not variant.startswith("full"), variant.startswith("full in bf16")
+    eight_bits = variant.endswith("in 8 bits")
     model: Any = LlamaForCausalLM(config)
-    model = model.to(torch.bfloat16 if frozen and precision == "bf16" else torch.float32).train()
+    model = model.to(torch.bfloat16 if (frozen and precision == "bf16") or rounded else torch.float32).train()
     if frozen:
         model = with_adapters(model, LoraSettings(rank=4, alpha=8, **KINDS.get(variant, {})))
     if recompute:
@@ -210,13 +227,19 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
         model.enable_input_require_grads()
     row = packed_row(tokens=1024, documents=4, learned=0.25, vocabulary=1024)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(trained, fused=True)
+    optimizer: Any = torch.optim.AdamW(trained, fused=True)
+    if eight_bits:
+        optimizer = in_8_bits(model)
+        round_in_8_bits(optimizer, Bits(17))
+    elif rounded:
+        optimizer = RoundedAdamW(optimizer, Bits(17))
     meter = Meter()
     meter.track(list(model.parameters()))
     with meter:
         for _ in range(2):
             for _ in range(2):
-                autocast = torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else nullcontext()
+                half = torch.autocast("cpu", torch.bfloat16, cache_enabled=not recompute)
+                autocast = half if precision == "bf16" else nullcontext()
                 with autocast:
                     loss = token_losses(model, row).sum()
                 loss.backward()
@@ -224,7 +247,8 @@ def test_the_peak_is_within_a_tenth_of_the_tensors_counted_in_real_steps(
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
-    kind = {variant: True} if variant in KINDS else {}
+    kind: dict[str, Any] = {variant: True} if variant in KINDS else {"weights": "bfloat16"} if rounded else {}
+    kind |= {"optimizer": "adamw_8bit"} if eight_bits else {}
     ours = setup(variant="lora" if frozen else "full", precision=precision, tokens=1024, recompute=recompute, **kind)
     architecture = llama(**sizes)
     assert trained_parameters(architecture, ours) == sum(parameter.numel() for parameter in trained)

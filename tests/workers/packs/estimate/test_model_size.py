@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ft_assets.settings.catalogue.composites import COMPOSITES
 from ft_assets.settings.gpus import CATALOGUE
+from ft_assets.settings.recipe.training import LoraSettings
 from ft_assets.workers.model_size.families import FAMILIES
 from ft_assets.workers.model_size.memory import peak_memory
 from ft_assets.workers.model_size.model_size import doubt_about, read_architecture, rough
@@ -36,8 +37,9 @@ def test_llama_3_8b_by_hand() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_has_as_many_parameters_as_transformers_makes(family: str) -> None:
     import torch
-    from peft import LoraConfig, get_peft_model
     from transformers import AutoConfig, AutoModelForCausalLM
+
+    from ft_assets.workers.training.model import with_adapters
 
     sizes: dict[str, Any] = {
         "hidden_size": 64,
@@ -65,7 +67,7 @@ def test_every_family_has_as_many_parameters_as_transformers_makes(family: str) 
         assert found is not None
         assert not found.rough
         assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
-        adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", r=4, target_modules="all-linear"))
+        adapted = with_adapters(model, LoraSettings(rank=4, alpha=8))
     trained = sum(parameter.numel() for parameter in adapted.parameters() if parameter.requires_grad)
     assert found.adapter_parameters(4, "all-linear") == trained
 

@@ -2,18 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from ft_assets.settings.catalogue.families import how_documents_run
 from ft_assets.workers.packs.format import Window
 from ft_assets.workers.packs.isolation.batches import MicroBatch, as_row
 from ft_assets.workers.packs.isolation.choice import choose
 from ft_assets.workers.packs.isolation.forward import run_apart, runs_apart, token_losses
-from tests.workers.training.families import FAMILIES
+from ft_assets.workers.packs.isolation.leak_check import require_causal
+from ft_resources.errors import BadBase
+from tests.workers.training.families import FAMILIES, Family
 
 TEN = ["llama", "qwen3", "gemma3_text", "phi3", "mixtral", "deepseek_v3", "gpt_oss", "qwen3_next", "lfm2", "gemma2"]
 LENGTHS = np.array([13, 29, 17, 2, 28, 40])
@@ -51,6 +55,22 @@ def test_documents_apart_lose_what_each_loses_alone(kind: str, tmp_path: Path) -
     torch.testing.assert_close(token_losses(model, batch), torch.cat(expected), rtol=1e-5, atol=1e-5)
 
 
+@torch.no_grad()
+def test_rotary_positions_that_grow_with_a_batch_are_those_of_each_document_alone() -> None:
+    batch = documents()
+    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
+    family = Family(kind="llama", settings={"max_position_embeddings": 20, "rope_parameters": rope})
+    model = family.model().eval()
+    run_apart(model)
+    expected = []
+    for number in range(batch.documents):
+        fresh = family.model().eval()
+        run_apart(fresh)
+        expected.append(token_losses(fresh, batch.every(number, batch.documents)))
+    for _ in range(2):
+        torch.testing.assert_close(token_losses(model, batch), torch.cat(expected), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", TEN)
 def test_the_catalogue_says_what_is_chosen(kind: str, tmp_path: Path) -> None:
     family = FAMILIES[kind]
@@ -70,3 +90,23 @@ def test_of_a_family_that_is_not_tried_it_says_that_it_will_be_decided() -> None
     pictures = {"model_type": "of_pictures", "text_config": {"model_type": "gemma2"}}
     assert how_documents_run(json.dumps(pictures).encode())[0] == "apart"
     assert how_documents_run(None) == how_documents_run(b"[]") == how_documents_run(b"{") == ("", "")
+
+
+@pytest.mark.parametrize(("kind", "settings"), [("big_bird", {"attention_type": "original_full"}), ("roformer", {})])
+def test_a_model_that_looks_ahead_by_attention_of_its_own_is_refused_before_it_trains(
+    kind: str, settings: dict[str, str]
+) -> None:
+    def made(**others: bool) -> Any:
+        sizes = {"vocab_size": 280, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1}
+        values: dict[str, Any] = {**sizes, "num_attention_heads": 4, **settings, **others}
+        config = CONFIG_MAPPING[kind](**values)
+        model = AutoModelForCausalLM.from_config(config)
+        for weight in model.parameters():
+            # As drawn they are so small that no token matters to another.
+            weight.data *= 10
+        run_apart(model)
+        return model
+
+    with pytest.raises(BadBase, match="looks ahead"):
+        require_causal(made(), documents())
+    require_causal(made(is_decoder=True), documents())

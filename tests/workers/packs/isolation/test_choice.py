@@ -59,3 +59,26 @@ def test_what_is_not_a_causal_language_model_is_refused_either_way(kind: str, re
     for asked in ("auto", "packed", "apart"):
         with pytest.raises(BadBase, match=reason):
             choose(tmp_path, asked)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra"])
+def test_an_encoder_that_loads_as_a_causal_model_is_refused_either_way(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config_of(kind)))
+    for asked in ("auto", "packed", "apart"):
+        with pytest.raises(BadBase, match="looks ahead"):
+            choose(tmp_path, asked)
+
+
+def test_a_model_in_which_only_pictures_look_ahead_is_not_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config_of("gemma4_text", use_bidirectional_attention="vision")))
+    assert choose(tmp_path).mode == "packed"
+    (tmp_path / "config.json").write_text(json.dumps(config_of("gemma4_text", use_bidirectional_attention="all")))
+    with pytest.raises(BadBase, match="looks ahead"):
+        choose(tmp_path)
+
+
+def test_documents_of_an_architecture_whose_trial_fails_run_apart(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config_of("doge")))
+    choice = choose(tmp_path)
+    assert choice.mode == "apart"
+    assert "packed rows fail in a trial" in choice.why

@@ -1,5 +1,6 @@
 """Losses by parts of the tokens are those of all their logits, with the same gradients, and take a part's memory."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from peft import LoraConfig, get_peft_model
 from torch.nn.functional import cross_entropy
 
 from ft_assets.workers.packs.isolation import output_layer
-from ft_assets.workers.packs.isolation.choice import choose
+from ft_assets.workers.packs.isolation.choice import _refusal, choose
 from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.packs.isolation.output_layer import losses_at
 from tests.workers.packs.estimate.meter import Meter
@@ -49,6 +50,17 @@ def test_losses_and_gradients_by_parts_are_those_of_all_logits(kind: str, by_par
     torch.testing.assert_close(losses, expected, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(gradients(model), theirs, rtol=1e-4, atol=1e-6)
     assert model(input_ids=ids).logits.shape == (2, 23, model.config.vocab_size)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rounding_by_several_threads_is_no_leak(threads: int, by_parts: None) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        config = json.dumps(FAMILIES["llama"].config().to_dict(), default=str)
+        assert _refusal.__wrapped__(config, None) is None
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("mode", ["packed", "apart"])

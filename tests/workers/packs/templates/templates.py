@@ -10,6 +10,7 @@ from transformers.utils import chat_template_utils
 
 from ft_assets.workers.packs.documents.conversations import Conversations, Shape
 from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.templates.tracing import Learn, Tracer
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import Conversation
@@ -39,6 +40,17 @@ def make_tokenizer(folder: Path) -> ChatTokenizer:
 
 def compiled(text: str, tokenizer: ChatTokenizer) -> ChatTemplate:
     return ChatTemplate(text, name="the template", variables=tokenizer.named, control=tokenizer.control)
+
+
+def tracer_of(template: ChatTemplate, tokenizer: ChatTokenizer, learn: Learn = "all_assistant") -> Tracer:
+    """Labels conversations by ``template`` alone; see ``Tracer`` for what else it takes."""
+    return Tracer(
+        template=template,
+        variant=None,
+        controls=tokenizer.template_tokens,
+        learn=learn,
+        end_of_turn=template.probes.ends,
+    )
 
 
 def as_batch(chats: list[Conversation], prompt: int = 0) -> Conversations:

@@ -1,5 +1,6 @@
 """No control token comes about where messages meet; rows in which none does stay as they are."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ft_assets.workers.templates.rendering import Tools
-from ft_assets.workers.templates.tracing import Traced, Tracer
+from ft_assets.workers.templates.tracing import Traced
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadData
 from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import chat
-from tests.workers.packs.templates.templates import compiled
+from tests.workers.packs.templates.templates import compiled, tracer_of
 
 TURN = "{% if m.role == 'assistant' %}{% generation %}§{{ eos_token }}{% endgeneration %}{% else %}§{% endif %}"
 EVERY = "{% for m in messages %}" + TURN + "{% endfor %}"
@@ -26,14 +27,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
 
 
 def _trace(source: str, tokenizer: ChatTokenizer, messages: list[dict[str, Any]], tools: Tools = None) -> Traced:
-    template = compiled(source, tokenizer)
-    tracer = Tracer(
-        template=template,
-        variant=None,
-        controls=tokenizer.template_tokens,
-        learn="all_assistant",
-        end_of_turn=frozenset({"<|end|>"}),
-    )
+    tracer = replace(tracer_of(compiled(source, tokenizer), tokenizer), end_of_turn=frozenset({"<|end|>"}))
     return tracer.trace(messages, where="row 1", tools=tools)
 
 
@@ -117,16 +111,13 @@ def test_rows_in_which_no_control_token_comes_about_stay_as_they_are(
 
 def test_a_row_without_such_an_edge_is_rendered_once(tokenizer: ChatTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     template = compiled(USUAL, tokenizer)
+    # Found once for a template, by probes.
+    probes = template.probes
+    assert (probes.appended, probes.missing_thought, probes.thoughts_field) == ("", None, "")
     rendered = []
     usual = type(template)._render
     monkeypatch.setattr(type(template), "_render", lambda *args: rendered.append(1) or usual(*args))
-    tracer = Tracer(
-        template=template,
-        variant=None,
-        controls=tokenizer.template_tokens,
-        learn="all_assistant",
-        end_of_turn=frozenset(),
-    )
+    tracer = replace(tracer_of(template, tokenizer), end_of_turn=frozenset())
     tracer.trace(chat("a <b> c", "the fox."), where="row 1")
     plain = len(rendered)
     tracer.trace(chat("a <b> c <", "the fox."), where="row 1")

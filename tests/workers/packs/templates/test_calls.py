@@ -1,11 +1,12 @@
 """A template that leaves out one of several calls, a name or an argument is found out."""
 
+import json
 import re
 from typing import Any
 
 import pytest
 
-from ft_assets.workers.templates.calls import lost_call
+from ft_assets.workers.templates.calls import lost_call, moved_words
 from ft_assets.workers.templates.template import ChatTemplate
 
 BEFORE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
@@ -73,3 +74,34 @@ def test_a_template_that_knows_its_functions_is_asked_call_by_call() -> None:
 def test_without_calls_nothing_is_lost() -> None:
     template = ChatTemplate("{{ messages[0].content }}", name="t", variables={}, control=re.compile("x"))
     assert lost_call(template, [{"role": "user", "content": "a"}], None, "row 1") == ""
+
+
+@pytest.mark.parametrize("words", ["Oslo", 'a "quoted" word', "Ünicode"])
+def test_a_template_that_joins_arguments_as_text_gets_them_as_json(words: str) -> None:
+    joins = (
+        "{% for c in m.tool_calls or [] %}{{ '<call>' + c.function.name + ' ' + c.function.arguments + '</call>' }}"
+        "{% endfor %}"
+    )
+    made = [call("weather", city=words, days=2)]
+    template = ChatTemplate(BEFORE + joins + AFTER, name="t", variables={}, control=re.compile(r"<\\|.*?\\|>"))
+    messages = [{"role": "user", "content": "Oslo?"}, {"role": "assistant", "content": "", "tool_calls": made}]
+    text = template.render(messages, where="row 1")
+    assert json.loads(text.partition("weather ")[2].removesuffix("</call>")) == {"city": words, "days": 2}
+    assert lost_call(template, messages, None, "row 1") == ""
+
+
+def test_words_that_a_template_moves_behind_the_result_of_their_call_are_found() -> None:
+    moved = (
+        "{% for m in messages %}{% if m.tool_calls %}"
+        + ALL
+        + "{% else %}<|{{ m.role }}|>{{ m.content }}{% endif %}"
+        + "{% if m.role == 'tool' %}{{ messages[loop.index0 - 1].content }}{% endif %}{% endfor %}"
+    )
+    usual = BEFORE + ALL + AFTER
+    chats = [
+        {"role": "user", "content": "ask"},
+        {"role": "assistant", "content": "one moment", "tool_calls": [call("weather", town="Rome")]},
+        {"role": "tool", "content": "sunny"},
+    ]
+    templates = [ChatTemplate(text, name="t", variables={}, control=re.compile("x")) for text in (moved, usual)]
+    assert [moved_words(template, chats, None, "") for template in templates] == [2, 0]

@@ -1,6 +1,7 @@
 """Skeletons against the template itself: never another token, whatever the template does and the messages say."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,23 @@ from tokenizers import AddedToken, Tokenizer
 
 from ft_assets.workers.packs.documents import chats as chats_module
 from ft_assets.workers.packs.documents.chats import ChatLabeller, Labelled, Row, SkeletonDiffers
+from ft_assets.workers.packs.documents.conversations import Conversations
 from ft_assets.workers.templates.template import ChatTemplate
-from ft_assets.workers.templates.tracing import Tracer
 from ft_assets.workers.tokenizers.chat_template import training_variant
 from ft_assets.workers.tokenizers.hugging_face import HuggingFaceEncoder
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
-from ft_resources.errors import UserError
+from ft_resources.errors import BadData, UserError
 from tests.fake_base import make_fake_base
 from tests.workers.packs.conftest import Conversation, chat
-from tests.workers.packs.templates.templates import CONTROL, NAMES, as_batch, compiled, make_tokenizer, source
+from tests.workers.packs.templates.templates import (
+    CONTROL,
+    NAMES,
+    as_batch,
+    compiled,
+    make_tokenizer,
+    source,
+    tracer_of,
+)
 
 PIECES = st.one_of(
     st.sampled_from(
@@ -74,13 +83,7 @@ def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _labeller(template: ChatTemplate, tokenizer: ChatTokenizer, *, by_row: bool = False) -> ChatLabeller:
-    tracer = Tracer(
-        template=template,
-        variant=training_variant(template),
-        controls=tokenizer.template_tokens,
-        learn="all_assistant",
-        end_of_turn=template.end_of_turn(),
-    )
+    tracer = replace(tracer_of(template, tokenizer), variant=training_variant(template))
     return ChatLabeller(tracer, tokenizer, HuggingFaceEncoder(tokenizer.tokenizer), by_row=by_row)
 
 
@@ -248,6 +251,19 @@ def test_letters_that_a_template_trims_off_are_missed(trim: str, tokenizer: Chat
     made = [chat("Where is the fox??", "In the house...")] * 2
     assert "leaves out the content" in str(_label(other, made))
     _assert_same(_label(one, made), _label(other, made))
+
+
+def test_a_content_that_is_dropped_beside_a_call_is_named(tokenizer: ChatTokenizer) -> None:
+    """Llama 3.1 writes the call alone: its turn cannot be told, and the lost content is why."""
+    labeller = _labeller(compiled(source("llama3_1"), tokenizer), tokenizer)
+    call = {"type": "function", "function": {"name": "look", "arguments": {"key": "v"}}}
+    messages = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": "Wait.", "tool_calls": [call]}]
+
+    def row(number: int) -> Row:
+        return Row(messages=messages, tools=None, prompt=0, where="row 1")
+
+    with pytest.raises(BadData, match=r"leaves out the content of message 2 \(assistant\)"):
+        labeller.label(Conversations(shapes=[None], contents=[[]]), row)
 
 
 def test_prompts_of_preferences_are_not_learned(tokenizer: ChatTokenizer) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 from transformers.utils import chat_template_utils
 
-from ft_assets.settings.recipe.plain_template import PLAIN_TEMPLATE
+from ft_assets.settings.recipe.ready_templates import PLAIN_TEMPLATE
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.tokenizers.chat_template import load_template
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
@@ -190,7 +190,7 @@ def test_what_python_cannot_compile_is_refused(base: Path, source: str) -> None:
     "source", ["{{ messages.__class__.__mro__ }}", "{{ ''.__class__.__base__.__subclasses__() }}", "{{ 1 / 0 }}"]
 )
 def test_a_template_cannot_leave_its_sandbox_or_crash_the_build(base: Path, source: str) -> None:
-    with pytest.raises(BadData, match="refuses this conversation"):
+    with pytest.raises(BadData, match="the chat template itself fails on this conversation"):
         _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
 
 
@@ -240,6 +240,16 @@ def test_limits_change_nothing_of_what_templates_write(base: Path) -> None:
     assert _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1") == expected
 
 
+@pytest.mark.parametrize("call", ["c.replace('a', 'bb')", "c.expandtabs(4)", "c.ljust(4)", "c.center(4)", "c.zfill(4)"])
+def test_methods_of_texts_work_behind_a_set_in_a_loop(base: Path, call: str) -> None:
+    template = _compiled(
+        "{% for m in messages %}{% set c = m.content %}{{ CALL }};{% endfor %}".replace("CALL", call),
+        ChatTokenizer.load(base),
+    )
+    found = template.render(chat("ab", "x\ty"), where="row 1")
+    assert found == "".join(f"{eval(call, {'c': content})};" for content in ("ab", "x\ty"))
+
+
 def test_a_template_that_prints_the_date_prints_the_same_one_every_day(base: Path) -> None:
     template = _compiled("{{ strftime_now('%d %b %Y') }}", ChatTokenizer.load(base))
     assert template.render(chat("a", "b"), where="row 1") == "26 Jul 2024"
@@ -266,7 +276,7 @@ def test_marks_that_the_template_itself_cuts_off_are_an_error(base: Path) -> Non
 def test_the_end_of_turn_is_probed_from_the_template(base: Path) -> None:
     tokenizer = ChatTokenizer.load(base)
     source = "{% for m in messages %}<|user|>{{ m.content }}<|pad|>\n<|bos|>{% endfor %}"
-    assert _compiled(source, tokenizer).end_of_turn() == {"<|pad|>", "<|end|>"}
+    assert _compiled(source, tokenizer).probes.ends == {"<|pad|>", "<|end|>"}
 
 
 def test_a_template_file_goes_before_the_settings(base_folder: Path) -> None:

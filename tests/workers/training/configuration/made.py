@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ft_assets.control.auto.configure import configure
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.model_size.known import Known
 from ft_assets.workers.model_size.model_size import read_architecture, rough
@@ -29,3 +30,8 @@ def known(config: dict[str, Any] | None = LLAMA_3_8B, *, parameters: int | None 
     model = rough(parameters) if parameters else read_architecture(config) if config else None
     facts = {"examples": 50_000, "windows": 20_000, "tokens": 80_000_000, "learned": share(0.3), "counted": True}
     return Known(**{"model": model, **facts, **changes})
+
+
+def settled(pair: Any = None, made: Any = None, **changes: Any) -> Any:
+    """The recipe with every ``auto`` settled for the pair."""
+    return configure(made or recipe(**changes), pair or known()).recipe

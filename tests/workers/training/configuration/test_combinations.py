@@ -1,5 +1,6 @@
 """Each combination that does not work is refused, with the reason and what to do instead."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from ft_assets.control.auto.combinations import COMBINATIONS, require_possible
 from ft_assets.control.auto.configure import configure
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.workers.model_size.known import known_base
 from ft_resources.errors import BadRecipe
+from tests.workers.packs.estimate.made import LLAMA_3_8B
 from tests.workers.training.configuration.made import known, on_gpus, recipe
 
 TEXT: dict[str, Any] = {"gates": {"task_gain": {"metric": "perplexity"}}}
@@ -25,12 +28,49 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
         "turns whole matrices",
         "adamw",
     ),
+    ("training.compile", on_gpus(2, training={"compile": "on"}, **ZERO_3), "hooks into modules", "sharding none"),
     ("training.optimizer", recipe(training={"optimizer": "muon"}), "trains factors of them", "variant full"),
+    ("training.weights", on_gpus(1, training={"weights": "bfloat16"}), "only be less exact", "variant full"),
+    ("training.weights", recipe(variant="full", training={"weights": "bfloat16"}), "precision is fp32", "bf16"),
+    (
+        "training.weights",
+        on_gpus(1, "V100-32", variant="full", training={"weights": "bfloat16"}),
+        "precision is fp16",
+        "float32",
+    ),
+    (
+        "training.weights",
+        on_gpus(1, variant="full", training={"weights": "bfloat16", "optimizer": "adafactor"}),
+        "small ones vanish",
+        "adamw_8bit",
+    ),
+    (
+        "training.weights",
+        on_gpus(2, variant="full", training={"weights": "bfloat16"}, hardware={"sharding": "zero2"}),
+        "copies of its own",
+        "fsdp",
+    ),
     ("hardware.sharding", recipe(hardware={"gpus": 1, "sharding": "zero2"}), "a single one", "sharding none"),
     ("hardware.sharding", recipe(hardware={"sharding": "zero1"}), "has none", "sharding none"),
     ("hardware.sharding", on_gpus(8, hardware={"sharding": "hsdp"}), "several nodes", "sharding none"),
     ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "one scale for all gradients", "sharding none"),
     ("training.precision", recipe(training={"precision": "fp16"}), "on a CPU", "fp32"),
+    ("training.precision", recipe(training={"precision": "fp8"}), "imitating their rounding", "fp32"),
+    ("training.precision", on_gpus(1, training={"precision": "fp8"}), "A100-80 does not multiply", "H100"),
+    ("training.precision", on_gpus(1, "H100", variant="qlora", training={"precision": "fp8"}), "unpacked", "lora"),
+    (
+        "training.precision",
+        on_gpus(2, "H100", training={"precision": "fp8"}, hardware={"sharding": "fsdp"}),
+        "whose weights fsdp divides",
+        "sharding none",
+    ),
+    ("training.precision", on_gpus(1, "H100", method="dpo", training={"precision": "fp8"}), "order of sums", "orpo"),
+    (
+        "training.precision",
+        on_gpus(1, "H100", training={"precision": "fp8", "compile": "off"}),
+        "takes longer than it saves",
+        "compile on",
+    ),
     (
         "training.keep_best",
         on_gpus(
@@ -48,6 +88,7 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("packing.overlong", recipe(packing={"overlong": "split"}), "lost its question", "method cpt"),
     ("packing.learn", recipe(method="dpo", packing={"learn": "last_assistant"}), "whole answers", "out"),
     ("packing.learn", recipe(method="cpt", packing={"learn": "last_assistant"}), "no assistant turns", "out"),
+    ("packing.end_of_turn", recipe(method="cpt", packing={"end_of_turn": ["<|user|>"]}), "no turns", "out"),
     ("packing.overlong", recipe(method="cpt", packing={"overlong": "truncate"}), "would drop it", "overlong split"),
     ("gates.task_gain.metric", recipe(method="cpt"), "text has no answers", "perplexity"),
     (
@@ -63,6 +104,30 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
         recipe(training=START, sweep={"search": "grid", "parameters": {"lora.rank": [8, 16]}}),
         "has one shape, and lora.rank is swept",
         "training.learning_rate",
+    ),
+    (
+        "hardware.context_parallel",
+        on_gpus(4, method="dpo", hardware={"context_parallel": 2}),
+        "dpo compares whole answers",
+        "sft or cpt",
+    ),
+    (
+        "hardware.context_parallel",
+        on_gpus(4, packing={"mode": "apart"}, hardware={"context_parallel": 2}),
+        "packing.mode is apart",
+        "Leave out one",
+    ),
+    (
+        "training.compile",
+        on_gpus(4, training={"compile": "on"}, hardware={"context_parallel": 2}),
+        "exchange tokens for heads inside each layer",
+        "Leave out one",
+    ),
+    (
+        "training.global_batch_size",
+        on_gpus(8, training={"global_batch_size": 6}, hardware={"context_parallel": 2}),
+        "between 4 groups of 2 GPUs",
+        "count as one",
     ),
     ("new_tokens", recipe(method="cpt", new_tokens=["zq"], **TEXT), "no embedding rows", "(artifact:"),
     (
@@ -132,11 +197,50 @@ def test_a_recipe_that_cannot_work_is_refused_by_itself(where: str, made: Recipe
     assert instead in caught.value.remedy
 
 
-def test_a_module_that_the_base_lacks_is_named_with_the_nearest() -> None:
-    made = recipe(lora={"target_modules": ["q_prj", "v_proj"]})
-    require_possible(configure(made, None).recipe, None)
-    with pytest.raises(BadRecipe, match=r"llama has no module 'q_prj'; did you mean 'q_proj'\?"):
-        require_possible(configure(made, known()).recipe, known())
+def test_the_gpus_that_share_a_window_divide_the_gpus() -> None:
+    with pytest.raises(BadRecipe, match="context_parallel 4 does not divide gpus 6"):
+        on_gpus(6, hardware={"context_parallel": 4})
+
+
+EXPERTS = {"model_type": "gpt_oss", "num_local_experts": 32}
+ON_BASES: list[tuple[Recipe, dict[str, Any], str]] = [
+    (recipe(packing={"mode": "packed"}), {"model_type": "mamba2"}, "cannot share a row: it has state-space layers"),
+    (on_gpus(4, hardware={"context_parallel": 2}), EXPERTS, "documents of this base run apart: attention sinks"),
+    (on_gpus(6, hardware={"context_parallel": 3}), LLAMA_3_8B, "8 key/value heads cannot be divided evenly among 3"),
+    (on_gpus(2, **ZERO_3), EXPERTS, "zero3 loses parts of the gradients"),
+    (recipe(lora={"dropout": 0.1}), EXPERTS, "experts have no dropout"),
+    (recipe(variant="qlora", lora={"use_dora": True}), EXPERTS, "experts have no use_dora"),
+    (recipe(lora={"init": "pissa"}), {"model_type": "qwen3_moe", "num_experts": 128}, "experts have no init"),
+    (
+        on_gpus(1, "H100", training={"precision": "fp8"}),
+        {**LLAMA_3_8B, "hidden_size": 1024, "intermediate_size": 4096},
+        "1,024 and 4,096 wide",
+    ),
+    (recipe(lora={"target_modules": ["q_prj", "v_proj"]}), LLAMA_3_8B, r"no module 'q_prj'; did you mean 'q_proj'\?"),
+]
+
+
+@pytest.mark.parametrize(("made", "config", "reason"), ON_BASES)
+def test_what_a_base_cannot_do_is_refused_by_its_config_alone(
+    made: Recipe, config: dict[str, Any], reason: str
+) -> None:
+    alone = configure(made, None).recipe
+    require_possible(alone, None)
+    with pytest.raises(BadRecipe, match=reason):
+        require_possible(alone, known_base(json.dumps(config).encode()))
+
+
+@pytest.mark.parametrize(
+    ("made", "config"),
+    [
+        (recipe(lora={"dropout": 0.1, "target_modules": ["q_proj"]}), EXPERTS),
+        (recipe(variant="full", lora={"dropout": 0.1}, packing={"mode": "apart"}), EXPERTS),
+        (recipe(packing={"mode": "packed"}), {"model_type": "gemma2", "attn_logit_softcapping": None}),
+        (recipe(lora={"dropout": 0.1}), {"model_type": "nemotron_h", "n_routed_experts": 8, "layers_block_type": []}),
+    ],
+)
+def test_what_a_base_can_do_is_let_through_by_its_config(made: Recipe, config: Any) -> None:
+    require_possible(configure(made, None).recipe, known_base(json.dumps(config).encode()))
 
 
 @pytest.mark.parametrize("name", ["wte", "embed_out", "embed_in", "transformer.wpe"])
@@ -155,8 +259,26 @@ def test_modules_of_a_base_that_is_not_understood_are_taken_on_trust(pair: Any) 
 
 
 @pytest.mark.parametrize(
+    ("pair", "why"),
+    [
+        (known({**LLAMA_3_8B, "hidden_size": 4104, "intermediate_size": 14344}), "multiples of 16"),
+        (known(parameters=10**9), "compile is off"),
+    ],
+    ids=["odd", "not compiled by auto"],
+)
+def test_8_bit_floats_are_refused_where_they_would_be_slower_than_bf16(pair: Any, why: str) -> None:
+    made = on_gpus(1, "H100", training={"precision": "fp8"})
+    with pytest.raises(BadRecipe, match=why):
+        require_possible(configure(made, pair).recipe, pair)
+
+
+@pytest.mark.parametrize(
     "made",
     [
+        on_gpus(1, "H100", training={"precision": "fp8"}),
+        on_gpus(8, "L40S", training={"precision": "fp8"}),
+        on_gpus(1, None, training={"precision": "fp8", "compile": "on"}),
+        on_gpus(1, "H200", variant="full", training={"precision": "fp8", "weights": "bfloat16"}),
         recipe(),
         recipe(method="cpt", packing={"overlong": "split"}, gates={"task_gain": {"metric": "perplexity"}}),
         recipe(lora={"target_modules": ["q_proj", "lm_head", "model.layers.0.self_attn.k_proj"]}),
@@ -171,6 +293,8 @@ def test_modules_of_a_base_that_is_not_understood_are_taken_on_trust(pair: Any) 
         on_gpus(2, variant="full", **ZERO_3),
         on_gpus(1, variant="full", hardware={"nodes": 2, "sharding": "zero3"}),
         recipe(hardware={"gpus": 1, "gpu_type": "T4"}, training={"precision": "fp16"}),
+        on_gpus(8, variant="qlora", training={"global_batch_size": 2}, hardware={"context_parallel": 4}),
+        on_gpus(8, method="cpt", hardware={"context_parallel": 8}, **TEXT),
     ],
 )
 def test_what_works_is_let_through(made: Recipe) -> None:
@@ -184,7 +308,8 @@ def test_every_combination_is_reached_by_a_test() -> None:
         reached |= {id(one) for one in COMBINATIONS if one.found(settled, None)}
         refusals = METHODS[settled.method].all_refusals
         reached |= {id(one) for one in refusals if one.found(settled, settled.method)}
-    *others, modules = COMBINATIONS
-    assert modules.where == "lora.target_modules"
-    every = {id(one) for one in others} | {id(one) for each in METHODS.values() for one in each.all_refusals}
+    for made, config, _ in ON_BASES:
+        base = known_base(json.dumps(config).encode())
+        reached |= {id(one) for one in COMBINATIONS if one.found(configure(made, None).recipe, base)}
+    every = {id(one) for one in COMBINATIONS} | {id(one) for each in METHODS.values() for one in each.all_refusals}
     assert reached == every

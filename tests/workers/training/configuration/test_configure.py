@@ -8,15 +8,9 @@ from hypothesis import strategies as st
 
 from ft_assets.control.auto.combinations import require_possible
 from ft_assets.control.auto.configure import configure
-from ft_assets.control.auto.fitting import expected_memory
 from ft_assets.settings.recipe.training import SettledLora, SettledTraining
 from ft_assets.workers.model_size.known import known_pair
-from tests.workers.packs.estimate.made import LLAMA_3_8B
-from tests.workers.training.configuration.made import LLAMA_70B, known, on_gpus, recipe
-
-
-def settled(pair: Any = None, made: Any = None, **changes: Any) -> Any:
-    return configure(made or recipe(**changes), pair or known()).recipe
+from tests.workers.training.configuration.made import LLAMA_70B, known, on_gpus, recipe, settled
 
 
 @pytest.mark.parametrize(
@@ -82,99 +76,6 @@ def test_the_precision_is_what_the_gpu_computes_in(hardware: dict[str, Any], pre
     assert settled(hardware=hardware).training.precision == precision
 
 
-def test_activations_are_computed_again_only_where_they_do_not_fit() -> None:
-    long = {"packing": {"max_length": 4096}}
-    roomy = configure(recipe(**long, hardware={"gpus": 1, "gpu_type": "H200"}), known())
-    tight = configure(recipe(**long, hardware={"gpus": 1, "gpu_type": "L40S"}), known())
-    assert roomy.recipe.training.recompute == "off"
-    assert roomy.origins["training.recompute"].startswith("auto: not needed: at most")
-    assert tight.recipe.training.recompute == "on"
-    assert tight.origins["training.recompute"].startswith("auto: without it the training would not surely fit")
-
-
-@pytest.mark.parametrize(
-    ("length", "gpu", "written", "recompute", "every"),
-    [
-        (4096, "H100", {}, "off", 1),
-        (4096, "L40S", {}, "on", 2),
-        (8192, "H100", {}, "on", 4),
-        (8192, "L40S", {}, "on", 1),
-        (8192, "H100", {"recompute_every": 3}, "on", 3),
-        (8192, "H100", {"recompute": "on"}, "on", 1),
-        (8192, "H100", {"recompute": "on", "recompute_every": 8}, "on", 8),
-        (4096, "H100", {"recompute_every": 3}, "off", 3),
-    ],
-)
-def test_only_as_many_layers_are_computed_again_as_must_be(
-    length: int, gpu: str, written: dict[str, Any], recompute: str, every: int
-) -> None:
-    made = recipe(packing={"max_length": length}, training=written, hardware={"gpus": 1, "gpu_type": gpu})
-    found = configure(made, known())
-    training = found.recipe.training
-    assert (training.recompute, training.recompute_every) == (recompute, every)
-    if every > 1 and not written:
-        assert found.origins["training.recompute_every"].startswith(f"auto: 1 of {every} layers: at most")
-
-
-def test_a_cpu_computes_nothing_again() -> None:
-    assert settled().training.recompute == "off"
-
-
-@pytest.mark.parametrize(
-    ("config", "variant", "gpus", "sharding"),
-    [
-        (LLAMA_3_8B, "lora", 1, "none"),
-        (LLAMA_3_8B, "lora", 8, "none"),
-        (LLAMA_3_8B, "full", 8, "fsdp"),
-        (LLAMA_3_8B | {"num_hidden_layers": 6}, "full", 8, "none"),
-        (LLAMA_3_8B | {"num_hidden_layers": 12}, "full", 8, "zero1"),
-        (LLAMA_70B, "lora", 8, "fsdp"),
-        (LLAMA_70B, "qlora", 8, "none"),
-    ],
-)
-def test_as_little_is_divided_as_fits(config: dict[str, Any], variant: str, gpus: int, sharding: str) -> None:
-    made = on_gpus(gpus, variant=variant, packing={"max_length": 4096})
-    assert settled(known(config), made).hardware.sharding == sharding
-
-
-@pytest.mark.parametrize(("nodes", "sharding"), [(1, "fsdp"), (2, "hsdp"), (16, "hsdp")])
-def test_several_nodes_have_a_copy_each_where_one_fits(nodes: int, sharding: str) -> None:
-    made = on_gpus(8, "H100", variant="full", packing={"max_length": 4096}, hardware={"nodes": nodes})
-    assert settled(known(LLAMA_3_8B), made).hardware.sharding == sharding
-
-
-def test_where_a_node_has_no_room_for_a_copy_all_nodes_share_one() -> None:
-    made = on_gpus(8, "H100", variant="full", packing={"max_length": 4096}, hardware={"nodes": 8})
-    assert settled(known(LLAMA_70B), made).hardware.sharding == "fsdp"
-
-
-@pytest.mark.parametrize("sharding", ["zero1", "zero2"])
-def test_what_does_not_divide_adapters_is_not_reckoned_to(sharding: str) -> None:
-    def memory(sharding: str) -> int | None:
-        hardware = {"sharding": sharding}
-        made = on_gpus(8, variant="lora", lora={"rank": 256}, training={"micro_batch_size": 1}, hardware=hardware)
-        return expected_memory(configure(made, known()).recipe, known())
-
-    assert memory(sharding) == memory("none")
-    assert memory("fsdp") != memory("none")
-
-
-def test_micro_batches_shrink_with_the_room_and_divide_the_batch() -> None:
-    sizes = [
-        settled(hardware={"gpus": 1, "gpu_type": name}, packing={"max_length": 1024}).training.micro_batch_size
-        for name in ("H200", "A100-40", "L4")
-    ]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] > sizes[-1]
-    assert settled(training={"global_batch_size": 6}).training.micro_batch_size == 3
-
-
-def test_unknown_gpus_are_taken_for_small_ones() -> None:
-    some = settled(hardware={"gpus": 1}, packing={"max_length": 4096})
-    small = settled(hardware={"gpus": 1, "gpu_type": "A10"}, packing={"max_length": 4096})
-    assert some.training == small.training
-
-
 def test_what_is_written_is_kept_and_said_to_be() -> None:
     written = {"rank": 3, "alpha": 5, "dropout": 0.0, "target_modules": ["q_proj"]}
     training = {"learning_rate": 1e-3, "epochs": 7, "global_batch_size": 12, "micro_batch_size": 4, "recompute": "on"}
@@ -209,7 +110,8 @@ autos = st.fixed_dictionaries(
             optional={
                 "epochs": st.just("auto") | st.integers(1, 5),
                 "global_batch_size": st.just("auto") | st.integers(1, 300),
-                "optimizer": st.sampled_from(["adamw", "adamw_8bit", "adafactor"]),
+                "optimizer": st.sampled_from(["auto", "adamw", "adamw_8bit", "adafactor"]),
+                "weights": st.sampled_from(["auto", "float32"]),
                 "recompute": st.sampled_from(["auto", "on", "off"]),
                 "recompute_every": st.just("auto") | st.integers(1, 8),
             },

@@ -134,12 +134,15 @@ def test_an_estimate_settles_from_what_is_known_and_says_what_is_a_guess(world: 
             assert after[f"training.{name}"][0] == str(value)
 
 
-def test_what_the_recipe_alone_tells_is_refused_at_registration_and_the_rest_for_the_pair(world: World) -> None:
-    with pytest.raises(BadRecipe, match="divides a training among GPUs"):
-        register(world, "wrong.v1", hardware={"sharding": "zero3"})
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"hardware": {"sharding": "zero3"}}, "divides a training among GPUs"),
+        ({"lora": {"target_modules": ["query_proj"]}}, "llama has no module 'query_proj'"),
+    ],
+)
+def test_what_recipe_and_base_tell_is_refused_at_registration(world: World, wrong: Any, reason: str) -> None:
+    with pytest.raises(BadRecipe, match=reason):
+        register(world, "wrong.v1", **wrong)
     with pytest.raises(UserError, match=r"no recipe 'wrong\.v1'"):
         get_recipe(world.store, "wrong.v1")
-    key = register(world, "odd.v1", lora={"target_modules": ["query_proj"]})
-    prepared(world, key)
-    with pytest.raises(BadRecipe, match="llama has no module 'query_proj'"):
-        identity.checkpoint_request(world.artifacts, DATASET, key)

@@ -32,19 +32,19 @@ FILES: dict[str, str] = {
         "  What to do: Rename it: at most 120 printable characters, and no dot or hyphen in front."
     ),
     "unknown ending": (
-        "data.xlsx: files ending in '.xlsx' cannot be read\n"
-        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT, Markdown or PDF, as it is or as .gz "
-        "or .zst, and name it so."
+        "data.odt: files ending in '.odt' cannot be read\n"
+        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, as it is or "
+        "as .gz or .zst, and name it so."
     ),
     "no ending": (
         "data: the file's name has no ending that says what it is\n"
-        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT, Markdown or PDF, as it is or as .gz "
-        "or .zst, and name it so."
+        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, as it is or "
+        "as .gz or .zst, and name it so."
     ),
     "unknown ending, compressed": (
         "data.tar.gz: files ending in '.tar.gz' cannot be read\n"
-        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, TXT, Markdown or PDF, as it is or as .gz "
-        "or .zst, and name it so."
+        "  What to do: Save it as JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, as it is or "
+        "as .gz or .zst, and name it so."
     ),
     "still being written": (
         "data.jsonl: the file changed while it was being read\n"
@@ -56,11 +56,11 @@ FILES: dict[str, str] = {
     "only a byte order mark": ("data.jsonl: the file has no rows\n  What to do: Upload a file with examples in it."),
     "zip as jsonl": (
         "data.jsonl: this is a ZIP file, not JSON lines\n"
-        "  What to do: Unpack it and add the files in it; save spreadsheets and documents as CSV or PDF."
+        "  What to do: Unpack it and add the files in it; Word and Excel files are named .docx and .xlsx."
     ),
     "zip bomb as jsonl": (
         "data.jsonl: this is a ZIP file, not JSON lines\n"
-        "  What to do: Unpack it and add the files in it; save spreadsheets and documents as CSV or PDF."
+        "  What to do: Unpack it and add the files in it; Word and Excel files are named .docx and .xlsx."
     ),
     "gzip as jsonl": (
         "data.jsonl: this is a gzip file, not JSON lines\n"
@@ -78,8 +78,8 @@ FILES: dict[str, str] = {
     ),
     "pickle as json": (
         "data.json: this is a Python pickle file, not JSON\n"
-        "  What to do: Save the data as JSONL, JSON, Parquet, CSV, TSV, TXT, Markdown or PDF, as it is or as .gz "
-        "or .zst."
+        "  What to do: Save the data as JSONL, JSON, Parquet, CSV, TSV, XLSX, TXT, Markdown, HTML, DOCX or PDF, "
+        "as it is or as .gz or .zst."
     ),
     "jsonl as parquet": (
         "data.parquet: this is not a Parquet file, though its name ends in '.parquet'\n"
@@ -103,11 +103,12 @@ FILES: dict[str, str] = {
     ),
     "zip in gzip": (
         "data.jsonl.gz: this is a ZIP file, not JSON lines\n"
-        "  What to do: Unpack it and add the files in it; save spreadsheets and documents as CSV or PDF."
+        "  What to do: Unpack it and add the files in it; Word and Excel files are named .docx and .xlsx."
     ),
     "login page": (
         "data.jsonl: this is an HTML page, perhaps a login or error page saved in place of the data\n"
-        "  What to do: Download the data again, signed in, and look at it before you add it."
+        "  What to do: Download the data again, signed in, and look at it before you add it; a page to "
+        "train on is named .html."
     ),
     "git lfs pointer": (
         "data.csv: this is a Git LFS pointer, not the file it points to\n"

@@ -1,0 +1,106 @@
+"""What a store lacks for honest gates: found by reading records, before anybody trains."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ft_assets.control.identity import raw_dataset
+from ft_assets.control.planning.provable import holdout_rows, no_drop, suites_shown, task_gain
+from ft_assets.control.recipes.stored import get_recipe, list_recipes
+from ft_assets.records.names import DATASET
+from ft_assets.records.retired_datasets import retired_datasets
+from ft_assets.records.retired_recipes import retired_recipes
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
+from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
+from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.ungated import NO_GATES
+from ft_assets.workers.suites.registered import items_of, list_suites, suites_of
+from ft_resources.artifacts import Artifacts
+from ft_resources.errors import Deleted, UserError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lack:
+    """One thing that is missing or too small.
+
+    Args:
+        of: the store, a dataset version or a recipe.
+        what: what is missing and what follows, as a sentence.
+        remedy: the command that mends it, or begins to.
+    """
+
+    of: str
+    what: str
+    remedy: str
+
+
+def find_lacks(artifacts: Artifacts, tenant: str = "") -> list[Lack]:
+    """What the store lacks, then the newest version of each dataset, then each recipe that is not retired; only a
+    tenant's and the shared ones if ``tenant`` is given."""
+    return [*_of_store(artifacts), *_of_datasets(artifacts, tenant), *_of_recipes(artifacts, tenant)]
+
+
+def _of_store(artifacts: Artifacts) -> Iterator[Lack]:
+    store = artifacts.store
+    known = list_suites(store)
+    sizes = {key: items_of(store, key) for key in suites_of(store, known, "suite")}
+    install = "ft suite install general"
+    if not sizes:
+        yield Lack(of="store", what="No general suite is registered: no regression would be seen.", remedy=install)
+    else:
+        largest = max(sizes, key=lambda key: sizes[key])
+        found = no_drop(largest, sizes[largest], BenchmarkRegressionGate())
+        if not found.enough:
+            yield Lack(of="store", what=f"No general suite is large enough. {found.in_words}", remedy=install)
+    if not suites_of(store, known, "safety"):
+        what = "No safety suite is registered: nothing says whether a candidate still refuses harmful requests."
+        yield Lack(of="store", what=what, remedy="ft suite install safety")
+
+
+def _of_datasets(artifacts: Artifacts, tenant: str) -> Iterator[Lack]:
+    store = artifacts.store
+    newest: dict[tuple[str, str], DatasetKey] = {}
+    gone, suites = retired_datasets(store), set(list_suites(store))
+    for key in map(DatasetKey.parse, DATASET.keys(store)):
+        name = key.tenant, key.name
+        if tenant in ("", key.tenant) and str(key) not in gone:
+            newest[name] = max(key, newest.get(name, key), key=lambda each: each.version)
+    for name, key in sorted(newest.items()):
+        try:
+            policy = raw_dataset(artifacts, str(key)).manifest.identity["params"]["policy"]
+            held = holdout_rows(artifacts, str(key))
+        except Deleted:
+            continue
+        except UserError as error:
+            # One broken record hides no others.
+            yield Lack(of=str(key), what=f"It cannot be read: {error.what}.", remedy=error.remedy)
+            continue
+        add = f"ft dataset add FILE --name {'.'.join(name)} --policy dataset.yaml"
+        if unseen := sorted(suites - set(policy["contamination"]["suites"])):
+            # The same rows stay the same version with "all"; the suites' names make another one.
+            every = ", ".join(sorted(suites | set(policy["contamination"]["suites"])))
+            yield Lack(
+                of=str(key),
+                what=f"It was not compared with {', '.join(unseen)}: their test items may be among its rows.",
+                remedy=f"{add}, with contamination: {{suites: [{every}]}} in it",
+            )
+        if held is not None and (found := task_gain(held, TaskGainGate())).hopeless:
+            what = f"Its holdout of {found.samples:,} rows is too small: {found.shows.partition(',')[0]}."
+            yield Lack(of=str(key), what=what, remedy=f"{add}, with more rows or a larger split: {{holdout: …}}")
+
+
+def _of_recipes(artifacts: Artifacts, tenant: str) -> Iterator[Lack]:
+    store = artifacts.store
+    gone = retired_recipes(store)
+    for key in list_recipes(store):
+        stored = get_recipe(store, key)
+        recipe, gates = stored.recipe, stored.recipe.gates
+        owner = recipe.recipe_key.tenant
+        if key in gone or stored.trial is not None or gates == NO_GATES or tenant not in ("", owner or tenant):
+            continue
+        edit = f"ft recipe show {key} --yaml > next.yaml; edit it; ft recipe add next.yaml"
+        if gates.safety is None and "safety" not in gates.model_fields_set:
+            what = "It does not ask for safety, without which nothing is promoted to production."
+            yield Lack(of=key, what=what, remedy=f"{edit} (gates: {{safety: {{}}}}; null says that none is wanted)")
+        for found in suites_shown(artifacts, recipe, gates):
+            if found.hopeless:
+                yield Lack(of=key, what=f"It can hardly be passed. {found.in_words}", remedy=f"{edit} (larger suites)")

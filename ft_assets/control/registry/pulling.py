@@ -1,0 +1,69 @@
+"""Pull the rows of a watched source, as the next version of its dataset."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
+from ft_assets.records.sources import Pull, Watch, now, record_pull, rows_key
+from ft_assets.settings.dataset.source import Source
+from ft_assets.settings.tenants import TenantsFile
+from ft_assets.workers.datasets.sources import opened
+from ft_assets.workers.datasets.sources.place import Place
+from ft_resources.errors import BadData, UserError
+from ft_resources.store import Store
+from ft_resources.strict import nearest
+
+
+def place_of(store: Store, tenants: TenantsFile, watch: Watch) -> tuple[Source, Place]:
+    """The source of ``watch`` with its place, both allowed by ``tenants``. Raises UserError; nothing is read."""
+    source = watch.source()
+    if source is None:
+        raise UserError(
+            f"{watch.dataset} has no source",
+            where=watch.dataset,
+            remedy="Name one under `source` in its dataset.yaml, and run `ft dataset watch`.",
+        )
+    settings = tenants.tenants.get(watch.tenant)
+    assets = settings.assets if settings else ()
+    if source.asset is not None and source.asset not in assets:
+        raise UserError(
+            f"{watch.tenant} may not watch the asset {source.asset!r}; {nearest(source.asset, sorted(assets))}",
+            where="source.asset",
+            remedy="Ask the platform's administrator to list it in tenants.yaml, under this tenant's `assets`.",
+        )
+    return source, opened(source, settings.connections if settings else {}, store.url)
+
+
+def pull(
+    store: Store, tenants: TenantsFile, watch: Watch, *, seen: str, actor: str, place: Place | None = None
+) -> tuple[Pull, DatasetVersion]:
+    """Fetch the rows and add them as a version; rows and a policy that are a version already make no new one.
+
+    ``seen`` is what was noticed, where the source waits for an asset; others say themselves what they had when they
+    were read. Raises BadData for rows that cannot be used, which is recorded: they are not fetched again until the
+    source has others. Raises UserError and StoreUnavailable for what passes or is mended; nothing is recorded then.
+    """
+    source, found = place_of(store, tenants, watch)
+    policy = watch.settled().model_copy(update={"source": None})
+    most = tenants.tier_of(watch.tenant).max_examples
+    with TemporaryDirectory(prefix="ft-pull-") as scratch:
+        fetched = (place or found).fetch(Path(scratch), most_rows=most)
+        had = seen if source.asset else fetched.seen
+        try:
+            added = add_dataset_version(
+                store,
+                fetched.files,
+                tenant=watch.tenant,
+                name=watch.name,
+                policy=policy,
+                actor=actor,
+                max_examples=most,
+                source=f"{source.described}: {had}",
+            )
+        except BadData as error:
+            refused = Pull(rows=rows_key(watch, had), seen=had, refused=str(error), actor=actor, at=now())
+            record_pull(store, watch, refused)
+            raise
+    done = Pull(rows=rows_key(watch, had), seen=had, version=str(added.key), actor=actor, at=now())
+    record_pull(store, watch, done)
+    return done, added

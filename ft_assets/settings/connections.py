@@ -1,0 +1,45 @@
+"""Connections: where a tenant's sources may read from, listed by the platform in ``tenants.yaml``; by default nowhere.
+
+A source is the tenant's own words, and is read with the platform's rights. So it names a connection and nothing else:
+no URL, no key. Secrets are named by environment variable, and set where sensors and runs of Dagster are.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ft_resources.settings import Settings
+
+# The prefix keeps a connection from being given a variable of another purpose.
+SecretName = Annotated[str, Field(pattern=r"^FT_SOURCE_[A-Z0-9_]+$")]
+
+
+class FilesConnection(Settings):
+    """A bucket, or a folder of the machines that run Dagster."""
+
+    kind: Literal["files"] = Field(description="`files`: objects of a bucket, or files of a folder.")
+    url: str = Field(
+        pattern=r"^(s3|gs|az|file)://.+",
+        description="Where the files are, such as s3://bucket/prefix; sources name paths below it.",
+    )
+    endpoint: str = Field(default="", description="Endpoint of an S3 server other than Amazon's.")
+    region: str = Field(default="", description="Region of an S3 bucket.")
+    key: SecretName | None = Field(
+        default=None,
+        description="Variable with the access key id of S3; null: the rights that sensors and runs have anyway.",
+    )
+    secret: SecretName | None = Field(default=None, description="Variable with the secret access key of S3.")
+
+
+class SqlConnection(Settings):
+    """A database that SQLAlchemy has a driver for."""
+
+    kind: Literal["sql"] = Field(description="`sql`: a database.")
+    url: SecretName = Field(
+        description="Variable with its SQLAlchemy URL, such as postgresql://reader:…@host/db. Its role should only be "
+        "able to read, and only what the tenant may see."
+    )
+    seconds: float = Field(default=600.0, gt=0.0, description="Longest time that one query may take.")
+
+
+Connection = Annotated[FilesConnection | SqlConnection, Field(discriminator="kind")]

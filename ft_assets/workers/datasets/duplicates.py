@@ -1,0 +1,130 @@
+"""The step that leaves out rows that repeat others; whatever their order, the same rows stay in the same groups."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.datasets.decisions import SHOWN, Decisions
+from ft_assets.workers.datasets.forms.reasons import Reason
+from ft_assets.workers.datasets.held_out import content_words
+from ft_assets.workers.datasets.quality.draw import leading_words, lowest
+from ft_assets.workers.datasets.reporting.report import NEAR_SHOWN, Action
+from ft_assets.workers.datasets.split import Keys
+
+# Wording that so many rows of a sample share is no row's own.
+_SAMPLE = 20_000
+_TEMPLATE = 20
+_TEMPLATE_SHARE = 0.005
+_SHOWN = {Reason.DUPLICATE: SHOWN, Reason.NEAR_DUPLICATE: NEAR_SHOWN}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Copies:
+    """Pairs of rows: the one ``at`` repeats that at ``kept`` exactly, or is a ``near`` copy; and which rows ``stay``
+    (bool, one for each row)."""
+
+    at: np.ndarray
+    kept: np.ndarray
+    near: np.ndarray
+    stay: np.ndarray
+
+
+def remove_duplicates(
+    decisions: Decisions, policy: DatasetPolicy, keys: Keys, scratch: Path, memory_bytes: int, threads: int
+) -> Copies:
+    """Leave out rows that repeat another; with ``near: keep`` only exact copies."""
+    from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
+    from ft_assets.workers.datasets.similarity.near import Wording, find_duplicates
+
+    settings, rows_in = policy.duplicates, decisions.count
+
+    def texts_at(positions: np.ndarray) -> pa.Array:
+        return bare_texts(decisions.rows.texts_at(positions))
+
+    wording = None
+    if settings.near != "off":
+        sample = lowest(decisions.rows.content_at(np.arange(len(decisions.rows))), _SAMPLE)
+        wording = Wording.of(sample, texts_at, _TEMPLATE, _TEMPLATE_SHARE)
+    table = find_duplicates(
+        decisions.rows.paths,
+        texts_at,
+        None if settings.near == "off" else settings.threshold,
+        scratch,
+        memory_bytes,
+        wording=wording,
+        linked=settings.near == "keep",
+        threads=threads,
+    )
+    at, kept, similarity = (table.column(name).to_numpy().copy() for name in ("at", "kept", "similarity"))
+    exact = table.column("exact").to_numpy()
+    undone = _undone(decisions, settings.keep, at, kept, exact)
+    at, kept, similarity, exact = (column[~undone] for column in (at, kept, similarity, exact))
+    at, kept = _least_group_stays(decisions, at, kept, exact, keys)
+    findings = []
+    for reason, which in ((Reason.DUPLICATE, exact), (Reason.NEAR_DUPLICATE, ~exact)):
+        rows = np.flatnonzero(which)[np.argsort(at[which], kind="stable")]
+        near = reason is Reason.NEAR_DUPLICATE
+        action: Action = "warned" if near and settings.near == "keep" else "removed"
+        alike = similarity[rows] if near else None
+        findings.append(
+            decisions.find(
+                "duplicates", reason, action, at[rows], others=kept[rows], similarities=alike, shown=_SHOWN[reason]
+            )
+        )
+    decisions.report("duplicates", findings, rows_in)
+    return Copies(at=at, kept=kept, near=~exact, stay=decisions.kept.copy())
+
+
+def _undone(
+    decisions: Decisions, keep: tuple[str, ...], at: np.ndarray, kept: np.ndarray, exact: np.ndarray
+) -> np.ndarray:
+    """Which near pairs (bool) are none, as the policy says; exact copies of such a row get it as their ``kept``."""
+    if not keep:
+        return np.zeros(len(at), np.bool_)
+    rows = np.arange(len(decisions.rows))
+    # An id is the first 6 of a key's bytes.
+    ids = leading_words(decisions.rows.content_at(rows)) >> np.uint64(16)
+    named = np.array([int(each, 16) for each in keep], np.uint64)
+    unknown = [each for each, there in zip(keep, np.isin(named, ids), strict=True) if not there]
+    if unknown:
+        decisions.warnings.append(
+            f"`duplicates.keep` names {', '.join(unknown[:5])}{', …' if unknown[5:] else ''}, which no row has: a row "
+            "that was changed has another id."
+        )
+    stays = np.isin(ids[at], named)
+    undone: np.ndarray = stays & ~exact
+    firsts = {int(ids[row]): row for row in at[undone].tolist()}
+    for index in np.flatnonzero(stays & exact).tolist():
+        kept[index] = firsts.get(int(ids[at[index]]), kept[index])
+    return undone
+
+
+def _least_group_stays(
+    decisions: Decisions, at: np.ndarray, kept: np.ndarray, exact: np.ndarray, keys: Keys
+) -> tuple[np.ndarray, np.ndarray]:
+    """``at`` and ``kept``, where of equal rows in several groups that of the least group stays, and not the first.
+
+    The side of what stays would otherwise depend on the order of the rows. A row set aside for measuring stays there.
+    """
+    units, roles = keys.units, keys.roles
+    pairs = np.flatnonzero(exact & (units[at] < units[kept]) & (roles[at] == roles[kept]))
+    if len(pairs):
+        # A copy of a near copy is listed with the row that stays, whose text differs.
+        contents = [_contents(decisions, rows[pairs]) for rows in (at, kept)]
+        pairs = pairs[contents[0] == contents[1]]
+    order = pairs[np.lexsort((at[pairs], units[at[pairs]], kept[pairs]))]
+    firsts, places = np.unique(kept[order], return_index=True)
+    stays = np.arange(len(units))
+    stays[firsts] = at[order[places]]
+    # The first takes the place of the one that stays in its stead; near copies follow.
+    goes = np.isin(at, stays[firsts]) & exact
+    return np.where(goes, kept, np.where(exact, at, stays[at])), stays[kept]
+
+
+def _contents(decisions: Decisions, positions: np.ndarray) -> np.ndarray:
+    ascending, which = np.unique(positions, return_inverse=True)
+    found: np.ndarray = content_words(decisions.rows.content_at(ascending))[which]
+    return found

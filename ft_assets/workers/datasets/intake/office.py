@@ -1,0 +1,42 @@
+"""Office's files are ZIP archives of XML: what a hostile one could do is refused before a library reads it."""
+
+import re
+import zipfile
+from pathlib import Path
+
+from ft_assets.workers.datasets.intake.file_refusals import bomb, damaged
+from ft_assets.workers.datasets.intake.streams import Source
+from ft_resources.errors import BadData
+
+_MEMBERS = 10_000
+_HEAD = 1 << 16
+# Office writes neither; entities that contain each other unpack to any size.
+_DECLARES = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+
+
+def checked(source: Source, needs: str, word: str) -> Path:
+    """The archive's path. Raises BadData unless it holds the member ``needs``, as ``word`` files do, and unpacks to a
+    size that is allowed."""
+    path = source.seekable()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > _MEMBERS:
+                raise damaged(source.name, word, f"it has {len(members):,} parts")
+            unpacked = sum(member.file_size for member in members)
+            if unpacked > source.limits.free_bytes + source.limits.ratio * path.stat().st_size:
+                raise bomb(source.name, source.limits.ratio)
+            if needs not in archive.namelist():
+                raise BadData(
+                    f"this is a ZIP file, not a {word} file",
+                    where=source.name,
+                    remedy="Unpack it and add the files in it, or name it by what it is.",
+                )
+            for member in members:
+                if member.filename.endswith((".xml", ".rels")):
+                    with archive.open(member) as part:
+                        if _DECLARES.search(part.read(_HEAD)):
+                            raise damaged(source.name, word, "it declares entities of its own")
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError):
+        raise damaged(source.name, word, "its archive cannot be read") from None
+    return path

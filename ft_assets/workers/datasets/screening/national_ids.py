@@ -1,0 +1,61 @@
+"""National and medical numbers, by presidio's pattern recognisers; none of them loads a model."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from ft_assets.settings.dataset.recogniser import NationalId
+from ft_assets.workers.datasets.screening.found import Span
+from ft_resources.errors import UserError
+
+# Scores of presidio's patterns above which a form is rare enough to need no word beside it.
+_OWN_FORM = 0.5
+# Letters, or the groups of US_SSN and KR_RRN; those of others are also those of phone numbers.
+_RARE = re.compile(r"[A-Za-z]|^[0-9]{3}-[0-9]{2}-[0-9]{4}$|^[0-9]{6}-[0-9]{7}$")
+# Some patterns, such as that of Indian tax numbers, accept words.
+_MIN_DIGITS = 3
+_BEFORE, _AFTER = 60, 24
+
+
+def find_ids(raw: bytes, entities: tuple[NationalId, ...]) -> Iterator[Span]:
+    """The numbers of ``entities`` in the text ``raw``, as ``id``.
+
+    A number counts if presidio's recogniser accepts it (its form, and its check digits where it has any) and a word of
+    the recogniser's context stands near it, such as "tax file number". Without such a word only a rare form counts,
+    with letters or as in 536-22-8726: a tenth of all numbers have right check digits.
+
+    Raises:
+        UserError: if presidio-analyzer is not installed.
+    """
+    text = raw.decode()
+    for recogniser, context in _recognisers(entities):
+        for result in recogniser.analyze(text, recogniser.supported_entities, None):
+            start, end = result.start, result.end
+            value = text[start:end]
+            near = text[max(0, start - _BEFORE) : start] + " " + text[end : end + _AFTER]
+            certain = result.analysis_explanation.original_score >= _OWN_FORM and _RARE.search(value)
+            if sum(map(str.isdigit, value)) >= _MIN_DIGITS and (certain or context.search(near)):
+                begin = len(text[:start].encode())
+                yield Span(begin, begin + len(value.encode()), "id")
+
+
+@lru_cache(maxsize=8)
+def _recognisers(entities: tuple[NationalId, ...]) -> list[tuple[Any, re.Pattern[str]]]:
+    """Presidio's recognisers of ``entities``, each with the words that tell of its numbers."""
+    try:
+        from presidio_analyzer import PatternRecognizer, predefined_recognizers
+    except ImportError as error:
+        raise UserError(
+            "the policy asks for presidio, which this environment does not have",
+            where="dataset.yaml: personal_data: recogniser",
+            remedy="Install ft-platform[presidio] where workers run, or leave the recogniser out.",
+        ) from error
+    classes = [each for each in vars(predefined_recognizers).values() if isinstance(each, type)]
+    made = [each() for each in classes if issubclass(each, PatternRecognizer) and each is not PatternRecognizer]
+    chosen = [each for each in made if set(each.supported_entities) & set(entities)]
+    return [(each, _any_word(each.context or each.supported_entities)) for each in chosen]
+
+
+def _any_word(words: list[str]) -> re.Pattern[str]:
+    return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, words)) + r")(?!\w)", re.IGNORECASE)

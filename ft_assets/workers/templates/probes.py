@@ -1,0 +1,147 @@
+"""What a template does with any conversation, found by rendering a question and an answer.
+
+Some templates end every conversation with the header of the next turn, also without ``add_generation_prompt``, as in
+``…<|user|>q<|end|><|assistant|>a<|end|><|assistant|>``. That last token is not part of the answer. A model that learned
+it would go on with another turn instead of stopping.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from ft_assets.workers.templates.thoughts import OPENED, Thought, closes_thoughts, missing_thought, with_thoughts_apart
+from ft_resources.errors import BadData
+
+QUESTION, ANSWER = "What is the colour of the sky?", "It is blue on most days."
+
+
+ASKS, SAYS = {"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}
+_CALL = {"type": "function", "id": "call00001", "function": {"name": "note", "arguments": {"text": ANSWER}}}
+CALLS = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
+_RESULT = {"role": "tool", "tool_call_id": "call00001", "name": "note", "content": "It was noted."}
+_THOUGHT = "The air scatters the light."
+_THINKS = {"role": "assistant", "content": f"<think>\n{_THOUGHT}\n</think>\n\n{ANSWER}"}
+
+
+def with_text_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``message`` with the arguments of its tool calls as JSON text."""
+    if not message.get("tool_calls"):
+        return message
+    calls = []
+    for call in message["tool_calls"]:
+        function = call["function"]
+        text = json.dumps(function["arguments"], ensure_ascii=False)
+        calls.append({**call, "function": {**function, "arguments": text}})
+    return {**message, "tool_calls": calls}
+
+
+class Probes:
+    """What ``render``, a template's, shows of itself. Where it refuses the probe, as one that requires a system turn
+    does, nothing is found; the rows will show.
+
+    Args:
+        control: matches every control token.
+        eos: the tokenizer's end-of-text token, or "".
+        ends: control tokens that the recipe says end a turn.
+    """
+
+    def __init__(
+        self, render: Callable[..., str], control: re.Pattern[str], eos: str, ends: Sequence[str] = ()
+    ) -> None:
+        self._given, self._control, self._eos, self._ends = render, control, eos, ends
+
+    @cached_property
+    def ends(self) -> frozenset[str]:
+        """The control tokens that may end a turn: what follows a last answer, the tokenizer's end of text, and what
+        the recipe says."""
+        return frozenset(end for end in (self._eos, first_end(self.answered, self._control), *self._ends) if end)
+
+    @property
+    def behind_answer(self) -> str:
+        """What is rendered behind an answer that ends a conversation."""
+        return self.answered.rpartition(ANSWER)[2]
+
+    @cached_property
+    def appended(self) -> str:
+        """The header of the assistant's next turn, if it is written behind every conversation; else ""."""
+        return next_header(self._render(ASKS), self.answered, self._control, self._eos)
+
+    @cached_property
+    def missing_thought(self) -> Thought | None:
+        """The empty or open thoughts that a generation prompt ends with; None if there are none."""
+        behind_result = self._render(ASKS, CALLS, _RESULT, prompt=True)
+        between = self.answered.partition(ANSWER)[0].removeprefix(self._asked)
+        return missing_thought((self._asked, behind_result), (QUESTION, _RESULT["content"]), between, self._control)
+
+    @cached_property
+    def closes_thoughts(self) -> bool:
+        """Whether the template asks for answers without thoughts."""
+        return closes_thoughts(self._asked)
+
+    @cached_property
+    def _asked(self) -> str:
+        """The rendering of QUESTION with a generation prompt."""
+        return self._render(ASKS, prompt=True)
+
+    @cached_property
+    def thoughts_field(self) -> str:
+        """The field for a message's thoughts if the template renders them otherwise within its content; else ""."""
+        within = self._render(ASKS, _THINKS)
+        for name in ("reasoning_content", "reasoning", "thinking"):
+            apart = self._render(ASKS, with_thoughts_apart(_THINKS, name))
+            if _THOUGHT in apart:
+                return "" if apart == within else name
+        return ""
+
+    @cached_property
+    def arguments_are_text(self) -> bool:
+        """Whether tool calls are written only if their arguments are JSON text, as in OpenAI's own messages."""
+        return not self._render(ASKS, CALLS) and bool(self._render(ASKS, with_text_arguments(CALLS)))
+
+    @cached_property
+    def answered(self) -> str:
+        """The rendering of QUESTION and ANSWER."""
+        return self._render(ASKS, SAYS)
+
+    def _render(self, *messages: Mapping[str, Any], **how: bool) -> str:
+        try:
+            return self._given(messages, **how)
+        except BadData:
+            return ""
+
+
+def first_end(answered: str, control: re.Pattern[str]) -> str:
+    """The first control token after the answer in ``answered``, a rendering of QUESTION and ANSWER.
+
+    "" if no control token follows, or if the one that follows opens the next turn.
+    """
+    before, found, behind = answered.rpartition(ANSWER)
+    end = control.search(behind) if found else None
+    return "" if end is None or before.rstrip().endswith(end.group()) else end.group()
+
+
+def next_header(asked: str, answered: str, control: re.Pattern[str], eos: str) -> str:
+    """The header behind ``answered``, or "".
+
+    It is what this rendering and that of QUESTION alone, ``asked``, both end with, without the tokens that end a turn,
+    and stands before the answer too, perhaps without its thoughts, followed by control tokens alone. ``eos``: the
+    tokenizer's end-of-text token, or "".
+    """
+    middle, _, behind = answered.partition(QUESTION)[2].partition(ANSWER)
+    asks = control.match(middle)
+    place = len(behind)
+    while place and asked.endswith(behind[place - 1 :]):
+        place -= 1
+    place = next((token.end() for token in control.finditer(behind) if token.start() < place < token.end()), place)
+    ends = {re.escape(end) for end in (eos, first_end(answered, control)) if end}
+    # What ends the question's turn ends the answer's too, unless it is the header's first token.
+    for closing in (ends | {re.escape(asks[0])} if asks else ends, ends):
+        found = re.match(rf"(?:\s*(?:{'|'.join(sorted(closing))}))*", behind[place:]) if closing else None
+        header = behind[place + (found.end() if found else 0) :]
+        before = OPENED.sub("", header)
+        _, opens, rest = middle.rpartition(before) if before.strip() else ("", "", "")
+        if opens and not control.sub("", rest).strip():
+            return header
+    return ""

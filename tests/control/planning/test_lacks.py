@@ -1,0 +1,129 @@
+"""What a store lacks for honest gates is told with what mends it, and no more than that."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ft_assets import api
+from ft_assets.cli.main import app
+from ft_assets.control.planning.lacks import Lack, find_lacks
+from ft_assets.control.registry.register import register_recipe
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.records import retired_datasets, retired_recipes
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.workers.suites.suites import add_suite
+from ft_resources.artifacts import Artifacts
+from ft_resources.store import Store
+from tests.choice_suite import write_choice_suite
+from tests.e2e.project import Project, make_project
+from tests.workers.evals.safety_world import write_safety_suite
+
+LARGE = "large.v1"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A store with one small suite, and nothing else."""
+    return make_project(tmp_path / "project")
+
+
+def lacks(store: Store, of: str) -> list[Lack]:
+    return [each for each in find_lacks(Artifacts(store)) if each.of == of]
+
+
+def install(store: Store, folder: Path) -> None:
+    """A general suite that is large enough, and a safety suite."""
+    items = [{"question": f"{number} is", "choices": ["odd", "even"], "answer": number % 2} for number in range(900)]
+    add_suite(store, write_choice_suite(folder / "large", "parity", items), LARGE, "ann")
+    add_suite(store, write_safety_suite(folder / "care"), "care.v1", "ann")
+
+
+def add(project: Project, rows: int = 400) -> str:
+    file = project.dataset(rows)
+    return str(
+        add_dataset_version(project.store, file, tenant="acme", name="colours", policy=DatasetPolicy(), actor="ann").key
+    )
+
+
+def test_a_new_store_lacks_suites_and_the_commands_that_bring_them_are_told(tmp_path: Path) -> None:
+    found = find_lacks(Artifacts(Store(str(tmp_path / "store"))))
+    assert [(each.of, each.remedy) for each in found] == [
+        ("store", "ft suite install general"),
+        ("store", "ft suite install safety"),
+    ]
+
+
+def test_suites_that_are_all_too_small_are_as_good_as_none(project: Project, tmp_path: Path) -> None:
+    assert "colours.v1: 24 items, too few (about 873 are needed)" in lacks(project.store, "store")[0].what
+    install(project.store, tmp_path)
+    assert lacks(project.store, "store") == []
+
+
+def test_a_version_is_told_which_suites_it_was_never_compared_with_until_its_next_version_was(
+    project: Project, tmp_path: Path
+) -> None:
+    key = add(project)
+    assert lacks(project.store, key) == []
+    install(project.store, tmp_path)
+    (found,) = lacks(project.store, key)
+    assert "not compared with care.v1, large.v1" in found.what
+    named = re.search(r"suites: \[(.*)\]", found.remedy)
+    assert named is not None
+    policy = DatasetPolicy.model_validate({"contamination": {"suites": tuple(named[1].split(", "))}})
+    file = project.folder / "rows.jsonl"
+    mended = add_dataset_version(project.store, file, tenant="acme", name="colours", policy=policy, actor="ann").key
+    assert str(mended) == "acme.colours.v2"
+    assert [each.of for each in find_lacks(Artifacts(project.store))] == []
+
+
+def test_a_small_holdout_is_told_with_the_gain_that_it_shows(project: Project, tmp_path: Path) -> None:
+    install(project.store, tmp_path)
+    (found,) = lacks(project.store, add(project, rows=100))
+    assert found.what == "Its holdout of 10 rows is too small: a gain of 27% over a base at 50% shows 8 times of 10."
+
+
+def test_a_recipe_that_asks_for_no_safety_or_is_hard_to_pass_is_told(project: Project, tmp_path: Path) -> None:
+    strict = {"benchmark_regression": {"max_drop_points": 2.0, "margin_points": 1.0}}
+    register_recipe(project.store, project.recipe("early.v1", gates=strict), actor="ann")
+    install(project.store, tmp_path)
+    suites = {"suites": [LARGE]}
+    register_recipe(project.store, project.recipe("good.v1", gates=strict, evaluation=suites), actor="ann")
+    meant = {**strict, "safety": None}
+    register_recipe(project.store, project.recipe("meant.v1", gates=meant, evaluation=suites), actor="ann")
+    safety, hard = lacks(project.store, "early.v1")
+    assert "does not ask for safety" in safety.what
+    assert "ft recipe show early.v1 --yaml" in safety.remedy
+    assert "regression, colours.v1: 24 items, too few" in hard.what
+    assert lacks(project.store, "good.v1") == lacks(project.store, "meant.v1") == []
+
+
+def test_what_is_retired_lacks_nothing(project: Project, tmp_path: Path) -> None:
+    register_recipe(project.store, project.recipe("early.v1"), actor="ann")
+    key = add(project, rows=100)
+    install(project.store, tmp_path)
+    assert lacks(project.store, "early.v1")
+    assert lacks(project.store, key)
+    retired_recipes.record(project.store, "early.v1", "retire", actor="ann", note="old")
+    retired_datasets.retire(project.store, key, actor="ann", reason="old")
+    assert find_lacks(Artifacts(project.store)) == []
+
+
+def test_a_tenant_is_told_its_own(project: Project, tmp_path: Path) -> None:
+    install(project.store, tmp_path)
+    key = add(project, rows=100)
+    assert [each.of for each in api.doctor(tenant="acme", store=project.store)] == [key]
+    assert api.doctor(tenant="other", store=project.store) == []
+
+
+def test_ft_doctor_ends_with_1_while_anything_is_lacking(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FT_STORE", project.store_url)
+    before = CliRunner().invoke(app, ["doctor"])
+    assert before.exit_code == 1
+    assert "ft suite install safety" in before.stdout
+    install(project.store, tmp_path)
+    after = CliRunner().invoke(app, ["doctor"])
+    assert (after.exit_code, "Nothing is lacking." in after.stdout + after.stderr) == (0, True)

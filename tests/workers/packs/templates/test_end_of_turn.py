@@ -1,0 +1,162 @@
+"""``packing.end_of_turn``: templates that leave the last answer open teach the model to stop."""
+
+import json
+from pathlib import Path
+
+import jinja2
+import pytest
+
+from ft_assets.settings.recipe.end_of_turn import with_end_of_turn, without_end_of_turn
+from ft_assets.workers.packs.doctor.endings import turn_ends, unlearned_ends
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.chat_template import load_template, reference_template, template_text
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from ft_resources.errors import BadBase
+from tests.workers.packs.conftest import Conversation, chat
+from tests.workers.packs.templates.templates import make_tokenizer, tracer_of
+from tests.workers.packs.templates.test_skeletons import _assert_same, _label, _labeller, _skeletons
+
+# The next turn's token ends an answer, as in GLM-4; nothing follows the last.
+GLM = (
+    "{% for m in messages %}{% if m.role == 'tool' %}{{ '<|channel|>\n' }}{% elif m.role == 'assistant' %}"
+    "{{ '<|start|>\n' }}{% else %}{{ '<|turn>\n' }}{% endif %}{{ m.content or m.tool_calls[0].function | tojson }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|start|>\n' }}{% endif %}"
+)
+# The end of a turn comes with the next one, as in Qwen1.5.
+QWEN = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
+    "{% if not loop.last or add_generation_prompt %}{{ '<|im_end|>\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}\n"
+)
+OPEN = {"glm": (GLM, ["<|turn>", "<|channel|>"]), "qwen": (QWEN, ["<|im_end|>"])}
+CALL = {"id": "a", "type": "function", "function": {"name": "note", "arguments": {"text": "It."}}}
+CALLED: Conversation = [
+    {"role": "user", "content": "Note it."},
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "content": "done"},
+    {"role": "assistant", "content": "Noted."},
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
+    tokenizer = make_tokenizer(tmp_path_factory.mktemp("base"))
+    return ChatTokenizer(tokenizer.tokenizer, {**tokenizer.named, "eos_token": "<|endoftext|>"})
+
+
+def folder_with(source: str, tmp_path: Path) -> Path:
+    (tmp_path / "chat_template.jinja").write_text(source, encoding="utf-8")
+    return tmp_path
+
+
+def ended(name: str, tokenizer: ChatTokenizer, tmp_path: Path) -> ChatTemplate:
+    source, ends = OPEN[name]
+    return load_template(folder_with(source, tmp_path), tokenizer, with_end_of_turn(None, ends))
+
+
+def learned(template: ChatTemplate, tokenizer: ChatTokenizer, messages: Conversation) -> list[str]:
+    traced = tracer_of(template, tokenizer).trace(messages, where="row 1")
+    return [traced.rendering.text[start:end] for start, end in traced.learned]
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "turns"),
+    [
+        ("glm", chat("Hi?", "Hello."), ["Hello.<|turn>"]),
+        ("glm", chat("Hi?", "Hello.", "And?", "So."), ["Hello.<|turn>", "So.<|turn>"]),
+        ("glm", CALLED, ['{"name": "note", "arguments": {"text": "It."}}<|channel|>', "Noted.<|turn>"]),
+        ("qwen", chat("Hi?", "Hello."), ["Hello.<|im_end|>"]),
+        ("qwen", chat("Hi?", "Hello.", "And?", "So."), ["Hello.<|im_end|>", "So.<|im_end|>"]),
+    ],
+)
+def test_each_answer_is_learned_with_its_end(
+    name: str, messages: Conversation, turns: list[str], tokenizer: ChatTokenizer, tmp_path: Path
+) -> None:
+    assert learned(ended(name, tokenizer, tmp_path), tokenizer, messages) == turns
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_without_the_setting_no_last_answer_has_an_end(name: str, tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    template = load_template(folder_with(OPEN[name][0], tmp_path), tokenizer, None)
+    assert learned(template, tokenizer, chat("Hi?", "Hello.")) == ["Hello."]
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_the_prompt_of_a_generation_stays_as_it_was(name: str, tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    own = load_template(folder_with(OPEN[name][0], tmp_path), tokenizer, None)
+    for messages in (chat("Hi?"), chat("Hi?", "Hello.", "And?")):
+        both = (own, ended(name, tokenizer, tmp_path))
+        assert len({each.render(messages, where="", add_generation_prompt=True) for each in both}) == 1
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_the_doctor_and_evaluations_know_the_ends(name: str, tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    template, ends = ended(name, tokenizer, tmp_path), OPEN[name][1]
+    assert template.probes.ends == {"<|endoftext|>", *ends}
+    assert turn_ends(template, tokenizer) >= {tokenizer.special_ids[end] for end in ends}
+    assert unlearned_ends(template, tokenizer) == set()
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_skeletons_know_the_ends(name: str, tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    template = ended(name, tokenizer, tmp_path)
+    made = [chat(f"question {number}", f"answer {number}", "and", "so") for number in range(5)]
+    labeller = _labeller(template, tokenizer)
+    _assert_same(_label(labeller, made), _label(_labeller(template, tokenizer, by_row=True), made))
+    assert _skeletons(labeller) == 1
+
+
+def test_a_recipes_own_template_keeps_its_text(tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    folder = folder_with("{{ messages[0].content }}", tmp_path)
+    text = with_end_of_turn(QWEN, ["<|im_end|>"])
+    assert without_end_of_turn(text) == (QWEN.removesuffix("\n"), ("<|im_end|>",))
+    assert learned(load_template(folder, tokenizer, text), tokenizer, chat("a", "b")) == ["b<|im_end|>"]
+    assert template_text(folder, text) == text
+
+
+def test_the_exported_template_is_whole(tokenizer: ChatTokenizer, tmp_path: Path) -> None:
+    """A server that knows nothing of the setting renders what was trained."""
+    text = template_text(folder_with(GLM, tmp_path), with_end_of_turn(None, OPEN["glm"][1]))
+    assert text is not None
+    plain = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(text)
+    messages = chat("Hi?", "Hello.")
+    ours = ended("glm", tokenizer, tmp_path).render(messages, where="")
+    assert (
+        plain.render(messages=messages, add_generation_prompt=False) == ours == "<|turn>\nHi?<|start|>\nHello.<|turn>"
+    )
+
+
+def test_a_training_variant_is_compared_with_the_ended_template_of_the_base(
+    tokenizer: ChatTokenizer, tmp_path: Path
+) -> None:
+    marked = QWEN.replace("m.content }}", "'' }}{% generation %}{{ m.content }}{% endgeneration %}")
+    override = with_end_of_turn(marked, ["<|im_end|>"])
+    reference = reference_template(folder_with(QWEN, tmp_path), tokenizer, override)
+    assert reference.render(chat("a", "b"), where="").endswith("b<|im_end|>")
+    assert not reference.marked
+
+
+@pytest.mark.parametrize(
+    ("source", "ends", "words"),
+    [
+        (QWEN, ["<|eot|>"], "the base's tokenizer has no control token <|eot|>"),
+        (
+            QWEN.replace("not loop.last or add_generation_prompt", "true"),
+            ["<|im_end|>"],
+            "ends a last answer with <|im_",
+        ),
+    ],
+)
+def test_an_end_that_cannot_be_is_refused(
+    source: str, ends: list[str], words: str, tokenizer: ChatTokenizer, tmp_path: Path
+) -> None:
+    with pytest.raises(BadBase, match=words.replace("|", r"\|")) as raised:
+        load_template(folder_with(source, tmp_path), tokenizer, with_end_of_turn(None, ends))
+    assert raised.value.where == "packing.end_of_turn"
+
+
+def test_names_of_tokens_are_json_in_the_text() -> None:
+    ends = ['<"end\\">', "<fin é>"]
+    text = with_end_of_turn(None, ends)
+    assert without_end_of_turn(text) == (None, tuple(ends))
+    assert json.dumps(ends, ensure_ascii=False) in str(text)

@@ -1,0 +1,117 @@
+"""A template that always writes the next turn's header teaches what it would teach without it."""
+
+import pytest
+
+from ft_assets.workers.packs.doctor.endings import turn_ends
+from ft_assets.workers.templates.template import ChatTemplate
+from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
+from tests.workers.packs.conftest import Conversation, chat
+from tests.workers.packs.templates.templates import compiled, make_tokenizer, tracer_of
+from tests.workers.packs.templates.test_skeletons import _assert_same, _label, _labeller, _skeletons
+
+PROMPT = "{% if add_generation_prompt %}HEADER{% endif %}"
+LLAMA = (
+    "{{ '<|begin_of_text|>' }}{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' }}"
+    "{{ m.content | trim }}{{ '<|eot_id|>' }}{% endfor %}"
+) + PROMPT.replace("HEADER", "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}")
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+) + PROMPT.replace("HEADER", "{{ '<|im_start|>assistant\n' }}")
+COMMAND = (
+    "{% for m in messages %}{{ '<|START_OF_TURN_TOKEN|>' }}{% if m.role == 'assistant' %}{{ '<|start|>' }}"
+    "{{ '<|message|>' + m.content + '<|return|>' }}{% else %}{{ '<|channel|>' + m.content }}{% endif %}"
+    "{{ '<|im_end|>' }}{% endfor %}"
+) + PROMPT.replace("HEADER", "{{ '<|START_OF_TURN_TOKEN|><|start|>' }}")
+# Headers that are no control tokens.
+INSTRUCTION = (
+    "{% for m in messages %}{% if m.role == 'assistant' %}{{ '### Response\n' + m.content + '<|im_end|>\n\n' }}"
+    "{% else %}{{ '### Instruction\n' + m.content + '\n\n' }}{% endif %}{% endfor %}"
+) + PROMPT.replace("HEADER", "{{ '### Response\n' }}")
+WHEN_ASKED = {"llama": LLAMA, "chatml": CHATML, "command": COMMAND, "instruction": INSTRUCTION}
+CONVERSATIONS = [
+    chat("Hi?", "Hello."),
+    chat("Hi?", "Hello.", "And?", "So."),
+    chat("Hi?", "assistant", "### Response", "Hello.\n\n### Response\n"),
+    chat("x", *(f"turn {number}" for number in range(41))),
+]
+
+
+def always(source: str) -> str:
+    return source.replace("{% if add_generation_prompt %}", "{% if true %}")
+
+
+def learned(source: str, tokenizer: ChatTokenizer, messages: Conversation) -> list[str]:
+    tracer = tracer_of(compiled(source, tokenizer), tokenizer)
+    traced = tracer.trace(messages, where="row 1")
+    return [traced.rendering.text[start:end] for start, end in traced.learned]
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
+    return make_tokenizer(tmp_path_factory.mktemp("headers"))
+
+
+@pytest.mark.parametrize("name", WHEN_ASKED)
+@pytest.mark.parametrize("messages", CONVERSATIONS, ids=["one", "two", "tricky", "long"])
+def test_the_same_is_learned_whether_the_header_is_asked_for_or_not(
+    name: str, messages: Conversation, tokenizer: ChatTokenizer
+) -> None:
+    expected = learned(WHEN_ASKED[name], tokenizer, messages)
+    assert learned(always(WHEN_ASKED[name]), tokenizer, messages) == expected
+    ends = tuple(compiled(WHEN_ASKED[name], tokenizer).probes.ends)
+    assert all(turn.endswith(ends) for turn in expected)
+
+
+@pytest.mark.parametrize("name", WHEN_ASKED)
+def test_skeletons_know_the_header(name: str, tokenizer: ChatTokenizer) -> None:
+    made = [chat(f"question {number}", f"answer {number}", "and", "so") for number in range(5)]
+    template = compiled(always(WHEN_ASKED[name]), tokenizer)
+    labeller = _labeller(template, tokenizer)
+    _assert_same(_label(labeller, made), _label(_labeller(template, tokenizer, by_row=True), made))
+    assert _skeletons(labeller) == 1
+
+
+@pytest.mark.parametrize("name", WHEN_ASKED)
+def test_the_doctor_takes_no_header_for_the_end_of_a_turn(name: str, tokenizer: ChatTokenizer) -> None:
+    plain, eager = (compiled(source, tokenizer) for source in (WHEN_ASKED[name], always(WHEN_ASKED[name])))
+    assert plain.probes.appended == ""
+    assert eager.probes.appended.strip()
+    assert turn_ends(eager, tokenizer) == turn_ends(plain, tokenizer)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% for m in messages %}<s>{{ '[INST]' + m.content if m.role == 'user' else m.content }}</s>{% endfor %}",
+        # A footer that ends every conversation is no header.
+        CHATML + "{{ '<|endoftext|>' }}",
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
+    ],
+)
+def test_other_templates_append_nothing(source: str, tokenizer: ChatTokenizer) -> None:
+    assert compiled(source, tokenizer).probes.appended == ""
+
+
+def test_a_header_that_would_end_a_turn_is_no_end(tokenizer: ChatTokenizer) -> None:
+    template: ChatTemplate = compiled(
+        "{% for m in messages %}{{ '<|start|>' if m.role == 'assistant' else '<|turn>' }}{{ m.content }}{% endfor %}"
+        "{{ '<|start|>' }}",
+        tokenizer,
+    )
+    assert template.probes.appended == "<|start|>"
+    assert "<|start|>" not in template.probes.ends
+
+
+def test_a_header_with_empty_thoughts_behind_an_end_of_its_own_is_not_learned(tokenizer: ChatTokenizer) -> None:
+    """As Command R7B's: an answer is between tokens of its own, and each conversation ends with the next header."""
+    template = compiled(
+        "{% for m in messages %}<|turn>{{ m.role }}<|message|>{% if m.role == 'assistant' %}<|start|>{{ m.content }}"
+        "<|channel|>{% else %}{{ m.content }}{% endif %}<turn|>{% endfor %}"
+        "<|turn>assistant<|message|><|START_THINKING|><|END_THINKING|>",
+        tokenizer,
+    )
+    assert template.probes.appended == "<|turn>assistant<|message|><|START_THINKING|><|END_THINKING|>"
+    traced = tracer_of(template, tokenizer).trace(chat("a", "b", "c", "d"), where="row 1")
+    text = traced.rendering.text
+    assert [text[start:end] for start, end in traced.learned] == [f"<|start|>{each}<|channel|><turn|>" for each in "bd"]
+    assert all(text[:start].endswith("<|START_THINKING|><|END_THINKING|>") for start, _ in traced.learned)

@@ -1,0 +1,66 @@
+"""The catalogue that ships: complete, pinned, and without data."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ft_assets import api
+from ft_assets.workers.suites.catalogue.catalogue import FOLDER, GROUPS, read_catalogue
+from ft_assets.workers.suites.registered import get_suite
+from ft_assets.workers.suites.suites import read_task
+from ft_resources.canonical import digest
+from ft_resources.store import Store
+
+DATA = Path(os.environ.get("FT_REAL_DATA", ""))
+# What each key stands for. An installed suite never changes: for another task or other files, make a new version.
+ORIGINS = {
+    "care.v1": "17837f2e19ada7da",
+    "gsm8k.v1": "d2878afe878ecd83",
+    "humaneval.v1": "7d8a84d2b22959cf",
+    "ifeval.v1": "898e1598d6153fb2",
+    "mmlu-1000.v1": "877fbbe0cd122a72",
+    "mmlu.v1": "16269bc6e511abfe",
+    "truthfulqa-mc1.v1": "64cdf89a8f525930",
+    "truthfulqa-mc2.v1": "de3641345bb52070",
+    "xstest.v1": "f687950ed83402bd",
+}
+
+
+def test_a_key_always_means_the_same_task_and_bytes() -> None:
+    catalogue = read_catalogue()
+    found = {key: catalogue.origin(key).rpartition(":")[2][:16] for key in catalogue.suites}
+    assert found == ORIGINS, "raise the version in the file's name"
+
+
+def test_every_group_has_a_suite_and_every_file_is_used() -> None:
+    catalogue = read_catalogue()
+    assert {entry.group for entry in catalogue.suites.values()} == set(GROUPS)
+    used = {path for key in catalogue.suites for path in catalogue.needs(key)}
+    assert used == {f"{name}/{file}" for name, source in catalogue.sources.items() for file in source.files}
+
+
+def test_every_task_file_is_a_valid_one(tmp_path: Path) -> None:
+    for key, entry in read_catalogue().suites.items():
+        path = tmp_path / f"{key}.yaml"
+        path.write_text(json.dumps(entry.task))
+        read_task(path)
+        assert "metadata" not in entry.task
+
+
+def test_it_holds_no_data() -> None:
+    files = [path for path in FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert {path.suffix for path in files} == {".py", ".yaml"}
+    assert sum(path.stat().st_size for path in files) < 64_000
+
+
+@pytest.mark.realdata
+@pytest.mark.skipif(not (DATA / "mmlu").exists(), reason="FT_REAL_DATA is not set: no benchmarks")
+def test_all_of_it_installs_from_a_folder_and_keeps_its_digests(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    done = api.install_suites(GROUPS, offline=DATA, store=store, actor="ann")
+    catalogue = read_catalogue()
+    assert {each.key: each.items for each in done} == {key: each.items for key, each in catalogue.suites.items()}
+    assert {each.key for each in done} == set(ORIGINS)
+    assert digest({each.key: get_suite(store, each.key).digest for each in done})[:16] == "a47d81518b070b3e"

@@ -1,0 +1,142 @@
+"""Suites whose data are on the Hub: at the user's commit, verified, stored, and scored as lm-eval's own task is."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ft_assets import api
+from ft_assets.workers.evals.model import LoadedModel, load_model
+from ft_assets.workers.suites.catalogue.hub import install_from_hub
+from ft_assets.workers.suites.registered import get_suite
+from ft_assets.workers.suites.suites import asked_items
+from ft_resources.artifacts import Address, Artifacts
+from ft_resources.errors import BadBase, BadRecipe, UserError
+from ft_resources.store import Store
+from tests.fake_base import make_fake_base
+from tests.fake_hub import FakeHub
+from tests.workers.suites.beside_lm_eval import are_equal, ours, stock
+from tests.workers.suites.hub_rows import STOCK, commit_of, installed, rows_of, stock_rows
+
+SEEDS = (1, 2)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "store"))
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    return load_model(make_fake_base(tmp_path_factory.mktemp("base")))
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", STOCK)
+def test_it_is_asked_and_scored_as_by_lm_eval(
+    store: Store, loaded: LoadedModel, tmp_path: Path, name: str, seed: int
+) -> None:
+    rows, (task, metric) = rows_of(name, seed), STOCK[name]
+    if name.startswith("arithmetic"):
+        rows = [as_greedy(loaded, row) if number % 2 else row for number, row in enumerate(rows)]
+    theirs = stock(loaded, task, stock_rows(name, rows), tmp_path / "stock")
+    suite = installed(store, name, rows, tmp_path)
+    assert are_equal(loaded, suite, theirs, metric) == [True] * len(rows)
+    if name.startswith("arithmetic"):
+        assert {each["acc"] for each in theirs} == {0, 1}
+
+
+def as_greedy(loaded: LoadedModel, row: dict[str, Any]) -> dict[str, Any]:
+    """``row`` with what the model would write, if that is a character."""
+    import torch
+
+    asked = row["context"].strip().replace("\n\n", "\n").replace("Q:", "Question:").replace("A:", "Answer:")
+    with torch.inference_mode():
+        logits = loaded.model(torch.tensor([loaded.tokenizer(asked)["input_ids"]])).logits[0, -1]
+    printable = [token for token in range(len(logits)) if re.fullmatch(r"[!-~]", loaded.tokenizer.decode(token))]
+    best = int(logits.argmax())
+    return {**row, "completion": loaded.tokenizer.decode(best if best in printable else printable[0])}
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("seed", SEEDS)
+def test_perplexities_over_all_items_stand_beside_the_score(
+    store: Store, loaded: LoadedModel, tmp_path: Path, seed: int
+) -> None:
+    from lm_eval.api.metrics import bits_per_byte, perplexity, weighted_perplexity
+
+    for name, count, figures in (
+        ("lambada", 12, {"perplexity": perplexity}),
+        (
+            "wikitext",
+            6,
+            {
+                "word_perplexity": weighted_perplexity,
+                "byte_perplexity": weighted_perplexity,
+                "bits_per_byte": bits_per_byte,
+            },
+        ),
+    ):
+        rows = rows_of(name, seed, count)
+        theirs = stock(loaded, STOCK[name][0], stock_rows(name, rows), tmp_path / f"stock {name}")
+        score, _ = ours(loaded, installed(store, name, rows, tmp_path / name))
+        due = {each: whole([sample[each] for sample in theirs]) for each, whole in figures.items()}
+        assert score.also == pytest.approx(due, rel=1e-4)
+    # Some texts are longer than the model's context of 256 tokens.
+    assert max(len(loaded.tokenizer(each["arguments"][0][0])["input_ids"]) for each in theirs) > 600
+    assert score.metric == "byte_probability"
+
+
+@pytest.mark.parametrize("name", STOCK)
+def test_every_suite_installs_from_a_commit_and_keeps_it(store: Store, tmp_path: Path, name: str) -> None:
+    fake, rows = FakeHub(), rows_of(name, 1)
+    source = commit_of(fake, tmp_path / "data", name, rows)
+    first = install_from_hub(store, name, source, "ann", hub=fake)
+    assert (first.key, first.items, first.created) == (f"{name}.v1", 12, True)
+    assert store.get_json(f"names/suite/{name}.v1.json")["source"] == source
+    again = install_from_hub(store, f"{name}.v1", source, "bob", hub=fake)
+    assert (again.ref, again.created) == (first.ref, False)
+    # Another commit with other rows is another suite.
+    other = commit_of(fake, tmp_path / "other", name, rows_of(name, 2))
+    with pytest.raises(BadRecipe, match="already registered with other content"):
+        install_from_hub(store, name, other, "ann", hub=fake)
+    assert get_suite(store, f"{name}.v1") == first.ref
+    # What new data are screened against.
+    folder = Artifacts(store).get(Address.parse(first.ref.address)).folder(tmp_path / "scratch")
+    assert all(item.questions for item in asked_items(folder))
+
+
+@pytest.mark.parametrize(
+    "source", ["hub:org/x@main", "hub:org/x", f"hub:x@{'0' * 40}", f"hub:org/x@{'G' * 40}", "org/x"]
+)
+def test_what_can_move_is_refused(store: Store, source: str) -> None:
+    with pytest.raises(UserError, match="no commit of a data set"):
+        install_from_hub(store, "piqa", source, "ann", hub=FakeHub())
+
+
+def test_a_data_set_that_is_not_the_suites_is_refused_by_what_is_missing(store: Store, tmp_path: Path) -> None:
+    fake = FakeHub()
+    source = commit_of(fake, tmp_path / "a", "boolq", rows_of("boolq", 1))
+    with pytest.raises(BadRecipe, match=r"no single file data/validation-\*\.parquet or default/"):
+        install_from_hub(store, "piqa", source, "ann", hub=fake)
+    source = commit_of(fake, tmp_path / "b", "piqa", rows_of("boolq", 1))
+    with pytest.raises(BadRecipe, match="'goal' is undefined"):
+        install_from_hub(store, "piqa", source, "ann", hub=fake)
+    name = source.removeprefix("hub:").split("@")
+    fake.tamper(name[0], name[1], "data/validation-00000-of-00001.parquet")
+    listed = fake.snapshot(*name)
+    fake.tamper(name[0], name[1], "data/validation-00000-of-00001.parquet")
+    fake.snapshot = lambda *_: listed  # type: ignore[method-assign]
+    with pytest.raises(BadBase, match="does not match"):
+        install_from_hub(store, "piqa", source, "ann", hub=fake)
+    assert api.list_suites(store=store) == []
+
+
+def test_without_a_commit_the_command_is_told(store: Store) -> None:
+    with pytest.raises(UserError, match="the data of hellaswag are on the Hub") as caught:
+        api.install_suites(["hellaswag"], store=store)
+    assert "ft suite install hellaswag --from hub:Rowan/hellaswag@COMMIT" in caught.value.remedy
+    with pytest.raises(UserError, match="did you mean 'hellaswag'"):
+        api.install_suites(["helaswag"], source=f"hub:Rowan/hellaswag@{'0' * 40}", store=store)

@@ -1,0 +1,30 @@
+"""Suites against lm-eval's own tasks over the same published rows: every prompt, answer and score."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ft_assets.workers.evals.model import LoadedModel
+from tests.workers.suites.beside_lm_eval import are_equal, stock
+from tests.workers.suites.published import NAMES, published, roomy_model
+
+DATA = Path(os.environ.get("FT_REAL_DATA", ""))
+pytestmark = [
+    pytest.mark.training,
+    pytest.mark.realdata,
+    pytest.mark.skipif(not (DATA / "mmlu").exists(), reason="FT_REAL_DATA is not set: no benchmarks, no real model"),
+]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    return roomy_model(DATA, tmp_path_factory.mktemp("base") / "model")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_items_are_asked_and_scored_as_by_lm_eval(loaded: LoadedModel, tmp_path: Path, name: str, seed: int) -> None:
+    each = published(name, DATA, tmp_path / "case", seed, 6 if name in ("gsm8k", "wikitext") else 24)
+    theirs = stock(loaded, each.task, each.rows, tmp_path / "stock", **each.more)
+    assert are_equal(loaded, each.suite, theirs, each.metric) == [True] * len(theirs)
