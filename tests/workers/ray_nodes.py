@@ -15,6 +15,8 @@ _STORE_BYTES = 100 << 20
 # A lost node is missed after two seconds; Ray's own settings take half a minute.
 _IMPATIENT = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
 _HIDDEN = "TEST_HIDDEN_FOLDER"
+# Functions of tests travel by name, so workers must find the package of the tests wherever they are started.
+_PROJECT = str(Path(__file__).parents[2])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class Nodes:
                 return self.cluster.add_node(
                     num_cpus=1,
                     object_store_memory=_STORE_BYTES,
-                    env_vars={"TMPDIR": str(scratch), _HIDDEN: str(self.hidden)},
+                    env_vars={"TMPDIR": str(scratch), "PYTHONPATH": _PROJECT, _HIDDEN: str(self.hidden)},
                     include_dashboard=False,
                     **({} if self.cluster.head_node else {"_system_config": _IMPATIENT}),
                 )
