@@ -6,9 +6,7 @@ processes, and from scratch.
 """
 
 import os
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,15 @@ from ft_assets.control.metering.refunds import RefundDecision
 from ft_assets.control.metering.tables import jobs, refunds, usage
 from ft_assets.control.metering.usage import UsageRecord
 from ft_assets.records.submissions import Submission, SubmissionOutcome
-from ft_resources.errors import UserError
+from ft_resources.database import Database, Schema
 
-# Alembic keeps a migration's context in module globals.
-_MIGRATING = threading.Lock()
-_MIGRATIONS = Path(__file__).parent / "migrations"
+_SCHEMA = Schema(
+    what="the metering database",
+    variable="FT_METERING_DB",
+    migrations=Path(__file__).parent / "migrations",
+    lock=7361042,
+    comfort="Nothing is lost: records are in the store, and are inserted once the database is back.",
+)
 _DECIDED = (usage.c.tenant == refunds.c.tenant) & (usage.c.key == refunds.c.key)
 
 
@@ -55,20 +57,7 @@ class Ledger:
     """The metering tables at ``url``; opening it migrates the schema."""
 
     def __init__(self, url: str) -> None:
-        try:
-            self._engine = sa.create_engine(_driven(url), pool_pre_ping=True)
-        except (sa.exc.ArgumentError, ImportError) as error:
-            raise UserError(
-                f"the metering database cannot be used ({error})",
-                where="FT_METERING_DB",
-                remedy="Give an SQLAlchemy URL: postgresql://USER@HOST/NAME or sqlite:////absolute/path.db",
-            ) from error
-        if self._engine.dialect.name == "sqlite":
-            _whole_transactions(self._engine)
-            if name := self._engine.url.database:
-                Path(name).parent.mkdir(parents=True, exist_ok=True)
-        with _explained(), _MIGRATING:
-            _migrate(self._engine)
+        self._database = Database(url, _SCHEMA)
 
     def add_usage(self, records: Iterable[UsageRecord]) -> None:
         """Insert missing records."""
@@ -118,7 +107,7 @@ class Ledger:
             .order_by(usage.c.ended_at, usage.c.key)
         )
         names = UsageRow.__dataclass_fields__
-        with _explained(), self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [UsageRow(**{name: row[name] for name in names}) for row in connection.execute(query).mappings()]
 
     def job_counts(self, tenant: str, month: str) -> dict[str, int]:
@@ -128,7 +117,7 @@ class Ledger:
             .where(jobs.c.tenant == tenant, jobs.c.month == month)
             .group_by(jobs.c.status)
         )
-        with _explained(), self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return {str(status): int(count) for status, count in connection.execute(query)}
 
     def keys(self, tenant: str, month: str) -> tuple[set[str], set[str]]:
@@ -136,25 +125,19 @@ class Ledger:
         mine = (usage.c.tenant == tenant) & (usage.c.month == month)
         used = sa.select(usage.c.key).where(mine)
         decided = sa.select(refunds.c.key).join(usage, _DECIDED).where(mine)
-        with _explained(), self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return set(connection.scalars(used)), set(connection.scalars(decided))
 
     def submissions(self, tenant: str) -> set[str]:
         """Ids of a tenant's stored submissions."""
-        with _explained(), self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return set(connection.scalars(sa.select(jobs.c.submission).where(jobs.c.tenant == tenant)))
 
     def close(self) -> None:
-        self._engine.dispose()
+        self._database.close()
 
     def _insert(self, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
-        if not rows:
-            return
-        from sqlalchemy.dialects import postgresql, sqlite
-
-        insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
-        with _explained(), self._engine.begin() as connection:
-            connection.execute(insert(table).on_conflict_do_nothing(), [_fitting(table, row) for row in rows])
+        self._database.insert_missing(table, [_fitting(table, row) for row in rows])
 
 
 def ledger_url() -> str:
@@ -173,52 +156,3 @@ def _fitting(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
         name: value.replace("\x00", "")[: lengths[name]] if isinstance(value, str) else value
         for name, value in row.items()
     }
-
-
-def _driven(url: str) -> sa.URL:
-    """``url`` with the PostgreSQL driver that Dagster uses, if it names none."""
-    parsed = sa.make_url(url)
-    return parsed.set(drivername="postgresql+psycopg2") if parsed.drivername == "postgresql" else parsed
-
-
-def _whole_transactions(engine: sa.Engine) -> None:
-    """Begin transactions before DDL. SQLite's driver does not, so a crash in a migration would leave half a schema.
-
-    https://docs.sqlalchemy.org/en/20/dialects/sqlite.html#serializable-isolation-savepoints-transactional-ddl;
-    immediate, so that of two processes that open a new file at once, one waits for the other.
-    """
-
-    @sa.event.listens_for(engine, "connect")
-    def connected(connection: Any, record: Any) -> None:
-        connection.isolation_level = None
-
-    @sa.event.listens_for(engine, "begin")
-    def begun(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _migrate(engine: sa.Engine) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    # Percent signs in the path would be read as interpolation.
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
-            # Two processes starting at once would both create the tables.
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7361042)"))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    try:
-        yield
-    except sa.exc.SQLAlchemyError as error:
-        raise UserError(
-            f"the metering database does not answer ({type(error).__name__})",
-            where="FT_METERING_DB",
-            remedy="Nothing is lost: records are in the store, and are inserted once the database is back.",
-        ) from error

@@ -52,10 +52,11 @@ def test_a_ledger_of_the_first_schema_keeps_its_rows_and_decisions(url: str) -> 
     from alembic.config import Config
 
     import ft_assets.control.metering.ledger as module
+    import ft_resources.database as database
 
-    engine = sa.create_engine(module._driven(url))
+    engine = sa.create_engine(database._driven(url))
     config = Config()
-    config.set_main_option("script_location", str(module._MIGRATIONS))
+    config.set_main_option("script_location", str(module._SCHEMA.migrations))
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
