@@ -26,7 +26,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("training.epochs", rules.epochs),
     ("training.global_batch_size", rules.global_batch_size),
 )
-"""In order: some rules use the results of earlier ones. Six more settings are resolved together: see ``best_fit``."""
+"""In order: some rules use the results of earlier ones. Seven more settings are resolved together: see ``best_fit``."""
 
 _TOGETHER = (
     "training.weights",
@@ -34,6 +34,7 @@ _TOGETHER = (
     "hardware.sharding",
     "training.recompute",
     "training.recompute_every",
+    "training.offload",
     "training.micro_batch_size",
 )
 _COMPILE = "training.compile"
@@ -112,10 +113,12 @@ def _fitted(recipe: Recipe, known: Known, fit: Fit) -> list[tuple[str, Choice]]:
         recompute = Choice("on" if fit.recompute else "off", unknown)
     layers = f"1 of {fit.recompute} layers{takes}" if fit.recompute > 1 else f"all layers{takes}"
     every = Choice(fit.recompute or 1, layers if fit.recompute else "not used: nothing is recomputed")
+    slower = f"what takes less time would not surely fit{takes}"
+    offload = Choice("on", slower) if fit.offload else Choice("off", "not needed")
     tokens = fit.micro * recipe.packing.max_length
     sharing = f" of {recipe.hardware.context_parallel} GPUs" if recipe.hardware.context_parallel > 1 else ""
     micro = Choice(fit.micro, f"{fit.micro} windows are up to {tokens:,} tokens a forward pass{sharing}{takes}")
-    return list(zip(_TOGETHER, (weights, optimizer, sharding, recompute, every, micro), strict=True))
+    return list(zip(_TOGETHER, (weights, optimizer, sharding, recompute, every, offload, micro), strict=True))
 
 
 def _settle(recipe: Recipe, origins: dict[str, str], path: str, choice: Choice | None) -> Recipe:

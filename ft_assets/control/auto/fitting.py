@@ -25,13 +25,14 @@ _EXACTNESS: tuple[tuple[TrainedIn, Optimizer], ...] = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fit:
-    """One way to fit a training: every ``recompute``-th layer is recomputed, none if 0. ``why`` explains it by memory,
-    ``""`` if memory plays no part."""
+    """One way to fit a training: every ``recompute``-th layer is recomputed, none if 0, and its input is in host memory
+    if ``offload``. ``why`` explains it by memory, ``""`` if memory plays no part."""
 
     weights: TrainedIn
     optimizer: Optimizer
     sharding: Shards
     recompute: int
+    offload: bool
     micro: int
     why: str = ""
 
@@ -39,8 +40,8 @@ class Fit:
 def best_fit(recipe: Recipe, known: Known) -> Fit:
     """The most exact way that surely fits, of those the cheapest; else the one that needs least memory.
 
-    Costs, highest first: recomputation, as it repeats a forward pass of its layers in every step; then sharding, by
-    its communication; then small micro-batches.
+    Costs, highest first: offloading, as the GPU waits for its copies; recomputation, as it repeats a forward pass of
+    its layers in every step; then sharding, by its communication; then small micro-batches.
     """
     ways = list(_ways(recipe))
     gpu, named = gpu_of(recipe.hardware)
@@ -69,6 +70,7 @@ def fit_of(recipe: Recipe) -> Fit:
         optimizer=training.optimizer,
         sharding=sharding,
         recompute=recomputed(recipe),
+        offload=offloaded(recipe),
         micro=training.micro_batch_size,
     )
 
@@ -78,6 +80,11 @@ def recomputed(recipe: Recipe) -> int:
     training = recipe.training
     assert isinstance(training.recompute_every, int)
     return training.recompute_every if training.recompute == "on" else 0
+
+
+def offloaded(recipe: Recipe) -> bool:
+    """Whether a resolved recipe holds the inputs of its recomputed layers in host memory."""
+    return recipe.training.offload == "on" and recomputed(recipe) > 0
 
 
 def expected_memory(recipe: Recipe, known: Known | None) -> int | None:
@@ -110,6 +117,7 @@ def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
         pissa=lora.init == "pissa",
         accumulates=training.global_batch_size > fit.micro * recipe.hardware.readers,
         recompute=fit.recompute,
+        offload=fit.offload,
         gpus=recipe.hardware.gpus if fit.sharding == "hsdp" else recipe.hardware.all_gpus,
         # For adapters these stages shard nothing (``Layout.zero_stage``).
         shards="none" if recipe.variant != "full" and fit.sharding in ("zero1", "zero2") else fit.sharding,
@@ -125,10 +133,21 @@ def _ways(recipe: Recipe) -> Iterator[Fit]:
         "on": some[-1:],
         "off": (0,),
     }
-    recomputes = chosen[recipe.training.recompute]
+    offload = recipe.training.offload
+    kept = [(each, offload == "on" and each > 0) for each in chosen[recipe.training.recompute]]
+    if offload == "auto" and recipe.hardware.gpus and kept[-1][0]:
+        kept.append((kept[-1][0], True))
     for weights, optimizer in _exact(recipe):
-        for recompute, sharding, micro in product(recomputes, _shardings(recipe, weights, optimizer), _micros(recipe)):
-            yield Fit(weights=weights, optimizer=optimizer, sharding=sharding, recompute=recompute, micro=micro)
+        ways = product(kept, _shardings(recipe, weights, optimizer), _micros(recipe))
+        for (recompute, offloads), sharding, micro in ways:
+            yield Fit(
+                weights=weights,
+                optimizer=optimizer,
+                sharding=sharding,
+                recompute=recompute,
+                offload=offloads,
+                micro=micro,
+            )
 
 
 def _exact(recipe: Recipe) -> list[tuple[TrainedIn, Optimizer]]:

@@ -65,6 +65,12 @@ def _compiled_shards(recipe: Recipe, known: Known | None) -> str:
     return f"{recipe.hardware.sharding} hooks into modules inside the layers, where a compiled layer has none"
 
 
+def _offloaded_to_itself(recipe: Recipe, known: Known | None) -> str:
+    if recipe.training.offload != "on" or recipe.hardware.device != "cpu":
+        return ""
+    return "offload moves activations from a GPU to host memory, and this training has no GPU"
+
+
 def _kept_shards(recipe: Recipe, known: Known | None) -> str:
     if recipe.training.keep_best is None or recipe.hardware.sharding in ("auto", "none"):
         return ""
@@ -175,6 +181,11 @@ HARDWARE: tuple[Combination, ...] = (
         where="training.compile",
         found=_compiled_shards,
         instead="Use sharding none, fsdp or hsdp, or leave compile out.",
+    ),
+    Combination(
+        where="training.offload",
+        found=_offloaded_to_itself,
+        instead="Leave offload out, or train on a GPU.",
     ),
     Combination(
         where="training.keep_best",

@@ -4,7 +4,7 @@ from typing import Any
 
 from ft_assets.control.auto.combinations import require_possible
 from ft_assets.control.auto.configure import Configuration, configure
-from ft_assets.control.auto.fitting import recomputed
+from ft_assets.control.auto.fitting import offloaded, recomputed
 from ft_assets.control.auto.resolve import training_settings
 from ft_assets.control.identity.accepted import warm_start
 from ft_assets.control.identity.bases import base_model
@@ -104,6 +104,7 @@ def checkpoint_request(artifacts: Artifacts, dataset_key: str, recipe_key: str) 
             "predicted_memory_bytes": configuration.memory_bytes,
             "device": recipe.hardware.device,
             "recompute": recomputed(recipe),
+            "offload": offloaded(recipe),
             "compile": recipe.training.compile == "on",
             "processes": max(1, recipe.hardware.gpus),
             "nodes": recipe.hardware.nodes,

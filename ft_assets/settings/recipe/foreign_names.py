@@ -32,6 +32,7 @@ FOREIGN_NAMES: Mapping[str, str] = MappingProxyType(
         "dtype": "training.precision",
         "torch_dtype": "training.precision",
         "gradient_checkpointing": "training.recompute",
+        "activation_offloading": "training.offload",
         "save_steps": "training.checkpoint_every_steps",
         "eval_steps": "training.validate_every_steps",
         "random_seed": "training.seed",

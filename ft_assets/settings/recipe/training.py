@@ -9,7 +9,14 @@ from ft_resources.settings import Auto, Names, Settings
 from ft_resources.strict_model import added_field
 
 # Training settings that affect when or how something is done, never the result, or by rounding only.
-WITHOUT_EFFECT = {"checkpoint_every_steps", "checkpoint_every_minutes", "recompute", "recompute_every", "compile"}
+WITHOUT_EFFECT = {
+    "checkpoint_every_steps",
+    "checkpoint_every_minutes",
+    "recompute",
+    "recompute_every",
+    "offload",
+    "compile",
+}
 # Most validations of a run whose recipe does not say when to validate.
 VALIDATIONS = 10
 
@@ -138,6 +145,12 @@ class TrainingSettings(Settings):
         description="With recompute: recompute the activations of only every n-th layer, the first included; those of "
         "the others are kept, which is faster and takes more memory. auto: the largest of 4, 2 and 1 that fits where "
         "recompute is auto too, else 1. Does not change the result.",
+    )
+    offload: Literal["auto", "on", "off"] = added_field(
+        "auto",
+        description="With recompute: hold what is kept of the recomputed layers, their inputs, in pinned host memory "
+        "until the backward pass; for GPUs, and slower, as it is copied there and back. auto: only if nothing fits "
+        "without. Does not change the result.",
     )
     compile: Literal["auto", "on", "off"] = added_field(
         "auto",

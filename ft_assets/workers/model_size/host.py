@@ -1,7 +1,8 @@
 """What a training takes of its machine beside the GPUs: host memory, and scratch disk while it saves.
 
 The first rank of a training has a copy of all that trains in host memory for its saves, whatever the layout
-(``training/state.py``). For GPUs it is pinned, and PyTorch rounds each pinned tensor up to a power of two.
+(``training/state.py``). For GPUs it is pinned, and PyTorch rounds each pinned tensor up to a power of two. So are
+inputs of recomputed layers that are offloaded, by each process.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ def host_needs(model: Architecture, setup: Setup, *, processes: int, kept: int =
     final = _STORED_BYTES * trained if setup.variant == "full" else 4.0 * (trained + fixed)
     if setup.gpus:
         pinned = max(exact, _pinned(model, setup))
-        copies, own = Bounds(lower=exact, expected=pinned, upper=pinned), _PROCESS.times(processes)
+        copies = Bounds(lower=exact, expected=pinned, upper=pinned)
+        own = (_PROCESS + _offloaded(model, setup)).times(processes)
     else:
         copies, own = _sure(exact), peak_memory(model, setup).total
     # The newest save, and each set of weights; one more is on its way to the store when weights are kept.
@@ -46,6 +48,15 @@ def host_needs(model: Architecture, setup: Setup, *, processes: int, kept: int =
 
 def _sure(value: float) -> Bounds:
     return Bounds(lower=value, expected=value, upper=value)
+
+
+def _offloaded(model: Architecture, setup: Setup) -> Bounds:
+    """Bytes of the offloaded inputs of one process; pinned memory is used again by the next forward pass."""
+    if not setup.offload:
+        return _sure(0.0)
+    layers, size = setup.recomputed(model.layers), setup.residual * setup.tokens * model.hidden
+    rounded = 1.0 * layers * (1 << (size - 1).bit_length())
+    return Bounds(lower=1.0 * layers * size, expected=rounded, upper=rounded)
 
 
 def _pinned(model: Architecture, setup: Setup) -> float:

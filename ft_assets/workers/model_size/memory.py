@@ -56,6 +56,7 @@ class Setup:
         accumulates: whether an optimizer step sums the gradients of several forward passes.
         recompute: every how many layers one's activations are recomputed in the backward pass (gradient checkpointing);
             0: none.
+        offload: whether the inputs of the recomputed layers are in host memory until the backward pass.
         gpus: those that hold one copy of the model; 0 means training on a CPU.
         shards: what the GPUs divide among them: optimizer states, gradients too, or weights too (ZeRO 1-3 as DeepSpeed
             does them, https://arxiv.org/abs/1910.02054; FSDP divides everything).
@@ -74,6 +75,7 @@ class Setup:
     pissa: bool = False
     accumulates: bool = True
     recompute: int = 0
+    offload: bool = False
     gpus: int = 1
     shards: Shards = "none"
 
@@ -90,6 +92,12 @@ class Setup:
     def recomputed(self, layers: int) -> int:
         """How many of a model's layers are recomputed."""
         return -(-layers // self.recompute) if self.recompute else 0
+
+    @property
+    def residual(self) -> int:
+        """Bytes per number of the rows between layers: embedding and normalisation keep the precision of the trained
+        weights, so float32 weights give float32 rows."""
+        return self.bytes_trained if self.variant == "full" else self.bytes_each
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,11 +180,11 @@ def optimizer_states(model: Architecture, setup: Setup, trained: int) -> float:
 
 def _activations(model: Architecture, setup: Setup, learned: float) -> float:
     """The peak bytes of activations: when the loss is computed, or in the first layer of the backward pass."""
-    # Embedding and normalisation keep the precision of the trained weights: float32 weights give float32 rows.
-    residual = setup.bytes_trained if setup.variant == "full" else setup.bytes_each
-    layer = _layer(model, setup)
+    residual, layer = setup.residual, _layer(model, setup)
     again = setup.recomputed(model.layers)
-    layers = again * residual * model.hidden + (model.layers - again) * layer
+    # Of inputs on the host, that of one layer is on the device at a time.
+    inputs = min(again, 1) if setup.offload else again
+    layers = inputs * residual * model.hidden + (model.layers - again) * layer
     rotations = 2 * setup.bytes_each * model.head_dim
     final_norm = (4 + (residual if setup.variant == "full" else 0)) * model.hidden
     logits = min(learned * setup.tokens * model.vocabulary, max(LOGITS_AT_ONCE, model.vocabulary))

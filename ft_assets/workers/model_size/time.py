@@ -28,6 +28,8 @@ _CORE_FLOPS = Bounds(lower=3e9, expected=20e9, upper=60e9)
 _CPU_STEP_S = Bounds(lower=0.01, expected=0.05, upper=0.5)
 # AdamW reads weight, gradient and two moments in float32, and writes all but the gradient.
 _OPTIMIZER_TRAFFIC = 28.0
+# Between a GPU and pinned host memory, bytes/s: PCIe 3 to 5.
+_HOST_BYTES_S = Bounds(lower=10e9, expected=25e9, upper=50e9)
 # From the start of the pod to the first step, and from the last step to the end, without reading the weights.
 _START_UP_S = Bounds(lower=45.0, expected=150.0, upper=480.0)
 _LOADING_BYTES_S = Bounds(lower=0.1e9, expected=0.5e9, upper=2e9)
@@ -79,10 +81,14 @@ def training_seconds(model: Architecture, setup: Setup, work: Work, gpu: Hardwar
     doublings = max(setup.gpus, 1).bit_length() - 1
     updates = work.steps * _OPTIMIZER_TRAFFIC * trained_parameters(model, setup) / gpu.bandwidth
 
-    def seconds(share: float, scaling: float) -> float:
-        return total / (peak * share * scaling**doublings) + updates
+    # Each input of a recomputed layer goes to the host and back, while the GPU waits.
+    inputs = setup.recomputed(model.layers) * setup.residual * model.hidden if setup.offload else 0
+    copied = 2.0 * work.tokens * inputs / max(setup.gpus, 1)
 
-    return Bounds.of(seconds, _share(model), _SCALING)
+    def seconds(share: float, scaling: float, copying: float) -> float:
+        return total / (peak * share * scaling**doublings) + updates + copied / copying
+
+    return Bounds.of(seconds, _share(model), _SCALING, _HOST_BYTES_S)
 
 
 def cpu_seconds(model: Architecture, setup: Setup, work: Work, cores: int) -> Bounds:

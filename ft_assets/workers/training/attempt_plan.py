@@ -28,6 +28,7 @@ class Plan:
     micro_windows: int
     device: str
     recompute: int
+    offload: bool
     compile: bool
     cadence: Cadence
 
@@ -80,6 +81,7 @@ def make_plan(params: dict[str, Any], runtime: dict[str, Any], pack: Pack, valid
         micro_windows=micro_windows,
         device=runtime["device"],
         recompute=int(runtime.get("recompute", 0)),
+        offload=bool(runtime.get("offload", False)),
         compile=bool(runtime.get("compile", False)),
         cadence=cadence,
     )

@@ -56,6 +56,8 @@ def _remedy(params: dict[str, Any], runtime: dict[str, Any], micro_windows: int)
     forbidden = runtime.get("origins", {}).get("training.recompute") == "recipe"
     if not runtime.get("recompute") and not forbidden:
         lower = f"Set training.recompute: on, which keeps fewer activations and takes longer. {lower}"
+    elif runtime["device"] == "cuda" and runtime.get("recompute") and not runtime.get("offload"):
+        lower += " Or set training.offload: on, which holds what recomputation keeps in host memory."
     elif runtime["device"] == "cuda" and micro_windows == 1 and METHODS[params["method"]].token_mean:
         # Nothing is left to lower but the windows.
         more = 2 * int(runtime.get("context_parallel", 1))

@@ -120,7 +120,7 @@ def _run(
 
     from ft_assets.workers.packs.isolation.choice import choose
     from ft_assets.workers.training.compiled import compile_layers
-    from ft_assets.workers.training.model import drops_out
+    from ft_assets.workers.training.model import arithmetic_of, drops_out
     from ft_assets.workers.training.reader import StepReader
     from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
     from ft_assets.workers.training.training_loop import TrainingLoop
@@ -143,7 +143,12 @@ def _run(
             expected.require(loop.trainer.last_figures)
 
     sharding = _sharding(context, plan)
-    choice = choose(base_folder, context.params.get("packing", "auto"), max_length=pack.index.max_length)
+    choice = choose(
+        base_folder,
+        context.params.get("packing", "auto"),
+        max_length=pack.index.max_length,
+        arithmetic=arithmetic_of(plan.training, full=plan.full, four_bit=plan.variant.four_bit, device=plan.device),
+    )
     if layout_of(context.runtime).context_parallel > 1:
         # Of others the recipe was refused: documents cut at the ends of slices would be compared.
         assert plan.method.token_mean
@@ -158,7 +163,14 @@ def _run(
         poll=loop.between_micro_batches,
         sharding=sharding,
         model=model,
-        args=trainer_config(plan.training, plan.order, context.scratch, plan.device, recompute=plan.recompute),
+        args=trainer_config(
+            plan.training,
+            plan.order,
+            context.scratch,
+            plan.device,
+            recompute=plan.recompute,
+            offload=plan.offload,
+        ),
         lora=plan.lora,
         warm_start=context.folder(WARM_START_INPUT) if WARM_START_INPUT in context.spec.inputs else None,
         muon=plan.training.optimizer == "muon",
@@ -176,9 +188,10 @@ def _run(
 
 
 def _require_packed(choice: "Choice") -> None:
-    if choice.mode == "apart":
+    if choice.mode == "apart" or choice.told:
+        why = f"documents of this base run apart ({choice.why})" if choice.mode == "apart" else "its layers mix tokens"
         raise BadRecipe(
-            f"documents of this base run apart ({choice.why}), so its tokens cannot be divided among ranks: layers "
+            f"{why}, so its tokens cannot be divided among ranks: layers "
             "other than its attention may need the tokens of neighbours",
             where="hardware.context_parallel",
             remedy="Leave context_parallel out, or choose a base whose documents are packed.",

@@ -219,9 +219,10 @@ class OneGpu(TrainingArguments):
 
 
 def trainer_config(
-    training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: int = 0
+    training: SettledTraining, order: Order, scratch: Path, device: str, *, recompute: int = 0, offload: bool = False
 ) -> TrainingArguments:
     """The recipe's settings in Transformers' words; everything that would save, log, report or fetch is off."""
+    recomputation = {"use_reentrant": False, "every_n_layers": recompute, "offload": offload}
     names = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
     return OneGpu(
         output_dir=str(scratch / "trainer"),
@@ -241,7 +242,7 @@ def trainer_config(
         fp16=training.precision == "fp16",
         use_cpu=device == "cpu",
         activation_checkpointing=recompute > 0,
-        activation_checkpointing_kwargs={"use_reentrant": False, "every_n_layers": recompute} if recompute else None,
+        activation_checkpointing_kwargs=recomputation if recompute else None,
         save_strategy="no",
         logging_strategy="no",
         eval_strategy="no",

@@ -78,7 +78,7 @@ def test_what_cannot_fit_is_refused_and_what_may_not_fit_is_warned_of(world: Wor
 
 def test_where_the_activations_of_one_window_do_not_fit_it_is_advised_to_share_it_among_gpus(world: World) -> None:
     def warned(key: str, **changes: Any) -> str:
-        recipe = world.recipe(key, **{"gpu_type": "A10", "max_length": 8192, "recompute": "on", "rank": 64, **changes})
+        recipe = world.recipe(key, **{"gpu_type": "A10", "max_length": 8192, "recompute": "on", "rank": 96, **changes})
         world.pack(recipe)
         return " ".join(require_affordable(world.artifacts, load_tenants(), DATASET, recipe, None))
 

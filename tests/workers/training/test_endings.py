@@ -74,16 +74,20 @@ def test_less_exact_weights_are_advised_for_full_training_that_did_not_say_which
     ("method", "recompute", "windows", "named"),
     [("sft", 1, 1, "context_parallel: 4"), ("sft", 1, 2, ""), ("sft", 0, 1, ""), ("dpo", 1, 1, "")],
 )
+@pytest.mark.parametrize("offload", [False, True])
 def test_where_one_window_does_not_fit_more_gpus_may_share_it(
-    method: str, recompute: int, windows: int, named: str, monkeypatch: pytest.MonkeyPatch
+    method: str, recompute: int, windows: int, named: str, offload: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """After activations are offloaded, which needs no other GPU."""
     monkeypatch.setattr(memory, "_peak_bytes", lambda device: 70 << 30)
-    runtime = {"device": "cuda", "recompute": recompute, "processes": 4, "context_parallel": 2}
+    runtime = {"device": "cuda", "recompute": recompute, "offload": offload, "processes": 4, "context_parallel": 2}
     with pytest.raises(OutOfMemory) as caught:
         with memory_explained({"variant": "lora", "method": method}, runtime, windows):
             raise MemoryError
-    assert named in caught.value.remedy
-    assert bool(named) is ("context_parallel" in caught.value.remedy)
+    remedy = caught.value.remedy
+    assert named in remedy or not offload
+    assert ("training.offload: on" in remedy) is (recompute > 0 and not offload)
+    assert ("context_parallel" in remedy) is (bool(named) and offload)
 
 
 @pytest.mark.parametrize("target", ["layers.99.self_attn.q_proj", "other.q_proj", "(q|k)_proj", "wte"])

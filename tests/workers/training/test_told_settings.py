@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd.graph import save_on_cpu
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 from ft_assets.workers.model_size.memory import LOGITS_AT_ONCE
@@ -44,6 +45,35 @@ def test_recomputation_happens_and_changes_no_byte(
         more[every] = len(forwards) - once
     # Every second of the base's layers.
     assert more[1] == 2 * more[2] > 0
+
+
+@pytest.mark.parametrize("variant", ["lora", "full"])
+def test_offloaded_inputs_of_recomputed_layers_change_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str
+) -> None:
+    """Without a GPU there is no pinned memory, so the copies are plain ones here."""
+    plain = make_bench(tmp_path / "plain", variant=variant, documents=20, epochs=1)
+    quiet, copied = content(train(plain.context())), {}
+
+    def counted(*, pin_memory: bool, device_type: str) -> Any:
+        hooks = save_on_cpu(pin_memory=False)
+
+        def pack(tensor: torch.Tensor) -> Any:
+            copied[every].append(tensor.shape)
+            return hooks.pack_hook(tensor)
+
+        return torch.autograd.graph.saved_tensors_hooks(pack, hooks.unpack_hook)
+
+    monkeypatch.setattr("transformers.modeling_utils.save_on_cpu", counted)
+    for every in (1, 2):
+        bench = make_bench(tmp_path / f"offloaded{every}", variant=variant, documents=20, epochs=1)
+        bench.runtime |= {"recompute": every, "offload": True}
+        assert bench.request.address == plain.request.address
+        copied[every] = []
+        assert content(train(bench.context())) == quiet
+    # One for each layer that is recomputed, and each a row of tokens.
+    assert len(copied[1]) == 2 * len(copied[2]) > 0
+    assert {len(shape) for shape in copied[1]} == {3}
 
 
 @pytest.mark.parametrize(

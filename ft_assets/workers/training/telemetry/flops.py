@@ -59,6 +59,7 @@ def make_setup(params: Mapping[str, Any], runtime: Mapping[str, Any], gpus: int)
     return Setup(
         variant=params["variant"],
         precision="fp32" if training["precision"] == "fp32" else "bf16",
+        weights=training.get("weights", "float32"),
         optimizer=training["optimizer"],
         tokens=0,
         learned=Bounds(lower=0.0, expected=1.0, upper=1.0),
@@ -67,5 +68,6 @@ def make_setup(params: Mapping[str, Any], runtime: Mapping[str, Any], gpus: int)
         dora=lora.get("use_dora", False),
         pissa=lora.get("init") == "pissa",
         recompute=int(runtime.get("recompute", 0)),
+        offload=bool(runtime.get("offload", False)),
         gpus=gpus,
     )

@@ -42,6 +42,15 @@ class Meter(TorchDispatchMode):
         return out
 
 
+def elsewhere(**settings: Any) -> torch.autograd.graph.saved_tensors_hooks:
+    """As PyTorch's ``save_on_cpu``, for tensors without contents: what it holds is on no device that is counted."""
+
+    def back(saved: tuple[torch.Size, torch.dtype]) -> torch.Tensor:
+        return torch.zeros(saved[0], dtype=saved[1])
+
+    return torch.autograd.graph.saved_tensors_hooks(lambda tensor: (tensor.shape, tensor.dtype), back)
+
+
 def packed_row(*, tokens: int, documents: int, learned: float, vocabulary: int) -> MicroBatch:
     """A forward pass over equal documents, of which the last tokens are learned."""
     length, count = tokens // documents, int(tokens * learned)

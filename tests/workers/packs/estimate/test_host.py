@@ -10,7 +10,7 @@ from tests.workers.packs.estimate.made import LLAMA_3_8B, llama, setup
 
 
 def needs(*, processes: int = 1, kept: int = 0, **settings: Any) -> HostNeeds:
-    made = setup(precision="bf16", tokens=1, **{"gpus": 1, **settings})
+    made = setup(precision="bf16", **{"tokens": 1, "gpus": 1, **settings})
     return host_needs(llama(**LLAMA_3_8B), made, processes=processes, kept=kept)
 
 
@@ -37,6 +37,18 @@ def test_adapters_take_little_of_either() -> None:
     found = needs(rank=16)
     assert found.memory.upper < 8 * GIB
     assert found.disk.upper < GIB
+
+
+def test_each_process_holds_the_inputs_of_the_recomputed_layers_that_it_offloads() -> None:
+    plain, half, whole = (
+        needs(processes=2, gpus=2, tokens=5000, recompute=every, offload=offload).memory
+        for every, offload in ((1, False), (2, True), (1, True))
+    )
+    # 32 layers of 5,000 rows of 4,096 numbers in bf16, pinned: 64 MiB each.
+    assert whole.lower - plain.lower == 2 * 32 * 5000 * 4096 * 2
+    assert whole.expected - plain.expected == 2 * 32 * 2**26
+    assert half.upper - plain.upper == (whole.upper - plain.upper) / 2
+    assert needs(tokens=5000, offload=True) == needs(tokens=5000)
 
 
 def test_adafactor_copies_a_third() -> None:

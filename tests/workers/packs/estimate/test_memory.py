@@ -94,6 +94,7 @@ SETUPS = st.builds(
     dora=st.booleans(),
     accumulates=st.booleans(),
     recompute=st.integers(0, 5),
+    offload=st.booleans(),
     gpus=st.integers(0, 8),
     shards=st.sampled_from(["none", "zero1", "zero2", "zero3", "fsdp", "hsdp"]),
 )
@@ -128,6 +129,13 @@ def test_recomputing_layers_never_takes_more_than_a_layer_more(base: Setup) -> N
     model = llama(num_hidden_layers=12)
     takes = [peak_memory(model, changed(base, recompute=every)).total.expected for every in (1, 2, 4, 0)]
     assert takes == sorted(takes)
+
+
+@given(base=SETUPS)
+def test_offloading_takes_no_more_of_a_device_and_less_where_layers_are_recomputed(base: Setup) -> None:
+    model = llama(num_hidden_layers=12)
+    here, there = (peak_memory(model, changed(base, offload=offload)).activations for offload in (False, True))
+    assert there < here if base.recompute else there == here
 
 
 @given(base=SETUPS)

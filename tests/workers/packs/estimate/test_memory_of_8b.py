@@ -12,15 +12,18 @@ TOKENS, LEARNED, LAYERS = 4096, 1024, 8
 
 @pytest.mark.training
 @pytest.mark.parametrize("weights", ["float32", "bfloat16"])
-@pytest.mark.parametrize("recompute", [0, 1, 2])
-def test_the_peak_of_layers_of_an_8b_is_within_a_twentieth_of_what_is_counted(weights: Any, recompute: int) -> None:
+@pytest.mark.parametrize(("recompute", "offload"), [(0, False), (1, False), (2, False), (1, True), (2, True)])
+def test_the_peak_of_layers_of_an_8b_is_within_a_twentieth_of_what_is_counted(
+    monkeypatch: pytest.MonkeyPatch, weights: Any, recompute: int, offload: bool
+) -> None:
     """Two forward passes of a step in bf16, beside two float32 moments; autocast caches as the trainer lets it."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from tests.workers.packs.estimate.meter import Meter
+    from tests.workers.packs.estimate.meter import Meter, elsewhere
 
+    monkeypatch.setattr("transformers.modeling_utils.save_on_cpu", elsewhere)
     sizes = LLAMA_3_8B | {"num_hidden_layers": LAYERS}
     config = LlamaConfig(**{name: value for name, value in sizes.items() if name != "model_type"})
     meter = Meter()
@@ -31,7 +34,7 @@ def test_the_peak_of_layers_of_an_8b_is_within_a_twentieth_of_what_is_counted(we
     with FakeTensorMode():
         model: Any = LlamaForCausalLM._from_config(config, dtype=getattr(torch, weights)).train()
         if recompute:
-            model.activation_checkpointing_enable(every_n_layers=recompute)
+            model.activation_checkpointing_enable(every_n_layers=recompute, offload=offload)
         ids = torch.zeros(1, TOKENS, dtype=torch.int64)
         moments = [torch.zeros(weight.shape) for weight in model.parameters() for _ in range(2)]
         meter.track([list(model.parameters()), moments])
@@ -56,6 +59,7 @@ def test_the_peak_of_layers_of_an_8b_is_within_a_twentieth_of_what_is_counted(we
             tokens=TOKENS,
             learned=share(LEARNED / TOKENS),
             recompute=recompute,
+            offload=offload,
             gpus=1,
         ),
     )

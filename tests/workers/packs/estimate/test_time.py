@@ -113,6 +113,17 @@ def test_more_work_never_takes_less_time(variant: Any, recompute: bool, gpus: in
     assert not_less(training_seconds(model, how, replace(read, validation_tokens=more), H100))
     assert not_less(training_seconds(llama(num_hidden_layers=2 + more), how, read, H100))
     assert not_less(training_seconds(model, replace(how, recompute=True), read, H100))
+    assert not_less(training_seconds(model, replace(how, offload=True), read, H100))
+
+
+def test_offloaded_inputs_go_to_the_host_and_back() -> None:
+    model, read = llama(**LLAMA_3_8B), work(tokens=10**9)
+    here, there = (
+        training_seconds(model, setup(precision="bf16", gpus=2, recompute=1, offload=offload), read, H100).expected
+        for offload in (False, True)
+    )
+    # 32 layers of 4,096 numbers of 2 bytes for each token of a GPU, both ways, at 25 GB/s.
+    assert there - here == pytest.approx(2 * 32 * 4096 * 2 * 10**9 / 2 / 25e9)
 
 
 def test_more_gpus_take_less_time_and_not_fewer_gpu_hours() -> None:

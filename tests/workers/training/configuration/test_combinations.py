@@ -55,6 +55,7 @@ REFUSED: list[tuple[str, Recipe, str, str]] = [
     ("hardware.sharding", on_gpus(8, hardware={"sharding": "hsdp"}), "several nodes", "sharding none"),
     ("training.precision", on_gpus(2, "V100-32", **ZERO_3), "one scale for all gradients", "sharding none"),
     ("training.precision", recipe(training={"precision": "fp16"}), "on a CPU", "fp32"),
+    ("training.offload", recipe(training={"offload": "on"}), "this training has no GPU", "Leave offload out"),
     ("training.precision", recipe(training={"precision": "fp8"}), "imitating their rounding", "fp32"),
     ("training.precision", on_gpus(1, training={"precision": "fp8"}), "A100-80 does not multiply", "H100"),
     ("training.precision", on_gpus(1, "H100", variant="qlora", training={"precision": "fp8"}), "unpacked", "lora"),

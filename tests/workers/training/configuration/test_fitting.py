@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ft_assets.control.auto.configure import configure
-from ft_assets.control.auto.fitting import expected_memory
+from ft_assets.control.auto.fitting import expected_memory, fit_of
 from ft_assets.control.auto.resolve import training_settings
 from ft_assets.settings.recipe.shown import shown_settings
 from tests.workers.packs.estimate.made import LLAMA_3_8B
@@ -46,8 +46,43 @@ def test_only_as_many_layers_are_computed_again_as_must_be(
         assert found.origins["training.recompute_every"].startswith(f"auto: 1 of {every} layers: at most")
 
 
-def test_a_cpu_computes_nothing_again() -> None:
-    assert settled().training.recompute == "off"
+@pytest.mark.parametrize(
+    ("length", "gpu", "written", "recompute", "offload"),
+    [
+        (4096, "L4", {}, "on", "on"),
+        (8192, "L40S", {}, "on", "off"),
+        # Nothing fits for certain: what takes least.
+        (16_384, "L4", {}, "on", "on"),
+        (16_384, "L4", {"offload": "off"}, "on", "off"),
+        (4096, "L4", {"recompute": "off"}, "off", "off"),
+        (4096, "H100", {"recompute": "on", "offload": "on"}, "on", "on"),
+        (4096, "H100", {"offload": "on"}, "off", "on"),
+    ],
+)
+def test_activations_wait_on_the_host_only_where_nothing_else_fits(
+    length: int, gpu: str, written: dict[str, Any], recompute: str, offload: str
+) -> None:
+    made = recipe(packing={"max_length": length}, training=written, hardware={"gpus": 1, "gpu_type": gpu})
+    found = configure(made, known(LLAMA_3_8B))
+    training = found.recipe.training
+    assert (training.recompute, training.offload) == (recompute, offload)
+    assert fit_of(found.recipe).offload is (recompute == offload == "on")
+    if "offload" not in written:
+        why = "what takes less time would not surely fit: " if offload == "on" else "not needed"
+        assert found.origins["training.offload"].startswith(f"auto: {why}")
+
+
+def test_offloading_comes_before_less_exact_moments() -> None:
+    """Memory that only offloading finds, beside the two that change the result."""
+    made = on_gpus(4, "H100", variant="full", packing={"max_length": 65_536}, training=EITHER)
+    found = settled(known(LLAMA_3_8B), made).training
+    assert (found.weights, found.optimizer, found.offload) == ("float32", "adamw", "on")
+
+
+def test_a_cpu_computes_nothing_again_and_offloads_nothing() -> None:
+    training = settled().training
+    assert (training.recompute, training.offload) == ("off", "off")
+    assert not any(fit_of(settled(training=written)).offload for written in ({}, {"recompute": "on"}))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +111,8 @@ EITHER = {"weights": "auto", "optimizer": "auto"}
         (1, "B200", "float32", "adamw", "none"),
         (4, "H100", "float32", "adamw", "fsdp"),
         (1, "H200", "float32", "adamw_8bit", "none"),
-        (2, "H100", "bfloat16", "adamw", "fsdp"),
+        (2, "H100", "float32", "adamw", "fsdp"),
+        (3, "L40S", "bfloat16", "adamw", "fsdp"),
         (1, "H100", "bfloat16", "adamw_8bit", "none"),
         # Nothing fits: what takes least.
         (1, "A10", "bfloat16", "adamw_8bit", "none"),
