@@ -26,6 +26,22 @@ class UserError(Exception):
         return f"{text}\n  What to do: {self.remedy}" if self.remedy else text
 
 
+class NotIdentified(UserError):
+    """Nobody knows who asks: the API key is missing, unknown, expired or revoked."""
+
+
+class NotPermitted(UserError):
+    """Who asks is known, and may not do this."""
+
+
+class NotFound(UserError):
+    """There is no such thing, or it belongs to another tenant; the text does not say which."""
+
+
+class KeyTaken(UserError):
+    """An idempotency key was used for another request."""
+
+
 class BadData(UserError):
     """A dataset, or one row of it, that cannot be used."""
 

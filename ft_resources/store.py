@@ -188,6 +188,18 @@ class Store:
         with _explained(path, "write"):
             patiently(put)
 
+    def write(self, path: str, chunks: Iterator[bytes]) -> None:
+        """Write bytes as they come, in parts of 8 MiB. The object appears only when all are there: where ``chunks``
+        raises, that is raised and nothing appears. A broken connection is not tried again."""
+        with _explained(path, "write"):
+            obstore.put(self._backend, _checked(path), chunks, chunk_size=_READ_CHUNK)
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """The bytes at ``path``, in parts. Raises FileNotFoundError, before the first one, if there is no object."""
+        with self._absence_told(path), _explained(path, "read"):
+            found = patiently(lambda: obstore.get(self._backend, _checked(path)))
+        return (bytes(chunk) for chunk in found.stream(min_chunk_size=_READ_CHUNK))
+
     def download(self, path: str, target: Path) -> None:
         """Copy the object at ``path`` to a local file, which appears only once it is complete."""
         target.parent.mkdir(parents=True, exist_ok=True)

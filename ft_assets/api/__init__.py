@@ -9,6 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ft_assets.api.access import Access as Access
+    from ft_assets.api.access import ApiKey as ApiKey
+    from ft_assets.api.access import Identity as Identity
+    from ft_assets.api.access import Role as Role
+    from ft_assets.api.access import create_key as create_key
+    from ft_assets.api.access import list_keys as list_keys
+    from ft_assets.api.access import open_access as open_access
+    from ft_assets.api.access import require_role as require_role
+    from ft_assets.api.access import revoke_key as revoke_key
     from ft_assets.api.adapters import download_adapter as download_adapter
     from ft_assets.api.adapters import download_base as download_base
     from ft_assets.api.adapters import find_adapter as find_adapter
@@ -41,10 +50,18 @@ if TYPE_CHECKING:
     from ft_assets.api.deletion import delete as delete
     from ft_assets.api.deletion import erase_tenant as erase_tenant
     from ft_assets.api.deletion import held_beyond_grace as held_beyond_grace
+    from ft_assets.api.deletion import is_deleted as is_deleted
     from ft_assets.api.deletion import restore as restore
     from ft_assets.api.estimates import Estimate as Estimate
     from ft_assets.api.estimates import Provable as Provable
     from ft_assets.api.estimates import estimate as estimate
+    from ft_assets.api.files import IncompleteFile as IncompleteFile
+    from ft_assets.api.files import UploadedFile as UploadedFile
+    from ft_assets.api.files import add_file as add_file
+    from ft_assets.api.files import delete_file as delete_file
+    from ft_assets.api.files import file_ids as file_ids
+    from ft_assets.api.files import find_file as find_file
+    from ft_assets.api.files import read_file as read_file
     from ft_assets.api.finetunes import Asked as Asked
     from ft_assets.api.finetunes import FineTuned as FineTuned
     from ft_assets.api.finetunes import fine_tune as fine_tune
@@ -54,6 +71,18 @@ if TYPE_CHECKING:
     from ft_assets.api.gates import evaluation as evaluation
     from ft_assets.api.gates import show_gates as show_gates
     from ft_assets.api.gates import waive_gate as waive_gate
+    from ft_assets.api.jobs import Job as Job
+    from ft_assets.api.jobs import JobState as JobState
+    from ft_assets.api.jobs import JobWork as JobWork
+    from ft_assets.api.jobs import cancel_job as cancel_job
+    from ft_assets.api.jobs import create_job as create_job
+    from ft_assets.api.jobs import job_ids as job_ids
+    from ft_assets.api.jobs import job_state as job_state
+    from ft_assets.api.jobs import job_work as job_work
+    from ft_assets.api.jobs import pause_job as pause_job
+    from ft_assets.api.jobs import resume_job as resume_job
+    from ft_assets.api.jobs import settle_job as settle_job
+    from ft_assets.api.jobs import unsettled_jobs as unsettled_jobs
     from ft_assets.api.lacks import Lack as Lack
     from ft_assets.api.lacks import doctor as doctor
     from ft_assets.api.lines import POINTERS as POINTERS
@@ -132,11 +161,13 @@ if TYPE_CHECKING:
     from ft_assets.api.suites import list_encoders as list_encoders
     from ft_assets.api.suites import list_suites as list_suites
     from ft_assets.api.suites import suite_catalogue as suite_catalogue
+    from ft_assets.api.suites import suites_left as suites_left
     from ft_assets.api.targets import find_target as find_target
     from ft_assets.api.targets import names_of as names_of
     from ft_assets.api.views import rebuild as rebuild
 
 _MODULES = {
+    "access": "Access ApiKey Identity Role create_key list_keys open_access require_role revoke_key",
     "adapters": "download_adapter download_base find_adapter list_adapters",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",
@@ -145,10 +176,13 @@ _MODULES = {
     "datasets": "DatasetReport add_dataset approve_dataset curate_dataset dataset_report diff_datasets list_datasets "
     "near_rows",
     "defaults": "Known Orchestrator",
-    "deletion": "collect_deleted delete erase_tenant held_beyond_grace restore",
+    "deletion": "collect_deleted delete erase_tenant held_beyond_grace is_deleted restore",
     "estimates": "Estimate Provable estimate",
+    "files": "IncompleteFile UploadedFile add_file delete_file file_ids find_file read_file",
     "finetunes": "Asked FineTuned fine_tune submit",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
+    "jobs": "Job JobState JobWork cancel_job create_job job_ids job_state job_work pause_job resume_job settle_job "
+    "unsettled_jobs",
     "lacks": "Lack doctor",
     "lines": "POINTERS LineState Pointer PromotionRecord list_lines promote roll_back show_line",
     "machine": "Kernel kernels",
@@ -168,7 +202,7 @@ _MODULES = {
     "submission_lists": "list_submissions",
     "submissions": "Status TrialProgress Work logs status sweep_progress works",
     "suites": "add_classifier add_encoder add_suite install_suites list_classifiers list_encoders list_suites "
-    "suite_catalogue",
+    "suite_catalogue suites_left",
     "targets": "find_target names_of",
     "views": "rebuild",
 }

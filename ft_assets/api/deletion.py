@@ -12,7 +12,7 @@ from ft_assets.control.lines.promotion import Decision
 from ft_assets.records import tombstones
 from ft_assets.records.tombstones import GRACE_DAYS, Subject, Tombstone
 from ft_assets.settings.keys import DatasetKey
-from ft_resources.artifacts import Artifacts
+from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import UserError
 from ft_resources.store import Store
 
@@ -47,6 +47,11 @@ def delete(targets: Sequence[str], *, reason: str, store: Store | None = None, a
             raise UserError("this is a tenant", where=subject.name, remedy=f"Use: ft erase {subject.name}")
     made = [(each, *tombstones.delete(store, each, actor=actor, reason=reason)) for each in subjects]
     return [Deleted(subject=each, tombstone=stone, created=created) for each, stone, created in made]
+
+
+def is_deleted(address: str, *, store: Store | None = None) -> bool:
+    """Whether a tombstone stands for the adapter at ``address``."""
+    return tombstones.find_tombstone(store_or_default(store), Subject.adapter(Address.parse(address))) is not None
 
 
 def held_beyond_grace(*, store: Store | None = None) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from ft_assets.cli import (
     adapters,
+    api_keys,
     base_bump,
     cancel,
     cluster,
@@ -25,6 +26,7 @@ from ft_assets.cli import (
     rebuild,
     recipes,
     run,
+    serve,
     status,
     suites,
     ui,
@@ -70,6 +72,7 @@ app.add_typer(suites.app, name="suite")
 app.add_typer(adapters.app, name="adapter")
 app.add_typer(gates.app, name="gate")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(api_keys.app, name="key")
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("submit")(run.submit)
@@ -99,3 +102,4 @@ app.command("rebuild")(rebuild.rebuild)
 app.command("doctor")(doctor.doctor)
 app.command("kernels")(kernels.kernels)
 app.command("ui")(ui.ui)
+app.command("serve")(serve.serve)

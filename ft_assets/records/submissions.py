@@ -18,7 +18,7 @@ from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 from ft_resources.strict_model import added_field
 
-Origin = Literal["ui", "cli", "python", "sensor", "backfill"]
+Origin = Literal["ui", "cli", "python", "api", "sensor", "backfill"]
 Driver = Literal["sensor", "caller", "run"]
 # Train the pair, or evaluate the weights it had on the previous base (docs/explanation/lines.md).
 Mode = Literal["train", "carry"]

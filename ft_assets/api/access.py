@@ -1,0 +1,67 @@
+"""API keys of tenants: make them, see them, revoke them, and find out who holds one."""
+
+import re
+
+from ft_assets.api.defaults import actor_or_user
+from ft_assets.control.access.api_keys import Access, ApiKey, Identity, access_url
+from ft_assets.control.access.roles import Role, require_role
+from ft_assets.settings.keys import check_part
+from ft_resources.errors import UserError
+
+__all__ = [
+    "Access",
+    "ApiKey",
+    "Identity",
+    "Role",
+    "create_key",
+    "list_keys",
+    "open_access",
+    "require_role",
+    "revoke_key",
+]
+
+_UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+
+
+def open_access(url: str = "") -> Access:
+    """The access database at ``url``, else that of ``FT_ACCESS_DB``. Raises UserError where it does not answer."""
+    return Access(url or access_url())
+
+
+def create_key(
+    tenant: str,
+    *,
+    role: Role = "member",
+    name: str = "",
+    expires: str = "",
+    access: Access | None = None,
+    actor: str = "",
+) -> tuple[ApiKey, str]:
+    """Make a key of ``tenant``; the second value is its text, which nobody can see again.
+
+    Args:
+        role: viewer, member, promoter or admin.
+        name: whom or what it is for; it is part of who asked in every record. The role where not given.
+        expires: a number and h, d or w, such as ``90d``; never where not given.
+
+    Raises UserError for an argument that is wrong, and where the access database does not answer.
+    """
+    found = re.fullmatch(r"([1-9][0-9]{0,4})([hdw])", expires)
+    if expires and found is None:
+        raise UserError(f"{expires!r} is not a time", where="expires", remedy="Write a number and h, d or w: 90d.")
+    lifetime_s = int(found[1]) * _UNITS[found[2]] if found else None
+    who = actor_or_user(actor)
+    return (access or open_access()).create_key(tenant, role, name=name or role, created_by=who, lifetime_s=lifetime_s)
+
+
+def list_keys(tenant: str = "", *, access: Access | None = None) -> list[ApiKey]:
+    """The keys of ``tenant``, or of all, the newest first. Raises UserError for a tenant's name that cannot be one."""
+    if tenant:
+        check_part(tenant, "tenant")
+    return (access or open_access()).list_keys(tenant)
+
+
+def revoke_key(prefix: str, *, access: Access | None = None, actor: str = "") -> ApiKey:
+    """Refuse a key from now on. ``prefix`` is the part of it that lists show. Raises UserError for an unknown one."""
+    prefix = prefix.removeprefix("ft-").partition("-")[0]
+    return (access or open_access()).revoke_key(prefix, revoked_by=actor_or_user(actor))

@@ -1,0 +1,130 @@
+"""Files that a tenant uploads before it asks for jobs: rows to train on, or to validate with."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from ft_assets.api.defaults import store_or_default
+from ft_assets.records import files
+from ft_assets.records.files import UploadedFile
+from ft_assets.records.sorted_ids import new_id
+from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, check_head, kind_of
+from ft_resources.errors import BadData, NotFound
+from ft_resources.store import Store
+
+PURPOSES = ("fine-tune", "user_data", "evals")
+MOST_BYTES = 50 << 30
+_LONGEST_NAME = 120
+
+
+def add_file(
+    tenant: str,
+    filename: str,
+    chunks: Iterator[bytes],
+    *,
+    actor: str,
+    store: Store | None = None,
+) -> "IncompleteFile":
+    """Store the bytes of a file as they come. Nothing is there until ``IncompleteFile.complete`` is called.
+
+    Name and first bytes are looked at before anything is kept. Raises BadData for a file that no dataset could be made
+    of, and for one over 50 GiB; what ``chunks`` raises; StoreUnavailable.
+    """
+    store = store_or_default(store, create=True)
+    if not filename or len(filename) > _LONGEST_NAME or not filename.isprintable() or "/" in filename:
+        raise BadData(
+            f"{filename[:200]!r} cannot be the name of a file",
+            where="file",
+            remedy=f"Use at most {_LONGEST_NAME} printable characters, and no slash.",
+        )
+    kind = kind_of(filename)
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= HEAD_BYTES:
+            break
+    check_head(head[:HEAD_BYTES], kind, filename)
+    file_id, counted = new_id(), _Counted(filename)
+    store.write(files.content_path(tenant, file_id), counted.through(chain((head,), chunks)))
+    record = UploadedFile(
+        id=file_id,
+        filename=filename,
+        purpose="",
+        bytes=counted.size,
+        sha256=counted.sha256.hexdigest(),
+        actor=actor,
+        created_at=time.time(),
+    )
+    return IncompleteFile(store=store, tenant=tenant, record=record)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncompleteFile:
+    """A file whose bytes are stored, and that nobody sees yet."""
+
+    store: Store
+    tenant: str
+    record: UploadedFile
+
+    def complete(self, purpose: str, *, lifetime_s: float | None = None) -> UploadedFile:
+        """Make it visible, for ``lifetime_s`` seconds or for good. Raises BadData for an unknown purpose, and removes
+        the bytes."""
+        if purpose not in PURPOSES:
+            self.discard()
+            raise BadData(
+                f"{purpose!r} is not a purpose of files here",
+                where="purpose",
+                remedy=f"Use one of {', '.join(PURPOSES)}.",
+            )
+        expires_at = None if lifetime_s is None else self.record.created_at + lifetime_s
+        record = self.record.model_copy(update={"purpose": purpose, "expires_at": expires_at})
+        record.create(self.store, files.record_path(self.tenant, record.id))
+        return record
+
+    def discard(self) -> None:
+        files.delete_file(self.store, self.tenant, self.record.id)
+
+
+class _Counted:
+    """Size and hash of bytes that pass."""
+
+    def __init__(self, filename: str) -> None:
+        self.filename, self.size, self.sha256 = filename, 0, hashlib.sha256()
+
+    def through(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.size += len(chunk)
+            if self.size > MOST_BYTES:
+                raise BadData("the file is over 50 GiB", where=self.filename, remedy="Upload it in several files.")
+            self.sha256.update(chunk)
+            yield chunk
+
+
+def find_file(tenant: str, file_id: str, *, store: Store | None = None) -> UploadedFile:
+    """A tenant's file. Raises NotFound, also for one that has expired."""
+    return files.get_file(store_or_default(store), tenant, file_id, now=time.time())
+
+
+def read_file(tenant: str, file_id: str, *, store: Store | None = None) -> Iterator[bytes]:
+    """Its bytes. Raises NotFound."""
+    store = store_or_default(store)
+    record = find_file(tenant, file_id, store=store)
+    try:
+        return store.read(files.content_path(tenant, record.id))
+    except FileNotFoundError:
+        raise NotFound(f"there is no file file-{file_id}", where="file", remedy="Upload it again.") from None
+
+
+def file_ids(tenant: str, *, store: Store | None = None) -> list[str]:
+    """Ids of a tenant's files, the newest first; some may have expired."""
+    return files.file_ids(store_or_default(store), tenant)
+
+
+def delete_file(tenant: str, file_id: str, *, store: Store | None = None) -> UploadedFile:
+    """Remove a file. Datasets that were made of it keep their own copy. Raises NotFound."""
+    store = store_or_default(store)
+    record = find_file(tenant, file_id, store=store)
+    files.delete_file(store, tenant, record.id)
+    return record

@@ -1,0 +1,266 @@
+"""Jobs: what tenants ask for over HTTP. A job becomes a dataset version, a recipe and a submission of both."""
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ft_assets.api.datasets import add_dataset
+from ft_assets.api.defaults import Orchestrator, store_or_default, tenants_or_default
+from ft_assets.api.files import find_file, read_file
+from ft_assets.api.finetunes import submit
+from ft_assets.api.stopping import cancel, pause, resume
+from ft_assets.api.submissions import status, works
+from ft_assets.control.jobs.create import create_job as record_job
+from ft_assets.control.jobs.recipe import offered, recipe_of_job
+from ft_assets.control.registry.first_try import name_of
+from ft_assets.control.registry.register import register_read
+from ft_assets.control.submissions.status import Status
+from ft_assets.control.submissions.works import Work
+from ft_assets.records import jobs
+from ft_assets.records.jobs import Job, SettledJob
+from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome, find_submission
+from ft_assets.settings.models import ModelsFile, load_models, models_path
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.attempts import Attempt
+from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.launchers.base import Launcher
+from ft_resources.remembered import Remembered
+from ft_resources.store import Store
+
+_JOBS: Remembered[Job] = Remembered(100_000)
+_SETTLED: Remembered[SettledJob] = Remembered(100_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobState:
+    """A job and how it stands.
+
+    Args:
+        job: the request.
+        settled: what it became; None while its files are looked at.
+        status: that of its submission, if it became one.
+        outcome: how the submission ended, if it has.
+    """
+
+    job: Job
+    settled: SettledJob | None = None
+    status: Status | None = None
+    outcome: SubmissionOutcome | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobWork:
+    """The work of a job in order, and each step of its training so far."""
+
+    works: tuple[Work, ...] = ()
+    steps: tuple[dict[str, Any], ...] = ()
+
+
+def create_job(
+    tenant: str,
+    asked: Mapping[str, Any],
+    *,
+    actor: str,
+    key: str = "",
+    store: Store | None = None,
+    models: ModelsFile | None = None,
+) -> tuple[Job, bool]:
+    """Record that a tenant wants a model; ``settle_job`` does the rest. The second value is whether it is new.
+
+    ``asked`` are fields of ``Job``. Asking again with the same ``key``, or without one with the same content within
+    five minutes, gives the first job.
+
+    Raises UserError for what can be seen at once to be wrong (BadRecipe for hyperparameters, NotFound for files and
+    models), and KeyTaken for a key that was used for something else. Nothing is recorded then.
+    """
+    store = store_or_default(store, create=True)
+    return record_job(store, load_models() if models is None else models, tenant, asked, actor=actor, key=key)
+
+
+def settle_job(
+    job: Job, *, store: Store | None = None, tenants: TenantsFile | None = None, models: ModelsFile | None = None
+) -> SettledJob:
+    """Make of a job what it asks for: recipe, dataset version and submission. Doing it again changes nothing.
+
+    What is wrong with it is part of the result. Raises StoreUnavailable and HubUnavailable, and the job stays open.
+    """
+    store, tenants = store_or_default(store), tenants_or_default(tenants)
+    if (found := jobs.find_settled(store, job)) is not None:
+        return found
+    blamed = "model"
+    try:
+        recipe = job.recipe or _register(store, job, tenants, load_models() if models is None else models)
+        blamed = "training_file"
+        dataset = _add_rows(store, job, tenants)
+        blamed = ""
+        asked = submit(
+            dataset,
+            recipe,
+            max_gpu_hours=job.max_gpu_hours,
+            gates=job.gates,
+            key=f"job-{job.id}",
+            origin="api",
+            store=store,
+            tenants=tenants,
+            actor=job.actor,
+        ).submission
+    except StoreUnavailable:
+        # Another try may well succeed.
+        raise
+    except UserError as error:
+        return _settle_wrong(store, job, error, error.where if error.where in _PARAMS else blamed)
+    settled = SettledJob(submission=asked.id, dataset=asked.dataset, recipe=asked.recipe, at=time.time())
+    return jobs.settle(store, job, settled)
+
+
+def unsettled_jobs(*, store: Store | None = None, older_than_s: float = 0.0) -> list[Job]:
+    """Jobs of all tenants that wait to be settled, as those of a server that died do."""
+    store, now = store_or_default(store), time.time()
+    found = []
+    for tenant, job_id in jobs.unsettled_jobs(store):
+        job = Job.find(store, f"{tenant}/jobs/{job_id}.json")
+        if job is not None and now - job.created_at >= older_than_s:
+            found.append(job)
+    return found
+
+
+def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher: Launcher | None = None) -> JobState:
+    """A tenant's job and how it stands. Raises NotFound."""
+    store = store_or_default(store)
+    path = f"{tenant}/jobs/{job_id}.json"
+    job = _JOBS.known(store, path) or _JOBS.keep(store, path, jobs.get_job(store, tenant, job_id))
+    settled = _SETTLED.get(store, path, lambda: jobs.find_settled(store, job))
+    if settled is None or not settled.submission:
+        return JobState(job=job, settled=settled)
+    submission = _submission(store, tenant, settled)
+    outcome = find_outcome(store, submission)
+    return JobState(
+        job=job,
+        settled=settled,
+        status=status(submission.id, store=store, launcher=launcher),
+        outcome=outcome,
+    )
+
+
+def job_ids(tenant: str, *, store: Store | None = None) -> list[str]:
+    """Ids of a tenant's jobs, the newest first."""
+    return jobs.job_ids(store_or_default(store), tenant)
+
+
+def job_work(state: JobState, *, store: Store | None = None) -> JobWork:
+    """The work of a job so far, with the steps of its training."""
+    store = store_or_default(store)
+    if state.settled is None or not state.settled.submission:
+        return JobWork()
+    found = works(_submission(store, state.job.tenant, state.settled), store=store)
+    training = next((work for work in found if work.asset == "checkpoint" and not work.trial and work.attempt), None)
+    steps = Attempt(store, training.address, training.attempt).steps() if training and training.address else []
+    return JobWork(works=found, steps=tuple(steps))
+
+
+def cancel_job(
+    tenant: str,
+    job_id: str,
+    *,
+    actor: str,
+    store: Store | None = None,
+    orchestrator: Orchestrator | None = None,
+    launcher: Launcher | None = None,
+) -> JobState:
+    """Cancel a job, whatever it is at. Raises NotFound, and UserError for one that has ended."""
+    store = store_or_default(store)
+    state = job_state(tenant, job_id, store=store, launcher=launcher)
+    if state.settled is None:
+        settled = jobs.settle(store, state.job, SettledJob(cancelled_by=actor, at=time.time()))
+        state = JobState(job=state.job, settled=settled)
+    if state.settled is not None and state.settled.submission:
+        cancel(state.settled.submission, store=store, actor=actor, orchestrator=orchestrator, launcher=launcher)
+        return job_state(tenant, job_id, store=store, launcher=launcher)
+    if state.settled is not None and state.settled.error:
+        raise UserError("it has ended already: failed", where=f"job ftjob-{job_id}")
+    return state
+
+
+def pause_job(
+    tenant: str,
+    job_id: str,
+    *,
+    actor: str,
+    store: Store | None = None,
+    orchestrator: Orchestrator | None = None,
+    launcher: Launcher | None = None,
+) -> JobState:
+    """Pause a job; its training saves first. Raises NotFound, and UserError for one that has no submission yet."""
+    store = store_or_default(store)
+    submission = _require_submission(job_state(tenant, job_id, store=store, launcher=launcher))
+    pause(submission, store=store, actor=actor, orchestrator=orchestrator, launcher=launcher)
+    return job_state(tenant, job_id, store=store, launcher=launcher)
+
+
+def resume_job(
+    tenant: str, job_id: str, *, actor: str, store: Store | None = None, launcher: Launcher | None = None
+) -> JobState:
+    """Let a paused job go on. Raises as ``pause_job``."""
+    store = store_or_default(store)
+    submission = _require_submission(job_state(tenant, job_id, store=store, launcher=launcher))
+    resume(submission, store=store, actor=actor)
+    return job_state(tenant, job_id, store=store, launcher=launcher)
+
+
+_PARAMS = {"training_file", "validation_file", "hyperparameters", "suffix", "model"}
+
+
+def _register(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) -> str:
+    """The key of the job's recipe, which is registered."""
+    recipe = recipe_of_job(job, offered(models, job.model))
+    where = f"model {job.model}"
+    return register_read(
+        store, recipe, where, actor=job.actor, tenants=tenants, beside=models_path().resolve().parent
+    ).key
+
+
+def _add_rows(store: Store, job: Job, tenants: TenantsFile) -> str:
+    """The key of the dataset version that the job's files are."""
+    with tempfile.TemporaryDirectory(prefix="ft-job-") as scratch:
+        train = _fetch(store, job.tenant, job.training_file, Path(scratch, "train"))
+        validation = (
+            [_fetch(store, job.tenant, job.validation_file, Path(scratch, "other"))] if job.validation_file else []
+        )
+        name = f"{job.tenant}.{job.suffix or name_of(train.name)}"
+        added = add_dataset(train, name, validation=validation, store=store, tenants=tenants, actor=job.actor)
+    return str(added.key)
+
+
+def _fetch(store: Store, tenant: str, file_id: str, folder: Path) -> Path:
+    folder.mkdir()
+    path = folder / find_file(tenant, file_id, store=store).filename
+    with path.open("wb") as file:
+        for chunk in read_file(tenant, file_id, store=store):
+            file.write(chunk)
+    return path
+
+
+def _settle_wrong(store: Store, job: Job, error: UserError, param: str) -> SettledJob:
+    where = f"{error.where}: " if error.where and error.where not in _PARAMS else ""
+    said = f"{where}{error.what}" + (f" {error.remedy}" if error.remedy else "")
+    return jobs.settle(store, job, SettledJob(error=said, param=param, at=time.time()))
+
+
+def _submission(store: Store, tenant: str, settled: SettledJob) -> Submission:
+    found = find_submission(store, tenant, settled.submission)
+    if found is None:
+        raise UserError("the job's submission is gone", where=f"submission {settled.submission}", remedy="Ask again.")
+    return found
+
+
+def _require_submission(state: JobState) -> str:
+    if state.settled is None:
+        raise UserError(
+            "its files are still looked at", where=f"job ftjob-{state.job.id}", remedy="Try again in a minute."
+        )
+    if not state.settled.submission:
+        raise UserError("it has ended already", where=f"job ftjob-{state.job.id}")
+    return state.settled.submission

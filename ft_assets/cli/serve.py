@@ -1,0 +1,27 @@
+"""``ft serve``: the HTTP API."""
+
+from typing import Annotated
+
+import typer
+
+from ft_assets.settings.environment import open_store
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy with TLS where others reach it.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", "-p", help="Port of the API.")] = 8000,
+) -> None:
+    """Serve OpenAI's fine-tuning API on this store, for holders of keys: ft key create TENANT. A running Dagster
+    (ft ui, or the daemon of a cluster) does the work.
+    """
+    import uvicorn
+
+    from ft_assets import api
+    from ft_assets.cli.output import note
+    from ft_assets.server.app import api_app
+
+    application = api_app(open_store(create=True), api.open_access())
+    note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT; the work: ft ui")
+    uvicorn.run(application, host=host, port=port, log_level="warning")

@@ -1,0 +1,163 @@
+"""API keys: random, shown once, stored as a digest, revoked at once.
+
+A key is ``ft-<prefix>-<secret>``. The prefix finds it and may be shown; the secret has 256 random bits, so a plain
+SHA-256 of it cannot be searched for, and no salt or slow hash is needed. PostgreSQL in production, SQLite embedded
+(``FT_ACCESS_DB``, an SQLAlchemy URL).
+"""
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from ft_assets.control.access.roles import ROLES, Role
+from ft_assets.control.access.tables import api_keys
+from ft_assets.settings.keys import SHARED, check_part
+from ft_resources.database import Database, Schema
+from ft_resources.errors import NotIdentified, UserError
+
+_SCHEMA = Schema(
+    what="the access database",
+    variable="FT_ACCESS_DB",
+    migrations=Path(__file__).parent / "migrations",
+    lock=7361043,
+    comfort="Nobody can be identified until it is back. Work that is under way goes on.",
+)
+_FORM = re.compile(r"ft-([a-z0-9]{12})-([A-Za-z0-9_-]{43})")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiKey:
+    """A key without its secret; times in seconds since the epoch."""
+
+    prefix: str
+    tenant: str
+    role: Role
+    name: str
+    created_by: str
+    created_at: float
+    expires_at: float | None
+    revoked_by: str
+    revoked_at: float | None
+
+    @property
+    def state(self) -> str:
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= time.time() else "valid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Who asks, as a key proved it. ``actor`` is what records keep."""
+
+    tenant: str
+    role: Role
+    actor: str
+
+
+class Access:
+    """The access database at ``url``; opening it migrates the schema."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url, _SCHEMA)
+
+    def create_key(
+        self, tenant: str, role: Role, *, name: str, created_by: str, lifetime_s: float | None = None
+    ) -> tuple[ApiKey, str]:
+        """A new key of ``tenant``, and its text, which is kept nowhere. Raises UserError for an invalid argument."""
+        check_part(tenant, "tenant")
+        if tenant == SHARED:
+            raise UserError(f"{SHARED!r} is not a tenant", where="tenant", remedy="Name the tenant that will ask.")
+        if role not in ROLES:
+            raise UserError(f"there is no role {role!r}", where="role", remedy=f"Use one of {', '.join(ROLES)}.")
+        if lifetime_s is not None and lifetime_s <= 0:
+            raise UserError("the key would expire before it is used", where="expires", remedy="Give a time above 0.")
+        if not name or len(name) > 100 or not name.isprintable():
+            raise UserError(
+                f"{name!r} cannot be the name of a key", where="name", remedy="Use 1 to 100 printable characters."
+            )
+        prefix = "".join(secrets.choice(_LETTERS) for _ in range(12))
+        secret, now = secrets.token_urlsafe(32), time.time()
+        key = ApiKey(
+            prefix=prefix,
+            tenant=tenant,
+            role=role,
+            name=name,
+            created_by=created_by[:200],
+            created_at=now,
+            expires_at=None if lifetime_s is None else now + lifetime_s,
+            revoked_by="",
+            revoked_at=None,
+        )
+        with self._database.begin() as connection:
+            connection.execute(sa.insert(api_keys).values(**vars(key), secret_sha256=_digest(secret)))
+        return key, f"ft-{prefix}-{secret}"
+
+    def identify(self, text: str) -> Identity:
+        """Who holds the key ``text``. Raises NotIdentified for an unknown, expired or revoked one, without saying
+        which of them it is to those who do not know its secret."""
+        form = _FORM.fullmatch(text)
+        query = sa.select(api_keys).where(api_keys.c.prefix == (form[1] if form else ""))
+        with self._database.connect() as connection:
+            row = connection.execute(query).mappings().first()
+        if form is None or row is None or not hmac.compare_digest(row["secret_sha256"], _digest(form[2])):
+            raise NotIdentified(
+                "the API key is not known",
+                where="API key",
+                remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
+            )
+        key = _key(row)
+        if key.state != "valid":
+            raise NotIdentified(
+                f"the API key {key.prefix} is {key.state}",
+                where="API key",
+                remedy="Use another key; ft key create TENANT makes one.",
+            )
+        return Identity(tenant=key.tenant, role=key.role, actor=f"{key.name} (key {key.prefix})")
+
+    def list_keys(self, tenant: str = "") -> list[ApiKey]:
+        """The keys of one tenant, or all, newest first."""
+        query = sa.select(api_keys).order_by(api_keys.c.created_at.desc())
+        if tenant:
+            query = query.where(api_keys.c.tenant == tenant)
+        with self._database.connect() as connection:
+            return [_key(row) for row in connection.execute(query).mappings()]
+
+    def revoke_key(self, prefix: str, *, revoked_by: str) -> ApiKey:
+        """Refuse the key from now on; the first revocation stands. Raises UserError for an unknown one."""
+        revoke = (
+            sa.update(api_keys)
+            .where(api_keys.c.prefix == prefix, api_keys.c.revoked_at.is_(None))
+            .values(revoked_by=revoked_by[:200], revoked_at=time.time())
+        )
+        with self._database.begin() as connection:
+            connection.execute(revoke)
+            row = connection.execute(sa.select(api_keys).where(api_keys.c.prefix == prefix)).mappings().first()
+        if row is None:
+            raise UserError(f"there is no API key {prefix!r}", where="API key", remedy="See them all with: ft key list")
+        return _key(row)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def access_url() -> str:
+    """``FT_ACCESS_DB``, or a SQLite file next to Dagster's own state."""
+    default = Path(os.environ.get("FT_STATE", ".ft")).resolve() / "access.db"
+    return os.environ.get("FT_ACCESS_DB") or f"sqlite:///{default}"
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _key(row: "sa.RowMapping") -> ApiKey:
+    return ApiKey(**{name: row[name] for name in ApiKey.__dataclass_fields__})

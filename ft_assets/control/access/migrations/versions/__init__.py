@@ -1,0 +1,1 @@
+"""Versions of the access database's schema."""

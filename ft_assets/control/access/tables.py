@@ -1,0 +1,21 @@
+"""The access database's tables as the code reads them; ``migrations`` creates them, and a test compares the two."""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+api_keys = sa.Table(
+    "api_keys",
+    metadata,
+    sa.Column("prefix", sa.String(16), primary_key=True),
+    sa.Column("secret_sha256", sa.String(64), nullable=False),
+    sa.Column("tenant", sa.String(40), nullable=False),
+    sa.Column("role", sa.String(20), nullable=False),
+    sa.Column("name", sa.String(100), nullable=False),
+    sa.Column("created_by", sa.String(200), nullable=False),
+    sa.Column("created_at", sa.Float, nullable=False),
+    sa.Column("expires_at", sa.Float, nullable=True),
+    sa.Column("revoked_by", sa.String(200), nullable=False),
+    sa.Column("revoked_at", sa.Float, nullable=True),
+    sa.Index("api_keys_of_a_tenant", "tenant"),
+)

@@ -1,0 +1,98 @@
+"""Record what a tenant asks for over HTTP, once however often it is asked."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ft_assets.control.jobs.recipe import offered, recipe_of_job
+from ft_assets.records import jobs
+from ft_assets.records.files import get_file
+from ft_assets.records.jobs import Job, JobKey
+from ft_assets.records.names import RECIPE
+from ft_assets.records.sorted_ids import new_id
+from ft_assets.settings.keys import RecipeKey, check_part
+from ft_assets.settings.models import ModelsFile
+from ft_resources.canonical import digest
+from ft_resources.errors import BadData, KeyTaken, NotFound, UserError
+from ft_resources.store import Store
+
+# A client that got no answer sends the same body again, without a key.
+_SAME_BODY_S = 300.0
+
+
+def create_job(
+    store: Store, models: ModelsFile, tenant: str, asked: Mapping[str, Any], *, actor: str, key: str = ""
+) -> tuple[Job, bool]:
+    """See ``api.create_job``."""
+    now = time.time()
+    job = Job(id=new_id(now), tenant=tenant, actor=actor, created_at=now, **asked)
+    body = digest(job.model_dump(mode="json", exclude={"id", "created_at", "actor"}))
+    if not key and (sent := _just_sent(store, tenant, body, now)):
+        return sent, False
+    _check(store, job, models)
+    mine = JobKey(job=job.id, body=body)
+    owner = mine.create_or_get(store, jobs.key_path(tenant, key or _window(body, now)))
+    if owner.body != body:
+        raise KeyTaken(
+            "this idempotency key was used for another request",
+            where="Idempotency-Key",
+            remedy=f"Repeat that request, which is job ftjob-{owner.job}, or choose another key.",
+        )
+    job = job.model_copy(update={"id": owner.job})
+    # Marker first: a marker without a record is ignored, but a job without a marker would wait for ever.
+    if jobs.find_settled(store, job) is None:
+        store.put_json(job.marker, {"created_at": now})
+    created = job.create(store, job.path)
+    return (job, True) if created else (jobs.get_job(store, tenant, job.id), False)
+
+
+def _check(store: Store, job: Job, models: ModelsFile) -> None:
+    """Raise UserError for what is wrong with a request without a look at its rows."""
+    for param, file_id in (("training_file", job.training_file), ("validation_file", job.validation_file)):
+        if file_id or param == "training_file":
+            _require_trainable(store, job.tenant, file_id, param)
+    if job.suffix:
+        check_part(job.suffix, "suffix")
+    if job.recipe:
+        _require_recipe(store, job)
+    else:
+        recipe_of_job(job, offered(models, job.model))
+
+
+def _require_trainable(store: Store, tenant: str, file_id: str, param: str) -> None:
+    try:
+        found = get_file(store, tenant, file_id, now=time.time())
+    except NotFound as error:
+        raise NotFound(error.what, where=param, remedy=error.remedy) from None
+    if found.purpose != "fine-tune":
+        raise BadData(
+            f"file-{file_id} was uploaded with the purpose {found.purpose}",
+            where=param,
+            remedy="Upload it with purpose fine-tune.",
+        )
+
+
+def _require_recipe(store: Store, job: Job) -> None:
+    """Raise NotFound for a recipe that is not there, or belongs to another tenant."""
+    missing = NotFound(f"there is no recipe {job.recipe!r}", where="recipe", remedy="Name a registered recipe's key.")
+    try:
+        key = RecipeKey.parse(job.recipe)
+    except UserError:
+        raise missing from None
+    if key.tenant not in ("", job.tenant) or not RECIPE.exists(store, job.recipe):
+        raise missing
+
+
+def _just_sent(store: Store, tenant: str, body: str, now: float) -> Job | None:
+    """The job of the same content that was asked for without a key in the last minutes."""
+    for then in (now, now - _SAME_BODY_S):
+        owner = JobKey.find(store, jobs.key_path(tenant, _window(body, then)))
+        job = Job.find(store, f"{tenant}/jobs/{owner.job}.json") if owner else None
+        if job is not None and now - job.created_at < _SAME_BODY_S:
+            return job
+    return None
+
+
+def _window(body: str, at: float) -> str:
+    """The key of a request without one; a user's key cannot be equal, as it has no NUL."""
+    return f"\0{body} {int(at // _SAME_BODY_S)}"

@@ -1,0 +1,57 @@
+"""Files that tenants uploaded over HTTP: the bytes first, then a create-only record. Without a record there is no file.
+
+``<tenant>/files/<id>/content`` are the bytes; ``<tenant>/file_records/<id>.json`` says what they are. A deletion
+removes the record first. What was trained on is not touched by it: a dataset version has its own copy.
+"""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from ft_assets.records.sorted_ids import is_id
+from ft_resources.errors import NotFound
+from ft_resources.records import Record
+from ft_resources.store import Store
+
+FOLDER = "file_records"
+
+
+class UploadedFile(Record):
+    """An uploaded file."""
+
+    WHAT: ClassVar[str] = "the record of a file"
+
+    id: str
+    filename: str = Field(description="As it was given.")
+    purpose: str
+    bytes: int
+    sha256: str
+    actor: str
+    created_at: float = Field(description="Seconds since the epoch.")
+    expires_at: float | None = Field(default=None, description="From then on it is as if deleted.")
+
+
+def content_path(tenant: str, file_id: str) -> str:
+    return f"{tenant}/files/{file_id}/content"
+
+
+def record_path(tenant: str, file_id: str) -> str:
+    return f"{tenant}/{FOLDER}/{file_id}.json"
+
+
+def get_file(store: Store, tenant: str, file_id: str, *, now: float) -> UploadedFile:
+    """The file. Raises NotFound, also for one that has expired or that another tenant uploaded."""
+    found = UploadedFile.find(store, record_path(tenant, file_id)) if is_id(file_id) else None
+    if found is None or (found.expires_at is not None and found.expires_at <= now):
+        raise NotFound(f"there is no file file-{file_id}", where="file", remedy="List files to see their ids.")
+    return found
+
+
+def file_ids(store: Store, tenant: str) -> list[str]:
+    """Ids of a tenant's files, the newest first."""
+    return [name.removesuffix(".json") for name in store.names(f"{tenant}/{FOLDER}")]
+
+
+def delete_file(store: Store, tenant: str, file_id: str) -> None:
+    store.delete(record_path(tenant, file_id))
+    store.delete(content_path(tenant, file_id))

@@ -1,0 +1,115 @@
+"""Fine-tuning jobs that tenants asked for over HTTP: create-only records of the request, and of what it became.
+
+<tenant>/jobs/<id>.json             the request
+<tenant>/settled_jobs/<id>.json     the submission that it became, or why it became none
+<tenant>/job_keys/<sha256>.json     which job an idempotency key belongs to
+open_jobs/<tenant>/<id>.json        marker of a job that is not settled; deleted when it is
+"""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, Strict
+
+from ft_assets.records.sorted_ids import is_id
+from ft_resources.canonical import sha256_bytes
+from ft_resources.errors import NotFound
+from ft_resources.records import Record
+from ft_resources.store import Store
+
+MethodType = Literal["supervised", "dpo"]
+
+
+class Job(Record):
+    """A request for a fine-tuned model."""
+
+    WHAT: ClassVar[str] = "the record of a job"
+
+    id: str
+    tenant: str
+    model: str = Field(description="Name in the platform's catalogue of models; with a recipe, its key.")
+    training_file: str = Field(description="Id of a file, without `file-`.")
+    validation_file: str = ""
+    method: MethodType = "supervised"
+    hyperparameters: dict[str, Any] = Field(default_factory=dict, description="As given; `auto` or absent: ours.")
+    suffix: str = Field(default="", description="Name of the dataset, and so of the line, where it was given.")
+    seed: int | None = None
+    metadata: dict[str, str] = Field(default_factory=dict)
+    recipe: str = Field(default="", description="Key of a registered recipe in place of a model of the catalogue.")
+    gates: Annotated[tuple[str, ...], Strict(False)] = Field(default=(), description="Beyond those of the recipe.")
+    max_gpu_hours: float | None = None
+    actor: str
+    created_at: float = Field(description="Seconds since the epoch.")
+
+    @property
+    def path(self) -> str:
+        return f"{self.tenant}/jobs/{self.id}.json"
+
+    @property
+    def marker(self) -> str:
+        return f"open_jobs/{self.tenant}/{self.id}.json"
+
+
+class SettledJob(Record):
+    """What a job became: a submission, or an error; neither where it was cancelled before."""
+
+    WHAT: ClassVar[str] = "the record of what a job became"
+
+    submission: str = ""
+    dataset: str = ""
+    recipe: str = ""
+    error: str = Field(default="", description="What was wrong, in a sentence.")
+    param: str = Field(default="", description="The argument that was wrong.")
+    cancelled_by: str = ""
+    at: float
+
+
+class JobKey(Record):
+    """The job that an idempotency key, or a body that was just sent, belongs to."""
+
+    WHAT: ClassVar[str] = "the record of an idempotency key"
+
+    job: str
+    body: str = Field(description="sha256 of the request.")
+
+
+def get_job(store: Store, tenant: str, job_id: str) -> Job:
+    """The job. Raises NotFound, also for one of another tenant."""
+    found = Job.find(store, f"{tenant}/jobs/{job_id}.json") if is_id(job_id) else None
+    if found is None:
+        raise NotFound(f"there is no job ftjob-{job_id}", where="job", remedy="List jobs to see their ids.")
+    return found
+
+
+def find_settled(store: Store, job: Job) -> SettledJob | None:
+    """What the job became; None while that is being found out."""
+    return SettledJob.find(store, settled_path(job))
+
+
+def settled_path(job: Job) -> str:
+    return f"{job.tenant}/settled_jobs/{job.id}.json"
+
+
+def key_path(tenant: str, key: str) -> str:
+    # A key may be any text; its digest is a valid name in every store.
+    return f"{tenant}/job_keys/{sha256_bytes(key.encode())}.json"
+
+
+def settle(store: Store, job: Job, settled: SettledJob) -> SettledJob:
+    """Record what the job became; the first record is final."""
+    first = settled.create_or_get(store, settled_path(job))
+    store.delete(job.marker)
+    return first
+
+
+def job_ids(store: Store, tenant: str) -> list[str]:
+    """Ids of a tenant's jobs, the newest first."""
+    return [name.removesuffix(".json") for name in store.names(f"{tenant}/jobs")]
+
+
+def unsettled_jobs(store: Store) -> list[tuple[str, str]]:
+    """Tenant and id of every job that waits to be settled."""
+    return [
+        (tenant, name.removesuffix(".json"))
+        for tenant in store.folders("open_jobs")
+        for name in store.names(f"open_jobs/{tenant}")
+    ]

@@ -1,0 +1,43 @@
+"""The HTTP API: OpenAI's fine-tuning dialect over the platform's own functions. It keeps nothing of its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from ft_assets.api import Access, Orchestrator
+from ft_assets.server import files, jobs, models
+from ft_assets.server.context import Context
+from ft_assets.server.errors import add_handlers
+from ft_assets.server.settling import Settling
+from ft_resources.launchers.base import Launcher
+from ft_resources.store import Store
+
+
+def api_app(
+    store: Store, access: Access, *, launcher: Launcher | None = None, orchestrator: Orchestrator | None = None
+) -> FastAPI:
+    """The application. Jobs are launched by the submissions sensor of a running Dagster on the same store."""
+    settling = Settling(store)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        settling.start()
+        yield
+        settling.stop()
+
+    app = FastAPI(
+        title="Fine-tuning",
+        description="OpenAI's fine-tuning API. Identify with `Authorization: Bearer ft-…`.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+    )
+    app.state.context = Context(
+        store=store, access=access, settle=settling.add, launcher=launcher, orchestrator=orchestrator
+    )
+    for router in (files.router, jobs.router, models.router):
+        app.include_router(router)
+    add_handlers(app)
+    return app

@@ -1,0 +1,63 @@
+"""What every endpoint has: the store, who asks, and what the platform's own functions may be given."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Request
+
+from ft_assets import api
+from ft_assets.api import Access, Identity, Job, Orchestrator, Role
+from ft_resources.errors import NotIdentified
+from ft_resources.launchers.base import Launcher
+from ft_resources.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The parts of a running server.
+
+    Args:
+        settle: told of each new job, which it settles beside the requests.
+        launcher: who starts workers; that of ``FT_LAUNCHER`` where None.
+        orchestrator: who runs jobs; Dagster where None.
+    """
+
+    store: Store
+    access: Access
+    settle: Callable[[Job], None]
+    launcher: Launcher | None = None
+    orchestrator: Orchestrator | None = None
+
+
+def context_of(request: Request) -> Context:
+    found: Context = request.app.state.context
+    return found
+
+
+def caller_of(request: Request, authorization: Annotated[str, Header()] = "") -> Identity:
+    """Who asks. Raises NotIdentified without a valid API key."""
+    scheme, _, key = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not key:
+        raise NotIdentified(
+            "no API key was sent",
+            where="API key",
+            remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
+        )
+    return context_of(request).access.identify(key.strip())
+
+
+def at_least(role: Role) -> Any:
+    """A dependency: who asks, if they may as much as ``role``. Raises NotPermitted."""
+
+    def permitted(caller: Annotated[Identity, Depends(caller_of)]) -> Identity:
+        api.require_role(caller.role, role)
+        return caller
+
+    return Depends(permitted)
+
+
+Ctx = Annotated[Context, Depends(context_of)]
+Viewer = Annotated[Identity, at_least("viewer")]
+Member = Annotated[Identity, at_least("member")]
+Admin = Annotated[Identity, at_least("admin")]

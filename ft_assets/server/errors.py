@@ -1,0 +1,93 @@
+"""Errors as OpenAI's clients expect them: ``{"error": {"message", "type", "param", "code"}}``."""
+
+import re
+import uuid
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from ft_resources.errors import (
+    KeyTaken,
+    NotFound,
+    NotIdentified,
+    NotPermitted,
+    StoreUnavailable,
+    UserError,
+)
+
+REQUEST_ID = "x-request-id"
+_ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
+    (NotIdentified, 401, "invalid_request_error", "invalid_api_key"),
+    (NotPermitted, 403, "invalid_request_error", "insufficient_permissions"),
+    (NotFound, 404, "invalid_request_error", "not_found"),
+    (KeyTaken, 409, "invalid_request_error", "idempotency_key_in_use"),
+    (StoreUnavailable, 503, "server_error", "store_unavailable"),
+    (UserError, 400, "invalid_request_error", "invalid_value"),
+)
+_PARAM = re.compile(r"[a-z_]+(\.[a-z_]+)*")
+
+
+def error_object(
+    message: str, *, kind: str = "invalid_request_error", param: str = "", code: str = ""
+) -> dict[str, Any]:
+    """The body of an error."""
+    return {"error": {"message": message, "type": kind, "param": param or None, "code": code or None}}
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Answer every error of ``app`` in this form, and number every request."""
+
+    @app.middleware("http")
+    async def number(request: Request, call_next: Any) -> Any:
+        response = await call_next(request)
+        response.headers[REQUEST_ID] = f"req_{uuid.uuid4().hex}"
+        return response
+
+    app.add_exception_handler(UserError, _user_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _own_error)
+
+
+def _user_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, UserError)
+    _, status, kind, code = next(answer for answer in _ANSWERS if isinstance(error, answer[0]))
+    message = f"{error.what}. {error.remedy}" if error.remedy else error.what
+    param = error.where if _PARAM.fullmatch(error.where) else ""
+    if error.where and not param and status == 400:
+        message = f"{error.where}: {message}"
+    headers = {}
+    if status == 409:
+        headers["x-should-retry"] = "false"
+    elif status == 503:
+        # Where the store is, and with which words it refused, is the operator's.
+        message, headers["retry-after"] = "The store does not answer. Try again in a minute.", "10"
+    elif status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return JSONResponse(error_object(message, kind=kind, param=param, code=code), status, headers)
+
+
+def _validation_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    # FastAPI puts where the value was looked for in front.
+    path = [str(part) for part in first["loc"][1:] if not str(part).startswith("function-")]
+    param = ".".join(path)
+    code = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}.get(first["type"])
+    message = f"{param}: {first['msg']}." if param else f"{first['msg']}."
+    return JSONResponse(error_object(message, param=param, code=code or "invalid_value"), 400)
+
+
+def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    messages = {404: f"There is nothing at {request.url.path}.", 405: f"{request.method} is not possible here."}
+    message = messages.get(error.status_code, str(error.detail))
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
+    return JSONResponse(error_object(message, code=code), error.status_code, dict(error.headers or {}))
+
+
+def _own_error(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse(error_object("The server failed. The operator's log says why.", kind="server_error"), 500)

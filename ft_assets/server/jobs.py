@@ -1,0 +1,285 @@
+"""``/v1/fine_tuning/jobs``: OpenAI's dialect, with ours in extra fields. A job is a submission."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from ft_assets import api
+from ft_assets.api import Identity, JobState
+from ft_assets.server.context import Context, Ctx, Member, Viewer
+from ft_assets.server.events import events_of
+from ft_assets.server.names import JOB, model_name
+from ft_assets.server.pages import After, Limit, page_of
+from ft_assets.server.results import result_ids
+from ft_resources.errors import UserError
+
+router = APIRouter(prefix="/v1/fine_tuning/jobs")
+
+# Of a submission's states; whatever is under way is running.
+_STATUS = {
+    "queued": "queued",
+    "held": "paused",
+    "paused": "paused",
+    "accepted": "succeeded",
+    "ungated": "succeeded",
+    "rejected": "failed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+_ENDED = ("succeeded", "failed", "cancelled")
+
+
+class _Given(BaseModel):
+    """What a client sends; an unknown field is an error."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class _Supervised(_Given):
+    hyperparameters: dict[str, Any] | None = None
+
+
+class _Method(_Given):
+    type: Literal["supervised", "dpo"]
+    supervised: _Supervised | None = None
+    dpo: _Supervised | None = None
+
+
+_Text = Annotated[str, Field(max_length=512)]
+
+
+class CreateJob(_Given):
+    """The body of a creation. ``recipe``, ``gates`` and ``max_gpu_hours`` are ours, sent by ``extra_body``."""
+
+    model: Annotated[str, Field(min_length=1, max_length=200)]
+    training_file: Annotated[str, Field(min_length=1, max_length=100)]
+    validation_file: Annotated[str, Field(max_length=100)] | None = None
+    method: _Method | None = None
+    hyperparameters: dict[str, Any] | None = Field(default=None, description="Of method supervised; the older place.")
+    suffix: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Name of the line: lower-case letters, digits and hyphens."
+    )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    metadata: Annotated[dict[Annotated[str, Field(max_length=64)], _Text], Field(max_length=16)] | None = None
+    integrations: Annotated[list[Any], Field(max_length=0)] | None = None
+    recipe: Annotated[str, Field(max_length=200)] = Field(default="", description="A registered recipe, not a model's.")
+    gates: Annotated[list[_Text], Field(max_length=20)] = Field(default=[], description="Stricter than the recipe's.")
+    max_gpu_hours: Annotated[float, Field(gt=0)] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Those of a job. Raises UserError where two places say different things."""
+        method = self.method.type if self.method else "supervised"
+        section = getattr(self.method, method) if self.method else None
+        given = section.hyperparameters if section and section.hyperparameters else self.hyperparameters
+        if section and section.hyperparameters and self.hyperparameters:
+            raise UserError("it is given twice", where="hyperparameters", remedy="Leave it to `method`.")
+        return {
+            "model": self.model,
+            "training_file": self.training_file.removeprefix("file-"),
+            "validation_file": (self.validation_file or "").removeprefix("file-"),
+            "method": method,
+            "hyperparameters": {name: value for name, value in (given or {}).items() if value != "auto"},
+            "suffix": self.suffix or "",
+            "seed": self.seed,
+            "metadata": self.metadata or {},
+            "recipe": self.recipe,
+            "gates": tuple(self.gates),
+            "max_gpu_hours": self.max_gpu_hours,
+        }
+
+
+@router.post("")
+def create(
+    body: CreateJob,
+    context: Ctx,
+    caller: Member,
+    idempotency_key: Annotated[str, Header(max_length=255)] = "",
+) -> dict[str, Any]:
+    """Ask for a fine-tuned model. The answer comes at once; the files are looked at beside it."""
+    job, created = api.create_job(
+        caller.tenant, body.fields(), actor=caller.actor, key=idempotency_key, store=context.store
+    )
+    if created:
+        context.settle(job)
+    return job_object(_state(context, caller, job.id), context)
+
+
+@router.get("")
+def list_jobs(request: Request, context: Ctx, caller: Viewer, after: After = "", limit: Limit = 20) -> dict[str, Any]:
+    """The tenant's jobs, the newest first; ``metadata[key]=value`` leaves out the others."""
+    wanted = {
+        name[len("metadata[") : -1]: value
+        for name, value in request.query_params.items()
+        if name.startswith("metadata[") and name.endswith("]")
+    }
+
+    def read(job_id: str) -> dict[str, Any] | None:
+        state = _state(context, caller, job_id)
+        if any(state.job.metadata.get(key) != value for key, value in wanted.items()):
+            return None
+        return job_object(state, context)
+
+    ids = api.job_ids(caller.tenant, store=context.store)
+    return page_of(ids, read, prefix=JOB, after=after, limit=limit)
+
+
+@router.get("/{job_id}")
+def retrieve(job_id: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
+    return job_object(_state(context, caller, job_id), context)
+
+
+@router.post("/{job_id}/cancel")
+def cancel(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
+    state = api.cancel_job(
+        caller.tenant,
+        job_id.removeprefix(JOB),
+        actor=caller.actor,
+        store=context.store,
+        orchestrator=context.orchestrator,
+        launcher=context.launcher,
+    )
+    return job_object(state, context)
+
+
+@router.post("/{job_id}/pause")
+def pause(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
+    state = api.pause_job(
+        caller.tenant,
+        job_id.removeprefix(JOB),
+        actor=caller.actor,
+        store=context.store,
+        orchestrator=context.orchestrator,
+        launcher=context.launcher,
+    )
+    return job_object(state, context)
+
+
+@router.post("/{job_id}/resume")
+def resume(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
+    state = api.resume_job(
+        caller.tenant, job_id.removeprefix(JOB), actor=caller.actor, store=context.store, launcher=context.launcher
+    )
+    return job_object(state, context)
+
+
+@router.get("/{job_id}/events")
+def list_events(job_id: str, context: Ctx, caller: Viewer, after: After = "", limit: Limit = 20) -> dict[str, Any]:
+    """What happened, the newest first."""
+    state = _state(context, caller, job_id)
+    found = {event["id"]: event for event in events_of(state, api.job_work(state, store=context.store))}
+    return page_of(list(found), found.get, prefix="", after=after, limit=limit)
+
+
+@router.get("/{job_id}/checkpoints")
+def list_checkpoints(job_id: str, context: Ctx, caller: Viewer, after: After = "", limit: Limit = 10) -> dict[str, Any]:
+    """The finished training's last step; none before."""
+    state = _state(context, caller, job_id)
+    found: dict[str, dict[str, Any]] = {}
+    for work in api.job_work(state, store=context.store).works:
+        if work.asset != "checkpoint" or work.trial or not work.done or not model_name(state):
+            continue
+        losses = dict(work.facts.get("validation_loss", []))
+        step = int(work.facts["steps"])
+        metrics = {"step": step, "train_loss": work.facts["train_loss"], "valid_loss": losses.get(step)}
+        found[f"ftckpt-{state.job.id}-{step}"] = {
+            "id": f"ftckpt-{state.job.id}-{step}",
+            "object": "fine_tuning.job.checkpoint",
+            "created_at": int(work.claimed_at),
+            "fine_tuned_model_checkpoint": model_name(state),
+            "fine_tuning_job_id": f"{JOB}{state.job.id}",
+            "step_number": step,
+            "metrics": {name: value for name, value in metrics.items() if value is not None},
+        }
+    return page_of(list(found), found.get, prefix="", after=after, limit=limit)
+
+
+def status_of(state: JobState) -> str:
+    """OpenAI's word for how a job stands."""
+    if state.settled is None:
+        return "validating_files"
+    if state.settled.cancelled_by:
+        return "cancelled"
+    return "failed" if state.status is None else _STATUS.get(state.status.state, "running")
+
+
+def job_object(state: JobState, context: Context) -> dict[str, Any]:
+    """OpenAI's job object; what it has no place for stands under ``ft``."""
+    job, status = state.job, status_of(state)
+    method = {"type": job.method, job.method: {"hyperparameters": job.hyperparameters}}
+    return {
+        "id": f"{JOB}{job.id}",
+        "object": "fine_tuning.job",
+        "created_at": int(job.created_at),
+        "finished_at": _finished_at(state) if status in _ENDED else None,
+        "estimated_finish": _estimated_finish(state) if status == "running" else None,
+        "status": status,
+        "error": _error(state) if status == "failed" else None,
+        "model": job.model,
+        "fine_tuned_model": model_name(state) or None,
+        "organization_id": job.tenant,
+        "training_file": f"file-{job.training_file}",
+        "validation_file": f"file-{job.validation_file}" if job.validation_file else None,
+        "hyperparameters": job.hyperparameters,
+        "method": method,
+        "result_files": result_ids(state),
+        "trained_tokens": _trained_tokens(state, context) if status == "succeeded" else None,
+        "seed": 0 if job.seed is None else job.seed,
+        "user_provided_suffix": job.suffix or None,
+        "metadata": job.metadata or None,
+        "integrations": [],
+        "ft": _own(state),
+    }
+
+
+def _own(state: JobState) -> dict[str, Any]:
+    settled, status = state.settled, state.status
+    return {
+        "submission": settled.submission if settled else "",
+        "dataset": settled.dataset if settled else "",
+        "recipe": settled.recipe if settled else state.job.recipe,
+        "state": str(status.state) if status else "",
+        "detail": status.detail if status else "",
+        "remedy": status.remedy if status else "",
+        "step": status.step if status else None,
+        "steps": status.steps if status else None,
+        "adapter": status.adapter if status else "",
+        "suggestions": list(status.suggestions) if status else [],
+    }
+
+
+def _error(state: JobState) -> dict[str, Any]:
+    if state.status is None:
+        assert state.settled is not None
+        param = state.settled.param or None
+        code = {"training_file": "invalid_training_file", "validation_file": "invalid_validation_file"}
+        return {"code": code.get(param or "", "invalid_request"), "message": state.settled.error, "param": param}
+    if state.status.state == "rejected":
+        said = " ".join((state.status.detail, *(f"Try: {each}." for each in state.status.suggestions)))
+        return {"code": "gates_rejected", "message": said, "param": None}
+    said = ". ".join(each.rstrip(".") for each in (state.status.detail, state.status.remedy) if each)
+    return {"code": "training_failed", "message": said or "The training failed.", "param": None}
+
+
+def _finished_at(state: JobState) -> int | None:
+    if state.outcome is not None:
+        return int(datetime.fromisoformat(state.outcome.at).timestamp())
+    return None if state.settled is None else int(state.settled.at)
+
+
+def _estimated_finish(state: JobState) -> int | None:
+    """When the training is expected to end, by its worker's own estimate."""
+    status = state.status
+    if status is None or status.eta_s is None or status.asset != "checkpoint":
+        return None
+    return int(datetime.now().timestamp() + status.eta_s)
+
+
+def _trained_tokens(state: JobState, context: Context) -> int | None:
+    works = api.job_work(state, store=context.store).works
+    return next((work.facts.get("tokens") for work in works if work.asset == "checkpoint" and not work.trial), None)
+
+
+def _state(context: Context, caller: Identity, job_id: str) -> JobState:
+    return api.job_state(caller.tenant, job_id.removeprefix(JOB), store=context.store, launcher=context.launcher)

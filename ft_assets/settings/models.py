@@ -1,0 +1,50 @@
+"""Models that tenants may fine-tune over HTTP: one strict YAML file, ``models.yaml`` or what ``FT_MODELS`` names."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ft_assets.settings.environment import project_folder
+from ft_resources.settings import Settings
+from ft_resources.strict import read_strict
+
+_UNREADABLE = "Correct FT_MODELS, or unset it: then `models.yaml` of the project applies, or no model is offered."
+
+
+class OfferedModel(Settings):
+    """A base, and the recipe that a job gets which says nothing else."""
+
+    base: str = Field(description="As a recipe names it: hub:ORG/NAME@REVISION, or folder:PATH relative to this file.")
+    description: str = Field(default="", max_length=2000, description="What it is good for, for people.")
+    recipe: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Sections of a recipe, such as training, evaluation and gates; key, base and method are the job's.",
+    )
+
+
+class ModelsFile(Settings):
+    """The whole file."""
+
+    models: dict[Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?$")], OfferedModel] = Field(
+        default_factory=dict,
+        description="What jobs may name as their `model`: lower-case letters, digits, `.` and `-`.",
+    )
+
+
+def models_path() -> Path:
+    """``FT_MODELS``, else ``models.yaml`` of the project."""
+    named = os.environ.get("FT_MODELS")
+    return Path(named) if named else (project_folder() or Path.cwd()) / "models.yaml"
+
+
+def load_models(path: Path | None = None) -> ModelsFile:
+    """The file at ``path``, else that of ``models_path``. Only a file that nobody named may be absent.
+
+    Raises UserError for a file that is invalid or cannot be read.
+    """
+    file = path or models_path()
+    if path is None and "FT_MODELS" not in os.environ and not file.exists():
+        return ModelsFile()
+    return read_strict(ModelsFile, file, what="the models file", remedy=_UNREADABLE)
