@@ -44,8 +44,9 @@ class TextSettings(StrictModel):
     )
     pdf: Literal["text", "tables"] = added_field(
         "text",
-        description="`text`: a PDF's text in the order in which its program wrote it. `tables`: on pages with ruled "
-        "tables, from top to bottom, each table as rows of `|` cells; about a tenth of a second for each page.",
+        description="`text`: a PDF's text in the order in which its program wrote it, and column by column where that "
+        "was across columns. `tables`: pages with ruled tables column by column and from top to bottom, each table as "
+        "rows of `|` cells; about a tenth of a second for each page.",
     )
 
 

@@ -109,6 +109,12 @@ def kind_of(name: str) -> Kind:
     return Kind(format=found, codec=codec)
 
 
+def is_markdown(name: str) -> bool:
+    """Whether a text of this name is Markdown."""
+    stem, ending = _cut(name)
+    return (_cut(stem)[1] if ending in _CODECS else ending) in (".md", ".markdown")
+
+
 def check_head(head: bytes, kind: Kind, name: str) -> None:
     """Refuse a file whose first bytes (``HEAD_BYTES`` of them, or all) do not match its name.
 

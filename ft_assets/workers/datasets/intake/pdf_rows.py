@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import pypdfium2
 
 from ft_assets.workers.datasets.intake.file_refusals import damaged
+from ft_assets.workers.datasets.intake.pdf_columns import Character, columns_of, from_right, runs
 from ft_assets.workers.datasets.intake.pdf_tables import Tables
 from ft_assets.workers.datasets.intake.sections import Block, is_heading, written
 from ft_assets.workers.datasets.intake.sink import Sink
@@ -16,6 +18,8 @@ from ft_assets.workers.datasets.intake.streams import Source
 from ft_resources.errors import BadData
 
 _PAGES = 50_000
+# Lines of one side of a page's header or footer.
+_IN_MARGIN = 2
 _END_WITHIN = 4096
 # PDFium's mark for a hyphen at a line's end, and its output for glyphs without a meaning.
 _HYPHENATED = re.compile("[\ufffe\x02]\r?\n?")
@@ -103,6 +107,53 @@ def _text(document: pypdfium2.PdfDocument, number: int, source: Source) -> str:
     try:
         with closing(document[number - 1]) as page, closing(page.get_textpage()) as text_page:
             text = text_page.get_text_range(errors="replace")
+            text = _by_columns(page, text_page, text) or text
     except pypdfium2.PdfiumError:
         raise damaged(source.name, "PDF", f"page {number} cannot be read") from None
     return _HYPHENATED.sub("", text).replace("\0", "")
+
+
+def _by_columns(page: pypdfium2.PdfPage, text_page: pypdfium2.PdfTextPage, text: str) -> str:
+    """The text column by column where the program wrote it across columns; "" where ``text`` is in order as it is."""
+    # Places of whole strings are at hand, and tell nearly all pages that are in one column from the others.
+    strings = (_place(number, text_page.get_rect(number)) for number in range(text_page.count_rects()))
+    if page.get_rotation() or columns_of([box for _, box in runs(strings)]) is None:
+        return ""
+    found = list(runs(_characters(text_page)))
+    columns = columns_of([box for _, box in found], from_right=from_right(text))
+    if columns is None:
+        return ""
+    regions = [columns.region(box) for _, box in found]
+    # What is left and entered again was written across columns. Page headers and footers are written first or last.
+    written = [(region, len(list(each))) for region, each in groupby(regions)]
+    for end in (0, 0, -1, -1):
+        if written and written[end][1] <= _IN_MARGIN:
+            del written[end]
+    if len(written) == len({region for region, _ in written}):
+        return ""
+    starts = [first for first, _ in found] + [text_page.count_chars()]
+    starts[0] = 0
+    parts = [
+        (region, box, text_page.get_text_range(start, end - start, errors="replace"))
+        for region, (_, box), (start, end) in zip(regions, found, pairwise(starts), strict=True)
+    ]
+    parts.sort(key=lambda part: part[0])
+    lines: list[str] = []
+    for number, (region, box, part) in enumerate(parts):
+        goes_on = number and parts[number - 1][0] == region and box.beside(parts[number - 1][1])
+        lines.append((" " if goes_on else "\n") + part.strip("\r\n "))
+    return "".join(lines).strip("\n")
+
+
+def _characters(text_page: pypdfium2.PdfTextPage) -> Iterator[Character]:
+    """The characters, without blanks, which have no height."""
+    for index in range(text_page.count_chars()):
+        place = _place(index, text_page.get_charbox(index))
+        if place[2] < place[4]:
+            yield place
+
+
+def _place(index: int, place: tuple[float, float, float, float]) -> Character:
+    """PDFium counts heights from below."""
+    left, bottom, right, top = place
+    return index, left, -top, right, -bottom

@@ -1,9 +1,13 @@
-"""Pages of a PDF that have ruled tables, from top to bottom: text as it stands, tables row by row."""
+"""Pages of a PDF that have ruled tables, column by column and from top to bottom: text, and tables row by row."""
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
+
+from ft_assets.workers.datasets.intake.pdf_columns import Box, columns_of, from_right, runs
 
 # Lines that only frame or underline something make a table of one cell.
 _LEAST_ROWS, _LEAST_COLUMNS = 2, 2
@@ -31,31 +35,41 @@ class Tables:
         with suppress(Exception):
             page = self._document.pages[number - 1]
             try:
-                tables = [(table.bbox, _rows(table)) for table in page.find_tables()]
-                tables = [(box, rows) for box, rows in tables if rows]
+                tables = [(Box(*table.bbox), _rows(table)) for table in page.find_tables()]
+                tables = sorted(((box, rows) for box, rows in tables if rows), key=lambda each: each[0].top)
                 return list(_parts(page, tables)) if tables else []
             finally:
                 page.close()
         return []
 
 
-def _parts(page: Any, tables: list[tuple[Any, list[str]]]) -> Iterator[tuple[str, bool]]:
-    """What stands above each table over the whole width, and the table; then what stands below the last."""
-    _, top, _, end = page.bbox
-    for (_, above, _, below), rows in sorted(tables, key=lambda each: each[0][1]):
-        yield _text(page, top, above), False
-        yield "\n".join(rows), True
-        top = max(top, below)
-    yield _text(page, top, end), False
+def _parts(page: Any, tables: list[tuple[Box, list[str]]]) -> Iterator[tuple[str, bool]]:
+    """The texts and tables of each column, or of the page, from top to bottom; text beside a table follows it."""
+
+    def is_text(each: dict[str, Any]) -> bool:
+        return each["object_type"] == "char" and not any(box.holds(_box(each)) for box, _ in tables)
+
+    texts = page.filter(is_text)
+    seen = [each for each in texts.chars if not each["text"].isspace()]
+    found = [box for _, box in runs((0, *_box(each)) for each in seen)] + [box for box, _ in tables]
+    columns = columns_of(found, from_right=from_right("".join(each["text"] for each in seen)))
+    for region in sorted({columns.region(box) for box in found}) if columns else [None]:
+
+        def within(each: dict[str, Any], top: float, bottom: float, region: object = region) -> bool:
+            box = _box(each)
+            return top <= box.middle < bottom and (columns is None or columns.region(box) == region)
+
+        top = -inf
+        for box, rows in tables:
+            if columns is None or columns.region(box) == region:
+                yield texts.filter(partial(within, top=top, bottom=box.top)).extract_text() or "", False
+                yield "\n".join(rows), True
+                top = max(top, box.top)
+        yield texts.filter(partial(within, top=top, bottom=inf)).extract_text() or "", False
 
 
-def _text(page: Any, top: float, bottom: float) -> str:
-    """The text of the characters whose middle is between two heights, as a table's cells have theirs."""
-
-    def within(each: dict[str, Any]) -> bool:
-        return each["object_type"] == "char" and top <= (each["top"] + each["bottom"]) / 2 < bottom
-
-    return page.filter(within).extract_text() or ""
+def _box(each: dict[str, Any]) -> Box:
+    return Box(each["x0"], each["top"], each["x1"], each["bottom"])
 
 
 def _rows(table: Any) -> list[str]:

@@ -1,8 +1,10 @@
 """Word, HTML and Excel files: their text or rows in order; hostile ones are refused in our words."""
 
 import datetime as dt
+import gzip
 import io
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -97,6 +99,43 @@ def test_an_html_page_gives_its_text_without_what_stands_around_it(tmp_path: Pat
         "\n\nafter it"
     )
     assert spooled.pictures == 1
+
+
+GUIDE = """# Kettles ![logo][Logo]
+
+[![build](https://ci.example/a_(b).svg)](https://ci.example) Boil the water, ![a [hot] pot](pot.png "Hot")then wait.
+![alone](alone.png)
+Pour <img src="pour.png" alt="pouring">slowly.
+
+Write `![alt](url)` for a picture, \\![no](picture), wow![1], or [a link](b.png).
+
+```md
+![in a listing](listing.png)
+```
+
+![][image1]
+
+[logo]: logo.png
+[image1]: <data:image/png;base64,DATA>
+"""
+
+
+@pytest.mark.parametrize("name", ["guide.md", "guide.Markdown", "guide.md.gz"])
+def test_pictures_of_markdown_are_left_out_and_counted_as_those_of_other_documents(tmp_path: Path, name: str) -> None:
+    # A photograph in the text itself is a line of several MiB.
+    data = GUIDE.replace("DATA", "iVBORw0KGgo" * 200_000).encode()
+    spooled = read(tmp_path, name, gzip.compress(data) if name.endswith("gz") else data)
+    assert texts(spooled) == (
+        "# Kettles\n\nBoil the water, then wait.\nPour slowly.\n\n"
+        "Write `![alt](url)` for a picture, \\![no](picture), wow![1], or [a link](b.png).\n\n"
+        "```md\n![in a listing](listing.png)\n```\n\n[logo]: logo.png"
+    )
+    assert spooled.pictures == 6
+
+
+def test_a_plain_text_says_what_it_says_though_it_looks_like_markdown(tmp_path: Path) -> None:
+    spooled = read(tmp_path, "guide.txt", GUIDE.encode())
+    assert (texts(spooled).count("!["), spooled.pictures) == (GUIDE.count("!["), 0)
 
 
 def test_rows_of_an_excel_file_are_those_of_its_csv(tmp_path: Path) -> None:
@@ -205,3 +244,102 @@ def test_a_pdf_that_only_one_library_opens_is_read_without_its_tables(tmp_path: 
     # PDFium finds the objects again where the table of their places is damaged.
     data = printed(PRICES).replace(b"startxref", b"startxxxx")
     assert "small" in texts(read(tmp_path, "prices.pdf", data, text=TABLES))
+
+
+def sheet(*placed: tuple[float, float, str], table: tuple[float, float, float, float] | None = None) -> bytes:
+    """A page of a PDF with texts at these places, in shares of its width and height, written in this order."""
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure(figsize=(8, 11))
+    for x, y, text in placed:
+        figure.text(x, y, text, fontsize=9)
+    if table:
+        axes = figure.add_axes(table)
+        axes.axis("off")
+        axes.table(cellText=PRICES, loc="center")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="pdf")
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+TITLES = [(0.1, 0.95, "First, a title that stands across both columns, as titles do on a page"),
+          (0.1, 0.50, "Then another title that stands across both of the columns of this page"),
+          (0.5, 0.03, "17")]  # fmt: skip
+
+
+def lines(part: int, side: str, words: str = "words to fill the line") -> list[tuple[float, float, str]]:
+    """The lines of a column below a title."""
+    left, top = 0.08 if side == "L" else 0.54, 0.92 - 0.45 * part
+    return [(left, top - 0.018 * number, f"{side}{part}{number:02} {words}") for number in range(20)]
+
+
+def across(left: list[tuple[float, float, str]], right: list[tuple[float, float, str]]) -> list[Any]:
+    """Two columns, written a line of each at a time."""
+    return [each for both in zip(left, right, strict=True) for each in both]
+
+
+def order_of(found: Spool) -> list[str]:
+    """Names of the lines of a page, such as R102, with the titles, tables and page numbers between them."""
+    named = re.findall(r"[LR]\d{3}|First|Then|kind|^17$", texts(found), re.MULTILINE)
+    return [name for number, name in enumerate(named) if not number or name[:2] != named[number - 1][:2]]
+
+
+COLUMNS = [*TITLES, *across(lines(0, "L"), lines(0, "R")), *across(lines(1, "L"), lines(1, "R"))]
+
+
+def test_columns_of_a_pdf_are_read_one_after_the_other_though_it_was_written_across_them(tmp_path: Path) -> None:
+    found = read(tmp_path, "paper.pdf", sheet(*COLUMNS))
+    assert order_of(found) == ["First", "L000", "R000", "Then", "L100", "R100", "17"]
+    # Nothing is lost, and no line is cut or joined with another.
+    assert sorted(texts(found).replace("\n\n", "\n").splitlines()) == sorted(text for _, _, text in COLUMNS)
+
+
+def test_three_columns_written_line_by_line_are_read_one_after_the_other(tmp_path: Path) -> None:
+    columns = [
+        [(0.05 + 0.31 * column, 0.9 - 0.02 * line, f"{name}{line:02} words to fill the line") for line in range(20)]
+        for column, name in enumerate("abc")
+    ]
+    found = texts(read(tmp_path, "paper.pdf", sheet(*(each for row in zip(*columns, strict=True) for each in row))))
+    assert re.findall(r"[abc]\d\d", found) == [text[:3] for column in columns for _, _, text in column]
+
+
+def test_columns_of_a_script_from_right_to_left_begin_at_the_right(tmp_path: Path) -> None:
+    left, right = "שמאל שלום עולם טוב ויפה מאד", "ימין שלום עולם טוב ויפה מאד"
+    placed = [(x, y, right if x > 0.5 else left) for x, y, _ in across(lines(0, "L"), lines(0, "R"))]
+    assert texts(read(tmp_path, "paper.pdf", sheet(*placed))).splitlines() == [right] * 20 + [left] * 20
+
+
+@pytest.mark.parametrize(
+    "placed",
+    [
+        # In columns, and written so.
+        [*TITLES, *lines(0, "L"), *lines(0, "R")],
+        # A form: each line is a name and its value.
+        across([(x, y, f"{'name' * (n % 4 + 1)} {n}") for n, (x, y, _) in enumerate(lines(0, "L"))], lines(0, "R")),
+        # One column.
+        [(x, y, f"{text} and {text}, which goes on to the other side") for x, y, text in lines(0, "L")],
+    ],
+)
+def test_a_page_that_is_not_written_across_columns_stays_as_it_is(tmp_path: Path, placed: list[Any]) -> None:
+    import pypdfium2
+
+    data = sheet(*placed)
+    with pypdfium2.PdfDocument(data) as document:
+        written = document[0].get_textpage().get_text_range()
+    found = texts(read(tmp_path, "page.pdf", data))
+    assert found.split() == written.split()
+
+
+def test_a_table_in_a_column_is_read_in_its_column_and_nothing_beside_it_is_lost(tmp_path: Path) -> None:
+    right = [each for number, each in enumerate(lines(1, "R")) if number > 8]
+    data = sheet(*TITLES, *lines(0, "L"), *lines(0, "R"), *lines(1, "L"), *right, table=(0.54, 0.36, 0.3, 0.08))
+    found = read(tmp_path, "prices.pdf", data, text=TABLES)
+    assert order_of(found) == ["First", "L000", "R000", "Then", "L100", "kind", "R109", "17"]
+    assert texts(found).count("words to fill the line") == 71
+
+
+def test_text_beside_a_table_of_a_page_in_one_column_is_read_after_it(tmp_path: Path) -> None:
+    data = sheet((0.1, 0.9, "Above."), (0.05, 0.5, "Beside."), (0.1, 0.1, "Below."), table=(0.4, 0.4, 0.5, 0.2))
+    rows = "kind | holds | price\nsmall | one litre | 10\nlarge | two litres | 20"
+    assert texts(read(tmp_path, "a.pdf", data, text=TABLES)).split("\n\n") == ["Above.", rows, "Beside.\nBelow."]
