@@ -27,7 +27,10 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
     (StoreUnavailable, 503, "server_error", "store_unavailable"),
     (UserError, 400, "invalid_request_error", "invalid_value"),
 )
-_PARAM = re.compile(r"[a-z_]+(\.[a-z_]+)*")
+_PARAM = re.compile(
+    r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|purpose"
+    r"|expires_after|after|limit|Idempotency-Key)(\.[a-z_]+)*"
+)
 
 
 def error_object(

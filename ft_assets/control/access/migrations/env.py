@@ -5,6 +5,7 @@ Each version spells out its own columns and imports none of ``access/tables.py``
 
 from alembic import context
 
-context.configure(connection=context.config.attributes["connection"])
+# The metering ledger's may be in the same database.
+context.configure(connection=context.config.attributes["connection"], version_table="access_version")
 with context.begin_transaction():
     context.run_migrations()

@@ -1,0 +1,170 @@
+"""Every wrong request has its error object; nothing it sent is kept."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ft_assets import api
+from tests.e2e.project import Project
+from tests.server.conftest import Client, settled, upload
+
+ROW = b'{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
+
+
+@pytest.fixture
+def http(url: str, access: api.Access) -> Iterator[httpx.Client]:
+    _, key = api.create_key("acme", access=access, actor="root")
+    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}) as client:
+        yield client
+
+
+def error_of(response: httpx.Response) -> tuple[int, str | None, str | None, str]:
+    """Status, param, code and message of an error."""
+    error = response.json()["error"]
+    assert response.json().keys() == {"error"}
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert response.headers["x-request-id"].startswith("req_")
+    return response.status_code, error["param"], error["code"], error["message"]
+
+
+JOBS: list[tuple[dict[str, Any], int, str | None, str, str]] = [
+    ({}, 400, "model", "missing_required_parameter", "Field required"),
+    ({"model": "tiny"}, 400, "training_file", "missing_required_parameter", "Field required"),
+    ({"model": "gpt-9", "training_file": "FILE"}, 404, "model", "not_found", "no model 'gpt-9' to fine-tune"),
+    ({"model": "tiny", "training_file": "file-none"}, 404, "training_file", "not_found", "no file file-none"),
+    ({"model": "tiny", "training_file": "../../x"}, 404, "training_file", "not_found", "no file"),
+    ({"model": "tiny", "training_file": "FILE", "validation_file": "x"}, 404, "validation_file",
+     "not_found", "no file"),
+    ({"model": "tiny", "training_file": "FILE", "suffix": "Ä"}, 400, "suffix", "invalid_value", "cannot be a suffix"),
+    ({"model": "tiny", "training_file": "FILE", "nepochs": 3}, 400, "nepochs", "unknown_parameter", "not permitted"),
+    ({"model": "tiny", "training_file": "FILE", "seed": -1}, 400, "seed", "invalid_value", "or equal to 0"),
+    ({"model": "tiny", "training_file": "FILE", "integrations": [{"type": "wandb"}]}, 400, "integrations",
+     "invalid_value", "at most 0"),
+    ({"model": "tiny", "training_file": "FILE", "method": {"type": "reinforcement"}}, 400, "method.type",
+     "invalid_value", "'supervised' or 'dpo'"),
+    ({"model": "tiny", "training_file": "FILE", "hyperparameters": {"n_epochs": 0}}, 400, "hyperparameters",
+     "invalid_value", "n_epochs"),
+    ({"model": "tiny", "training_file": "FILE", "hyperparameters": {"epochs": 1}}, 400, "hyperparameters",
+     "invalid_value", "epochs"),
+    ({"model": "tiny", "training_file": "FILE", "hyperparameters": {"beta": 0.1}}, 400, "hyperparameters.beta",
+     "invalid_value", "belongs to the method dpo"),
+    ({"model": "tiny", "training_file": "FILE", "recipe": "globex.own.v1"}, 404, "recipe", "not_found", "no recipe"),
+    ({"model": "tiny", "training_file": "FILE", "metadata": {"a": "b" * 513}}, 400, "metadata.a", "invalid_value",
+     "at most 512"),
+    ({"model": "tiny", "training_file": "FILE", "max_gpu_hours": 0}, 400, "max_gpu_hours", "invalid_value", "greater"),
+]  # fmt: skip
+
+
+def test_a_wrong_job_is_refused_by_its_parameter_and_leaves_nothing(
+    project: Project, client: Client, http: httpx.Client
+) -> None:
+    file = upload(client(), project.dataset())
+    for body, *expected, message in JOBS:
+        sent = {name: file if value == "FILE" else value for name, value in body.items()}
+        *found, said = error_of(http.post("/fine_tuning/jobs", json=sent))
+        assert (found, message in said) == (expected, True), (body, found, said)
+    assert http.get("/fine_tuning/jobs").json()["data"] == []
+    assert list(project.store.entries("open_jobs")) == []
+
+
+def test_a_body_that_is_no_json_and_an_address_that_is_none_have_error_objects(http: httpx.Client) -> None:
+    status, _, code, _ = error_of(http.post("/fine_tuning/jobs", content=b"{", headers={"content-type": "text/json"}))
+    assert (status, code) == (400, "invalid_value")
+    assert error_of(http.get("/nothing"))[:3] == (404, None, "not_found")
+    assert error_of(http.put("/files"))[:3] == (405, None, "method_not_allowed")
+    assert error_of(http.get("/fine_tuning/jobs?limit=0"))[:3] == (400, "limit", "invalid_value")
+    for path in ("/files/x", "/files/x/content", "/fine_tuning/jobs/x", "/fine_tuning/jobs/x/events", "/models/x"):
+        assert error_of(http.get(path))[0] == 404
+
+
+FILES: list[tuple[str, bytes, dict[str, str], str | None, str]] = [
+    ("rows.jsonl", ROW, {"purpose": "batch"}, "purpose", "is not a purpose"),
+    ("rows.jsonl", ROW, {}, "purpose", "is not a purpose"),
+    ("rows.jsonl", ROW, {"purpose": "fine-tune", "expires_after[seconds]": "1"}, "expires_after", "3600"),
+    ("rows.exe", ROW, {"purpose": "fine-tune"}, None, "cannot be read"),
+    ("rows", ROW, {"purpose": "fine-tune"}, None, "no ending"),
+    ("../rows.jsonl", ROW, {"purpose": "fine-tune"}, "file", "cannot be the name"),
+    ("rows.jsonl", b"\x80\x04\x95" + ROW, {"purpose": "fine-tune"}, None, "pickle"),
+    ("rows.parquet", ROW, {"purpose": "fine-tune"}, None, "Parquet"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "fields", "param", "message"), FILES)
+def test_a_wrong_file_is_refused_and_leaves_nothing(
+    project: Project,
+    http: httpx.Client,
+    name: str,
+    data: bytes,
+    fields: dict[str, str],
+    param: str | None,
+    message: str,
+) -> None:
+    status, found, _, said = error_of(http.post("/files", files={"file": (name, data)}, data=fields))
+    assert (status, found) == (400, param)
+    assert message in said
+    assert list(project.store.entries("acme")) == []
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_damaged_multipart_body_leaves_no_file(project: Project, http: httpx.Client, data: st.DataObject) -> None:
+    whole = (
+        b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n'
+        b'--b\r\nContent-Disposition: form-data; name="file"; filename="rows.jsonl"\r\n\r\n' + ROW + b"\r\n--b--\r\n"
+    )
+    at = data.draw(st.integers(0, len(whole) - 1))
+    kind = data.draw(st.sampled_from(["cut", "change", "double"]))
+    if kind == "cut":
+        body = whole[:at]
+    elif kind == "change":
+        body = whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]
+    else:
+        body = whole[:at] + whole
+    response = http.post("/files", content=body, headers={"content-type": "multipart/form-data; boundary=b"})
+    assert response.status_code < 500, body
+    listed = http.get("/files").json()["data"]
+    kept = {entry.path.split("/")[2] for entry in project.store.entries("acme/files")}
+    # What was accepted is listed, and what was not left no bytes.
+    assert {f"file-{each}" for each in kept} == {file["id"] for file in listed}
+    if kind == "cut" and at < len(whole) - 4:
+        assert response.status_code == 400
+    for file in listed:
+        http.delete(f"/files/{file['id']}")
+
+
+def test_two_tenants_cannot_tell_that_the_other_exists(project: Project, client: Client) -> None:
+    import openai
+
+    acme, globex = client(), client("globex")
+    file = upload(acme, project.dataset())
+    job = settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=file).id)
+    calls: list[tuple[Any, str]] = [
+        (globex.files.retrieve, file),
+        (globex.files.content, file),
+        (globex.files.delete, file),
+        (lambda name: globex.files.list(after=name), file),
+        (lambda name: globex.fine_tuning.jobs.create(model="tiny", training_file=name), file),
+        (globex.fine_tuning.jobs.retrieve, job.id),
+        (globex.fine_tuning.jobs.cancel, job.id),
+        (globex.fine_tuning.jobs.pause, job.id),
+        (globex.fine_tuning.jobs.list_events, job.id),
+        (globex.fine_tuning.jobs.checkpoints.list, job.id),
+        (lambda name: globex.fine_tuning.jobs.list(after=name), job.id),
+        (lambda name: globex.files.content(f"file-{name.removeprefix('ftjob-')}-steps"), job.id),
+        (lambda name: globex.models.retrieve(f"ft:tiny:acme::{name.removeprefix('ftjob-')}"), job.id),
+    ]
+    unknown = "f" * 24
+    for call, name in calls:
+        said = []
+        for asked in (name, name.partition("-")[0] + "-" + unknown):
+            with pytest.raises(openai.APIStatusError) as caught:
+                call(asked)
+            said.append((caught.value.status_code, str(caught.value.body).replace(asked.partition("-")[2], "ID")))
+        assert said[0] == said[1]
+    assert list(globex.files.list()) == list(globex.fine_tuning.jobs.list()) == []
+    assert [each.id for each in globex.models.list()] == ["tiny"]
+    assert acme.files.retrieve(file).id == file
