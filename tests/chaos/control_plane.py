@@ -140,14 +140,14 @@ def _instance_config(folder: Path, cluster: Cluster, port: int, database: str) -
     found = values()
     found["postgresql"] |= {"postgresqlHost": "127.0.0.1", "postgresqlUsername": "postgres"}
     found["postgresql"] |= {"postgresqlDatabase": database, "postgresqlParams": {}, "service": {"port": port}}
-    launcher = found["runLauncher"]["config"]["k8sRunLauncher"]
-    launcher |= {"loadInclusterConfig": False, "kubeconfigFile": str(cluster.kubeconfig())}
-    launcher |= {"envConfigMaps": [], "volumes": [], "volumeMounts": []}
+    launcher = found["runLauncher"]["config"]["customRunLauncher"]["config"]
+    launcher |= {"load_incluster_config": False, "kubeconfig_file": str(cluster.kubeconfig())}
+    launcher |= {"env_config_maps": [], "volumes": [], "volume_mounts": []}
     # The test cluster has indexed Jobs alone.
-    launcher["runK8sConfig"]["jobSpecConfig"] |= {"completionMode": "Indexed", "completions": 1}
+    launcher["run_k8s_config"]["job_spec_config"] |= {"completionMode": "Indexed", "completions": 1}
     found["dagsterDaemon"]["runMonitoring"]["pollIntervalSeconds"] = 2
     found["additionalInstanceConfig"]["local_artifact_storage"]["config"]["base_dir"] = str(folder / "artifacts")
-    config = instance_config(found, namespace=SYSTEM)
+    config = instance_config(found)
     config["run_coordinator"]["config"]["dequeue_interval_seconds"] = 1
     config["compute_logs"] = {
         "module": "dagster.core.storage.local_compute_log_manager",

@@ -10,6 +10,13 @@ from typing import Any
 import yaml
 
 K8S = Path(__file__).resolve().parents[2] / "k8s"
+# A kubeconfig for a launcher that is made and asks no cluster.
+NO_CLUSTER = {
+    "current-context": "none",
+    "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "none", "user": {}}],
+    "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+}
 
 # Keys that the chart's schema (values.schema.json of 1.13) knows, of the sections that we set. Of most it forbids
 # others; of some it lets them through, and nobody reads them.
@@ -35,15 +42,9 @@ KEYS: dict[tuple[str, ...], set[str]] = {
         "bucket", "localDir", "prefix", "useSsl", "verify", "verifyCertPath", "endpointUrl", "skipEmptyFiles",
         "uploadInterval", "uploadExtraArgs", "showUrlOnly", "region",
     },
-    ("runLauncher", "config", "k8sRunLauncher"): {
-        "image", "imagePullPolicy", "jobNamespace", "loadInclusterConfig", "kubeconfigFile", "envConfigMaps",
-        "envSecrets", "envVars", "volumeMounts", "volumes", "labels", "failPodOnRunFailure", "resources",
-        "schedulerName", "securityContext", "runK8sConfig",
-    },
+    ("runLauncher", "config"): {"customRunLauncher"},
+    ("runLauncher", "config", "customRunLauncher"): {"module", "class", "config"},
     ("runLauncher",): {"type", "config"},
-    ("runLauncher", "config", "k8sRunLauncher", "runK8sConfig"): {
-        "containerConfig", "podSpecConfig", "podTemplateSpecMetadata", "jobSpecConfig", "jobMetadata",
-    },
     ("computeLogManager",): {"type", "config"},
     ("postgresql", "service"): {"port"},
     ("serviceAccount",): {"create", "name", "annotations"},
@@ -90,7 +91,7 @@ def at(tree: Any, path: tuple[str, ...]) -> Any:
     return tree
 
 
-def instance_config(values: dict[str, Any], *, namespace: str = "ft-system") -> dict[str, Any]:
+def instance_config(values: dict[str, Any]) -> dict[str, Any]:
     """The ``dagster.yaml`` that the chart writes for these values."""
     daemon, logs = values["dagsterDaemon"], values["computeLogManager"]["config"]["s3ComputeLogManager"]
     queue = daemon["runCoordinator"]["config"]["queuedRunCoordinator"]
@@ -100,7 +101,7 @@ def instance_config(values: dict[str, Any], *, namespace: str = "ft-system") -> 
         "event_log_storage": _postgres("event_log", "PostgresEventLogStorage", values),
         "schedule_storage": _postgres("schedule_storage", "PostgresScheduleStorage", values),
         "scheduler": {"module": "dagster.core.scheduler", "class": "DagsterDaemonScheduler"},
-        "run_launcher": {"module": "dagster_k8s", "class": "K8sRunLauncher", "config": _launcher(values, namespace)},
+        "run_launcher": values["runLauncher"]["config"]["customRunLauncher"],
         "run_coordinator": {
             "module": "dagster.core.run_coordinator",
             "class": "QueuedRunCoordinator",
@@ -160,28 +161,3 @@ def _postgres(module: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
         "scheme": postgres["postgresqlScheme"],
     }
     return {"module": f"dagster_postgres.{module}", "class": name, "config": {"postgres_db": database}}
-
-
-def _launcher(values: dict[str, Any], namespace: str) -> dict[str, Any]:
-    ours = values["runLauncher"]["config"]["k8sRunLauncher"]
-    extra = ours["runK8sConfig"]
-    return {
-        "load_incluster_config": ours["loadInclusterConfig"],
-        **({"kubeconfig_file": ours["kubeconfigFile"]} if "kubeconfigFile" in ours else {}),
-        "job_namespace": namespace,
-        "image_pull_policy": ours["imagePullPolicy"],
-        "service_account_name": values["global"]["serviceAccountName"],
-        "dagster_home": values["global"]["dagsterHome"],
-        "instance_config_map": "dagster-instance",
-        "postgres_password_secret": values["global"]["postgresqlSecretName"],
-        "env_config_maps": [each["name"] for each in ours["envConfigMaps"]],
-        "env_secrets": [each["name"] for each in ours["envSecrets"]],
-        "volumes": ours["volumes"],
-        "volume_mounts": ours["volumeMounts"],
-        "resources": ours["resources"],
-        "security_context": ours["securityContext"],
-        "run_k8s_config": {
-            "pod_spec_config": extra["podSpecConfig"],
-            "job_spec_config": extra["jobSpecConfig"],
-        },
-    }

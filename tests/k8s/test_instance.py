@@ -26,19 +26,10 @@ from tests.control.metering.test_ledger import record
 from tests.dagster_private import QueuedRunCoordinator
 from tests.e2e.project import Project, make_project
 from tests.faults import Fault, HttpFaults, TcpCuts, http_faults, some, tcp_cuts
-from tests.k8s.chart import instance_config, values
+from tests.k8s.chart import NO_CLUSTER, instance_config, values
 from tests.s3_server import s3_server, use_bucket
 
 pytestmark = pytest.mark.e2e
-
-KUBECONFIG = {
-    "apiVersion": "v1",
-    "kind": "Config",
-    "current-context": "none",
-    "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
-    "users": [{"name": "none", "user": {}}],
-    "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
-}
 
 
 @pytest.fixture
@@ -87,11 +78,11 @@ def instance_of(home: Path, database: TcpCuts, bucket: tuple[HttpFaults, str]) -
     logs = found["computeLogManager"]["config"]["s3ComputeLogManager"]
     logs |= {"bucket": bucket[1].split("/")[2], "endpointUrl": bucket[0].url, "region": "us-east-1"}
     logs["localDir"] = str(home / "compute-logs")
-    launcher = found["runLauncher"]["config"]["k8sRunLauncher"]
-    launcher |= {"loadInclusterConfig": False, "kubeconfigFile": str(home / "kubeconfig")}
+    launcher = found["runLauncher"]["config"]["customRunLauncher"]["config"]
+    launcher |= {"load_incluster_config": False, "kubeconfig_file": str(home / "kubeconfig")}
     found["additionalInstanceConfig"]["local_artifact_storage"]["config"]["base_dir"] = str(home / "artifacts")
     home.mkdir(exist_ok=True)
-    (home / "kubeconfig").write_text(yaml.safe_dump(KUBECONFIG))
+    (home / "kubeconfig").write_text(yaml.safe_dump(NO_CLUSTER))
     (home / "dagster.yaml").write_text(yaml.safe_dump(instance_config(found)))
     return dg.DagsterInstance.from_config(str(home))
 

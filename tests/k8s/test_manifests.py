@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import dagster as dg
 import kubernetes_validate
 import pytest
 import yaml
+from dagster_k8s import K8sRunLauncher
 from hypothesis import given
 from hypothesis import strategies as st
 from moto.iam.access_control import IAMPolicy, PermissionResult
@@ -23,7 +25,7 @@ from ft_resources.kubernetes.platform import platform_objects
 from ft_resources.kubernetes.s3_policy import role_policy, session_policy
 from ft_resources.kubernetes.settings_file import read_settings
 from ft_resources.outcomes import STOP_GRACE_S
-from tests.k8s.chart import K8S, KEYS, at, instance_config, values
+from tests.k8s.chart import K8S, KEYS, NO_CLUSTER, at, instance_config, values
 from tests.resources.kubernetes.specs import settings_of, spec_of
 from tests.s3_server import s3_server, use_bucket
 
@@ -220,10 +222,28 @@ def test_the_cluster_tries_again_what_one_machine_does_and_no_more() -> None:
 def test_a_cancelled_run_lives_until_its_worker_has_saved() -> None:
     """Kubernetes gives a pod 30 seconds unless told; nobody would put on record how the work ended."""
     found = values()
-    pod = found["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]["podSpecConfig"]
+    pod = instance_config(found)["run_launcher"]["config"]["run_k8s_config"]["pod_spec_config"]
     grace_s = pod["terminationGracePeriodSeconds"]
     assert grace_s >= 2 * STOP_GRACE_S
     assert found["dagsterDaemon"]["runMonitoring"]["cancelTimeoutSeconds"] >= grace_s
+
+
+def test_a_runs_tag_cannot_change_its_pod(tmp_path: Path) -> None:
+    launcher = instance_config(values())["run_launcher"]
+    (tmp_path / "kubeconfig").write_text(json.dumps(NO_CLUSTER))
+    launcher["config"] |= {"load_incluster_config": False, "kubeconfig_file": str(tmp_path / "kubeconfig")}
+    container = {"image": "evil.example/x", "command": ["sh"], "env": [{"name": "FT_STORE", "value": "s3://theirs"}]}
+    tags: list[dict[str, Any]] = [{"container_config": {key: value}} for key, value in container.items()]
+    tags += [{"pod_spec_config": {"service_account_name": "other"}}, {"job_spec_config": {"parallelism": 9}}]
+    with dg.instance_for_test(overrides={"run_launcher": launcher}) as instance:
+        assert isinstance(instance.run_launcher, K8sRunLauncher)
+        pod = instance.run_launcher.get_container_context_for_run(dg.DagsterRun(job_name="train"))
+        assert pod.run_k8s_config.pod_spec_config["service_account_name"] == "ft-control-plane"
+        assert pod.namespace == "ft-system"
+        for tag in tags:
+            run = dg.DagsterRun(job_name="train", tags={"dagster-k8s/config": json.dumps(tag)})
+            with pytest.raises(Exception, match="violated the allowed list"):
+                instance.run_launcher.get_container_context_for_run(run)
 
 
 def test_the_webserver_is_probed_where_it_listens() -> None:
@@ -254,24 +274,27 @@ def test_waiting_trainings_leave_places_for_curation_and_premium() -> None:
 
 def test_every_container_is_non_root_with_a_read_only_root() -> None:
     found = values()
-    launcher = found["runLauncher"]["config"]["k8sRunLauncher"]
+    launcher = instance_config(found)["run_launcher"]["config"]
     deployment = found["dagster-user-deployments"]["deployments"][0]
     for each in (deployment, found["dagsterWebserver"], found["dagsterDaemon"]):
         assert each["podSecurityContext"]["runAsNonRoot"]
         assert each["image"]["repository"].endswith("@sha256")
         assert len(each["image"]["tag"]) == 64
-    for each in (launcher, deployment, found["dagsterWebserver"], found["dagsterDaemon"]):
-        assert each["securityContext"]["readOnlyRootFilesystem"]
-        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert {mount["mountPath"] for mount in each["volumeMounts"]} == {"/tmp", "/etc/ft"}
-    assert launcher["runK8sConfig"]["podSpecConfig"]["securityContext"]["runAsNonRoot"]
+        assert each["securityContext"] == launcher["security_context"]
+        assert each["volumeMounts"] == launcher["volume_mounts"]
+    assert launcher["security_context"]["readOnlyRootFilesystem"]
+    assert launcher["security_context"]["capabilities"] == {"drop": ["ALL"]}
+    assert {mount["mountPath"] for mount in launcher["volume_mounts"]} == {"/tmp", "/etc/ft"}
+    assert launcher["run_k8s_config"]["pod_spec_config"]["securityContext"]["runAsNonRoot"]
 
 
 def test_values_and_kustomize_name_the_same_things() -> None:
     found, custom = values(), yaml.safe_load((BASE / "kustomization.yaml").read_text())
     names = {each["name"] for each in custom["configMapGenerator"]}
-    launcher = found["runLauncher"]["config"]["k8sRunLauncher"]
-    assert {each["name"] for each in launcher["envConfigMaps"]} <= names
+    launcher = instance_config(found)["run_launcher"]["config"]
+    deployment = found["dagster-user-deployments"]["deployments"][0]
+    assert set(launcher["env_config_maps"]) == {each["name"] for each in deployment["envConfigMaps"]} <= names
+    assert set(launcher["env_secrets"]) == {each["name"] for each in deployment["envSecrets"]}
     assert {each["configMap"]["name"] for each in launcher["volumes"] if "configMap" in each} <= names
     accounts = {each["metadata"]["name"] for each in base_objects() if each["kind"] == "ServiceAccount"}
     assert {found["global"]["serviceAccountName"], found["serviceAccount"]["name"]} == accounts
