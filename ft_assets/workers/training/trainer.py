@@ -69,7 +69,8 @@ class PackedTrainer(Trainer):
         # The first weights of adapters are random.
         set_seed(args.seed)
         if lora is not None:
-            model = with_adapters(model, lora)
+            with self.sharding.adapting():
+                model = with_adapters(model, lora)
             if warm_start is not None:
                 start_from(model, warm_start)
             if args.activation_checkpointing:

@@ -2,8 +2,8 @@
 
     python -m tests.workers.training.rank_forks serve SOCKET [PACKAGE ...]
         the process that forks; of the packages that workers leave out, it has those
-    python tests/workers/training/rank_forks.py SOCKET WORLD FOLDER [MODULE:FUNCTION]
-        in torchrun's place: ends as torchrun does
+    python tests/workers/training/rank_forks.py SOCKET PROCESSES NODES FOLDER [MODULE:FUNCTION]
+        in torchrun's place on all nodes: ends as torchrun does
 
 Like torchrun it ends all ranks when one fails, or when it is ended itself.
 """
@@ -50,13 +50,18 @@ def starting(forks: Path, *prepare: str) -> Callable[[str, "Layout", Path], list
     """What starts ranks in torchrun's place; ``prepare`` is called in each of them before it works."""
 
     def command(device: str, layout: "Layout", folder: Path) -> list[str]:
-        return [sys.executable, __file__, str(forks), str(layout.world), str(folder), *prepare]
+        return [sys.executable, __file__, str(forks), str(layout.processes), str(layout.nodes), str(folder), *prepare]
 
     return command
 
 
-def ask(place: str, world: int, folder: str, prepare: str = "") -> int:
-    """Run ``world`` ranks in ``folder`` to their end; the exit code that torchrun would have.
+def node_folder(folder: Path, node: int) -> Path:
+    """Where the ranks of ``node`` work if those of the first do in ``folder``."""
+    return folder if node == 0 else folder.with_name(f"{folder.name}-of-node-{node}")
+
+
+def ask(place: str, processes: int, nodes: int, folder: str, prepare: str = "") -> int:
+    """Run ``processes`` ranks on each of ``nodes`` in ``folder`` to their end; the exit code that torchrun would have.
 
     ``prepare`` names a function that is called in each rank before it works.
     """
@@ -66,7 +71,9 @@ def ask(place: str, world: int, folder: str, prepare: str = "") -> int:
             if time.monotonic() > deadline:
                 sys.exit(f"no process forks ranks at {place}")
             time.sleep(_POLL_S)
-        line.sendall(json.dumps({"world": world, "folder": folder, "prepare": prepare}).encode() + b"\n")
+        line.sendall(
+            json.dumps({"processes": processes, "nodes": nodes, "folder": folder, "prepare": prepare}).encode() + b"\n"
+        )
         return int(line.recv(16) or b"1")
 
 
@@ -94,7 +101,9 @@ def _answer(line: socket.socket) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ranks = {_fork(rank, wanted, port): rank for rank in range(wanted["world"])}
+    for node in range(1, wanted["nodes"]):
+        _make_node(Path(wanted["folder"]), node)
+    ranks = {_fork(rank, wanted, port): rank for rank in range(wanted["processes"] * wanted["nodes"])}
     line.setblocking(False)
     code = 0
     while ranks:
@@ -114,15 +123,28 @@ def _answer(line: socket.socket) -> None:
     line.close()
 
 
+def _make_node(first: Path, node: int) -> None:
+    """What the worker of a further node makes for its ranks: the same spec, and a scratch folder of its own."""
+    from ft_assets.workers.training.distributed.rank_files import ALIVE, SCRATCH, SPEC
+
+    folder = node_folder(first, node)
+    folder.mkdir()
+    for name in (SPEC, ALIVE):
+        (folder / name).symlink_to(first / name)
+    (folder / SCRATCH).write_text(json.dumps(str(folder / "scratch")))
+
+
 def _fork(rank: int, wanted: dict[str, Any], port: int) -> int:
     if process := os.fork():
         return process
     from ft_assets.workers.training.rank import main
 
-    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": wanted["world"], "LOCAL_WORLD_SIZE": wanted["world"]}
+    each = wanted["processes"]
+    node, local = divmod(rank, each)
+    numbers = {"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": each * wanted["nodes"], "LOCAL_WORLD_SIZE": each}
     os.environ.update({name: str(value) for name, value in numbers.items()})
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    sys.argv = ["rank", str(wanted["folder"])]
+    sys.argv = ["rank", str(node_folder(Path(wanted["folder"]), node))]
     try:
         if wanted["prepare"]:
             module, _, name = wanted["prepare"].partition(":")
@@ -135,4 +157,4 @@ def _fork(rank: int, wanted: dict[str, Any], port: int) -> int:
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         _serve(*sys.argv[2:])
-    sys.exit(ask(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
+    sys.exit(ask(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:]))

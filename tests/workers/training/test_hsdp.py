@@ -1,9 +1,13 @@
-"""Weights in shards within a node, with a copy on each node: the gradients are those of one process."""
+"""Weights in shards within a node, with a copy on each node: the training is that of one process."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,19 +17,21 @@ from ft_assets.settings.recipe.training import TrainingSettings
 from ft_assets.workers.packs.isolation.batches import micro_batch
 from ft_assets.workers.training.methods.sft import summed_loss
 from ft_assets.workers.training.model import load_base
+from ft_assets.workers.training.train import train
+from ft_resources.worker_context import Preempted, WorkContext
 from tests.fake_base import make_fake_base
-from tests.workers.training.conftest import write_pack
+from tests.workers.training.conftest import content, make_bench, write_pack
+from tests.workers.training.rank_forks import node_folder
+from tests.workers.training.test_ranks import assert_same_training, at_step, has_saved, rows
 
 pytestmark = pytest.mark.training
 
 
-@pytest.mark.parametrize("together", [1, 2])
-def test_four_ranks_of_two_nodes_hold_half_each_and_have_the_gradients_of_one(tmp_path: Path, together: int) -> None:
+def test_four_ranks_of_two_nodes_hold_half_each_and_have_the_gradients_of_one(tmp_path: Path) -> None:
+    """Where two share each window, too."""
     base, pack = make_fake_base(tmp_path / "base"), write_pack(tmp_path / "pack", "train", 40)
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4", "--standalone"]
-    subprocess.run(
-        [*command, "-m", "tests.workers.training.hsdp_rank", str(tmp_path), str(together)], check=True, timeout=600
-    )
+    subprocess.run([*command, "-m", "tests.workers.training.hsdp_rank", str(tmp_path), "2"], check=True, timeout=600)
 
     model = load_base(base, TrainingSettings(precision="fp32"), full=True)
     summed_loss(model, micro_batch(pack, range(8))).backward()
@@ -34,3 +40,48 @@ def test_four_ranks_of_two_nodes_hold_half_each_and_have_the_gradients_of_one(tm
         torch.testing.assert_close(found[name], weight.grad, rtol=1e-4, atol=1e-5)
     numbers = sum(weight.numel() for weight in model.parameters())
     assert json.loads((tmp_path / "held.json").read_text()) == pytest.approx(numbers / 2, rel=0.05)
+
+
+NODES = {"processes": 2, "nodes": 2, "sharding": "hsdp"}
+
+
+def kill_on_second_node(context: WorkContext, rank: int) -> None:
+    folder = node_folder(context.scratch / "ranks", 1)
+    os.kill(int((folder / f"begun-{rank}").read_text()), signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("variant", ["full", "lora"])
+def test_two_nodes_of_two_train_as_one_process_does_and_go_on_from_a_save_to_the_same_bytes(
+    tmp_path: Path, variant: str
+) -> None:
+    """With clipped updates, and micro-batches of which some ranks have nothing."""
+    settings: dict[str, Any] = {
+        "variant": variant,
+        "dropout": 0.0,
+        "epochs": 3,
+        "documents": 40,
+        "global_batch_size": 5,
+        "micro_batch_size": 1,
+        "max_grad_norm": 0.05,
+        "validate_every_steps": 4,
+    }
+    alone = train(make_bench(tmp_path / "alone", **settings).context())
+    found = []
+    for name in ("quiet", "killed"):
+        bench = make_bench(tmp_path / name, **settings)
+        bench.runtime |= {**NODES, "checkpoint_every_steps": 2}
+        context = bench.context()
+        if name == "killed":
+            at_step(context, 3, partial(kill_on_second_node, context, 3), partial(has_saved, context))
+            with pytest.raises(Preempted):
+                train(context)
+            context = bench.context(2)
+        found.append(train(context))
+    quiet, resumed = found
+    assert_same_training(alone, quiet)
+    assert min(rows(quiet, "grad_norm")) > settings["max_grad_norm"]
+    (begun,) = resumed.facts["resumed"]
+    assert begun["attempt"] == 1
+    assert 2 <= begun["step"] < bench.order.steps
+    assert content(resumed) == content(quiet)

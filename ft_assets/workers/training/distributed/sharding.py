@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from peft.tuners import tuners_utils
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -45,6 +46,10 @@ class Sharding:
     def loading(self) -> Iterator[dict[str, Any]]:
         """Arguments of ``from_pretrained`` that load only this rank's part of the weights."""
         yield {}
+
+    def adapting(self) -> AbstractContextManager[None]:
+        """While inside, a model that was loaded so gets its adapters."""
+        return nullcontext()
 
     def wrap(self, accelerator: Any, model: Any, optimizer: Any, max_grad_norm: float) -> tuple[Any, Any]:
         """Model and optimizer for training on several ranks: backward passes average gradients over the ranks."""
@@ -143,6 +148,17 @@ class FullyShardedData(Sharding):
             yield {"distributed_config": config}
         finally:
             fsdp.is_norm_and_head_pair = as_one
+
+    @contextmanager
+    def adapting(self) -> Iterator[None]:
+        # PEFT takes shards of which there are copies for those of tensor parallelism, whose adapters have the shape of
+        # a shard; without this, adapters have that of the layer.
+        known = tuners_utils._torch_supports_distributed
+        tuners_utils._torch_supports_distributed = False
+        try:
+            yield
+        finally:
+            tuners_utils._torch_supports_distributed = known
 
     def wrap(self, accelerator: Any, model: Any, optimizer: Any, max_grad_norm: float) -> tuple[Any, Any]:
         """Unchanged: sharded weights average their own gradients."""
