@@ -38,7 +38,8 @@ def validation_loss(
     references = References(pack, reference)
     training = model.training
     model.eval()
-    total = 0.0
+    # On the device, which is waited for once. In float64, as exactly as Python would add the floats up.
+    total = torch.zeros((), dtype=torch.float64, device=device)
     try:
         shares = dealt(np.arange(len(pack)), windows, ranks)
         read = ((share.read(pack), references.of(share.windows)) for share in shares)
@@ -47,13 +48,13 @@ def validation_loss(
             poll()
             batch = share.read(pack).to(device)
             if batch.learned:
-                total += float(objective.part(model, batch, whole, references.of(share.windows)).loss)
+                total += objective.part(model, batch, whole, references.of(share.windows)).loss
             elif not ranks.alone:
                 # A model in shards is put together for each forward pass by all ranks.
                 token_losses(model, batch)
     finally:
         model.train(training)
-    return float(ranks.total(torch.tensor(total, dtype=torch.float64)))
+    return float(ranks.total(total))
 
 
 def whole_of_pack(pack: Pack) -> Whole:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ from ft_assets.workers.packs.isolation.batches import micro_batch
 from ft_assets.workers.packs.isolation.choice import choose
 from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.training.methods.objective import Whole
+from ft_assets.workers.training.validation import validation_loss
 from tests.workers.packs.isolation.test_apart import TEN, documents
 from tests.workers.training.conftest import make_bench
 from tests.workers.training.families import FAMILIES
@@ -27,12 +29,12 @@ def meta_has_no_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device=None: False)
 
 
-def model_of(kind: str, mode: Any, folder: Path) -> Any:
+def model_of(kind: str, mode: Any, folder: Path, device: str = "meta") -> Any:
     family = FAMILIES[kind]
     family.config().save_pretrained(folder)
     choice = choose(folder, mode)
     # Experts' kernels want half precision.
-    model = family.model(**choice.loading).bfloat16().to("meta")
+    model = family.model(**choice.loading).bfloat16().to(device)
     choice.prepare(model)
     return model
 
@@ -60,6 +62,28 @@ def test_no_method_waits_for_a_micro_batch(method: str, mode: Any, pairs: dict[s
         with torch.no_grad():
             whole = Whole(learned=batch.learned, examples=4, surveyed=objective.survey(model, batch, known))
     objective.part(model, batch, whole, known).loss.backward()
+
+
+@pytest.mark.parametrize("method", ["sft", "kto"])
+def test_a_validation_of_several_micro_batches_is_waited_for_once(
+    method: str, pairs: dict[str, Pack], tmp_path: Path
+) -> None:
+    """And has the value of a sum by the host."""
+    pack = pairs["unpaired_preference" if method == "kto" else "preference"]
+    model, objective = model_of("llama", "packed", tmp_path, "cpu").eval(), made(method)
+    parts = []
+
+    def part(*args: Any) -> Any:
+        parts.append(type(objective).part(objective, *args))
+        return parts[-1]
+
+    objective.part = part  # type: ignore[method-assign]
+    known = np.zeros(pack.index.documents, dtype=np.float32)
+    with Reads() as reads:
+        found = validation_loss(model, objective, pack, torch.device("cpu"), 2, lambda: None, known)
+    assert reads.count == 1
+    assert len(parts) > 2
+    assert found == sum(float(each.loss) for each in parts)
 
 
 @pytest.mark.training
