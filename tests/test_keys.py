@@ -1,9 +1,21 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ft_assets.settings.keys import DatasetKey, RecipeKey, check_pair, check_suite_key, line_of
+from ft_assets.control.registry.adding import parse_name
+from ft_assets.control.registry.register import register_read
+from ft_assets.control.registry.versions import add_dataset_version
+from ft_assets.records import jobs, names
+from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.environment import caller_tenant
+from ft_assets.settings.keys import ROOT_FOLDERS, DatasetKey, RecipeKey, check_pair, check_suite_key, line_of
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_assets.settings.tenants import load_tenants
 from ft_resources.errors import UserError
+from ft_resources.store import Store
 
 part = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", fullmatch=True)
 
@@ -61,6 +73,36 @@ def test_a_shared_dataset_may_be_named_but_no_adapter_made_of_it() -> None:
 def test_shared_is_no_tenant_of_recipes() -> None:
     with pytest.raises(UserError, match="'shared' is not a tenant"):
         RecipeKey.parse("shared.tiny.v1")
+
+
+def test_no_tenant_has_the_name_of_a_folder_of_the_stores_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: `ft dataset add names.x` wrote among all tenants' names, and its role could write every one."""
+    store = Store(str(tmp_path / "store"), create=True)
+    (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n')
+    recipe = Recipe(key="names.tiny.v1", base="hub:org/model@main")
+    (tmp_path / "tenants.yaml").write_text("tenants: {names: {}}\n")
+    monkeypatch.setenv("FT_TENANT", "retiring")
+    doors = [
+        lambda: add_dataset_version(
+            store, tmp_path / "rows.jsonl", tenant="names", name="x", policy=DatasetPolicy(), actor="ann"
+        ),
+        lambda: parse_name("retrainings.x"),
+        lambda: register_read(store, recipe, "recipe.yaml", actor="ann", beside=tmp_path),
+        lambda: load_tenants(tmp_path / "tenants.yaml"),
+        caller_tenant,
+    ]
+    for door in doors:
+        with pytest.raises(UserError, match="the store keeps records of all tenants in a folder of that name"):
+            door()
+    assert not store.folders()
+    # A key of such a tenant in a store from before is read as it was.
+    assert DatasetKey.parse("retiring.x.v1").tenant == "retiring"
+
+
+def test_every_folder_of_the_stores_own_is_reserved() -> None:
+    layout = f"{names.__doc__}\n{jobs.__doc__}"
+    found = {folder for folder in re.findall(r"^ *([a-z_]+)/", layout, re.MULTILINE) if folder != "shared"}
+    assert found == ROOT_FOLDERS
 
 
 def test_a_line_has_no_versions() -> None:

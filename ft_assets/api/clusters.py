@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.api.defaults import tenants_or_default
-from ft_assets.settings.keys import SHARED, check_part
+from ft_assets.settings.keys import SHARED, check_tenant
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.environment import default_store_url
 from ft_resources.errors import UserError
@@ -66,4 +66,4 @@ def bucket_policy(tenant: str) -> dict[str, Any]:
             remedy="Set it to the store's URL, such as s3://bucket/root.",
         )
     identity = read_settings().identity if "FT_KUBERNETES" in os.environ else None
-    return role_policy(url, check_part(tenant, "tenant name"), identity.kms_key if identity else None)
+    return role_policy(url, check_tenant(tenant, "tenant name"), identity.kms_key if identity else None)

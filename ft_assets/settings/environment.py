@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ft_assets.settings.keys import check_part
+from ft_assets.settings.keys import check_tenant
 from ft_resources.environment import default_store_url, whole_number
 from ft_resources.errors import UserError
 
@@ -31,7 +31,7 @@ def max_pairs() -> int:
 def caller_tenant() -> str:
     """``FT_TENANT``, the tenant that the caller works for; "" if it is not set. Raises UserError for an invalid one."""
     tenant = os.environ.get("FT_TENANT", "")
-    return check_part(tenant, "tenant in FT_TENANT") if tenant else ""
+    return check_tenant(tenant, "tenant in FT_TENANT") if tenant else ""
 
 
 def reports_url() -> str:

@@ -11,6 +11,13 @@ from ft_resources.errors import UserError
 _PART = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _VERSION = re.compile(r"v[1-9][0-9]{0,6}")
 SHARED = "shared"
+# The folders at the store's root, beside those of tenants (see ft_assets/records/names.py).
+ROOT_FOLDERS = frozenset(
+    {
+        *("names", "open_submissions", "open_attempts", "open_jobs", "notices_due", "unreferenced_since"),
+        *("retiring", "retrainings"),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +95,18 @@ def check_part(text: str, what: str) -> str:
             remedy="Use 1 to 40 lower-case letters, digits and inner hyphens.",
         )
     return text
+
+
+def check_tenant(text: str, what: str = "tenant") -> str:
+    """``text`` itself if a tenant may have this name. Raises UserError otherwise, and for a folder of the store's own:
+    a tenant's role may write all below its name."""
+    if text in ROOT_FOLDERS:
+        raise UserError(
+            f"{text!r} cannot be a {what}: the store keeps records of all tenants in a folder of that name",
+            where=what,
+            remedy=f"Take another name, such as {text}-team.",
+        )
+    return check_part(text, what)
 
 
 def line_of(dataset: DatasetKey, recipe: RecipeKey) -> str:

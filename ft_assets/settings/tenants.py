@@ -14,7 +14,7 @@ from ft_assets.settings.connections import Connection
 from ft_assets.settings.environment import project_folder
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.judge_hosts import JudgeHost, JudgeHosts
-from ft_assets.settings.keys import RecipeKey, check_part
+from ft_assets.settings.keys import RecipeKey, check_part, check_tenant
 from ft_assets.settings.notices import Notify
 from ft_assets.settings.retention import Leftovers, Retention
 from ft_resources.errors import BadRecipe
@@ -232,7 +232,7 @@ def _parse(path: Path, text: str) -> TenantsFile:
     """The parsed ``text``, cached: sensors call this often, and ten thousand subscriptions take seconds to parse."""
     loaded = parse_strict(TenantsFile, parse_yaml(text, str(path), most_bytes=_MOST_BYTES), str(path))
     for name, tenant in loaded.tenants.items():
-        check_part(name, "tenant name")
+        check_tenant(name, "tenant name")
         if tenant.tier != DEFAULT_TIER and tenant.tier not in loaded.tiers:
             raise BadRecipe(
                 f"there is no tier {tenant.tier!r}: {nearest(tenant.tier, [DEFAULT_TIER, *loaded.tiers])}",

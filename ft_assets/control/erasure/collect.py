@@ -16,19 +16,13 @@ from ft_assets.records.erased import find_erased, record_erasure, remove_bytes
 from ft_assets.records.names import DATASET
 from ft_assets.records.submissions import all_submissions
 from ft_assets.records.tombstones import GRACE_DAYS, Subject, Tombstone, all_tombstones, delete, find_tombstone
-from ft_assets.settings.keys import DatasetKey
+from ft_assets.settings.keys import ROOT_FOLDERS, DatasetKey
 from ft_resources.artifacts import Address, Artifact, Artifacts
 from ft_resources.attempts import attempts_at
 from ft_resources.errors import StoreUnavailable, UserError
 from ft_resources.store import Store
 
-# Folders that are kept: those at the root that belong to no tenant, and a tenant's audit records.
-_ROOT = frozenset(
-    {
-        *("names", "open_submissions", "open_attempts", "retrainings", "retiring", "notices_due"),
-        "unreferenced_since",
-    }
-)
+# Folders of a tenant that are kept: its audit records.
 RECORDS = frozenset(
     {
         *("lines", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
@@ -116,7 +110,7 @@ def served_adapters(store: Store) -> dict[str, str]:
 
 def tenant_folders(store: Store) -> list[str]:
     """Tenants with anything in the store, including ``shared``."""
-    return [name for name in store.folders() if name not in _ROOT]
+    return [name for name in store.folders() if name not in ROOT_FOLDERS]
 
 
 def _nodes(artifacts: Artifacts) -> Iterator[Node]:

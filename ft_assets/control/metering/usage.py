@@ -14,7 +14,7 @@ from pydantic import Field
 from ft_assets.control.recipes.stored import get_recipe
 from ft_assets.records.names import RECIPE
 from ft_assets.settings.gpus import find_hardware
-from ft_assets.settings.keys import RecipeKey
+from ft_assets.settings.keys import ROOT_FOLDERS, RecipeKey
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.artifacts import Address
 from ft_resources.attempts import OPEN_ATTEMPTS, Attempt, Span
@@ -28,9 +28,6 @@ _ON_GPUS = {"checkpoint": True, "reference_logps": False, "baseline_report": Fal
 
 # Endings that only the worker itself can report; what happens to its node afterwards does not change them.
 _HEARD_OUT = frozenset({Outcome.DONE, Outcome.DIVERGED, Outcome.BAD_DATA})
-
-# Folders next to the tenants' in the store; others start with an underscore, which tenant names cannot.
-_NOT_TENANTS = frozenset({"names", "retrainings"})
 
 
 class UsageRecord(Record):
@@ -185,7 +182,7 @@ def read_usage(store: Store, tenant: str, month: str) -> list[UsageRecord]:
 
 def usage_tenants(store: Store) -> list[str]:
     """All tenants that may have usage, sorted; ``shared`` is the platform itself."""
-    return [name for name in store.folders() if name not in _NOT_TENANTS and "_" not in name]
+    return [name for name in store.folders() if name not in ROOT_FOLDERS]
 
 
 def _markers(tenant: str) -> str:

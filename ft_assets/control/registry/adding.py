@@ -8,7 +8,7 @@ from pathlib import Path
 from ft_assets.control.registry.folders import files_of
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version
 from ft_assets.settings.dataset.policy import DatasetPolicy, load_policy
-from ft_assets.settings.keys import DatasetKey, check_part
+from ft_assets.settings.keys import DatasetKey, check_part, check_tenant
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.datasets.intake.hub import PREFIX, OpenSplit, fetch_split
 from ft_assets.workers.datasets.intake.snapshot import take_snapshots
@@ -25,7 +25,7 @@ def parse_name(name: str) -> DatasetKey:
         raise UserError(
             f"{name!r} is not a dataset name", where="name", remedy="Write it as tenant.name, such as acme.support."
         )
-    return DatasetKey.parse(f"{check_part(tenant, 'tenant')}.{check_part(short, 'dataset name')}.v1")
+    return DatasetKey.parse(f"{check_tenant(tenant)}.{check_part(short, 'dataset name')}.v1")
 
 
 def look_at_rows(source: Path | str, policy: Path | DatasetPolicy | None) -> tuple[str, DatasetPolicy]:

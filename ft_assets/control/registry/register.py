@@ -23,7 +23,7 @@ from ft_assets.control.registry.vocabulary import require_new_tokens
 from ft_assets.control.registry.warm_start import AtStage, lock_warm_start, require_continuable
 from ft_assets.records.names import RECIPE
 from ft_assets.records.uploads import publish_upload, upload_address
-from ft_assets.settings.keys import SHARED
+from ft_assets.settings.keys import SHARED, check_tenant
 from ft_assets.settings.recipe.base_ref import AcceptedAdapter, AdapterOfPair, FolderDigest, FolderPath, HubRevision
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import NO_TENANTS, TenantsFile
@@ -129,6 +129,8 @@ def register_read(
         # An earlier registration may have died after registering the sweep and before its trials.
         _register_trials(store, stored, actor=actor, where=where)
         return _registered(stored, created=False)
+    if recipe.recipe_key.tenant:
+        check_tenant(recipe.recipe_key.tenant)
     require_possible(resolve(recipe)[0], None, where)
     trials = _plan_trials(store, recipe, where)
     _require_suites(store, recipe, where)

@@ -15,7 +15,7 @@ from ft_assets.records.retired_datasets import find_retired
 from ft_assets.records.tombstones import Subject, find_tombstone
 from ft_assets.settings.code_versions import CODE_VERSIONS
 from ft_assets.settings.dataset.policy import DatasetPolicy
-from ft_assets.settings.keys import DatasetKey, check_part
+from ft_assets.settings.keys import DatasetKey, check_part, check_tenant
 from ft_assets.workers.datasets.intake.kinds import kind_of
 from ft_assets.workers.datasets.intake.snapshot import Snapshot, take_snapshots
 from ft_assets.workers.datasets.intake.spool import Role, spool
@@ -66,7 +66,7 @@ def add_dataset_version(
         UserError: ``tenant`` or ``name`` cannot be part of a key.
         StoreUnavailable: the store refused; no version was created.
     """
-    first = DatasetKey.parse(f"{check_part(tenant, 'tenant')}.{check_part(name, 'dataset name')}.v1")
+    first = DatasetKey.parse(f"{check_tenant(tenant)}.{check_part(name, 'dataset name')}.v1")
     given: dict[Role, Sequence[Path]] = {
         "upload": [files] if isinstance(files, Path) else files,
         "validation": validation,
