@@ -19,7 +19,7 @@ UV_BY_PYTHON = $(PYTHON) -m pip --python $(BIN)/python $(UV)
 UV_BY_VENV = $(BIN)/python -m pip $(UV)
 UV_INSTALL = VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/python -m uv pip install -q -c constraints.txt
 
-.PHONY: help install demo test test-fast ui mlflow check format docs benchmark clean
+.PHONY: help install demo test test-fast ui serve mlflow check format docs benchmark clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -31,6 +31,10 @@ demo: $(VENV)/.train  ## install, then turn real text into a gated adapter in st
 
 ui: $(VENV)/.train  ## open Dagster on the same state, and the report pages beside it
 	$(BIN)/ft ui -p $${PORT:-3000}
+
+serve: export FT_MODELS ?= $(or $(wildcard $(CURDIR)/models.yaml),$(CURDIR)/ft_assets/demo/models.yaml)
+serve: $(VENV)/.train  ## the HTTP API in OpenAI's dialect on port 8000, and Dagster on the same state
+	$(BIN)/ft serve --ui
 
 mlflow: $(VENV)/.train  ## open MLflow on the tracking store that trainings write to
 	$(BIN)/python -m ft_resources.mlflow_ui $${PORT:-5000}

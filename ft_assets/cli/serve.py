@@ -1,5 +1,7 @@
 """``ft serve``: the HTTP API."""
 
+import subprocess
+import sys
 from typing import Annotated
 
 import typer
@@ -7,11 +9,15 @@ import typer
 from ft_assets.settings.environment import open_store
 
 
+_UI = "import sys; from ft_assets.cli.main import app; sys.argv = ['ft', 'ui']; app()"
+
+
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy with TLS where others reach it.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option("--port", "-p", help="Port of the API.")] = 8000,
+    ui: Annotated[bool, typer.Option("--ui", help="Start Dagster and the report pages too, as ft ui does.")] = False,
 ) -> None:
     """Serve OpenAI's fine-tuning API on this store, for holders of keys: ft key create TENANT. A running Dagster
     (ft ui, or the daemon of a cluster) does the work.
@@ -23,5 +29,11 @@ def serve(
     from ft_assets.server.app import api_app
 
     application = api_app(open_store(create=True), api.open_access())
-    note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT; the work: ft ui")
-    uvicorn.run(application, host=host, port=port, log_level="warning")
+    note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
+    dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
+    try:
+        uvicorn.run(application, host=host, port=port, log_level="warning")
+    finally:
+        if dagster is not None:
+            dagster.terminate()
+            dagster.wait()
