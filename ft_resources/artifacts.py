@@ -10,7 +10,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator
 
 from ft_resources.canonical import canonical_json, digest, sha256_bytes, sha256_file
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
@@ -70,6 +72,17 @@ class FileEntry(StrictModel):
             raise CorruptArtifact(f"{name} does not match its sha256", where=location)
 
 
+def check_inside(name: str) -> str:
+    """``name`` itself if it is a relative path that stays below the folder it is joined to. Raises ValueError."""
+    if "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError(f"{name!r} does not name a file below its folder")
+    return name
+
+
+# Readers join these names to folders of their own; one that a forger wrote must not lead out of them.
+FileName = Annotated[str, AfterValidator(check_inside)]
+
+
 class InputRef(StrictModel):
     """An input as the fingerprint sees it: its address and its content digest."""
 
@@ -81,7 +94,6 @@ class Manifest(Record):
     """What makes a folder an artifact. ``identity`` is the value whose digest is the fingerprint.
 
     ``seal`` is the digest of all other fields: facts and inputs decide what is made next, but no file hash covers them.
-    Only manifests written before seals were introduced lack one.
     """
 
     WHAT: ClassVar[str] = "the manifest"
@@ -90,8 +102,8 @@ class Manifest(Record):
     tenant: str
     asset: str
     fingerprint: str
-    writer: str
-    files: dict[str, FileEntry]
+    writer: FileName
+    files: dict[FileName, FileEntry]
     content_digest: str
     identity: dict[str, Any]
     inputs: dict[str, InputRef]
@@ -238,7 +250,7 @@ class Artifacts:
             raise CorruptArtifact(
                 "the manifest belongs to another artifact", where=path, remedy="Restore it from a backup."
             )
-        if manifest.seal and manifest.seal != manifest.expected_seal:
+        if manifest.seal != manifest.expected_seal:
             raise CorruptArtifact("the manifest was altered: it does not match its seal", where=path, remedy=RESTORE)
         return Artifact(self.store, manifest)
 

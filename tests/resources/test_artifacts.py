@@ -92,14 +92,43 @@ def test_an_edited_manifest_is_refused(artifacts: Artifacts, any_store: Store, t
         artifacts.find(artifact.address)
 
 
+@pytest.mark.parametrize("name", ["{outside}", "../../{outside}", "a/../../{outside}", "a//b", "./a", "", "..", "a\0b"])
+def test_a_forged_name_leads_nowhere_and_no_file_outside_is_lost(
+    artifacts: Artifacts, any_store: Store, tmp_path: Path, name: str
+) -> None:
+    """The attack: a manifest with an absolute name made a download delete a file of whoever ran it."""
+    publish(artifacts, folder_with(tmp_path / "a", a="text"))
+    outside = tmp_path / "operators.txt"
+    outside.write_text("mine")
+    raw = any_store.get_json(f"{ADDRESS}/manifest.json")
+    raw["files"] = {name.format(outside=outside): raw["files"]["a"]}
+    raw["seal"] = digest({key: value for key, value in raw.items() if key != "seal"})
+    any_store.put_json(f"{ADDRESS}/manifest.json", raw)
+
+    def fetch_all() -> None:
+        artifact = artifacts.get(ADDRESS)
+        for each in artifact.manifest.files:
+            artifact.path(each, tmp_path / "scratch")
+
+    with pytest.raises(CorruptArtifact, match="the manifest cannot be read"):
+        fetch_all()
+    assert outside.read_text() == "mine"
+
+
+@pytest.mark.parametrize("seal", ["changed", "emptied", "taken out"])
 @pytest.mark.parametrize("field", ["facts", "inputs", "content_digest", "created_at"])
 def test_a_changed_manifest_is_refused_whatever_was_changed(
-    artifacts: Artifacts, any_store: Store, tmp_path: Path, field: str
+    artifacts: Artifacts, any_store: Store, tmp_path: Path, field: str, seal: str
 ) -> None:
     publish(artifacts, folder_with(tmp_path / "a", a="text"))
     raw = any_store.get_json(f"{ADDRESS}/manifest.json")
     changes = {"facts": {"n": 2}, "inputs": {"up": {"address": "a/b/c", "digest": "d"}}}
-    any_store.put_json(f"{ADDRESS}/manifest.json", raw | {field: changes.get(field, "0")})
+    raw |= {field: changes.get(field, "0")}
+    if seal == "emptied":
+        raw["seal"] = ""
+    elif seal == "taken out":
+        del raw["seal"]
+    any_store.put_json(f"{ADDRESS}/manifest.json", raw)
     with pytest.raises(CorruptArtifact, match="seal"):
         artifacts.find(ADDRESS)
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ft_resources.artifacts import FileEntry, InputRef, content_digest
+from ft_resources.artifacts import FileEntry, FileName, InputRef, content_digest
 from ft_resources.strict_model import StrictModel
 
 # Files that describe a model without being part of it.
@@ -19,7 +19,7 @@ class BaseLock(StrictModel):
     source: str = Field(description="folder:sha256:DIGEST, hub:ORG/NAME or artifact:ADDRESS.")
     revision: str = Field(description="The folder's or adapter's digest, or the commit that the named revision was.")
     digest: str = Field(description="Digest of all names and sha256 together: the content digest of what is named.")
-    files: dict[str, FileEntry] = Field(description="File name to size in bytes and sha256.")
+    files: dict[FileName, FileEntry] = Field(description="File name to size in bytes and sha256.")
     upload: str | None = Field(None, description="Address of the base_upload artifact of a folder.")
     parent: InputRef | None = Field(
         None, description="Of an accepted adapter that is no whole model: the base_model artifact that it stands on."

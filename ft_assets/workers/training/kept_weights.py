@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ft_resources.artifacts import Address, FileEntry
+from ft_resources.artifacts import Address, FileEntry, FileName
 from ft_resources.errors import CorruptArtifact
 from ft_resources.records import Record
 from ft_resources.store import Store
@@ -35,7 +35,7 @@ class KeptRecord(Record):
 
     step: int
     loss: float
-    files: dict[str, FileEntry]
+    files: dict[FileName, FileEntry]
 
 
 @dataclass(frozen=True, kw_only=True)

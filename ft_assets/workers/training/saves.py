@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ft_assets.workers.training.saved_rows import LANES, LEDGER, STEPS, Page, complete, kind_of
-from ft_resources.artifacts import Address, FileEntry
+from ft_resources.artifacts import Address, FileEntry, FileName
 from ft_resources.canonical import digest
 from ft_resources.errors import CorruptArtifact, UserError
 from ft_resources.records import Record
@@ -48,8 +48,8 @@ class SaveRecord(Record):
     seconds: float
     threads: int
     software: dict[str, str]
-    files: dict[str, FileEntry]
-    books: dict[str, FileEntry]
+    files: dict[FileName, FileEntry]
+    books: dict[FileName, FileEntry]
     seal: str = ""
 
     def expected_seal(self) -> str:
