@@ -7,13 +7,13 @@ from pathlib import Path
 from ft_assets.api.defaults import actor_or_user, store_or_default
 from ft_assets.records.named import list_named
 from ft_assets.workers.suites import classifiers, encoders, registered, suites
-from ft_assets.workers.suites.catalogue import hub, install
+from ft_assets.workers.suites.catalogue import hub, install, installing
 from ft_assets.workers.suites.catalogue.catalogue import read_catalogue
+from ft_assets.workers.suites.catalogue.chosen import Left as Left
 from ft_assets.workers.suites.classifiers import RegisteredClassifier
 from ft_assets.workers.suites.encoders import Pooling, RegisteredEncoder
 from ft_assets.workers.suites.suites import RegisteredSuite
 from ft_resources.artifacts import Address, Artifacts
-from ft_resources.environment import suites_url
 from ft_resources.store import Store
 
 
@@ -40,7 +40,7 @@ class CatalogueSuite:
     """A suite that can be installed. ``sources`` are repositories with what is to be known of them.
 
     ``items`` is None where the data are on the Hub and installing takes a commit; ``*`` in such a ``key`` stands for
-    one of ``variants``.
+    one of ``variants``, and ``patterns`` are of its files there.
     """
 
     key: str
@@ -51,6 +51,7 @@ class CatalogueSuite:
     licences: tuple[str, ...]
     sources: tuple[str, ...]
     files: tuple[CatalogueFile, ...] = ()
+    patterns: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
 
 
@@ -88,9 +89,8 @@ def suite_catalogue() -> list[CatalogueSuite]:
         files = []
         for path in catalogue.needs(key):
             source, name = catalogue.file(path)
-            file, url = source.files[name], f"{suites_url()}/{source.url_path(name)}"
-            place = f"{path}.gz" if file.packed else path
-            files.append(CatalogueFile(path=place, url=url, sha256=file.sha256, size=file.bytes))
+            file, place = source.files[name], f"{path}.gz" if source.files[name].packed else path
+            files.append(CatalogueFile(path=place, url=source.url(name), sha256=file.sha256, size=file.bytes))
         found.append(
             CatalogueSuite(
                 key=key,
@@ -98,8 +98,11 @@ def suite_catalogue() -> list[CatalogueSuite]:
                 what=entry.what,
                 paper=entry.paper,
                 items=entry.items,
-                licences=tuple(dict.fromkeys(source.licence for source in sources)),
-                sources=tuple(source.repo + (f" ({source.note})" if source.note else "") for source in sources),
+                licences=tuple(dict.fromkeys(source.licence for source in sources)) or (install.MADE["licence"],),
+                sources=tuple(
+                    (source.repo or source.origin) + (f" ({source.note})" if source.note else "") for source in sources
+                )
+                or (install.MADE["source"],),
                 files=tuple(files),
             )
         )
@@ -113,6 +116,7 @@ def suite_catalogue() -> list[CatalogueSuite]:
                 items=None,
                 licences=(hub_entry.licence,),
                 sources=(f"hub:{hub_entry.repo}",),
+                patterns=tuple(patterns[0].replace("VARIANT", "*") for patterns in hub_entry.files.values()),
                 variants=tuple(hub_entry.variants),
             )
         )
@@ -127,25 +131,30 @@ def install_suites(
     store: Store | None = None,
     actor: str = "",
 ) -> list[RegisteredSuite]:
-    """Fetch, check and register suites of the catalogue: groups (``general``, ``code``, ``instruct``, ``safety``) or
-    suites by name. Those that are installed stay as they are.
+    """Fetch, check and register suites of the catalogue: groups (``general``, ``code``, ``instruct``, ``safety``,
+    ``multilingual``, ``offline``) or suites by name. Those that are installed stay as they are.
+
+    Of a group, suites that need a commit or a package first are left out; ``suites_left`` tells them.
 
     Args:
-        offline: a folder with the files, each at its ``path``; None fetches them.
-        source: ``hub:ORG/NAME@COMMIT``, for suites whose data are on the Hub.
+        offline: a folder with the files, each at its ``path``, those of data sets at ORG/NAME/PATH; None fetches them.
+        source: ``hub:ORG/NAME@COMMIT``, for suites whose data are on the Hub; of a group those that are of this data
+            set.
 
-    Raises UserError for an unknown name, BadRecipe for a key that is taken by another suite and for files with other
-    bytes than the pinned ones, SourceUnavailable where there is no network or no such file; with ``source`` BadRecipe
-    for a data set that is not the suite's, BadBase and HubUnavailable.
+    Raises UserError for an unknown name, and where nothing of a group can be installed so; BadRecipe for a key that is
+    taken by another suite and for files with other bytes than the pinned ones, SourceUnavailable where there is no
+    network or no such file; with ``source`` BadRecipe for a data set that is not the suite's, BadBase and
+    HubUnavailable.
     """
-    if source:
-        store = store_or_default(store, create=True)
-        return [hub.install_from_hub(store, name, source, actor_or_user(actor)) for name in names]
-    hub.refuse_unpinned(names)
-    catalogue = read_catalogue()
-    keys = catalogue.chosen(names)
+    store = store_or_default(store, create=True)
     folder = None if offline is None else Path(offline)
-    return install.install(store_or_default(store, create=True), catalogue, keys, actor_or_user(actor), offline=folder)
+    return installing.install_chosen(store, names, source, actor_or_user(actor), folder)
+
+
+def suites_left(names: Sequence[str], *, offline: Path | str | None = None, store: Store | None = None) -> list[Left]:
+    """The suites of the groups among ``names`` that are not installed, as they need a commit of the user's choice or a
+    Python package first: what they need, and the command. Raises UserError for an unknown name."""
+    return installing.left_of(store_or_default(store), names, None if offline is None else Path(offline))
 
 
 def add_classifier(source: str, key: str, *, store: Store | None = None, actor: str = "") -> RegisteredClassifier:

@@ -25,12 +25,19 @@ def add(
 
 @app.command()
 def install(
-    names: Annotated[list[str], typer.Argument(help="Groups (general, code, instruct, safety) or suites by name.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Groups (general, code, instruct, safety, multilingual, offline) or suites by name."),
+    ],
     source: Annotated[
-        str, typer.Option("--from", help="hub:ORG/NAME@COMMIT, for suites whose data are on the Hub.")
+        str,
+        typer.Option(
+            "--from", help="hub:ORG/NAME@COMMIT: suites whose data are on the Hub, or a group's of this data set."
+        ),
     ] = "",
     offline: Annotated[
-        Path | None, typer.Option(help="A folder with the files, as ft suite catalogue --files names them.")
+        Path | None,
+        typer.Option(help="A folder with the files, as ft suite catalogue --files names them: nothing is fetched."),
     ] = None,
 ) -> None:
     """Fetch public benchmarks, check every byte, and register them as suites."""
@@ -45,6 +52,8 @@ def install(
         print(suite.key)
         done = "installed" if suite.created else "already installed"
         note(f"{done}: {suite.items:,} items, licence {licences[suite.key]}")
+    for each in api.suites_left(names, offline=offline):
+        note(f"not installed: {', '.join(_family(each.suites))}; {each.why}:\n  {each.command}")
 
 
 @app.command()
@@ -59,6 +68,10 @@ def catalogue(
         found = {file.path: file for suite in suites for file in suite.files}
         rows = [(file.path, file.url, f"{file.size:,}", file.sha256) for file in found.values()]
         print_table(("put it at", "fetch", "bytes", "sha256 (unpacked)"), rows, empty="")
+        note("data sets of the Hub, at a commit of your choice:")
+        hub = [(each.sources[0].removeprefix("hub:"), each.patterns) for each in suites if each.patterns]
+        for line in dict.fromkeys(_download(*each) for each in hub):
+            note(f"  {line}")
         return
     print_table(
         ("suite", "group", "items", "licence", "source", "for"),
@@ -72,6 +85,17 @@ def catalogue(
     for each in suites:
         if each.variants:
             note(f"  {each.key}: {', '.join(each.variants)}")
+
+
+def _family(keys: tuple[str, ...]) -> list[str]:
+    """The keys, of very many the first and the last."""
+    return list(keys) if len(keys) < 12 else [keys[0], "…", keys[-1]]
+
+
+def _download(repo: str, patterns: tuple[str, ...]) -> str:
+    """The command that lays files of data set ``repo`` as --offline wants them."""
+    files = " ".join(f"--include '{pattern}'" for pattern in patterns)
+    return f"hf download {repo} --repo-type dataset --revision COMMIT --local-dir FOLDER/{repo} {files}"
 
 
 def _number(value: int | None) -> str:

@@ -54,6 +54,14 @@ def perplexity(logs: Sequence[float], count: int) -> float:
     return math.exp(min(700.0, -math.fsum(logs) / count))
 
 
+def score_by(column: str, correct: Sequence[float], docs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean score of the items with each value of ``column``, by ``COLUMN VALUE``."""
+    found: dict[str, list[float]] = {}
+    for score, doc in zip(correct, docs, strict=True):
+        found.setdefault(str(doc[column]), []).append(score)
+    return {f"{column} {value}": math.fsum(scores) / len(scores) for value, scores in sorted(found.items())}
+
+
 def said_of(task: Any, settings: SuiteTask, sample: Mapping[str, Any]) -> Said:
     """The item's texts; for choices the likeliest one, with acc_norm and acc_bytes relative to its length."""
     doc, target = sample["doc"], sample["target"]

@@ -19,6 +19,8 @@ Row = dict[str, Any]
 Read = Callable[[Any], Any]
 # Loops of a Jinja text in sequence; a sandboxed ``range`` gives each at most 100,000 rounds.
 MAX_LOOPS = 4
+# Of ``reported_by``.
+MAX_VALUES = 100
 # What reading an item can raise: Jinja's errors, and those of lm-eval's own evaluation of its text.
 _UNREADABLE = (
     *(LookupError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError),
@@ -52,6 +54,14 @@ def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
             where=missing[0],
             remedy="Name a column that has a text in each item.",
         )
+    if task.reported_by is not None:
+        values = [row.get(task.reported_by) for _, row in rows]
+        if None in values or len(set(map(str, values))) > MAX_VALUES:
+            raise BadRecipe(
+                f"reported_by: {task.reported_by!r} is missing from an item, or has more than {MAX_VALUES} values",
+                where=rows[0][0],
+                remedy="Name a column that says of what kind an item is.",
+            )
     _check(task, rows, reader.question, reader.choices, reader.target)
 
 

@@ -49,10 +49,20 @@ def fetch(
     stored = {name: name.replace("/", "_") for name in names}
     if len(set(stored.values()) | set(present)) < len(names) + len(present):
         raise BadRecipe("two data files have one name", where=where, remedy="Rename the local one.")
-    hub = hub or HuggingFaceHub(kind="dataset")
-    source = f"hub:{repo}@{commit}"
-    snapshot = hub.snapshot(repo, commit)
-    missing = [name for name in names if name not in snapshot.files]
+    fetch_files(hub or HuggingFaceHub(kind="dataset"), repo, commit, {name: folder / stored[name] for name in names})
+    source, files = f"hub:{repo}@{commit}", {stored[name]: folder / stored[name] for name in names}
+    task_file = folder / "task.yaml"
+    # JSON is valid YAML, and marks texts unambiguously.
+    task_file.write_text(
+        json.dumps(_local(task, stored, source, where), indent=2, ensure_ascii=False), encoding="utf-8"
+    )
+    return {"task.yaml": task_file, **files}, source
+
+
+def fetch_files(hub: Hub, repo: str, commit: str, targets: Mapping[str, Path]) -> None:
+    """Download files of a data set by name, each to its target, and check every byte. Raises as ``fetch``."""
+    source, snapshot = f"hub:{repo}@{commit}", hub.snapshot(repo, commit)
+    missing = [name for name in targets if name not in snapshot.files]
     if missing or snapshot.commit != commit:
         what = (
             f"the data set has no file {missing[0]!r} at this commit"
@@ -60,23 +70,14 @@ def fetch(
             else "this is no commit of the data set"
         )
         raise BadRecipe(what, where=source, remedy="Name files that the data set's page lists, by their whole path.")
-    if (size := sum(snapshot.files[name].size for name in names)) > MOST_BYTES:
+    if (size := sum(snapshot.files[name].size for name in targets)) > MOST_BYTES:
         remedy = "Choose fewer files; a suite is copied to every worker that scores it."
         raise BadRecipe(
             f"the files have {size:,} bytes, and a suite at most {MOST_BYTES:,}", where=source, remedy=remedy
         )
-    files = {}
-    for name in names:
-        path = folder / stored[name]
-        hub.download(repo, commit, name, path)
-        verify_file(path, snapshot.files[name], source)
-        files[stored[name]] = path
-    task_file = folder / "task.yaml"
-    # JSON is valid YAML, and marks texts unambiguously.
-    task_file.write_text(
-        json.dumps(_local(task, stored, source, where), indent=2, ensure_ascii=False), encoding="utf-8"
-    )
-    return {"task.yaml": task_file, **files}, source
+    for name, target in targets.items():
+        hub.download(repo, commit, name, target)
+        verify_file(target, snapshot.files[name], source)
 
 
 def _named_files(task: Mapping[str, Any], where: str) -> list[str]:

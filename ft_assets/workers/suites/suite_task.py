@@ -147,6 +147,12 @@ class SuiteTask(Settings):
         description="loglikelihood_rolling: column whose words and bytes are counted; null: the text itself. WikiText "
         "counts its text as it is before it is made readable. Not lm-eval's.",
     )
+    reported_by: str | None = Field(
+        None,
+        min_length=1,
+        description="Column: beside the score, that of the items with each of its values, of which there may be 100. "
+        "Not lm-eval's.",
+    )
     output_type: Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"] = Field(
         description="multiple_choice: the likeliest choice is the answer; generate_until: the model writes it; "
         "loglikelihood: the answer is right if greedy decoding would write it; loglikelihood_rolling: how likely a "

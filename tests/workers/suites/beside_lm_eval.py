@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -12,10 +13,9 @@ from ft_assets.workers.evals.runner import score_loaded
 from ft_assets.workers.suites.score import SuiteScore
 
 
-def stock(
-    loaded: LoadedModel, task: str, rows: Mapping[str, Iterable[dict[str, Any]]], folder: Path, **more: Any
-) -> Any:
-    """lm-eval's samples of its own task file ``task``, over ``rows`` by split, in the items' order."""
+def stock(loaded: Any, task: str, rows: Mapping[str, Iterable[dict[str, Any]]], folder: Path, **more: Any) -> Any:
+    """lm-eval's samples of its own task file ``task``, over ``rows`` by split, in the items' order; ``loaded`` is a
+    LoadedModel, or one of lm-eval's."""
     import lm_eval
     from lm_eval.evaluator import evaluate
     from lm_eval.models.huggingface import HFLM
@@ -34,10 +34,35 @@ def stock(
     kwargs = {"data_files": files, "cache_dir": str(folder / "cache")}
     config |= {"dataset_path": "json", "dataset_kwargs": kwargs, **more}
     tasks = TaskManager(include_defaults=False).load([config])
-    model = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=4)
-    (samples,) = evaluate(model, tasks, bootstrap_iters=0)["samples"].values()
+    model: Any = loaded
+    if isinstance(loaded, LoadedModel):
+        model = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=4)
+    (samples,) = evaluate(model, tasks, bootstrap_iters=0, confirm_run_unsafe_code=True)["samples"].values()
     first = config["filter_list"][0]["name"] if "filter_list" in config else samples[0]["filter"]
     return sorted((each for each in samples if each["filter"] == first), key=lambda each: each["doc_id"])
+
+
+class _CodeEval:
+    """The library evaluate's ``code_eval``, which is a download: it runs the answer and then the test, as one text."""
+
+    def compute(
+        self, references: list[str], predictions: list[list[str]], k: list[int]
+    ) -> tuple[dict[str, float], Any]:
+        passed = [_runs(f"{each[0]}\n{test}") for test, each in zip(references, predictions, strict=True)]
+        return {f"pass@{count}": sum(passed) / len(passed) for count in k}, None
+
+
+def _runs(program: str) -> bool:
+    try:
+        exec(program, {})
+    except Exception:
+        return False
+    return True
+
+
+def code_eval() -> AbstractContextManager[Any]:
+    """lm-eval's tasks of programs can be loaded inside."""
+    return patch("evaluate.load", lambda *_: _CodeEval())
 
 
 def ours(loaded: LoadedModel, folder: Path) -> tuple[SuiteScore, list[Any]]:

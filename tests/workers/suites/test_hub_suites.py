@@ -8,7 +8,6 @@ import pytest
 
 from ft_assets import api
 from ft_assets.workers.evals.model import LoadedModel, load_model
-from ft_assets.workers.suites.catalogue.hub import install_from_hub
 from ft_assets.workers.suites.registered import get_suite
 from ft_assets.workers.suites.suites import asked_items
 from ft_resources.artifacts import Address, Artifacts
@@ -17,7 +16,7 @@ from ft_resources.store import Store
 from tests.fake_base import make_fake_base
 from tests.fake_hub import FakeHub
 from tests.workers.suites.beside_lm_eval import are_equal, ours, stock
-from tests.workers.suites.hub_rows import STOCK, commit_of, installed, rows_of, stock_rows
+from tests.workers.suites.hub_rows import OTHERS, STOCK, commit_of, install_at, installed, rows_of, stock_rows
 
 SEEDS = (1, 2)
 
@@ -89,19 +88,19 @@ def test_perplexities_over_all_items_stand_beside_the_score(
     assert score.metric == "byte_probability"
 
 
-@pytest.mark.parametrize("name", STOCK)
+@pytest.mark.parametrize("name", [*STOCK, *OTHERS])
 def test_every_suite_installs_from_a_commit_and_keeps_it(store: Store, tmp_path: Path, name: str) -> None:
     fake, rows = FakeHub(), rows_of(name, 1)
     source = commit_of(fake, tmp_path / "data", name, rows)
-    first = install_from_hub(store, name, source, "ann", hub=fake)
-    assert (first.key, first.items, first.created) == (f"{name}.v1", 12, True)
+    first = install_at(store, name, source, fake, tmp_path)
+    assert (first.key, first.items, first.created) == (f"{name}.v1", 12 + (name == "strongreject"), True)
     assert store.get_json(f"names/suite/{name}.v1.json")["source"] == source
-    again = install_from_hub(store, f"{name}.v1", source, "bob", hub=fake)
+    again = install_at(store, name, source, fake, tmp_path)
     assert (again.ref, again.created) == (first.ref, False)
     # Another commit with other rows is another suite.
     other = commit_of(fake, tmp_path / "other", name, rows_of(name, 2))
     with pytest.raises(BadRecipe, match="already registered with other content"):
-        install_from_hub(store, name, other, "ann", hub=fake)
+        install_at(store, name, other, fake, tmp_path)
     assert get_suite(store, f"{name}.v1") == first.ref
     # What new data are screened against.
     folder = Artifacts(store).get(Address.parse(first.ref.address)).folder(tmp_path / "scratch")
@@ -111,26 +110,26 @@ def test_every_suite_installs_from_a_commit_and_keeps_it(store: Store, tmp_path:
 @pytest.mark.parametrize(
     "source", ["hub:org/x@main", "hub:org/x", f"hub:x@{'0' * 40}", f"hub:org/x@{'G' * 40}", "org/x"]
 )
-def test_what_can_move_is_refused(store: Store, source: str) -> None:
+def test_what_can_move_is_refused(store: Store, tmp_path: Path, source: str) -> None:
     with pytest.raises(UserError, match="no commit of a data set"):
-        install_from_hub(store, "piqa", source, "ann", hub=FakeHub())
+        install_at(store, "piqa", source, FakeHub(), tmp_path)
 
 
 def test_a_data_set_that_is_not_the_suites_is_refused_by_what_is_missing(store: Store, tmp_path: Path) -> None:
     fake = FakeHub()
     source = commit_of(fake, tmp_path / "a", "boolq", rows_of("boolq", 1))
     with pytest.raises(BadRecipe, match=r"no single file data/validation-\*\.parquet or default/"):
-        install_from_hub(store, "piqa", source, "ann", hub=fake)
+        install_at(store, "piqa", source, fake, tmp_path)
     source = commit_of(fake, tmp_path / "b", "piqa", rows_of("boolq", 1))
     with pytest.raises(BadRecipe, match="'goal' is undefined"):
-        install_from_hub(store, "piqa", source, "ann", hub=fake)
+        install_at(store, "piqa", source, fake, tmp_path)
     name = source.removeprefix("hub:").split("@")
     fake.tamper(name[0], name[1], "data/validation-00000-of-00001.parquet")
     listed = fake.snapshot(*name)
     fake.tamper(name[0], name[1], "data/validation-00000-of-00001.parquet")
     fake.snapshot = lambda *_: listed  # type: ignore[method-assign]
     with pytest.raises(BadBase, match="does not match"):
-        install_from_hub(store, "piqa", source, "ann", hub=fake)
+        install_at(store, "piqa", source, fake, tmp_path)
     assert api.list_suites(store=store) == []
 
 

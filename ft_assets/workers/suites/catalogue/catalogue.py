@@ -1,24 +1,25 @@
 """The catalogue's files: ``sources.yaml`` (repositories at one commit, each file by its SHA-256), and a file for each
 suite in ``suites/``, named by its key."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ft_assets.settings.keys import check_suite_key
 from ft_assets.workers.suites.catalogue.conversions import Conversion
 from ft_resources.canonical import canonical_json, sha256_bytes
-from ft_resources.errors import UserError
+from ft_resources.environment import suites_url
 from ft_resources.pinned_files import PinnedFile
 from ft_resources.settings import Settings
-from ft_resources.strict import nearest, read_strict
+from ft_resources.strict import read_strict
 
 FOLDER = Path(__file__).parent
-GROUPS = ("general", "code", "instruct", "safety")
+Group = Literal["general", "code", "instruct", "safety", "multilingual", "offline"]
+GROUPS: tuple[Group, ...] = get_args(Group)
 REMEDY = "This file is part of the installation: install the package again."
 
 
@@ -35,27 +36,55 @@ class SourceFile(Settings):
 
 
 class Source(Settings):
-    """A GitHub repository at one commit."""
+    """A GitHub repository at one commit, a Python package that has the files, or both."""
 
-    repo: str = Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", description="OWNER/NAME.")
-    commit: str = Field(pattern=r"^[0-9a-f]{40}$", description="The commit.")
+    repo: str = Field("", pattern=r"^([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+)?$", description="OWNER/NAME.")
+    commit: str = Field("", pattern=r"^([0-9a-f]{40})?$", description="The commit.")
     folder: str = Field("", description="Folder of the repository that the files' names start from.")
+    package: str = Field("", description="Python package that has the files; installed, nothing is fetched.")
+    package_folder: str = Field("", description="Its folder that the files' names start from.")
     licence: str = Field(min_length=1, description="Licence of the data.")
     note: str = Field("", description="For people, such as whose copy this is.")
     files: Annotated[dict[str, SourceFile], Field(min_length=1)] = Field(description="The files by name.")
 
-    def url_path(self, name: str) -> str:
-        """Where file ``name`` is below raw.githubusercontent.com."""
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> Self:
+        if bool(self.repo) != bool(self.commit) or not (self.repo or self.package):
+            raise ValueError("repo: name a repository with its commit, or a package")
+        return self
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in a few characters."""
+        return f"github:{self.repo}@{self.commit}" if self.repo else f"package:{self.package}"
+
+    def url(self, name: str) -> str:
+        """Where file ``name`` is fetched, or the package that has it."""
+        if not self.repo:
+            return self.origin
         path = "/".join(part for part in (self.folder, name) if part)
-        return f"{self.repo}/{self.commit}/{quote(path)}{'.gz' if self.files[name].packed else ''}"
+        return f"{suites_url()}/{self.repo}/{self.commit}/{quote(path)}{self._ending(name)}"
+
+    def packaged(self, name: str) -> Path | None:
+        """File ``name`` of the installed package; None without the package, or in a version that has no such file."""
+        if not self.package:
+            return None
+        try:
+            found = distribution(self.package).locate_file(f"{self.package_folder}/{name}{self._ending(name)}")
+        except PackageNotFoundError:
+            return None
+        return Path(str(found)) if Path(str(found)).is_file() else None
+
+    def _ending(self, name: str) -> str:
+        return ".gz" if self.files[name].packed else ""
 
 
 class Entry(Settings):
     """One suite that can be installed."""
 
-    group: Literal["general", "code", "instruct", "safety"] = Field(description="What it is installed with.")
+    group: Group = Field(description="What it is installed with.")
     what: str = Field(min_length=1, description="What it is for.")
-    paper: str = Field(pattern=r"^https://", description="Where it is described.")
+    paper: str = Field("", pattern=r"^(https://.+)?$", description="Where it is described.")
     items: int = Field(gt=0, description="Items that are scored.")
     make: Conversion = Field(description="How its data are made of files of sources.")
     task: dict[str, Any] = Field(description="Its task file.")
@@ -68,24 +97,6 @@ class Catalogue:
     sources: dict[str, Source]
     suites: dict[str, Entry]
 
-    def chosen(self, names: Sequence[str]) -> list[str]:
-        """The keys of the suites that ``names`` mean (groups, keys, or keys without version), each once, in order.
-
-        Raises UserError with the nearest known name.
-        """
-        keys: dict[str, None] = {}
-        for name in names:
-            found = [key for key, suite in self.suites.items() if name in (suite.group, key, key.rpartition(".v")[0])]
-            if not found:
-                known = [*GROUPS, *(key.rpartition(".v")[0] for key in self.suites)]
-                raise UserError(
-                    f"the catalogue has no {name!r}; {nearest(name, known)}",
-                    where=name,
-                    remedy="ft suite catalogue shows what there is; register anything else with ft suite add.",
-                )
-            keys |= dict.fromkeys(found)
-        return list(keys)
-
     def needs(self, key: str) -> list[str]:
         """The files that suite ``key`` is made of, each as SOURCE/NAME."""
         return self.suites[key].make.needs({name: list(source.files) for name, source in self.sources.items()})
@@ -93,6 +104,15 @@ class Catalogue:
     def sources_of(self, key: str) -> dict[str, Source]:
         """The sources that suite ``key`` takes files from, by name."""
         return {name: self.sources[name] for name in dict.fromkeys(each.split("/")[0] for each in self.needs(key))}
+
+    def lacks_package(self, key: str, offline: Path | None) -> str:
+        """The package that suite ``key`` needs and that is not installed, nor its files in ``offline``; "" if none."""
+        for path in self.needs(key):
+            source, name = self.file(path)
+            laid = offline is not None and any((offline / each).is_file() for each in (path, f"{path}.gz"))
+            if not (source.repo or source.packaged(name) or laid):
+                return source.package
+        return ""
 
     def file(self, path: str) -> tuple[Source, str]:
         """The source of SOURCE/NAME, and NAME."""

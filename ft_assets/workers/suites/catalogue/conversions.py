@@ -1,6 +1,5 @@
 """From published files to a suite's data files."""
 
-import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -9,11 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
-from ft_assets.workers.suites.suite_rows import read_rows
-from ft_resources.canonical import sha256_bytes
+from ft_assets.workers.suites.catalogue.hub_conversions import Categories, Programs
+from ft_assets.workers.suites.catalogue.made.made import Made
+from ft_assets.workers.suites.catalogue.parts import LETTERS, Part, write_lines
+from ft_assets.workers.suites.catalogue.printed import Printed
+from ft_assets.workers.suites.suite_rows import read_rows, text_of
 from ft_resources.settings import Settings
-
-_LETTERS = "ABCD"
 
 
 class Taken(Settings):
@@ -66,14 +66,7 @@ class Prompts(Settings):
         for name, columns in self.files.items():
             # HarmBench asks some things twice, about other contexts.
             prompts = dict.fromkeys(prompt for column in columns for prompt in _prompts(column, files[column.file]))
-            _write(folder / name, ({"prompt": prompt} for prompt in prompts))
-
-
-class Part(Settings):
-    """A fixed part of the items."""
-
-    items: int = Field(gt=0, description="How many.")
-    seed: int = Field(description="Chooses them: the smallest SHA-256 of seed and id.")
+            write_lines(folder / name, ({"prompt": prompt} for prompt in prompts))
 
 
 class Subjects(Settings):
@@ -98,28 +91,19 @@ class Subjects(Settings):
             shots.append({"subject": subject, "shots": "".join(_example(row) for _, row in examples)})
             for number, (_, row) in enumerate(read_rows(path), start=1):
                 rows.append({**row, "id": f"{name}-{number}", "subject": subject, "answer": int(row["answer"])})
-        if self.part:
-            seed = self.part.seed
-            drawn = sorted(rows, key=lambda row: sha256_bytes(f"{seed}:{row['id']}".encode()))[: self.part.items]
-            kept = {row["id"] for row in drawn}
-            rows = [row for row in rows if row["id"] in kept]
-        _write(folder / "items.jsonl", rows)
-        _write(folder / "shots.jsonl", shots)
+        write_lines(folder / "items.jsonl", self.part.of(rows) if self.part else rows)
+        write_lines(folder / "shots.jsonl", shots)
 
 
-Conversion = Annotated[Copy | Prompts | Subjects, Field(discriminator="kind")]
+Conversion = Annotated[Copy | Prompts | Subjects | Printed | Made | Programs | Categories, Field(discriminator="kind")]
 
 
 def _prompts(column: Column, path: Path) -> Iterable[str]:
-    for _, row in read_rows(path):
-        if all(row[name] == value for name, value in column.where.items()):
-            yield row[column.column]
+    for place, row in read_rows(path):
+        if all(row.get(name) == value for name, value in column.where.items()):
+            yield text_of(row, column.column, place)
 
 
 def _example(row: Mapping[str, str]) -> str:
-    choices = "".join(f"{letter}. {row[f'choice{place}']}\n" for place, letter in enumerate(_LETTERS))
-    return f"{row['question'].strip()}\n{choices}Answer: {_LETTERS[int(row['answer'])]}\n\n"
-
-
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    choices = "".join(f"{letter}. {row[f'choice{place}']}\n" for place, letter in enumerate(LETTERS[:4]))
+    return f"{row['question'].strip()}\n{choices}Answer: {LETTERS[int(row['answer'])]}\n\n"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,12 +12,12 @@ from ft_assets.records.names import Name
 from ft_assets.workers.suites.catalogue.catalogue import Catalogue, Source
 from ft_assets.workers.suites.suites import TASK_FILE, RegisteredSuite, add_suite
 from ft_resources.artifacts import InputRef
-from ft_resources.environment import suites_url
 from ft_resources.errors import BadRecipe
 from ft_resources.pinned_files import SourceUnavailable, fetch, save
 from ft_resources.store import Store
 
 _AT_ONCE = 8
+MADE = {"licence": "Apache-2.0", "source": "made by this package"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,16 +38,32 @@ class Files:
         target = self.scratch / path
         if not target.exists():
             source, name = self.catalogue.file(path)
-            self._copy(path, source, name, target) if self.offline else self._fetch(source, name, target)
+            if not self._packaged(source, name, target):
+                self._copy(path, source, name, target) if self.offline else self._fetch(source, name, target)
         return target
+
+    def _packaged(self, source: Source, name: str, target: Path) -> bool:
+        """Whether an installed package has the file; another version of it may have other bytes."""
+        file, found = source.files[name], source.packaged(name)
+        if found is None:
+            return False
+        with found.open("rb") as stream, suppress(BadRecipe):
+            save(stream, target, file.pinned, packed=file.packed, where=str(found))
+        return target.exists()
 
     def _fetch(self, source: Source, name: str, target: Path) -> None:
         file = source.files[name]
+        if not source.repo:
+            raise SourceUnavailable(
+                f"{name} comes with the Python package {source.package} ({source.note}), which is not installed here",
+                where=source.origin,
+                remedy=f"Install it (pip install {source.package}), or give a folder with the file: --offline FOLDER.",
+            )
         remedy = (
             "Try again; or fetch the files elsewhere, and give their folder with --offline FOLDER "
             "(ft suite catalogue --files names them); or set FT_SUITES_URL to a mirror."
         )
-        fetch(f"{suites_url()}/{source.url_path(name)}", target, file.pinned, packed=file.packed, remedy=remedy)
+        fetch(source.url(name), target, file.pinned, packed=file.packed, remedy=remedy)
 
     def _copy(self, path: str, source: Source, name: str, target: Path) -> None:
         file = source.files[name]
@@ -56,11 +73,8 @@ class Files:
             if found.is_file():
                 with found.open("rb") as stream:
                     return save(stream, target, file.pinned, packed=packed, where=str(found))
-        raise SourceUnavailable(
-            f"there is no file {path}",
-            where=str(self.offline),
-            remedy=f"Fetch {suites_url()}/{source.url_path(name)} and put it there.",
-        )
+        remedy = f"Fetch {source.url(name)} and put it there."
+        raise SourceUnavailable(f"there is no file {path}", where=str(self.offline), remedy=remedy)
 
 
 def install(
@@ -85,11 +99,15 @@ def write_suite(files: Files, key: str, folder: Path) -> Path:
         found = dict(zip(paths, pool.map(files.get, paths), strict=True))
     folder.mkdir(parents=True)
     entry.make.write(found, folder)
-    metadata = {
-        "paper": entry.paper,
-        "licence": ", ".join(dict.fromkeys(source.licence for source in sources)),
-        "source": ", ".join(f"github:{source.repo}@{source.commit}" for source in sources),
-    }
+    metadata = {"paper": entry.paper} if entry.paper else {}
+    metadata |= (
+        {
+            "licence": ", ".join(dict.fromkeys(source.licence for source in sources)),
+            "source": ", ".join(source.origin for source in sources),
+        }
+        if paths
+        else MADE
+    )
     # JSON is valid YAML.
     task = json.dumps({**entry.task, "metadata": metadata}, indent=2, ensure_ascii=False)
     (folder / TASK_FILE).write_text(task + "\n", encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Kind ``code``: functions that the model completes and that tests run, as in HumanEval.
+"""Kind ``code``: functions that the model completes, as in HumanEval, or writes, as in MBPP, and that tests run.
 
 Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (https://arxiv.org/abs/2107.03374): an item counts
 if its program (prompt, completion and tests) runs to its end; with one greedy completion this is pass@1 (section 2.1).
+In MBPP (Austin et al. 2021, https://arxiv.org/abs/2108.07732) the prompt is words, and no part of the program.
 Programs run only in ``sandbox.py``'s sandbox, and only if the platform allows it.
 """
 
@@ -23,6 +24,9 @@ from ft_resources.settings import Settings
 METRIC = "pass@1"
 # Where HumanEval's authors end a completion (section 3.1): what follows no longer belongs to the function.
 UNTIL = ("\nclass ", "\ndef ", "\n#", "\nif ", "\nprint(")
+# Of the tests of an item: HumanEval+ has many inputs, some of them long.
+_MOST_TEST = 16 << 20
+_SHOWN = 65_536
 
 
 class CodeTask(Settings):
@@ -30,6 +34,14 @@ class CodeTask(Settings):
 
     kind: Literal["code"] = Field(description="code: what the model wrote is run against tests.")
     file: str = Field(description="A file of items with prompt, test and entry_point, as HumanEval's.")
+    answer: Literal["completion", "program"] = Field(
+        "completion",
+        description="completion: the answer goes on where the prompt ends, and test defines check(candidate); program: "
+        "the answer is the whole program, test the statements that run after it, and there is no entry_point.",
+    )
+    before: str | None = Field(
+        None, description="A .txt file: text before each prompt, such as examples. It is no part of what is asked."
+    )
     id: str | None = Field("task_id", min_length=1, description="Column of the item's id; null: its number.")
     max_new_tokens: int = Field(512, ge=8, le=4096, description="Longest completion in tokens.")
     until: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Strict(False), Field(max_length=20)] = Field(
@@ -41,32 +53,45 @@ class CodeTask(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeItem:
-    """A function to complete, the tests that define ``check(candidate)``, and the function's name."""
+    """A function to write, and its tests.
+
+    Args:
+        before: text before the prompt.
+        question: the column ``question``, where an item has one: what is asked, without the prompt's set phrases.
+        test: defines ``check(candidate)`` if there is an ``entry_point``, the function's name; else statements.
+    """
 
     id: str
+    before: str
     prompt: str
+    question: str
     test: str
-    entry_point: str
+    entry_point: str | None
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Prompt and tests."""
-        return (self.prompt, self.test)
+        """What is asked, and the tests."""
+        return (self.question, self.test)
 
-    def program(self, completion: str) -> str:
+    def program(self, answer: str) -> str:
         """The program that is run."""
-        return f"{self.prompt}{completion}\n\n{self.test}\n\ncheck({self.entry_point})\n"
+        if self.entry_point is None:
+            return f"{answer}\n{self.test}\n"
+        return f"{self.prompt}{answer}\n\n{self.test}\n\ncheck({self.entry_point})\n"
 
 
 def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem]:
     """The items; nothing is run. Raises BadRecipe, naming the line, for tests that are not valid Python."""
-    items = []
+    before, items = _text_before(task, files, where), []
     for name, place, row in item_rows(task.file, files, where, task.id):
+        prompt = text_of(row, "prompt", place)
         item = CodeItem(
             id=name,
-            prompt=text_of(row, "prompt", place),
-            test=text_of(row, "test", place),
-            entry_point=text_of(row, "entry_point", place),
+            before=before,
+            prompt=prompt,
+            question=text_of(row, "question", place) if row.get("question") else prompt,
+            test=text_of(row, "test", place, most=_MOST_TEST),
+            entry_point=text_of(row, "entry_point", place) if task.answer == "completion" else None,
         )
         try:
             tree = ast.parse(item.test)
@@ -74,7 +99,7 @@ def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem
             remedy = "Correct the item's test."
             raise BadRecipe(f"test is no Python ({type(error).__name__})", where=place, remedy=remedy) from error
         checks = any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body)
-        if not checks or not item.entry_point.isidentifier():
+        if item.entry_point is not None and not (checks and item.entry_point.isidentifier()):
             raise BadRecipe(
                 "test defines no function check, or entry_point is no name",
                 where=place,
@@ -84,13 +109,25 @@ def read(task: CodeTask, files: Mapping[str, Path], where: str) -> list[CodeItem
     return items
 
 
+def _text_before(task: CodeTask, files: Mapping[str, Path], where: str) -> str:
+    if task.before is None:
+        return ""
+    if task.before not in files or not task.before.endswith(".txt"):
+        remedy = "Name a .txt file that lies beside the task file."
+        raise BadRecipe(f"before: {task.before!r} is not a text file of this folder", where=where, remedy=remedy)
+    try:
+        return files[task.before].read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise BadRecipe("this is not UTF-8", where=f"{where}, {task.before}", remedy="Save it as UTF-8.") from error
+
+
 def score(task: CodeTask, items: Sequence[CodeItem], asking: Asking) -> SuiteScore:
     """pass@1 of greedy completions, and the share of programs that timed out.
 
     Raises SandboxUnavailable if programs cannot be contained.
     """
     completions = asking.continue_texts(
-        [item.prompt for item in items],
+        [item.before + item.prompt for item in items],
         until=task.until,
         max_new_tokens=task.max_new_tokens,
         report=lambda done, total: asking.report(done, 2 * total),
@@ -105,7 +142,7 @@ def score(task: CodeTask, items: Sequence[CodeItem], asking: Asking) -> SuiteSco
         [item.id for item in items],
         [float(state == "passed") for state in states],
         [
-            Said(question=item.prompt, target=item.test, answer=completion)
+            Said(question=item.prompt, target=item.test[:_SHOWN], answer=completion)
             for item, completion in zip(items, completions, strict=True)
         ],
         where=asking.where,

@@ -1,10 +1,10 @@
 """Programs that a model wrote, run only in a sandbox; for the worker only.
 
 What is contained (``sandbox_process.py``): the program has its own user, process, network, mount and IPC namespaces. It
-sees the interpreter's library and the shared libraries, read-only, and an empty ``/tmp`` in memory, and nothing else of
-the machine: no ``/etc``, ``/proc``, ``/dev``, home or working folder, no environment, no network device, no other
-processes. It runs as nobody, without capabilities, and cannot get any; time, CPU, memory, files and processes are
-limited.
+sees the interpreter's library, the shared libraries and those of ``Limits.libraries``, read-only, and an empty ``/tmp``
+in memory, and nothing else of the machine: no ``/etc``, ``/proc``, ``/dev``, home or working folder, no environment, no
+network device, no other processes. It runs as nobody, without capabilities, and cannot get any; time, CPU, memory,
+files and processes are limited.
 
 What is not: system calls are not filtered (seccomp) except those that make namespaces, so a hole in the kernel is a
 hole here; memory is limited per process, not in total; caches and timing are shared with the machine; a program that
@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, Strict
 
 from ft_resources.errors import UserError
 from ft_resources.settings import Settings
@@ -58,6 +59,9 @@ class Limits(Settings):
     memory_mb: int = Field(512, ge=64, le=16_384, description="Most memory of each process in MiB.")
     files_mb: int = Field(16, ge=1, le=1024, description="Most files in MiB, which are memory too.")
     processes: int = Field(4, ge=0, le=64, description="Most further processes or threads.")
+    libraries: Annotated[tuple[Literal["numpy"], ...], Strict(False)] = Field(
+        (), description="Installed libraries that programs may import, besides Python's own."
+    )
 
 
 class SandboxUnavailable(UserError):
@@ -83,6 +87,7 @@ def run_program(program: str, limits: Limits) -> State:
     """
     with tempfile.TemporaryDirectory(prefix="ft-sandbox-") as folder:
         job: dict[str, Any] = {"program": program, "folder": folder, **limits.model_dump()}
+        job["libraries"] = [str(path) for name in limits.libraries for path in _folders(name)]
         try:
             done = subprocess.run(
                 [sys.executable, "-I", "-S", "-B", str(_SCRIPT)],
@@ -101,6 +106,15 @@ def run_program(program: str, limits: Limits) -> State:
         raise _unavailable(answer["what"])
     state: State = answer["state"]
     return state
+
+
+def _folders(library: str) -> list[Path]:
+    """Where an installed library is, and the shared libraries that its wheel brings. Raises SandboxUnavailable."""
+    found = find_spec(library)
+    if found is None or found.origin is None:
+        raise _unavailable(f"the library {library}, which this suite's tests import")
+    folder = Path(found.origin).parent
+    return [path for path in (folder, folder.with_name(f"{library}.libs")) if path.is_dir()]
 
 
 @cache

@@ -57,7 +57,7 @@ def _watch(job: dict[str, Any]) -> dict[str, str]:
     """``passed`` only if the program ran to its end: one that exits early has not passed."""
     nothing = os.open(os.devnull, os.O_RDWR)
     _make_namespaces()
-    _make_root(job["folder"], job["files_mb"])
+    _make_root(job["folder"], job["files_mb"], job["libraries"])
     token = os.urandom(16)
     read, write = os.pipe()
     first = os.fork()
@@ -120,11 +120,11 @@ def _map_from_outside() -> tuple[int, int]:
     os._exit(0)
 
 
-def _make_root(folder: str, files_mb: int) -> None:
-    """A root that holds the interpreter's library and shared libraries, read-only, and an empty ``/tmp``."""
+def _make_root(folder: str, files_mb: int, libraries: list[str]) -> None:
+    """A root that holds the interpreter's library, shared and named libraries, read-only, and an empty ``/tmp``."""
     _mount(None, "/", None, _PRIVATE | _RECURSIVE)
     _mount("tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEVICES, "size=1m,mode=755")
-    for path in dict.fromkeys((*_LIBRARIES, os.path.dirname(os.__file__))):
+    for path in dict.fromkeys((*_LIBRARIES, os.path.dirname(os.__file__), *libraries)):
         inside = folder + path
         if os.path.islink(path):
             os.makedirs(os.path.dirname(inside), exist_ok=True)
@@ -174,6 +174,10 @@ def _run(job: dict[str, Any], token: bytes) -> NoReturn:
             os.write(3, b"E" + str(error).encode())
             os._exit(1)
         os.write(3, b"R")
+        if job["libraries"]:
+            sys.path.extend(dict.fromkeys(os.path.dirname(path) for path in job["libraries"]))
+            # The limit on memory counts what each thread of a library reserves.
+            os.environ["OPENBLAS_NUM_THREADS"] = "1"
         exec(compile(job["program"], "program", "exec"), {"__name__": "__main__"})
         os.write(3, token)
     finally:

@@ -1,0 +1,57 @@
+"""``kind: made``: which code makes the items, and the digest of what it must make."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ft_assets.workers.suites.catalogue.made import arithmetic, followed, lists
+from ft_assets.workers.suites.catalogue.made.draw import Draw
+from ft_assets.workers.suites.catalogue.parts import lines, write_lines
+from ft_resources.canonical import sha256_bytes
+from ft_resources.settings import Settings
+
+Row = dict[str, Any]
+# Each makes rows for ever, the kinds of its tasks in turn.
+_MAKERS: Mapping[str, Callable[[Draw], Iterator[Row]]] = {
+    "arithmetic": arithmetic.items,
+    "lists": lists.items,
+    "followed": followed.items,
+}
+
+
+class Made(Settings):
+    """items.jsonl, and shots.jsonl where the maker has examples."""
+
+    kind: Literal["made"] = Field(description="made: our own code makes the items.")
+    maker: Literal["arithmetic", "lists", "followed"] = Field(description="Which code.")
+    seed: int = Field(description="Its draws.")
+    items: int = Field(gt=0, description="How many.")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of items.jsonl and then shots.jsonl.")
+
+    def needs(self, known: Mapping[str, Sequence[str]]) -> list[str]:
+        """See conversions.Copy."""
+        return []
+
+    def write(self, files: Mapping[str, Path], folder: Path) -> None:
+        """See conversions.Copy."""
+        rows, shots = self.rows(), self.shots()
+        made = sha256_bytes((lines(rows) + lines(shots)).encode())
+        assert made == self.sha256, f"{self.maker} makes other items than before ({made}): raise the suite's version"
+        write_lines(folder / "items.jsonl", rows)
+        if shots:
+            write_lines(folder / "shots.jsonl", shots)
+
+    def rows(self) -> list[Row]:
+        """The items: what is asked never comes twice."""
+        found: dict[str, Row] = {}
+        for row in _MAKERS[self.maker](Draw(f"{self.maker} {self.seed}")):
+            found.setdefault(str(row.get("context") or row.get("question") or row.get("prompt")), row)
+            if len(found) == self.items:
+                break
+        return [{"id": f"{self.maker}-{number}", **row} for number, row in enumerate(found.values(), start=1)]
+
+    def shots(self) -> list[Row]:
+        """Examples of each task, drawn apart from the items."""
+        return lists.shots(Draw(f"{self.maker} examples {self.seed}")) if self.maker == "lists" else []
