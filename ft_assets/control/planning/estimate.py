@@ -23,7 +23,7 @@ from ft_assets.control.recipes.trials import expand, trial_recipes
 from ft_assets.control.recipes.window import within_context
 from ft_assets.control.registry.check_judges import require_judges_of_pair
 from ft_assets.settings.bounds import Bounds
-from ft_assets.settings.catalogue.families import has_experts, how_documents_run
+from ft_assets.settings.catalogue.families import has_experts, how_documents_run, packed_by_kernels, why_apart
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.keys import DatasetKey, check_pair
@@ -163,7 +163,7 @@ def _estimate(
 def _documents(recipe: Recipe, base: KnownBase) -> tuple[str, str]:
     if recipe.packing.mode == "apart":
         return "apart", "the recipe asks for it"
-    return how_documents_run(base.file("config.json"))
+    return how_documents_run(base.file("config.json"), gpus=recipe.hardware.gpus)
 
 
 def _rough_seconds(base: KnownBase, setup: Setup, work: Work) -> Bounds | None:
@@ -183,7 +183,8 @@ def _known(sizes: Sizes, base: KnownBase) -> Known:
         tokens=sizes.tokens,
         learned=sizes.learned,
         counted=sizes.counted,
-        apart=how_documents_run(base.file("config.json"))[1],
+        apart=why_apart(base.file("config.json")),
+        kernels=packed_by_kernels(base.file("config.json")),
         experts=has_experts(parsed(base.file("config.json"))),
     )
 

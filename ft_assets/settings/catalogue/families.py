@@ -22,6 +22,7 @@ _PACKED = [
     "ernie4_5_moe",
     "exaone4",
     "gemma",
+    "gemma2",
     "gemma3",
     "gemma3_text",
     "glm",
@@ -29,6 +30,7 @@ _PACKED = [
     "glm4_moe",
     "gpt2",
     "gpt_neox",
+    "gpt_oss",
     "granite",
     "granitemoe",
     "hunyuan_v1_dense",
@@ -64,9 +66,7 @@ _APART = {
     "falcon": "attention of its own",
     "falcon_h1": _STATE_SPACE,
     "falcon_mamba": _STATE_SPACE,
-    "gemma2": "attention scores with a softcap",
     "gemma3n_text": "layers that share keys and values",
-    "gpt_oss": "attention sinks",
     "granitemoehybrid": _STATE_SPACE,
     "jamba": _STATE_SPACE,
     "kimi_linear": _DELTA,
@@ -90,8 +90,20 @@ FAMILIES: Mapping[str, str] = MappingProxyType({**dict.fromkeys(_PACKED, ""), **
 """``model_type`` to why its documents run apart; empty where they are packed."""
 
 
-_ONLY_WITH = {"gemma2": "attn_logit_softcapping"}
-"""Families whose documents are packed where this setting is null."""
+_SCORES = {
+    **dict.fromkeys(("gemma2", "vaultgemma"), "attention scores with a softcap"),
+    **dict.fromkeys(("flint", "gpt_oss", "granite_swa", "granitemoe_swa", "mimo_v2_flash"), "attention sinks"),
+}
+"""Families that are packed on a CPU, and on a GPU where a fused function computes this right."""
+TOLD = frozenset(
+    [
+        *("bailing_hybrid", "bamba", "falcon_h1", "granitemoehybrid", "kimi_linear", "lfm2", "lfm2_moe", "lfm2_vl"),
+        *("mamba2", "nemotron_h", "olmo_hybrid", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text"),
+        *("qwen3_next", "zamba2"),
+    ]
+)
+"""Families whose layers Transformers tells where documents begin: packed where their kernels keep to it, by trial."""
+UNDECIDED = "decided when it trains"
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
@@ -103,8 +115,11 @@ def has_experts(config: Mapping[str, Any]) -> bool:
     return "layers_block_type" not in values and any(isinstance(count, int) and count > 1 for count in counts)
 
 
-def how_documents_run(config: bytes | None) -> tuple[str, str]:
-    """How documents of a base with this ``config.json`` will run, and why; both empty without one."""
+def how_documents_run(config: bytes | None, *, gpus: int = 0) -> tuple[str, str]:
+    """How documents of a base with this ``config.json`` will run, and why; both empty without one.
+
+    ``gpus``: those that train; whether their kernels keep documents apart is tried on them.
+    """
     try:
         values = json.loads(config or b"{}")
     except ValueError:
@@ -115,6 +130,20 @@ def how_documents_run(config: bytes | None) -> tuple[str, str]:
     if kind not in COMPOSITES:
         kind = str(text.get("model_type", kind))
     if kind not in FAMILIES:
-        return "decided when it trains", ""
-    packed = not FAMILIES[kind] or text.get(_ONLY_WITH.get(kind, "model_type"), "its default") is None
-    return ("packed", "") if packed else ("apart", FAMILIES[kind])
+        return UNDECIDED, f"by a trial at tiny size: {kind} is not among the families that are known"
+    if gpus and kind in TOLD:
+        return UNDECIDED, f"{FAMILIES[kind]}: packed if the kernels on its GPU pass a trial, otherwise apart"
+    if gpus and kind in _SCORES and text.get("attn_logit_softcapping", "its default") is not None:
+        return UNDECIDED, f"{_SCORES[kind]}: packed if a fused function on its GPU passes a trial, otherwise apart"
+    return ("apart", FAMILIES[kind]) if FAMILIES[kind] else ("packed", "")
+
+
+def why_apart(config: bytes | None) -> str:
+    """Why documents of a base with this ``config.json`` run apart on a CPU; "" if they are packed, or may be."""
+    mode, why = how_documents_run(config)
+    return why if mode == "apart" else ""
+
+
+def packed_by_kernels(config: bytes | None) -> bool:
+    """Whether documents of this base that run apart on a CPU may be packed on a GPU, if its kernels pass a trial."""
+    return bool(why_apart(config)) and how_documents_run(config, gpus=1)[0] == UNDECIDED

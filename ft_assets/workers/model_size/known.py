@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ft_assets.settings.bounds import Bounds
-from ft_assets.settings.catalogue.families import has_experts, how_documents_run
+from ft_assets.settings.catalogue.families import has_experts, packed_by_kernels, why_apart
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import CATALOGUE, Hardware, find_hardware
 from ft_assets.settings.recipe.hardware import HardwareSettings
@@ -29,6 +29,7 @@ class Known:
         learned: share of the tokens that is trained on; the bounds are those of a single forward pass.
         counted: whether the numbers come from the pack and are not a guess.
         apart: why documents of the base run apart; "" where they are packed, or where only a trial will tell.
+        kernels: whether a GPU's kernels may pack them all the same.
         experts: whether its layers have experts, as far as config.json says.
     """
 
@@ -39,6 +40,7 @@ class Known:
     learned: Bounds
     counted: bool
     apart: str = ""
+    kernels: bool = False
     experts: bool = False
 
     @property
@@ -64,7 +66,8 @@ def known_pair(pack_facts: Mapping[str, Any], base_facts: Mapping[str, Any], con
         # A window may hold almost only answers, and the largest forward pass decides.
         learned=Bounds(lower=share, expected=share, upper=1.0),
         counted=True,
-        apart=how_documents_run(config)[1],
+        apart=why_apart(config),
+        kernels=packed_by_kernels(config),
         experts=has_experts(parsed(config)),
     )
 

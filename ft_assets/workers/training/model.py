@@ -19,6 +19,7 @@ from ft_assets.settings.recipe.training import LoraSettings, TrainingSettings
 from ft_assets.workers.base_models.weights import require_every_weight
 from ft_assets.workers.packs.isolation.architectures import auto_class
 from ft_assets.workers.packs.isolation.choice import Choice, choose
+from ft_assets.workers.packs.isolation.told import Arithmetic
 from ft_assets.workers.training.float8 import multiply_in_float8
 from ft_assets.workers.training.variants import Variant, Weights
 from ft_assets.workers.training.variants.adapter_targets import adapter_targets
@@ -75,6 +76,15 @@ def load_base(
     if training.precision == "fp8":
         multiply_in_float8(model, emulated=device == "cpu")
     return model
+
+
+def arithmetic_of(training: TrainingSettings, *, full: bool, four_bit: bool, device: str) -> Arithmetic:
+    """In which numbers ``load_base`` holds a model, and a training computes."""
+    assert training.precision != "auto"
+    weights = Variant(adapters=not full, four_bit=four_bit).weights(training.precision, training.weights)
+    computed = "bf16" if training.precision == "fp8" else training.precision
+    half = None if computed == "fp32" else _DTYPES[computed]
+    return Arithmetic(device=device, weights=_DTYPES[computed if weights == "nf4" else weights], half=half)
 
 
 def drops_out(model: Any) -> bool:

@@ -139,20 +139,17 @@ def passes(window_lengths: NDArray[np.int64], tokens: int) -> Iterator[tuple[int
 
 def _load(context: WorkContext, max_length: int) -> Any:
     """The reference, for rows of the policy's kind."""
-    from ft_assets.workers.training.model import load_base
+    from ft_assets.workers.training.model import arithmetic_of, load_base
 
     reference = context.input("reference")
     adapted = _ADAPTER in reference.manifest.files
     folder = context.folder("base" if adapted else "reference")
     precision, weights = context.params["precision"], context.params["weights"]
-    model = load_base(
-        folder,
-        TrainingSettings(precision=precision),
-        full=weights == "fp32",
-        four_bit=weights == "nf4",
-        device=context.params["device"],
-        choice=choose(folder, context.params.get("packing", "auto"), max_length=max_length),
-    )
+    training, held = TrainingSettings(precision=precision), {"full": weights == "fp32", "four_bit": weights == "nf4"}
+    device = context.params["device"]
+    arithmetic = arithmetic_of(training, device=device, **held)
+    choice = choose(folder, context.params.get("packing", "auto"), max_length=max_length, arithmetic=arithmetic)
+    model = load_base(folder, training, device=device, choice=choice, **held)
     if not adapted:
         return model
     from peft import PeftModel

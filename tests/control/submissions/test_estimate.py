@@ -193,8 +193,8 @@ def test_an_unknown_architecture_is_rough_and_says_so(world: World) -> None:
 
 def test_packed_documents_of_a_base_that_cannot_pack_them_are_refused(world: World) -> None:
     recipe = world.recipe(packing="packed")
-    world.prepare(recipe, config={**LLAMA_3_8B, "model_type": "gpt_oss"})
-    with pytest.raises(BadRecipe, match="it has attention sinks"):
+    world.prepare(recipe, config={**LLAMA_3_8B, "model_type": "mamba"})
+    with pytest.raises(BadRecipe, match="it has state-space layers"):
         estimate_training(world.artifacts, load_tenants(), DATASET, recipe)
 
 

@@ -1,10 +1,11 @@
-"""The architectures that are safe for packing: those whose tokens interact only in softmax attention.
+"""The architectures that may be safe for packing: those whose tokens interact only in softmax attention, or in layers
+that can be told where documents begin (``told``).
 
 For all others, documents run apart (``apart.py``).
 
-A state-space, recurrent or convolution layer carries the end of one document into the next, whatever the attention
-does; a bias by distance in the row counts across documents. Cases unknown here are still measured: see ``isolation``,
-which compares the losses of documents packed and alone.
+A state-space, recurrent or convolution layer that is not told carries the end of one document into the next, whatever
+the attention does; a bias by distance in the row counts across documents. Cases unknown here are still measured: see
+``leak_check``, which compares the losses of documents packed and alone.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
@@ -14,12 +15,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from ft_assets.settings.catalogue.composites import COMPOSITES
 from ft_resources.errors import BadBase
 
 # Layer types (``config.layer_types``) with softmax attention, over all previous tokens or a window of them.
 _ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "attention"})
+# Layer types that mix tokens in another way, and may know boundaries.
+_WITHOUT_ATTENTION = frozenset({"linear_attention", "mamba", "conv"})
+_MIXING_LAYERS = _WITHOUT_ATTENTION | {"hybrid"}
 # Types of feed-forward layers, which some configs also list there.
 _TOKENWISE_LAYERS = frozenset({"dense", "sparse", "moe", "mlp"})
 _LISTS_OF_LAYERS = ("layer_types", "layers_block_type", "block_types")
@@ -95,15 +100,48 @@ def require_packable(config: Any, model_class: type, *, max_length: int | None =
 
 
 def require_packable_modules(model: torch.nn.Module) -> None:
-    """Raise BadBase if a built model has a layer that mixes neighbouring tokens, or learned attention sinks."""
+    """Raise BadBase if a built model has a layer that mixes neighbouring tokens and cannot be told of boundaries."""
+    model = text_part(model)
+    told = tuple(f"{name}." for name, module in model.named_modules() if takes_boundaries(module))
     for name, module in model.named_modules():
-        if isinstance(module, _MIXING_MODULES):
+        layers = mixing_layers(module.config, type(module)) if isinstance(module, PreTrainedModel) else ""
+        if mixes(module) and not name.startswith(told):
             reason = f"{name} ({type(module).__name__}) mixes neighbouring tokens"
-        elif any("sink" in parameter for parameter, _ in module.named_parameters(recurse=False)):
-            reason = f"{name} has attention sinks, which our attention does not have"
+        elif layers and not told:
+            reason = f"{layers}, which are not told where documents begin"
         else:
             continue
         raise BadBase(f"this architecture cannot be packed: {reason}", where="base_model", remedy=REMEDY)
+
+
+def text_part(model: Any) -> torch.nn.Module:
+    """The decoder of a composite: no text passes its other parts, such as an audio tower's convolutions. Any other
+    model as it is."""
+    composite = getattr(getattr(model, "config", None), "model_type", None) in COMPOSITES
+    found: torch.nn.Module = model.get_decoder() if composite else model
+    return found
+
+
+def mixes(module: torch.nn.Module) -> bool:
+    """Whether a layer mixes neighbouring tokens."""
+    return isinstance(module, _MIXING_MODULES)
+
+
+def takes_boundaries(module: torch.nn.Module) -> bool:
+    """Whether a module mixes tokens by a layer of its own, and may be told of boundaries."""
+    if not any(map(mixes, module.children())):
+        return False
+    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(module.forward).parameters.values())
+
+
+def mixing_layers(config: Any, model_class: Any) -> str:
+    """Which layers of an architecture mix tokens other than by attention, as a clause; "" for none."""
+    found = {kind for part in _parts(config) for kind in _kinds(part)} & _MIXING_LAYERS
+    if found:
+        return f"{model_class.__name__} has layers of kind {', '.join(sorted(found))}"
+    if getattr(model_class, "_is_stateful", False):
+        return f"{model_class.__name__} has state-space or recurrent layers"
+    return ""
 
 
 def length_with_fixed_positions(config: Any) -> int | None:
@@ -131,24 +169,25 @@ def _looks_ahead(part: Any) -> bool:
 def _why_not(config: Any, model_class: Any) -> str | None:
     name = model_class.__name__
     for part in _parts(config):
-        for kinds in (getattr(part, key, None) or () for key in _LISTS_OF_LAYERS):
-            other = sorted(set(kinds) - _ATTENTION_LAYERS - _TOKENWISE_LAYERS)
-            if other:
-                return f"{name} has layers of kind {', '.join(other)}"
+        if other := sorted(_kinds(part) - _ATTENTION_LAYERS - _TOKENWISE_LAYERS - _MIXING_LAYERS):
+            return f"{name} has layers of kind {', '.join(other)}"
         if getattr(part, "alibi", False) or getattr(part, "position_embedding_type", None) == "alibi":
             return f"{name} biases attention by the distance in the row (ALiBi)"
         if getattr(part, "attention_chunk_size", None):
             return f"{name} attends in chunks of the row"
-        if getattr(part, "attn_logit_softcapping", None) is not None:
-            return f"{name} has attention scores with a softcap, which our attention does not have"
-    if getattr(model_class, "_is_stateful", False):
-        return f"{name} has state-space or recurrent layers, whose state runs on from one document to the next"
     if not model_class._can_set_attn_implementation():
         return f"{name} computes its attention itself and cannot be given another"
-    missing = {"position_ids", "logits_to_keep"} - set(inspect.signature(model_class.forward).parameters)
+    # A model without attention needs no positions.
+    attends = any(not _kinds(part) or _kinds(part) - _WITHOUT_ATTENTION for part in _parts(config))
+    needed = {"position_ids", "logits_to_keep"} if attends else {"logits_to_keep"}
+    missing = needed - set(inspect.signature(model_class.forward).parameters)
     if missing:
         return f"{name} takes no {' and no '.join(sorted(missing, reverse=True))}"
     return None
+
+
+def _kinds(config: Any) -> set[str]:
+    return {kind for key in _LISTS_OF_LAYERS for kind in getattr(config, key, None) or ()}
 
 
 def _parts(config: Any) -> tuple[Any, ...]:

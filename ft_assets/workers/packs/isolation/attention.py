@@ -10,12 +10,13 @@ A batch is one row of concatenated documents::
 ``guard`` on it, and call it with ``position_ids`` and ``cu_seq_lens_q`` (int32 [documents + 1], on the CPU). Padded
 rows (generation, lm-eval) use plain SDPA with their mask.
 
-On a GPU a fused function handles all documents if it supports them (``varlen``); otherwise each document goes through
-PyTorch's SDPA separately.
+On a GPU a fused function handles all documents if it supports them (``varlen``, ``fused_scores``); otherwise each
+document goes through PyTorch's SDPA separately, or through ``scores`` where the architecture changes its scores.
 """
 
 # ruff: noqa: TID253 -- imported by workers only, once torch is needed anyway.
 
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -27,13 +28,16 @@ from transformers.masking_utils import sdpa_mask
 
 from ft_assets.workers.packs.isolation.architectures import REMEDY
 from ft_assets.workers.packs.isolation.context import Slice
+from ft_assets.workers.packs.isolation.fused_scores import attend_fused, can_fuse
+from ft_assets.workers.packs.isolation.scores import Changes
+from ft_assets.workers.packs.isolation.scores import attend as attend_scores
 from ft_assets.workers.packs.isolation.varlen import applies, attend
 from ft_resources.errors import BadBase
 
 ATTENTION = "ft_documents"
-# Additions to the scores in some architectures; SDPA does not support them, and omitting them would train another
-# model.
-_EXTRAS = ("softcap", "s_aux", "position_bias")
+ROWS_ARE_PACKED: ContextVar[bool] = ContextVar("rows_are_packed", default=False)
+"""Whether the rows of the call under way hold several documents. Some models do not tell those who make masks their
+positions, which would show it."""
 
 
 class BrokenIsolation(Exception):
@@ -72,11 +76,13 @@ def document_mask(
 ) -> torch.Tensor | None:
     """The mask that Transformers passes to every layer: None for plain causal, else bool [batch, 1, queries, keys].
 
-    For packed rows (no padding mask, and Transformers saw positions restart) it is an empty tensor [1, 1, 0, local_size
-    or 0]. ``document_attention`` accepts it only together with boundaries, so forgetting them cannot leak; its last
-    axis is the window of layers with a sliding window. A dense mask would need memory quadratic in the row's length.
+    For packed rows (no padding mask, and Transformers saw positions restart, or ``ROWS_ARE_PACKED``) it is an empty
+    tensor [1, 1, 0, local_size or 0]. ``document_attention`` accepts it only together with boundaries, so forgetting
+    them cannot leak; its last axis is the window of layers with a sliding window. A dense mask would need memory
+    quadratic in the row's length.
     """
-    packed = attention_mask is None and not allow_is_causal_skip and not use_vmap
+    several = not allow_is_causal_skip or ROWS_ARE_PACKED.get()
+    packed = attention_mask is None and several and not use_vmap
     if packed:
         return torch.empty(1, 1, 0, local_size or 0, dtype=torch.bool, device=kwargs.get("device", "cpu"))
     return sdpa_mask(
@@ -101,6 +107,9 @@ def document_attention(
     cu_seq_lens_k: torch.Tensor | None = None,
     max_length_q: int | None = None,
     row_slice: Slice | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    position_bias: torch.Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention inside each document.
@@ -113,6 +122,7 @@ def document_attention(
         max_length_q: the most tokens of a document; both are computed here unless ``guard`` computed them once for all
             layers.
         row_slice: the tensors are a slice of a row that several ranks share, and the boundaries are the whole row's.
+        softcap, s_aux: see ``Changes``, whose sinks Transformers calls ``s_aux``.
 
     Returns:
         [1, tokens, heads, size] and None.
@@ -122,13 +132,13 @@ def document_attention(
         BadBase: the architecture's attention is more than a causal softmax(query · key); LooksAhead if it is less.
         BadRecipe: the ranks that share a row cannot divide the heads.
     """
-    extras = [name for name in _EXTRAS if kwargs.get(name) is not None]
-    if extras:
+    if position_bias is not None:
         raise BadBase(
-            f"{type(module).__name__} uses {', '.join(extras)}, which our attention does not have",
+            f"{type(module).__name__} adds a bias to its scores, which our attention does not have",
             where="base_model",
             remedy=REMEDY,
         )
+    changes = Changes(softcap, s_aux)
     packed = attention_mask is not None and attention_mask.numel() == 0
     if packed and cu_seq_lens_q is None:
         raise MissingBoundaries("the rows are packed, but cu_seq_lens_q is missing: documents would see each other")
@@ -137,6 +147,11 @@ def document_attention(
         raise BrokenIsolation("packed rows have a mask that says nothing of documents")
     if cu_seq_lens_q is None or masked:
         # A row of one document needs no isolation; Transformers masks it for layers with a sliding window.
+        if changes:
+            seen = attention_mask
+            if seen is None and query.shape[2] > 1:
+                seen = _seen(query.shape[2], None, query.device)
+            return attend_scores(query, key, value, seen, dropout, scaling, changes).transpose(1, 2).contiguous(), None
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
@@ -150,8 +165,9 @@ def document_attention(
     query, key, value = _as_computed(query, key, value)
     if row_slice is not None:
         query, key, value = row_slice.by_heads(query, key, value)
+        changes = changes.of_heads(row_slice.group.place, row_slice.group.size)
     places = (cu_seq_lens_q, cu_seq_lens_k, max_length_q)
-    result = _isolated(query, key, value, places, dropout, scaling, window)
+    result = _isolated(query, key, value, places, dropout, scaling, window, changes)
     return (result if row_slice is None else row_slice.by_tokens(result)), None
 
 
@@ -163,18 +179,23 @@ def _isolated(
     dropout: float,
     scaling: float | None,
     window: int | None,
+    changes: Changes,
 ) -> torch.Tensor:
     """The attention of whole rows; ``places`` are ``cu_seq_lens_q``, ``cu_seq_lens_k`` and ``max_length_q``."""
     cu_seq_lens_q, cu_seq_lens_k, max_length_q = places
-    if not applies(query, value, dropout):
-        return _by_document(query, key, value, cu_seq_lens_q, dropout, scaling, window)
+    if not (can_fuse(query, key, value, dropout, changes) if changes else applies(query, value, dropout)):
+        return _by_document(query, key, value, cu_seq_lens_q, dropout, scaling, window, changes)
     if query.shape[0] != 1:
         raise MissingBoundaries(f"packed rows are one row, not {query.shape[0]}")
     if cu_seq_lens_k is None or max_length_q is None:
         cu_seq_lens_k = cu_seq_lens_q.to(query.device)
         max_length_q = int(cu_seq_lens_q.diff().max())
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    result: torch.Tensor = attend(q, k, v, cu_seq_lens_k, max_length_q, dropout, scaling, window)
+    result: torch.Tensor = (
+        attend_fused(q, k, v, cu_seq_lens_k, max_length_q, scaling, window, changes)
+        if changes
+        else attend(q, k, v, cu_seq_lens_k, max_length_q, dropout, scaling, window)
+    )
     return result[None]
 
 
@@ -196,19 +217,23 @@ def _by_document(
     dropout: float,
     scale: float | None,
     window: int | None,
+    changes: Changes,
 ) -> torch.Tensor:
-    """SDPA per document: [1, heads, tokens, size] to [1, tokens, heads, size]."""
+    """SDPA, or ``scores``, per document: [1, heads, tokens, size] to [1, tokens, heads, size]."""
     lengths: list[int] = boundaries.diff().tolist()
     if query.shape[0] != 1 or sum(lengths) != query.shape[2]:
         raise MissingBoundaries(f"boundaries for {sum(lengths)} tokens do not fit rows of {tuple(query.shape)}")
     grouped = key.shape[1] != query.shape[1]
     longest = max(lengths)
     # Same choice as Transformers makes for one document alone, so that the results are bitwise equal.
-    mask = _window_mask(longest, window, query.device) if window is not None and longest >= window else None
+    masked = bool(changes) or (window is not None and longest >= window)
+    mask = _seen(longest, window, query.device) if masked else None
     sdpa = partial(scaled_dot_product_attention, dropout_p=dropout, scale=scale, enable_gqa=grouped)
 
     def alone(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         length = q.shape[2]
+        if changes and mask is not None:
+            return attend_scores(q, k, v, mask[:length, :length], dropout, scale, changes)
         if mask is None or window is None or length < window:
             return sdpa(q, k, v, is_causal=True)
         return sdpa(q, k, v, attn_mask=mask[:length, :length])
@@ -218,8 +243,9 @@ def _by_document(
     return torch.cat([alone(q, k, v) for q, k, v in documents], dim=2).transpose(1, 2).contiguous()
 
 
-def _window_mask(length: int, window: int, device: torch.device) -> torch.Tensor:
-    """Whether a query (row) sees a key: itself and the ``window`` - 1 keys before it. The same in every document."""
+def _seen(length: int, window: int | None, device: torch.device) -> torch.Tensor:
+    """Whether a query (row) sees a key: itself and the keys before it, of a window only the ``window`` - 1 keys before
+    it. The same in every document."""
     places = torch.arange(length, device=device)
     back = places[:, None] - places[None]
-    return (back >= 0) & (back < window)
+    return (back >= 0) & (back < (length if window is None else window))

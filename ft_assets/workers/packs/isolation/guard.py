@@ -15,13 +15,16 @@ from transformers import PreTrainedModel
 
 from ft_assets.workers.packs.isolation.attention import ATTENTION, BrokenIsolation, MissingBoundaries
 from ft_assets.workers.packs.isolation.context import Slice
+from ft_assets.workers.packs.isolation.told import TOLD, is_told, tell
 
 
 def guard(model: torch.nn.Module) -> None:
     """Hook every Transformers model in ``model`` (below PEFT, DDP, FSDP or ``torch.compile``), so that in each call
 
     * positions that restart inside a row need boundaries (``cu_seq_lens_q``), masked or not;
-    * boundaries switch ``use_cache`` off, and need matching positions, no mask, no cache, and our attention.
+    * boundaries switch ``use_cache`` off, and need matching positions, no mask, no cache, and our attention;
+    * they reach layers that mix tokens and can be told of them (``told``): as ``seq_idx``, the number of each token's
+      document, int32 [1, tokens], too.
 
     Boundaries on the CPU, as in ``MicroBatch``, cost no GPU synchronisation: positions on a GPU are compared with them
     by shape only. Guarding twice changes nothing.
@@ -32,22 +35,33 @@ def guard(model: torch.nn.Module) -> None:
     if not found:
         raise BrokenIsolation(f"{type(model).__name__} holds no model of Transformers")
     _require_our_attention(found[0])
+    tell(model)
+    inside: dict[str, Any] | None = {} if is_told(model) else None
     for module in found:
         if not any(isinstance(hook, _Door) for hook in module._forward_pre_hooks.values()):
-            module.register_forward_pre_hook(_Door(module), with_kwargs=True)
+            module.register_forward_pre_hook(_Door(module, inside), with_kwargs=True)
+            if inside is not None and module is found[0]:
+                module.register_forward_hook(lambda *_: inside.clear(), always_call=True)
 
 
 class _Door:
-    """The hook of one module: checks a call's arguments, and completes those of packed rows."""
+    """The hook of one module: checks a call's arguments, and completes those of packed rows.
 
-    def __init__(self, module: PreTrainedModel) -> None:
+    ``inside`` is shared by the doors of a model with layers that are told of boundaries, and holds those of the call
+    under way: some models do not hand them on to the one inside. None for models without such layers.
+    """
+
+    def __init__(self, module: PreTrainedModel, inside: dict[str, Any] | None) -> None:
         self._names = list(inspect.signature(module.forward).parameters)
+        self._inside = inside
 
     def __call__(
         self, module: PreTrainedModel, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[()], dict[str, Any]] | None:
         named = {**dict(zip(self._names, args, strict=False)), **kwargs}
         positions, boundaries = named.get("position_ids"), named.get("cu_seq_lens_q")
+        if boundaries is None and self._inside and named.get("attention_mask") is None:
+            return (), {**named, **self._inside}
         if boundaries is None:
             mask = named.get("attention_mask")
             if positions is not None and not _is_made(mask) and starts_again(positions, mask):
@@ -66,6 +80,11 @@ class _Door:
             # Once for all layers; the fused functions read them on the device.
             named["cu_seq_lens_k"] = boundaries.to(positions.device, non_blocking=True)
             named["max_length_q"] = int(boundaries.diff().max())
+            if self._inside is not None:
+                if named.get("row_slice") is not None:
+                    raise BrokenIsolation("a layer that mixes tokens cannot compute a slice of a row")
+                named["seq_idx"] = _numbers(boundaries).to(positions.device, non_blocking=True)
+                self._inside |= {name: named[name] for name in TOLD}
         return (), named
 
 
@@ -88,6 +107,12 @@ def starts_again(positions: torch.Tensor, mask: torch.Tensor | None = None) -> b
         real = mask[:, -positions.shape[-1] :].to(torch.bool)
         again = again & (real[:, 1:] & real[:, :-1])
     return bool(again.any())
+
+
+def _numbers(boundaries: torch.Tensor) -> torch.Tensor:
+    """Of each token the number of its document, int32 [1, tokens]."""
+    lengths = boundaries.diff().long()
+    return torch.arange(len(lengths), dtype=torch.int32).repeat_interleave(lengths)[None]
 
 
 def _require_our_attention(module: PreTrainedModel) -> None:

@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel, masking_utils
 
 from ft_assets.workers.model_size.memory import LOGITS_AT_ONCE
+from ft_assets.workers.packs.isolation.attention import ROWS_ARE_PACKED
 
 
 def losses_at(
@@ -46,9 +47,11 @@ def _told(packed: bool) -> Iterator[None]:
     wait for the answer in each forward pass."""
     look = masking_utils.find_packed_sequence_indices
     masking_utils.find_packed_sequence_indices = lambda position_ids: position_ids if packed else None
+    before = ROWS_ARE_PACKED.set(packed)
     try:
         yield
     finally:
+        ROWS_ARE_PACKED.reset(before)
         masking_utils.find_packed_sequence_indices = look
 
 

@@ -44,17 +44,32 @@ _SMALLER = {
     "vocab_size_per_layer_input": VOCABULARY,
     "hidden_size_per_layer_input": 16,
 }
-_VISION = {
+_OTHERS = {
     **dict.fromkeys(("depth", "num_hidden_layers"), 1),
     **dict.fromkeys(("num_heads", "num_attention_heads"), 2),
     **dict.fromkeys(("hidden_size", "embed_dim", "intermediate_size", "out_hidden_size"), 32),
     **dict.fromkeys(("vision_output_dim", "projector_input_dim", "projector_output_dim"), 32),
     "head_dim": 16,
     "deepstack_visual_indexes": [0],
+    **{"conf_num_hidden_layers": 1, "conf_num_attention_heads": 2},
 }
-_MROPE = [2, 3, 3]
-"""Frequencies that turn with time, height and width: half of a head's numbers together."""
+_STATE_SPACE = (
+    ("mamba_expand", "mamba_d_head", "mamba_n_heads", "mamba_n_groups"),
+    ("expand", "head_dim", "num_heads", "n_groups"),
+)
+"""Names of the width by which a state-space layer is wider, its heads' size and number, and how many share a state."""
 _TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id")
+
+
+class MissingPackage(BadBase):
+    """A part of the model is made by a package that is not installed here."""
+
+    def __init__(self, kind: str, error: ImportError) -> None:
+        super().__init__(
+            f"{kind} needs a package that is not installed where it would train: {str(error).strip().splitlines()[0]}",
+            where="config.json",
+            remedy="Install the package there, or take a base of text only.",
+        )
 
 
 def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: int = 0) -> Any:
@@ -65,7 +80,7 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
     model is in evaluation mode, with our attention.
 
     Raises BadBase for an architecture that Transformers does not have, that leaks between documents (see
-    ``require_packable``), or that cannot be built at this size.
+    ``require_packable``), or that cannot be built at this size; MissingPackage for one that needs another package.
     """
     from transformers import CONFIG_MAPPING
 
@@ -82,10 +97,14 @@ def tiny_model(config: dict[str, Any], *, max_length: int | None = None, seed: i
         text = whole.get_text_config()
         values = _shrunk(text)
         if text is not whole:
-            values = {**whole.to_dict(), "text_config": values, "vision_config": _barely(whole.vision_config)}
+            parts = ((name, getattr(whole, name)) for name in whole.sub_configs)
+            others = {name: _barely(part) for name, part in parts if part is not None and part is not text}
+            values = {**whole.to_dict(), "text_config": values, **others}
         small = type(whole).from_dict(values)
         with torch.random.fork_rng(devices=[]):
             model: Any = auto_class(kind).from_config(small, attn_implementation=ATTENTION, dtype=torch.float32)
+    except ImportError as error:
+        raise MissingPackage(kind, error) from error
     except Exception as error:  # Whatever an architecture requires that our sizes do not satisfy.
         raise BadBase(
             f"the architecture {kind} cannot be built at tiny size, so its packing cannot be proven: {error}",
@@ -101,7 +120,8 @@ def _shrunk(config: Any) -> dict[str, Any]:
     """The settings of ``config`` at tiny size, under its class's own names."""
     values: dict[str, Any] = config.to_dict()
     names: dict[str, str] = config.attribute_map
-    heads = int(config.num_attention_heads)
+    # A state-space model without attention has none.
+    heads = int(getattr(config, "num_attention_heads", None) or 1)
     groups = max(1, heads // int(getattr(config, "num_key_value_heads", None) or heads))
     key_heads = _HEADS if groups == 1 else max(1, _HEADS // groups)
     wanted = {
@@ -120,28 +140,45 @@ def _shrunk(config: Any) -> dict[str, Any]:
     for name, value in _SMALLER.items():
         if values.get(name):
             values[name] = value
+    _fit_state_space(config, values)
     for name, value in values.items():
         if isinstance(value, list) and len(value) == config.num_hidden_layers:
             values[name] = _each_kind(value, _LAYERS)
         elif isinstance(value, dict) and value and all(str(key).isdigit() for key in value):
             values[name] = {key: each for key, each in value.items() if int(key) < _LAYERS}
     for rope in _nested(values.get("rope_parameters")):
+        share = rope.get("partial_rotary_factor", values.get("partial_rotary_factor")) or 1.0
+        turned = int(_HEAD_SIZE * share) // 2
         if "mrope_section" in rope:
-            rope["mrope_section"] = _MROPE
+            # Frequencies that turn with time, height and width.
+            time, height = turned // 4, (turned - turned // 4) // 2
+            rope["mrope_section"] = [time, height, turned - time - height]
         for factors in ("short_factor", "long_factor"):
             if factors in rope:
-                share = rope.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
-                rope[factors] = rope[factors][: int(_HEAD_SIZE * share) // 2]
+                rope[factors] = rope[factors][:turned]
     values |= {name: 0 for name in _TOKENS if values.get(name) is not None}
     values.pop("quantization_config", None)
     values["dtype"] = "float32"
     return values
 
 
-def _barely(vision: Any) -> dict[str, Any]:
-    """The settings of a vision part, which no text passes, at a size that costs nothing."""
-    values: dict[str, Any] = vision.to_dict()
-    return values | {name: value for name, value in _VISION.items() if name in values}
+def _fit_state_space(config: Any, values: dict[str, Any]) -> None:
+    """State-space layers with heads as large as they are, and as many as the width has room for."""
+    for expand, size, heads, groups in _STATE_SPACE:
+        if not all(isinstance(values.get(name), int) for name in (expand, size, heads, groups)):
+            continue
+        width = values[expand] * values["hidden_size"]
+        values[size] = math.gcd(getattr(config, size), width)
+        values[heads] = width // values[size]
+        values[groups] = math.gcd(values[groups], values[heads])
+        if values.get("mamba_d_ssm"):
+            values["mamba_d_ssm"] = width
+
+
+def _barely(part: Any) -> dict[str, Any]:
+    """The settings of a vision or audio part, which no text passes, at a size that costs nothing."""
+    values: dict[str, Any] = part.to_dict()
+    return values | {name: value for name, value in _OTHERS.items() if name in values}
 
 
 def _each_kind(kinds: list[Any], count: int) -> list[Any]:
@@ -161,7 +198,10 @@ def _randomize(model: torch.nn.Module, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in sorted(model.named_parameters()):
         drawn = torch.randn(parameter.shape, generator=generator)
-        if parameter.ndim < 2:
+        if name.endswith("A_log"):
+            # A state that fades slowly.
+            parameter.data = -3.0 + 0.1 * drawn
+        elif parameter.ndim < 2:
             parameter.data = (0.0 if name.endswith("bias") else 1.0) + 0.1 * drawn
         else:
             parameter.data = drawn * (_SPREAD / math.sqrt(parameter.shape[-1]))

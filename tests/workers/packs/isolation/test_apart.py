@@ -82,14 +82,31 @@ def test_the_catalogue_says_what_is_chosen(kind: str, tmp_path: Path) -> None:
     assert bool(why) == (mode == "apart")
 
 
-def test_of_a_family_that_is_not_tried_it_says_that_it_will_be_decided() -> None:
-    assert how_documents_run(json.dumps({"model_type": "of_tomorrow"}).encode()) == (
-        "decided when it trains",
-        "",
-    )
-    pictures = {"model_type": "of_pictures", "text_config": {"model_type": "gemma2"}}
+def test_of_a_family_that_is_not_known_it_says_that_it_will_be_decided_and_how() -> None:
+    mode, why = how_documents_run(json.dumps({"model_type": "of_tomorrow"}).encode())
+    assert (mode, why.partition(":")[0]) == ("decided when it trains", "by a trial at tiny size")
+    assert "of_tomorrow is not among" in why
+    pictures = {"model_type": "of_pictures", "text_config": {"model_type": "mamba2"}}
     assert how_documents_run(json.dumps(pictures).encode())[0] == "apart"
     assert how_documents_run(None) == how_documents_run(b"[]") == how_documents_run(b"{") == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("config", "mode", "why"),
+    [
+        ({"model_type": "qwen3_next"}, "decided when it trains", "linear attention: packed if the kernels"),
+        ({"model_type": "mamba2"}, "decided when it trains", "state-space layers: packed if the kernels"),
+        ({"model_type": "gpt_oss"}, "decided when it trains", "attention sinks: packed if a fused function"),
+        ({"model_type": "gemma2"}, "decided when it trains", "softcap: packed if a fused function"),
+        ({"model_type": "gemma2", "attn_logit_softcapping": None}, "packed", ""),
+        ({"model_type": "mamba"}, "apart", "state-space layers"),
+        ({"model_type": "llama"}, "packed", ""),
+    ],
+)
+def test_on_a_gpu_what_depends_on_its_kernels_is_decided_there(config: dict[str, Any], mode: str, why: str) -> None:
+    found = how_documents_run(json.dumps(config).encode(), gpus=1)
+    assert found[0] == mode
+    assert why in found[1]
 
 
 @pytest.mark.parametrize(("kind", "settings"), [("big_bird", {"attention_type": "original_full"}), ("roformer", {})])

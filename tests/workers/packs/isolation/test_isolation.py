@@ -117,7 +117,7 @@ def _unguard(model: Any) -> None:
         module._forward_pre_hooks_with_kwargs.clear()
 
 
-@pytest.mark.parametrize("switch_off", [cache_again, boundaries_forgotten, one_causal_row, layer_that_mixes])
+@pytest.mark.parametrize("switch_off", [cache_again, one_causal_row, layer_that_mixes])
 def test_the_comparison_fails_where_isolation_is_switched_off(
     switch_off: Callable[[Any, Pack], None], llama: Any, pack: Pack
 ) -> None:
@@ -133,6 +133,12 @@ def test_the_comparison_fails_where_isolation_is_switched_off(
     assert caught.value.where == f"row {worst.row} of the upload"
     # The first document has nothing before it that could leak into it.
     assert comparison.documents[0].relative < 1e-5
+
+
+def test_boundaries_that_are_forgotten_are_missed_even_without_the_guard(llama: Any, pack: Pack) -> None:
+    boundaries_forgotten(llama, pack)
+    with pytest.raises(BadBase, match="cu_seq_lens_q is missing"):
+        compare(llama, pack, [0, 1])
 
 
 def test_the_guard_alone_keeps_a_cache_from_opening_the_leak_again(llama: Any, pack: Pack) -> None:

@@ -10,9 +10,10 @@ from peft import LoraConfig, get_peft_model
 from torch.nn.functional import cross_entropy
 
 from ft_assets.workers.packs.isolation import output_layer
-from ft_assets.workers.packs.isolation.choice import _refusal, choose
+from ft_assets.workers.packs.isolation.choice import _try, choose
 from ft_assets.workers.packs.isolation.forward import token_losses
 from ft_assets.workers.packs.isolation.output_layer import losses_at
+from ft_assets.workers.packs.isolation.told import Arithmetic
 from tests.workers.packs.estimate.meter import Meter
 from tests.workers.packs.isolation.test_apart import documents
 from tests.workers.training.families import FAMILIES
@@ -58,7 +59,7 @@ def test_rounding_by_several_threads_is_no_leak(threads: int, by_parts: None) ->
     torch.set_num_threads(threads)
     try:
         config = json.dumps(FAMILIES["llama"].config().to_dict(), default=str)
-        assert _refusal.__wrapped__(config, None) is None
+        assert _try.__wrapped__(config, None, Arithmetic()).refusal is None
     finally:
         torch.set_num_threads(before)
 
