@@ -10,7 +10,7 @@ from ft_assets.settings.dataset.forms import KIND, WEIGHT, FormSettings
 from ft_assets.workers.datasets.forms.parts import has_tool_parts, read_parts
 from ft_assets.workers.datasets.forms.preference import read_pair
 from ft_assets.workers.datasets.forms.reasons import NAME, Reason, RowProblem
-from ft_assets.workers.datasets.forms.texts import TYPES, TextReader, clean, is_blank
+from ft_assets.workers.datasets.forms.texts import TYPES, TextReader, clean, has_stacked_marks, is_blank
 from ft_assets.workers.datasets.forms.tools import read_tools
 from ft_assets.workers.datasets.forms.turns import Placed, Turn, check_order, read_turns
 from ft_resources.lazy import load
@@ -53,7 +53,7 @@ def convert(row: dict[str, Any], settings: FormSettings) -> Converted:
     known = {settings.source(name) for name in fields}
     if form == "text" and isinstance(row.get("source"), str) and is_page(row.get("page")):
         # What intake extracts from books and PDFs: pieces of one source belong together.
-        result.group, result.page = clean(_plain(row["source"])), row["page"]
+        result.group, result.page = clean(_plain(row["source"]), "source"), row["page"]
         known |= {"source", "page"}
     if settings.group_by is not None:
         result.group = group_of(row.get(settings.group_by), settings.group_by)
@@ -238,7 +238,7 @@ def group_of(value: Any, name: str) -> str:
     if not isinstance(value, str) or _plain(value) != value or is_blank(value):
         problem = "split.group_by names this field, and this row has no text or whole number in it"
         raise RowProblem(Reason.NO_GROUP, name, problem)
-    return clean(value)
+    return clean(value, name)
 
 
 def weight_of(value: Any) -> float:
@@ -258,4 +258,5 @@ def weight_of(value: Any) -> float:
 def kind_of(value: Any) -> str:
     """The optional label that scores are broken down by; anything but a plain short text counts as missing."""
     plain = isinstance(value, str) and len(value) <= MAX_KIND_CHARACTERS and _plain(value) == value
+    plain = plain and not has_stacked_marks(value)
     return clean(value) if plain else ""

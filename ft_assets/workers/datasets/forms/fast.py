@@ -105,7 +105,7 @@ def _read(rows: list[Row], form: str, settings: FormSettings, plain: Plain, *, a
     table = _Table([row for _, row in rows], form, settings)
     try:
         columns = table.columns()
-    except _NotPlain:
+    except (_NotPlain, RowProblem):
         shapes: defaultdict[Any, list[Row]] = defaultdict(list)
         for number, row in rows:
             shapes[_shape(row)].append((number, row))
@@ -208,10 +208,16 @@ class _Table:
         self, texts: list[Any], owners: NDArray[np.int64] | None = None, *, maybe_blank: bool = False
     ) -> list[str]:
         """``texts`` cleaned; ``owners`` are their rows, if not one each."""
-        cleaned = list(map(clean, _strings(texts)))
+        cleaned, unfit = [], []
+        for place, text in enumerate(_strings(texts)):
+            try:
+                cleaned.append(clean(text))
+            except RowProblem:
+                cleaned.append("")
+                unfit.append(place)
         changed = [place for place, text in enumerate(cleaned) if text is not texts[place] and text != texts[place]]
         blank = [] if maybe_blank else [place for place, text in enumerate(cleaned) if is_blank(text)]
-        for places, rows in ((changed, self.changed), (blank, self.left)):
+        for places, rows in ((changed, self.changed), ([*blank, *unfit], self.left)):
             rows[places if owners is None else owners[places]] = True
         return cleaned
 

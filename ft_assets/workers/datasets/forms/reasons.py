@@ -42,7 +42,7 @@ REASONS: dict[Reason, str] = {
     Reason.UNKNOWN_SCHEMA: "fields of no known form",
     Reason.WRONG_TYPE: "a field that is missing or of the wrong type",
     Reason.EMPTY_TEXT: "a text with nothing in it",
-    Reason.BAD_TEXT: "a text that cannot be written as Unicode",
+    Reason.BAD_TEXT: "a text that cannot be written as Unicode, or stacks combining marks",
     Reason.ROLE_ORDER: "turns in an order that cannot be learned from",
     Reason.TOOL_CALLS: "tool calls and their results that do not fit together",
     Reason.SAME_ANSWERS: "a chosen answer that does not differ from the rejected one",

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import cache
 from typing import Any
 
 from ft_assets.workers.datasets.forms.reasons import Reason, RowProblem
@@ -26,16 +27,50 @@ TYPES = {
 }
 
 
-def clean(text: str) -> str:
+# "Stream-safe" in UAX #15: no writing needs more, and to sort them takes a time that grows with the square of the run.
+MOST_MARKS = 30
+# They have no combining class of their own, and are made of marks alone.
+_MADE_OF_MARKS = (0x0F73, 0x0F75, 0x0F81)
+_LAST_MARK = 0x1E94A
+
+
+# A run of more than MOST_MARKS holds at least so many of every tenth character.
+_STRIDE = 10
+_HITS = (MOST_MARKS + 1) // _STRIDE
+
+
+@cache
+def _stacked() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Matches more than MOST_MARKS combining marks in sequence, and before it what every _STRIDE-th character of such a
+    text holds; made at the first text that may have them."""
+    marks = {code for code in range(0x300, _LAST_MARK + 1) if unicodedata.combining(chr(code))} | {*_MADE_OF_MARKS}
+    starts = sorted(code for code in marks if code - 1 not in marks)
+    ends = sorted(code for code in marks if code + 1 not in marks)
+    ranges = "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
+    return re.compile(f"[{ranges}]{{{_HITS}}}"), re.compile(f"[{ranges}]{{{MOST_MARKS + 1}}}")
+
+
+def has_stacked_marks(text: str) -> bool:
+    """Whether more than MOST_MARKS combining marks follow one another in ``text``, which NFC would be slow for."""
+    if len(text) <= MOST_MARKS:
+        return False
+    hit, run = _stacked()
+    return hit.search(text[::_STRIDE]) is not None and run.search(text) is not None
+
+
+def clean(text: str, field: str = "text") -> str:
     """``text`` in NFC, with line ends as ``\\n`` and without control characters other than tab and line feed.
 
     Line ends are CR LF, CR, VT, FF and NEL. A byte order mark is removed only at the start, where it has no meaning.
     Elsewhere it forbids a line break, and stays like joiners (ZWJ, ZWNJ), soft hyphens and directional marks.
-    ``clean(clean(text)) == clean(text)``.
+    ``clean(clean(text)) == clean(text)``. Raises RowProblem at ``field`` for a text that is not stream-safe.
     """
     if not text.encode(errors="surrogatepass").translate(None, _PLAIN_BYTES):
         return text
     text = _CONTROLS.sub("", _LINE_ENDS.sub("\n", text)).lstrip(BYTE_ORDER_MARK)
+    if has_stacked_marks(text):
+        problem = f"this text has more than {MOST_MARKS} combining marks in sequence; no writing needs so many"
+        raise RowProblem(Reason.BAD_TEXT, field, problem)
     return unicodedata.normalize("NFC", text)
 
 
@@ -62,7 +97,7 @@ class TextReader:
         if not isinstance(value, str):
             raise RowProblem(Reason.WRONG_TYPE, field, f"this should be text, not {TYPES[type(value)]}")
         refuse_surrogates(value, field)
-        text = clean(value)
+        text = clean(value, field)
         self.changed = self.changed or text != value
         return text
 

@@ -13,6 +13,7 @@ from datasketch import LeanMinHash, MinHashLSH
 
 from ft_assets.workers.datasets.columns import TURN_COLUMNS
 from ft_assets.workers.datasets.forms.content_keys import flat_texts
+from ft_assets.workers.datasets.forms.reasons import RowProblem
 from ft_assets.workers.datasets.forms.texts import clean
 from ft_assets.workers.datasets.similarity.fold_kernel import bare_texts
 from ft_assets.workers.datasets.similarity.hashing import PERMUTATIONS, SHINGLE
@@ -63,7 +64,10 @@ def nearest_rows(files: Mapping[str, Path], text: str, *, threshold: float, most
     if not LEAST_THRESHOLD <= threshold <= 1:
         what = f"the threshold should be from {LEAST_THRESHOLD} to 1, not {threshold:g}"
         raise UserError(what, where="threshold", remedy="Try 0.5; two rows that differ in a word have 0.9 and more.")
-    folded = bare_texts(pa.array([clean(text)]))
+    try:
+        folded = bare_texts(pa.array([clean(text)]))
+    except RowProblem as error:
+        raise UserError(error.problem, where="text", remedy="No row has such a text.") from None
     wanted = _shingles(folded[0].as_py())
     if not wanted:
         raise UserError("the text has no letters and no digits", where="text", remedy="Give the text of a row.")

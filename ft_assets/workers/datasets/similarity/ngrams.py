@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from ft_assets.workers.datasets.forms.texts import has_stacked_marks
 from ft_assets.workers.datasets.similarity.fold_kernel import Folded, fold_texts
 from ft_assets.workers.datasets.similarity.grams import all_grams, count_overlap, insert
 from ft_assets.workers.datasets.similarity.mapped import NewArrays, open_arrays
@@ -133,9 +134,13 @@ def grams_of(texts: pa.Array) -> np.ndarray:
 
 
 def composed(texts: Iterable[str | None]) -> pa.Array:
-    """``texts`` in NFC, as forms return those of rows."""
+    """``texts`` in NFC, as forms return those of rows; one that no row can have stays as it is."""
     # Not pyarrow's utf8_normalize: in 25.0 its "NFC" decomposes.
-    return pa.array([unicodedata.normalize("NFC", text or "") for text in texts], pa.large_string())
+    found = [
+        text if has_stacked_marks(text) else unicodedata.normalize("NFC", text)
+        for text in (each or "" for each in texts)
+    ]
+    return pa.array(found, pa.large_string())
 
 
 def common_grams(texts: pa.Array | pa.ChunkedArray, more_than: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The fast path gives exactly what the reference gives, on plain rows and on hostile ones."""
 
 import json
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -256,6 +257,20 @@ def test_plain_rows_take_the_fast_path(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.statistics
+@pytest.mark.parametrize("marks", ["\u0301\u0323", "\u0f73", "\u0f72\u0f73", "\u0344"])
+def test_a_text_that_nfc_would_take_hours_for_is_refused_at_once(marks: str) -> None:
+    """Sorting marks takes a time that grows with the square of their number: 40,000 took 20 s, a row may have 5 m."""
+    hostile = {"prompt": "Hi", "completion": "a" + marks * 40_000, "system": "e" + marks * 40_000}
+    rows = [{"prompt": f"Hi {place}", "completion": "\u043f" + "\u0301" * 30, "system": ""} for place in range(40)]
+    lines = [json.dumps(row, ensure_ascii=False).encode() for row in (*rows, hostile)]
+    started = time.process_time()
+    parsed = assert_same(b"\n".join(lines), FormSettings())
+    assert time.process_time() - started < 1.0
+    assert parsed.examples.num_rows == len(rows)
+    (bad,) = parsed.bad.to_pylist()
+    assert (bad["row"], bad["reason"]) == (41, "bad_text")
+
+
 def test_every_code_point_alone_and_after_a_letter_is_cleaned_alike() -> None:
     points = [chr(point) for point in range(0x3400) if not 0xD800 <= point < 0xE000]
     points += [chr(point) for point in range(0xA000, 0x11A00, 1) if not 0xAC00 <= point < 0xE000]

@@ -43,6 +43,7 @@ def chat(*roles: str) -> dict[str, Any]:
     return {"messages": turns(*((role, f"turn {index}") for index, role in enumerate(roles)))}
 
 
+MARKS = "this text has more than 30 combining marks in sequence; no writing needs so many"
 HI = turns(("user", "Hi"), ("assistant", "Hello"))
 
 
@@ -256,6 +257,9 @@ def calls(*after: dict[str, Any], call: Any = CALL) -> dict[str, Any]:
             "completion",
             "this text holds half of a surrogate pair (\\ud800 to \\udfff)",
         ),
+        ({"prompt": "a", "completion": "a" + "\u0301\u0323" * 16}, "bad_text", "completion", MARKS),
+        ({"messages": [{"role": "user", "content": "\u0f73" * 31}, HI[1]]}, "bad_text", "messages[0].content", MARKS),
+        ({"text": "a", "source": "\u0344" * 31, "page": 1}, "bad_text", "source", MARKS),
         ({"messages": []}, "wrong_type", "messages", "this should be a list of turns, with at least one in it"),
         ({"messages": ["a"]}, "wrong_type", "messages[0]", "a turn should be an object with role and content"),
         ({"messages": [{"role": "user"}]}, "wrong_type", "messages[0].content", "this field is missing"),
