@@ -43,7 +43,7 @@ def _of_store(artifacts: Artifacts) -> Iterator[Lack]:
     store = artifacts.store
     known = list_suites(store)
     sizes = {key: items_of(store, key) for key in suites_of(store, known, "suite")}
-    install = "ft suite install general"
+    install = "ft suite install general; without a network: ft suite install offline"
     if not sizes:
         yield Lack(of="store", what="No general suite is registered: no regression would be seen.", remedy=install)
     else:

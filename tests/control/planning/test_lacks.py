@@ -50,9 +50,15 @@ def add(project: Project, rows: int = 400) -> str:
 def test_a_new_store_lacks_suites_and_the_commands_that_bring_them_are_told(tmp_path: Path) -> None:
     found = find_lacks(Artifacts(Store(str(tmp_path / "store"))))
     assert [(each.of, each.remedy) for each in found] == [
-        ("store", "ft suite install general"),
+        ("store", "ft suite install general; without a network: ft suite install offline"),
         ("store", "ft suite install safety"),
     ]
+
+
+def test_what_is_told_for_a_machine_without_a_network_is_enough_to_see_a_drop(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    api.install_suites(["offline"], store=store, actor="ann")
+    assert [each.remedy for each in find_lacks(Artifacts(store))] == ["ft suite install safety"]
 
 
 def test_suites_that_are_all_too_small_are_as_good_as_none(project: Project, tmp_path: Path) -> None:

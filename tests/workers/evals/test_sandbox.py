@@ -46,6 +46,16 @@ def test_what_a_function_needs_is_there(program: str) -> None:
     assert run_program(program, QUICK) == "passed"
 
 
+@needs_sandbox
+def test_a_library_is_there_only_where_it_is_asked_for_and_nothing_beside_it() -> None:
+    program = "import numpy as np, sys, os\nassert np.dot(np.eye(3), np.eye(3)).sum() == 3\n"
+    beside = "assert {each.removesuffix('.libs') for each in os.listdir(sys.path[-1])} == {'numpy'}\n"
+    with_numpy = QUICK.model_copy(update={"libraries": ("numpy",), "memory_mb": 512})
+    assert run_program(program + beside, with_numpy) == "passed"
+    assert run_program("import pydantic", with_numpy) == "failed"
+    assert run_program(program, QUICK) == "failed"
+
+
 @pytest.mark.subprocess
 @needs_sandbox
 @pytest.mark.parametrize(

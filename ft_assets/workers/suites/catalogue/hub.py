@@ -108,9 +108,16 @@ def installed_from_hub(store: Store, key: str) -> RegisteredSuite | None:
 
 
 def install_from_hub(
-    store: Store, key: str, source: str, actor: str, *, get: Callable[[str], Path], hub: Hub | None = None
+    store: Store,
+    key: str,
+    suite: HubSuite,
+    source: str,
+    actor: str,
+    *,
+    get: Callable[[str], Path],
+    hub: Hub | None = None,
 ) -> RegisteredSuite:
-    """Fetch suite ``key`` at ``source`` (``hub:ORG/NAME@COMMIT``), and register it.
+    """Fetch ``suite`` at ``source`` (``hub:ORG/NAME@COMMIT``), and register it as ``key``.
 
     Args:
         get: the file SOURCE/NAME of the catalogue, for suites that also have data from there.
@@ -119,7 +126,7 @@ def install_from_hub(
     Raises UserError for what is no such source, BadRecipe for a data set without the suite's files or columns, and for
     a key that has other content; BadBase, HubUnavailable.
     """
-    suite, (repo, commit) = hub_suites()[key], parse_source(source)
+    repo, commit = parse_source(source)
     hub = hub or HuggingFaceHub(kind="dataset")
     files, task = _files(suite, repo, commit, hub), dict(suite.task)
     metadata = {"paper": suite.entry.paper, "licence": f"{suite.entry.licence} (of {suite.entry.repo})"}

@@ -29,7 +29,7 @@ def install_chosen(
     chosen = choose(names, catalogue, known)
     if source:
         keys = _of_source(chosen, catalogue, known, source)
-        return _from_hub(store, catalogue, dict.fromkeys(keys, source), actor, offline)
+        return _from_hub(store, catalogue, known, dict.fromkeys(keys, source), actor, offline)
     there = {key: found for key in chosen.keys if key in known and (found := installed_from_hub(store, key))}
     laid = _laid(chosen, known, offline) if offline else {}
     sources = {key: source for key, source in laid.items() if key not in there}
@@ -44,7 +44,7 @@ def install_chosen(
             remedy="Choose one: " + "; ".join(each.command for each in lines),
         )
     done = [*install(store, catalogue, pinned, actor, offline=offline), *there.values()]
-    done += _from_hub(store, catalogue, sources, actor, offline)
+    done += _from_hub(store, catalogue, known, sources, actor, offline)
     return sorted(done, key=lambda each: chosen.keys.index(each.key))
 
 
@@ -82,9 +82,17 @@ def _laid(chosen: Chosen, known: dict[str, HubSuite], offline: Path) -> dict[str
 
 
 def _from_hub(
-    store: Store, catalogue: Catalogue, sources: dict[str, str], actor: str, offline: Path | None
+    store: Store,
+    catalogue: Catalogue,
+    known: dict[str, HubSuite],
+    sources: dict[str, str],
+    actor: str,
+    offline: Path | None,
 ) -> list[RegisteredSuite]:
     hub = FolderHub(offline) if offline else None
     with TemporaryDirectory(prefix="ft-suites-") as scratch:
         files = Files(catalogue=catalogue, scratch=Path(scratch), offline=offline)
-        return [install_from_hub(store, key, source, actor, get=files.get, hub=hub) for key, source in sources.items()]
+        return [
+            install_from_hub(store, key, known[key], source, actor, get=files.get, hub=hub)
+            for key, source in sources.items()
+        ]
