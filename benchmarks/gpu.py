@@ -30,19 +30,26 @@ from ft_assets.settings.gpus import find_hardware
 
 GOALS: Mapping[str, float] = {"full_8b": 12_500, "lora_8b": 16_000, "qlora_8b": 12_000, "full_1b": 52_000}
 _PUBLISHED = {"full_8b": 10_471.0, "lora_8b": 12_473.0}
-_MFU_GOAL, _TRL_GOAL = 0.60, 1.3
+_MFU_GOAL, _TRL_GOAL, _MEMORY_GOAL = 0.60, 1.3, 0.1
 _TABLE, _ROWS = (Path(__file__).parent / name for name in ("gpu_table.md", "gpu_rows.jsonl"))
 _BY: tuple[By, ...] = ("ours", "trl")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """A case as it was run at last, and what came of it: see ``gpu_case.Measured``; None where nothing did."""
+    """A case as it was run at last, and what came of it: see ``gpu_case.Measured``; None where nothing did.
+    ``predicted_gib`` is what the memory model expected of ours at ``peak_gib``."""
 
     case: Case
     tokens_s: float | None
     mfu: float | None
     peak_gib: float | None
+    predicted_gib: float | None = None
+
+    @property
+    def peak_share(self) -> float | None:
+        """The measured peak as a share of the predicted one."""
+        return self.peak_gib / self.predicted_gib if self.peak_gib and self.predicted_gib else None
 
 
 Run = Callable[[Case, Path], dict[str, Any] | None]
@@ -95,6 +102,7 @@ def compare(case: Case, base: Path, gpu: str | None, run: Run) -> Row:
                 tokens_s=speed,
                 mfu=tried.mfu(speed, found["document_length"], hardware),
                 peak_gib=found["peak_bytes"] / 2**30,
+                predicted_gib=tried.predicted_bytes / 2**30 if tried.by == "ours" else None,
             )
     return Row(case=tried, tokens_s=None, mfu=None, peak_gib=None)
 
@@ -180,6 +188,18 @@ def figures(rows: list[Row], *, tiny: bool) -> list[Figure]:
             met=_at_least(least, _TRL_GOAL),
         )
     )
+    off = max((abs(row.peak_share - 1) for row in ours.values() if row.peak_share), default=None)
+    made.append(
+        Figure(
+            key="peak_off",
+            what="peak memory, how far the worst is from what was predicted",
+            ours=off,
+            peer=None,
+            peer_is="none",
+            goal=f"<= {_MEMORY_GOAL}",
+            met=None if off is None else off <= _MEMORY_GOAL,
+        )
+    )
     return made
 
 
@@ -189,11 +209,12 @@ def markdown(rows: list[Row], device: str) -> str:
     lines = [
         f"Device: {device}. {packages}.",
         "",
-        "| configuration | by | tokens/s | MFU | peak GiB | settings |",
-        "|---|---|---:|---:|---:|---|",
+        "| configuration | by | tokens/s | MFU | peak GiB | predicted | peak / predicted | settings |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
     ]
     for row in rows:
-        cells = (_text(row.tokens_s, ",.0f"), _text(row.mfu, ".1%"), _text(row.peak_gib, ".1f"))
+        cells = [_text(row.tokens_s, ",.0f"), _text(row.mfu, ".1%"), _text(row.peak_gib, ".1f")]
+        cells += [_text(row.predicted_gib, ".1f"), _text(row.peak_share, ".2f")]
         lines.append(f"| {row.case.name} | {row.case.by} | {' | '.join(cells)} | {_settings(row.case)} |")
     return "\n".join(lines) + "\n"
 

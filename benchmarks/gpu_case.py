@@ -64,6 +64,52 @@ class Clock(TrainerCallback):
                 self.tokens_s = self._read / (now - self._began)
 
 
+class Waits(TrainerCallback):
+    """Lets a timed step of ``trainer`` fail where the host waits for the GPU, but for the one wait that reads its loss
+    and gradient norm."""
+
+    def __init__(self, warm: int, trainer: Any) -> None:
+        self._warm, self._mode = warm, "default"
+        self._read = trainer._get_grad_norm
+        trainer._get_grad_norm = self._reading
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        # What is made once, such as optimizer states and workspaces, is made while warming up.
+        self._set("error" if state.global_step >= self._warm else "default")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._set("default")
+
+    def _reading(self, *args: Any, **kwargs: Any) -> Any:
+        mode = self._mode
+        self._set("default")
+        try:
+            return self._read(*args, **kwargs)
+        finally:
+            self._set(mode)
+
+    def _set(self, mode: str) -> None:
+        self._mode = mode
+        set_waits(mode)
+
+
+def set_waits(mode: str) -> None:
+    """What happens where the host waits for the GPU; nothing without one."""
+    if torch.cuda.is_available():
+        torch.cuda.set_sync_debug_mode(mode)
+
+
+def set_attention(kind: str) -> None:
+    """Which attention this process uses: see ``Case.attention``."""
+    from ft_assets.workers.packs.isolation import attention, varlen
+    from ft_assets.workers.packs.isolation.constants import asked_once
+
+    if kind == "documents":
+        attention.applies = lambda *_: False
+    elif kind == "own":
+        varlen.activate, varlen.flash_attn = asked_once(lambda device: ""), asked_once(lambda: None)
+
+
 def make_base(case: Case, folder: Path) -> None:
     """A model of the case's shape with random weights, in bf16, made on the device, beside the demo's tokenizer."""
     shutil.copytree(BASE, folder, ignore=shutil.ignore_patterns("*.safetensors", "config.json", "*.md"))
@@ -116,15 +162,13 @@ def run(case: Case, base: Path, folder: Path) -> Measured:
 def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]:
     """The worker's trainer on the worker's model, without what stands around a step (see ``benchmarks trainer``)."""
     from ft_assets.settings.recipe.training import SettledLora, SettledTraining
-    from ft_assets.workers.packs.isolation import attention
     from ft_assets.workers.packs.sampler import Order
     from ft_assets.workers.training.methods.sft import Likelihood
     from ft_assets.workers.training.model import load_base
     from ft_assets.workers.training.reader import StepReader
     from ft_assets.workers.training.trainer import PackedTrainer, trainer_config
 
-    if case.attention == "documents":
-        attention.applies = lambda *_: False
+    set_attention(case.attention)
     windows = case.micro * case.accumulate
     training = SettledTraining(
         learning_rate=LEARNING_RATE,
@@ -139,7 +183,7 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
     order = Order(
         windows=len(pack), global_batch=windows, epochs=1000, seed=17, max_steps=training.max_steps, block=pack.block
     )
-    args = trainer_config(training, order, folder, case.device, recompute=case.recompute)
+    args = trainer_config(training, order, folder, case.device, recompute=case.setup.recompute, offload=case.offload)
     if case.optimizer == "adamw_unfused":
         args.optim = "adamw_torch"
     lora = SettledLora(rank=RANK, alpha=ALPHA, dropout=0.0) if case.variant != "full" else None
@@ -151,8 +195,11 @@ def _ours(case: Case, pack: Pack, base: Path, folder: Path) -> tuple[Any, Clock]
         model=model,
         args=args,
         lora=lora,
+        muon=case.optimizer == "muon",
         rounded=case.weights == "bfloat16",
     )
+    if case.sync == "error":
+        trainer.add_callback(Waits(case.warm, trainer))
     clock = Clock(case, lambda: trainer.last.tokens)
     trainer.add_callback(clock)
     return trainer, clock

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from ft_assets.settings.bounds import Bounds
 from ft_assets.settings.gpus import Hardware
-from ft_assets.workers.model_size.memory import Setup
+from ft_assets.workers.model_size.memory import Setup, peak_memory
 from ft_assets.workers.model_size.model_size import Architecture, read_architecture
 from ft_assets.workers.model_size.time import Work, training_flops
 
@@ -77,9 +77,13 @@ class Case:
         masked: share of each document that is not learned.
         precision: as recipes name it; fp8 is ours only, for full and lora, and needs ``compile`` to be of use.
         weights: as recipes name it, for full; TRL rounds updates in bfloat16 to the nearest number.
-        optimizer: as recipes name it; ``adamw_unfused`` is for comparison only.
-        attention: ``fused`` is what the trainer does on a GPU; ``documents`` runs them one by one (ours only).
+        optimizer: as recipes name it; ``adamw_unfused`` is for comparison only. TRL has AdamW in place of ``muon``.
+        recompute: activations of every ``recompute_every``-th layer, ``offload`` with its input on the host.
+        attention: ``fused`` is what the trainer does on a GPU; ``own`` is PyTorch's as it comes, without FlashAttention
+            2 to 4 where they are installed; ``documents`` runs them one by one (ours only).
         compile: each layer through ``torch.compile``.
+        sync: ``error`` lets a timed step fail where the host waits for the GPU, but for the one wait that reads its
+            loss (``torch.cuda.set_sync_debug_mode``; ours only).
         warm, steps: optimizer steps before, and while, time is taken.
     """
 
@@ -95,10 +99,13 @@ class Case:
     masked: float = 0.0
     precision: Literal["bf16", "fp8"] = "bf16"
     weights: Literal["float32", "bfloat16"] = "float32"
-    optimizer: Literal["adamw", "adamw_8bit", "adafactor", "adamw_unfused"] = "adamw"
+    optimizer: Literal["adamw", "adamw_8bit", "adafactor", "muon", "adamw_unfused"] = "adamw"
     recompute: bool = False
-    attention: Literal["fused", "documents"] = "fused"
+    recompute_every: int = 1
+    offload: bool = False
+    attention: Literal["fused", "own", "documents"] = "fused"
     compile: bool = False
+    sync: Literal["default", "error"] = "default"
     warm: int = 4
     steps: int = 8
 
@@ -113,17 +120,34 @@ class Case:
         assert found is not None
         return found
 
-    def flops(self, tokens: int, document_length: float) -> float:
-        """Model FLOPs of so many tokens, as ``packs/estimate/time.py`` counts them."""
-        setup = Setup(
+    @property
+    def setup(self) -> Setup:
+        """What our trainer holds in memory."""
+        learned = 1 - self.masked
+        return Setup(
             variant=self.variant,
             precision="bf16",
-            tokens=0,
-            learned=Bounds(lower=0.0, expected=1.0, upper=1.0),
+            weights=self.weights,
+            optimizer="adamw" if self.optimizer == "adamw_unfused" else self.optimizer,
+            tokens=self.micro * self.window,
+            learned=Bounds(lower=learned, expected=learned, upper=learned),
             rank=RANK if self.variant != "full" else 0,
+            accumulates=self.accumulate > 1,
+            recompute=self.recompute_every if self.recompute else 0,
+            offload=self.offload,
+            gpus=1 if self.device == "cuda" else 0,
         )
+
+    @property
+    def predicted_bytes(self) -> float:
+        """The peak that the memory model expects of our trainer, without the CUDA context, which no tensor holds."""
+        found = peak_memory(self.architecture, self.setup)
+        return found.total.expected - found.overhead
+
+    def flops(self, tokens: int, document_length: float) -> float:
+        """Model FLOPs of so many tokens, as ``model_size/time.py`` counts them."""
         work = Work(tokens=tokens, steps=1, learned=1 - self.masked, document_length=document_length)
-        return training_flops(self.architecture, setup, work)
+        return training_flops(self.architecture, self.setup, work)
 
     def mfu(self, tokens_s: float, document_length: float, gpu: Hardware | None) -> float | None:
         """Share of the GPU's dense bf16 peak; None where the GPU is not known."""

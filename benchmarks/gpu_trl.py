@@ -40,7 +40,8 @@ class _CountingTrainer(SFTTrainer):
 
 def trl_trainer(case: Case, documents: Batch, base: Path, folder: Path) -> tuple[SFTTrainer, Clock]:
     """A trainer and the clock that is in it."""
-    optimizers = {"adamw": "adamw_torch_fused", "adamw_unfused": "adamw_torch", "adafactor": "adafactor"}
+    optimizers = {"adamw": "adamw_torch_fused", "muon": "adamw_torch_fused", "adamw_unfused": "adamw_torch"}
+    recomputation = {"use_reentrant": False, "every_n_layers": case.recompute_every, "offload": case.offload}
     datasets.disable_progress_bars()
     edges = documents.offsets[1:-1]
     ids = [row.tolist() for row in np.split(documents.input_ids, edges)]
@@ -53,12 +54,13 @@ def trl_trainer(case: Case, documents: Batch, base: Path, folder: Path) -> tuple
         per_device_train_batch_size=case.micro,
         gradient_accumulation_steps=case.accumulate,
         learning_rate=LEARNING_RATE,
-        optim=optimizers[case.optimizer],
+        optim=optimizers.get(case.optimizer, case.optimizer),
         max_length=case.window,
         packing=case.documents > 0,
         bf16=True,
         use_cpu=case.device == "cpu",
         activation_checkpointing=case.recompute,
+        activation_checkpointing_kwargs=recomputation if case.recompute else None,
         save_strategy="no",
         logging_strategy="no",
         report_to="none",

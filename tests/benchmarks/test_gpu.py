@@ -11,7 +11,7 @@ from benchmarks import gpu
 from benchmarks.gpu_cases import CASES, Case, changed, ladder, tiny
 from ft_assets.settings.gpus import CATALOGUE
 
-KEYS = ["full_8b_tok_s", "full_8b_mfu", "lora_8b_tok_s", "qlora_8b_tok_s", "full_1b_tok_s", "vs_trl"]
+KEYS = ["full_8b_tok_s", "full_8b_mfu", "lora_8b_tok_s", "qlora_8b_tok_s", "full_1b_tok_s", "vs_trl", "peak_off"]
 BY_NAME = {case.name: case for case in CASES}
 
 
@@ -104,7 +104,11 @@ def test_settings_are_told_by_name_and_kept_in_their_kind() -> None:
         changed(case, {"attention": "fast"})
 
 
-@pytest.mark.parametrize("levers", [{}, {"documents": 16, "masked": 0.5, "recompute": True}])
+@pytest.mark.parametrize(
+    "levers",
+    [{}, {"documents": 16, "masked": 0.5, "recompute": True, "recompute_every": 2, "attention": "own"}],
+)
+@pytest.mark.usefixtures("_attention_stays")
 def test_ours_runs_at_tiny_size_in_this_process(tmp_path: Path, levers: dict[str, Any]) -> None:
     from benchmarks.gpu_case import make_base, run
 
@@ -131,6 +135,90 @@ def test_ours_holds_weights_in_bfloat16_where_the_lever_says_so(tmp_path: Path) 
     assert {weight.dtype for weight in trainer.model.parameters()} == {torch.bfloat16}
 
 
+@pytest.fixture
+def _attention_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a case switches in its own process is switched back in this one."""
+    from ft_assets.workers.packs.isolation import attention, varlen
+
+    for module, name in ((attention, "applies"), (varlen, "activate"), (varlen, "flash_attn")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+
+
+@pytest.mark.usefixtures("_attention_stays")
+def test_attention_of_pytorchs_own_uses_none_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from benchmarks.gpu_case import set_attention
+    from ft_assets.workers.packs.isolation import varlen
+
+    monkeypatch.setattr(varlen, "activate", lambda device: True)
+    monkeypatch.setattr(varlen, "flash_attn", lambda: lambda *args, **kwargs: "flash-attn")
+    monkeypatch.setattr(varlen, "attend_documents", lambda *args: "newest" if varlen.activate("cuda") else "own")
+    rows = torch.zeros(4, 2, 8)
+    places = (torch.tensor([0, 4]), 4, 0.0, None, None)
+    found = []
+    for kind in ("fused", "own"):
+        set_attention(kind)
+        found.append(varlen.attend(rows, rows, rows, *places))
+    assert found == ["newest", "own"]
+
+
+def test_ours_has_the_optimizer_and_the_recomputation_that_levers_ask_for(tmp_path: Path) -> None:
+    from benchmarks import gpu_case
+    from ft_assets.workers.training.muon import MuonAndAdamW
+
+    case = replace(tiny(BY_NAME["full_1b"]), optimizer="muon", recompute=True, recompute_every=2)
+    gpu_case.make_base(case, tmp_path / "base")
+    pack = gpu_case.write_packs(gpu_case.documents_of(case), tmp_path / "pack", case.window)
+    trainer, _ = gpu_case._ours(case, pack, tmp_path / "base", tmp_path)
+    kept = trainer.args.activation_checkpointing_kwargs
+    assert kept == {"use_reentrant": False, "every_n_layers": 2, "offload": False}
+    offloading, _ = gpu_case._ours(replace(case, offload=True), pack, tmp_path / "base", tmp_path)
+    assert offloading.args.activation_checkpointing_kwargs["offload"]
+    assert trainer.train().training_loss == pytest.approx(8.03, abs=0.1)
+    assert isinstance(trainer.optimizer.optimizer, MuonAndAdamW)
+
+
+def test_a_timed_step_may_wait_where_it_reads_its_loss_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from benchmarks import gpu_case
+
+    modes: list[str] = []
+    monkeypatch.setattr(gpu_case, "set_waits", modes.append)
+    case = replace(tiny(BY_NAME["lora_8b"]), sync="error", warm=1, steps=2)
+    gpu_case.make_base(case, tmp_path / "base")
+    gpu_case.run(case, tmp_path / "base", tmp_path / "run")
+    assert modes == ["default"] * 4 + ["error", "default", "error", "default"] * 2
+
+
+@pytest.mark.parametrize(("name", "levers"), [("lora_8b", {}), ("full_1b", {}), ("full_1b", {"optimizer": "muon"})])
+def test_on_a_gpu_no_step_waits_but_where_it_reads_its_loss(tmp_path: Path, name: str, levers: dict[str, Any]) -> None:
+    import torch
+
+    from benchmarks.gpu_case import make_base, run
+
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    case = replace(tiny(BY_NAME[name]), device="cuda", documents=16, sync="error", **levers)
+    make_base(case, tmp_path / "base")
+    assert run(case, tmp_path / "base", tmp_path / "run").tokens_s > 0
+
+
+def test_the_prediction_is_the_memory_models_and_its_worst_miss_is_a_figure(tmp_path: Path) -> None:
+    assert BY_NAME["lora_8b"].predicted_bytes > 2 * 8_030_261_248
+    less = replace(BY_NAME["full_8b"], recompute=True)
+    predicted = [replace(less, **levers).predicted_bytes for levers in ({}, {"recompute_every": 2}, {"offload": True})]
+    assert predicted[2] < predicted[0] < predicted[1]
+    rows = []
+    for name, share in (("full_1b", 0.97), ("lora_8b", 1.2)):
+        peak = {"peak_bytes": share * BY_NAME[name].predicted_bytes}
+        rows.append(gpu.compare(BY_NAME[name], tmp_path, "H200", lambda case, base, peak=peak: measured(1.0) | peak))
+    found = {figure.key: figure for figure in gpu.figures(rows, tiny=False)}["peak_off"]
+    assert (found.ours, found.met) == (pytest.approx(0.2), False)
+    assert "| 0.97 |" in gpu.markdown(rows, "NVIDIA H200")
+
+
 def test_ours_multiplies_in_8_bits_where_the_lever_says_so(tmp_path: Path) -> None:
     pytest.importorskip("torchao.float8", reason="torchao is not installed: the extra float8")
     from benchmarks import gpu_case
@@ -147,9 +235,9 @@ def test_ours_multiplies_in_8_bits_where_the_lever_says_so(tmp_path: Path) -> No
 def test_the_table_says_what_ran_with_which_settings(tmp_path: Path) -> None:
     rows = [gpu.compare(BY_NAME["full_8b"], tmp_path, "H200", lambda case, base: measured(12_500.0))]
     table = gpu.markdown(rows, "NVIDIA H200")
-    assert "| full_8b | ours | 12,500 | 61.0% | 1.0 |" in table
+    assert "| full_8b | ours | 12,500 | 61.0% | 1.0 | 170.0 | 0.01 |" in table
     assert "optimizer=adamw" in table
-    assert json.dumps([figure.ours for figure in gpu.figures(rows, tiny=True)]) == json.dumps([None] * 6)
+    assert json.dumps([figure.ours for figure in gpu.figures(rows, tiny=True)]) == json.dumps([None] * 7)
 
 
 def test_each_call_adds_its_row_to_the_table(tmp_path: Path) -> None:
