@@ -20,6 +20,8 @@ VARIABLES = frozenset(
         "FT_LAUNCHER",
         "FT_TRACKING",
         "FT_METERING_DB",
+        "FT_ACCESS_DB",
+        "FT_MODELS",
         "FT_MAX_PAIRS",
         "FT_SENSOR_SECONDS",
         "FT_REPORTS_URL",

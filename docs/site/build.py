@@ -27,6 +27,7 @@ def reference_pages() -> dict[str, str]:
     from ft_assets.cli.main import app
     from ft_assets.definitions import defs
     from ft_assets.settings.dataset.policy import DatasetPolicy
+    from ft_assets.settings.models import ModelsFile
     from ft_assets.settings.recipe.recipe import Recipe
     from ft_assets.settings.tenants import TenantsFile
     from ft_resources.kubernetes.settings import KubernetesSettings
@@ -40,6 +41,9 @@ def reference_pages() -> dict[str, str]:
         ),
         "tenants": settings_page(
             "tenants.yaml", TenantsFile, "Limits, quotas and permissions; `FT_TENANTS` names the file."
+        ),
+        "offered-models": settings_page(
+            "models.yaml", ModelsFile, "Models that jobs of the HTTP API may name; `FT_MODELS` names the file."
         ),
         "kubernetes-settings": settings_page(
             "kubernetes.yaml", KubernetesSettings, "The cluster's launcher; `FT_KUBERNETES` names the file."

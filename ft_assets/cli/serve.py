@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ft_assets import api
 from ft_assets.settings.environment import open_store
-
 
 _UI = "import sys; from ft_assets.cli.main import app; sys.argv = ['ft', 'ui']; app()"
 
@@ -24,10 +24,11 @@ def serve(
     """
     import uvicorn
 
-    from ft_assets import api
     from ft_assets.cli.output import note
     from ft_assets.server.app import api_app
+    from ft_assets.settings.models import load_models
 
+    load_models()
     application = api_app(open_store(create=True), api.open_access())
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None

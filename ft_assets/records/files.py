@@ -13,7 +13,7 @@ from ft_resources.errors import NotFound
 from ft_resources.records import Record
 from ft_resources.store import Store
 
-FOLDER = "file_records"
+FILES, FOLDER = "files", "file_records"
 
 
 class UploadedFile(Record):
@@ -32,7 +32,7 @@ class UploadedFile(Record):
 
 
 def content_path(tenant: str, file_id: str) -> str:
-    return f"{tenant}/files/{file_id}/content"
+    return f"{tenant}/{FILES}/{file_id}/content"
 
 
 def record_path(tenant: str, file_id: str) -> str:

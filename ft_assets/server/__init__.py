@@ -1,1 +1,1 @@
-"""What a browser is served on one person's machine: the report pages. It knows no users and no tenants' walls."""
+"""What is served over HTTP: the API in OpenAI's dialect for holders of keys, and report pages on one person's machine."""

@@ -4,11 +4,13 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ft_assets.settings.environment import project_folder
+from ft_assets.settings.recipe.recipe import Recipe
+from ft_resources.errors import BadRecipe
 from ft_resources.settings import Settings
-from ft_resources.strict import read_strict
+from ft_resources.strict import parse_strict, read_strict
 
 _UNREADABLE = "Correct FT_MODELS, or unset it: then `models.yaml` of the project applies, or no model is offered."
 
@@ -22,6 +24,17 @@ class OfferedModel(Settings):
         default_factory=dict,
         description="Sections of a recipe, such as training, evaluation and gates; key, base and method are the job's.",
     )
+
+    @model_validator(mode="after")
+    def _gives_a_recipe(self) -> "OfferedModel":
+        """A mistake is the operator's, and must not be told to the tenant whose job meets it."""
+        if taken := {"key", "base", "method"} & self.recipe.keys():
+            raise ValueError(f"recipe: {', '.join(sorted(taken))} belong to the job; leave them out")
+        try:
+            parse_strict(Recipe, {"key": "model.v1", "base": self.base, **self.recipe}, "recipe")
+        except BadRecipe as error:
+            raise ValueError(f"recipe: {error.what}") from error
+        return self
 
 
 class ModelsFile(Settings):

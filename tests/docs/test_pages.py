@@ -16,6 +16,7 @@ from docs.site.checks import pages, problems
 from docs.site.settings_reference import settings_page
 from ft_assets.cli.main import app
 from ft_assets.settings.dataset.policy import DatasetPolicy
+from ft_assets.settings.models import ModelsFile
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.environment import SECRETS, VARIABLES
@@ -80,6 +81,7 @@ def test_every_piece_of_settings_on_a_page_is_valid() -> None:
         (Recipe, NEEDED),
         (DatasetPolicy, {}),
         (TenantsFile, {}),
+        (ModelsFile, {}),
         (KubernetesSettings, NEEDED_OF_A_CLUSTER),
     )
     count = 0

@@ -13,6 +13,7 @@ from ft_assets.control.erasure.plan import ErasurePlan, Node, Situation, plan_er
 from ft_assets.control.lines.lines import Pointer, list_lines, read_line
 from ft_assets.control.lines.promotion import Decision, promote
 from ft_assets.records.erased import find_erased, record_erasure, remove_bytes
+from ft_assets.records.files import FILES, delete_file
 from ft_assets.records.names import DATASET
 from ft_assets.records.submissions import all_submissions
 from ft_assets.records.tombstones import GRACE_DAYS, Subject, Tombstone, all_tombstones, delete, find_tombstone
@@ -26,7 +27,7 @@ from ft_resources.store import Store
 RECORDS = frozenset(
     {
         *("lines", "submissions", "tombstones", "reviews", "sweeps", "carries", "rejections", "notices"),
-        *("submission_keys", "pulls"),
+        *("submission_keys", "pulls", "jobs", "settled_jobs", "job_keys", "file_records"),
         *("run_failures", "usage", "quota", "refunds", "cache"),
     }
 )
@@ -85,6 +86,8 @@ def collect(artifacts: Artifacts, now: datetime | None = None) -> Collected:
         if artifact is not None:
             record_erasure(artifacts.store, artifact, tombstone, at)
         removed = remove_bytes(artifacts.store, address)
+        if (found := Address.parse(address)).asset == FILES:
+            delete_file(artifacts.store, found.tenant, found.fingerprint)
         if removed or artifact is not None:
             done.append(address)
             objects += removed

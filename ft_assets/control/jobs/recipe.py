@@ -57,10 +57,6 @@ def recipe_of_job(job: Job, model: OfferedModel) -> Recipe:
     """The recipe that ``job`` asks for of ``model``; equal jobs of a tenant have the same. Raises BadRecipe."""
     where, asked = f"model {job.model}", read_hyperparameters(job.hyperparameters, job.method)
     content: dict[str, Any] = {"description": f"{job.model}, as jobs of the API ask for it.", **model.recipe}
-    for taken in ("key", "base", "method"):
-        if taken in model.recipe:
-            remedy = "Leave it out of `recipe` in the models file."
-            raise BadRecipe(f"the models file sets {taken}, which is the job's", where=where, remedy=remedy)
     training = {**content.get("training", {})}
     if asked.n_epochs != "auto":
         training["epochs"] = asked.n_epochs
