@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from ft_assets.api import Access, Orchestrator
-from ft_assets.server import files, jobs, models
+from ft_assets.server import files, jobs, models, platform
 from ft_assets.server.context import Context
 from ft_assets.server.errors import add_handlers
 from ft_assets.server.settling import Settling
@@ -37,7 +37,7 @@ def api_app(
     app.state.context = Context(
         store=store, access=access, settle=settling.add, launcher=launcher, orchestrator=orchestrator
     )
-    for router in (files.router, jobs.router, models.router):
+    for router in (files.router, jobs.router, models.router, platform.router):
         app.include_router(router)
     add_handlers(app)
     return app

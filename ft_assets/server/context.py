@@ -60,4 +60,5 @@ def at_least(role: Role) -> Any:
 Ctx = Annotated[Context, Depends(context_of)]
 Viewer = Annotated[Identity, at_least("viewer")]
 Member = Annotated[Identity, at_least("member")]
+Promoter = Annotated[Identity, at_least("promoter")]
 Admin = Annotated[Identity, at_least("admin")]

@@ -65,7 +65,7 @@ def pair(project: Project) -> tuple[str, str]:
 
 
 FACTS: dict[str, dict[str, Any]] = {
-    "dataset": {"form": "chat", "held": [], "rows": {"train": 128, "validation": 16, "holdout": 16}},
+    "dataset": {"form": "chat", "held": [], "dropped": {}, "rows": {"train": 128, "validation": 16, "holdout": 16}},
     "base_model": {"tokenizer_digest": "00", "template_digest": "11"},
     "token_pack": {"tokens": 4000, "windows": 40},
     "checkpoint": {"tokens": 2000, "seconds": 4.0, "tokens_per_s": 500.0, "steps": 8},
