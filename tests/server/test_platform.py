@@ -41,9 +41,8 @@ def test_a_line_is_promoted_and_rolled_back_by_the_holder_of_a_key(
     assert promoted.status_code == 200, promoted.text
     assert (promoted.json()["adapter"], promoted.json()["stage"]) == (first, "production")
     assert promoted.json()["actor"].startswith("bea (key ")
-    assert (
-        acme.post(f"/lines/{LINE}/promote", json={"to": "production", "reason": "better"}).json()["adapter"] == second
-    )
+    better = {"to": "production", "reason": "better", "adapter": second}
+    assert acme.post(f"/lines/{LINE}/promote", json=better).json()["adapter"] == second
     assert acme.post(f"/lines/{LINE}/rollback", json={"reason": "worse"}).json()["adapter"] == first
     assert acme.get("/lines").json()["data"] == [{"id": LINE, "object": "ft.line", "stages": {"production": first}}]
     history = acme.get(f"/lines/{LINE}").json()["history"]
