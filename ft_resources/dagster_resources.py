@@ -14,6 +14,12 @@ from ft_resources.store import Store
 from ft_resources.store_marker import open_store
 
 
+def settled(resource: dg.ConfigurableResource) -> dg.ResourceDefinition:
+    """``resource`` as it is: whoever launches a run cannot configure it, as another store would have other rights.
+    Each run and tick has a copy, with its own store and launcher."""
+    return dg.ResourceDefinition(lambda _: resource.model_copy(), config_schema={})
+
+
 class StoreResource(dg.ConfigurableResource):
     """The store that holds everything the platform knows."""
 

@@ -19,7 +19,7 @@ from ft_assets.graph.jobs.retention import collect_unreferenced_job
 from ft_assets.graph.jobs.sources import pull_dataset_job
 from ft_assets.graph.jobs.submissions import asset_jobs, fine_tune
 from ft_assets.graph.upstream_assets import below_upstream
-from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource
+from ft_resources.dagster_resources import HubResource, LauncherResource, StoreResource, settled
 
 
 def declared(store_url: str, *, sensors: Sequence[dg.SensorDefinition] = ()) -> dg.Definitions:
@@ -43,8 +43,8 @@ def declared(store_url: str, *, sensors: Sequence[dg.SensorDefinition] = ()) -> 
         # Also of what the UI launches without a job, such as a backfill: a process for each step would load all anew.
         executor=dg.in_process_executor,
         resources={
-            "store": StoreResource(url=store_url),
-            "launcher": LauncherResource(),
-            "hub": HubResource(),
+            "store": settled(StoreResource(url=store_url)),
+            "launcher": settled(LauncherResource()),
+            "hub": settled(HubResource()),
         },
     )

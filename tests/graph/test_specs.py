@@ -3,9 +3,12 @@
 import re
 import subprocess
 import sys
+from typing import Any
 
+import dagster as dg
 import pytest
 
+from ft_assets.definitions import defs
 from ft_assets.graph.assets.datasets import dataset
 from ft_assets.workers.datasets.writing import COLUMNS
 from tests.e2e.project import ROOT
@@ -36,6 +39,18 @@ def test_the_lineage_page_opens_as_assets_and_every_sensor_says_what_it_does() -
     assert len({asset["group"] for asset in specs()["assets"].values()}) == 1
     assert all(sensor["description"] for sensor in specs()["sensors"].values())
     assert len(specs()["sensors"]) == 13
+
+
+@pytest.mark.parametrize(
+    "config", [{"store": {"url": "/tmp"}}, {"launcher": {"kind": "local"}}, {"hub": {"endpoint": "http://x"}}]
+)
+def test_whoever_launches_a_run_cannot_give_it_another_store_launcher_or_hub(config: dict[str, Any]) -> None:
+    resources = {name: {"config": fields} for name, fields in config.items()}
+    for job in ("prepare_dataset", "train_pair"):
+        asked = dg.validate_run_config(defs.resolve_job_def(job))["resources"]
+        assert asked["store"]["config"] == {}
+        with pytest.raises(dg.DagsterInvalidConfigError, match="unexpected config entry"):
+            dg.validate_run_config(defs.resolve_job_def(job), {"resources": resources})
 
 
 def test_the_asset_dataset_lists_its_columns_as_they_are_written() -> None:
