@@ -7,27 +7,59 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ft_assets.settings.catalogue.refused import REFUSED, UNTRIED
 from ft_resources.errors import BadBase
 
+_GEMMA = {
+    "vocab_size": 262_208,
+    "hidden_size": 2304,
+    "intermediate_size": 9216,
+    "num_hidden_layers": 26,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "max_position_embeddings": 131_072,
+}
+_LLAMA = {
+    "model_type": "llama",
+    "vocab_size": 32_000,
+    "hidden_size": 4096,
+    "intermediate_size": 11_008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 2048,
+}
 COMPOSITES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "gemma3": {
-            "model_type": "gemma3_text",
-            "vocab_size": 262_208,
-            "hidden_size": 2304,
-            "intermediate_size": 9216,
-            "num_hidden_layers": 26,
-            "num_attention_heads": 8,
-            "num_key_value_heads": 4,
-            "head_dim": 256,
-            "max_position_embeddings": 131_072,
-        },
+        "aya_vision": {"model_type": "cohere2"},
+        "cohere2_vision": {"model_type": "cohere2"},
+        "fuyu": {"model_type": "persimmon"},
+        "gemma3": {"model_type": "gemma3_text", **_GEMMA},
+        "gemma3n": {"model_type": "gemma3n_text"},
+        "gemma4": {"model_type": "gemma4_text"},
+        "gemma4_unified": {"model_type": "gemma4_unified_text"},
+        "glm46v": {"model_type": "glm4v_text"},
+        "glm4v": {"model_type": "glm4v_text"},
+        "glm4v_moe": {"model_type": "glm4v_moe_text"},
+        "got_ocr2": {"model_type": "qwen2"},
+        "idefics3": _LLAMA,
+        "internvl": {"model_type": "qwen2"},
+        "kimi_k25": {"model_type": "deepseek_v3"},
+        "lfm2_vl": {"model_type": "lfm2"},
         "llama4": {"model_type": "llama4_text"},
+        "llava": _LLAMA,
+        "llava_next": _LLAMA,
+        "llava_onevision": {"model_type": "qwen2"},
         "mistral3": {"model_type": "mistral"},
-        "qwen2_vl": {"model_type": "qwen2_vl_text"},
+        "mllama": {"model_type": "mllama_text_model"},
         "qwen2_5_vl": {"model_type": "qwen2_5_vl_text"},
-        "qwen3_vl": {"model_type": "qwen3_vl_text"},
+        "qwen2_vl": {"model_type": "qwen2_vl_text"},
         "qwen3_5": {"model_type": "qwen3_5_text"},
+        "qwen3_5_moe": {"model_type": "qwen3_5_moe_text"},
+        "qwen3_vl": {"model_type": "qwen3_vl_text"},
+        "qwen3_vl_moe": {"model_type": "qwen3_vl_moe_text"},
+        "qwen4_exp": {"model_type": "qwen4_exp_text"},
+        "smolvlm": _LLAMA,
     }
 )
 """``model_type`` to what its text part is like where ``config.json`` does not say: makers leave out what is the default
@@ -41,6 +73,9 @@ def text_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
     defaults = COMPOSITES.get(str(config.get("model_type")))
     inner = config.get("text_config")
     if isinstance(inner, Mapping):
+        if defaults is not None and inner.get("model_type", defaults["model_type"]) != defaults["model_type"]:
+            # The text part is of another family, such as a Mistral in a LLaVA.
+            defaults = None
         # Whether the head is tied is said of the whole model.
         tied = {name: config[name] for name in ("tie_word_embeddings",) if name in config}
         return {**(defaults or {}), **inner, **tied}
@@ -53,11 +88,13 @@ def has_other_parts(config: Mapping[str, Any]) -> bool:
 
 
 def require_text_part(config: Mapping[str, Any], where: str) -> None:
-    """Raise BadBase for a model with other parts of which nothing here says how its text part is trained alone."""
-    kind = config.get("model_type")
-    if has_other_parts(config) and kind not in COMPOSITES:
-        raise BadBase(
-            f"{kind} has more than a text part, and training that part alone was not tried for this architecture",
-            where=where,
-            remedy=f"Take a model of text only, or one of {', '.join(sorted(COMPOSITES))}.",
-        )
+    """Raise BadBase for a model of ``REFUSED``, and for one with other parts of which nothing here says how its text
+    part is trained alone."""
+    kind = str(config.get("model_type"))
+    if kind in COMPOSITES or not (kind in REFUSED or has_other_parts(config)):
+        return
+    raise BadBase(
+        f"{kind} is not trained: {REFUSED.get(kind, UNTRIED)}",
+        where=where,
+        remedy=f"Take a model of text only, or one of {', '.join(sorted(COMPOSITES))}.",
+    )

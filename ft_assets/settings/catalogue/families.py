@@ -9,12 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 from ft_assets.settings.catalogue.composites import COMPOSITES, text_settings
+from ft_assets.settings.catalogue.placed import PLACED
 
 _PACKED = [
     "apertus",
     "arcee",
     "cohere",
     "cohere2",
+    "cohere2_moe",
     "deepseek_v2",
     "deepseek_v3",
     "dots1",
@@ -25,22 +27,34 @@ _PACKED = [
     "gemma2",
     "gemma3",
     "gemma3_text",
+    "gemma4",
+    "gemma4_text",
     "glm",
     "glm4",
     "glm4_moe",
+    "glm4_moe_lite",
+    "glm4v",
+    "glm4v_moe",
     "gpt2",
     "gpt_neox",
     "gpt_oss",
     "granite",
     "granitemoe",
+    "granitemoeshared",
     "hunyuan_v1_dense",
     "hunyuan_v1_moe",
+    "internlm3",
+    "internvl",
     "llama",
+    "llava",
     "minimax_m2",
     "ministral",
+    "ministral3",
     "mistral",
     "mistral3",
     "mixtral",
+    "mllama",
+    "olmo",
     "olmo2",
     "olmo3",
     "olmoe",
@@ -54,18 +68,22 @@ _PACKED = [
     "qwen3",
     "qwen3_moe",
     "qwen3_vl",
+    "qwen3_vl_moe",
     "seed_oss",
     "smollm3",
     "starcoder2",
 ]
 _STATE_SPACE, _DELTA, _SHORT = "state-space layers", "linear attention", "short convolutions"
+_CHOSEN = "attention to chosen tokens of the row"
 _UNTOLD = "attention that is not told where documents begin"
 _APART = {
     "bamba": _STATE_SPACE,
     "bloom": "attention of its own (ALiBi)",
+    "deepseek_v32": _CHOSEN,
     "falcon": "attention of its own",
     "falcon_h1": _STATE_SPACE,
     "falcon_mamba": _STATE_SPACE,
+    "gemma3n": "layers that share keys and values",
     "gemma3n_text": "layers that share keys and values",
     "granitemoehybrid": _STATE_SPACE,
     "jamba": _STATE_SPACE,
@@ -81,6 +99,8 @@ _APART = {
     "nemotron": _UNTOLD,
     "nemotron_h": _STATE_SPACE,
     "qwen3_5": _DELTA,
+    "qwen3_5_moe": _DELTA,
+    "qwen3_5_moe_text": _DELTA,
     "qwen3_5_text": _DELTA,
     "qwen3_next": _DELTA,
     "stablelm": _UNTOLD,
@@ -88,6 +108,10 @@ _APART = {
 }
 FAMILIES: Mapping[str, str] = MappingProxyType({**dict.fromkeys(_PACKED, ""), **_APART})
 """``model_type`` to why its documents run apart; empty where they are packed."""
+TEN = ("llama", "qwen3", "gemma3_text", "phi3", "mixtral", "deepseek_v3", "gpt_oss", "qwen3_next", "lfm2", "gemma2")
+"""Those of which the tests also train one step at each change, resume a full training, and train on four bits."""
+KNOWN: Mapping[str, str] = MappingProxyType({**FAMILIES, **PLACED})
+"""The same, with those that the tests do not train."""
 
 
 _SCORES = {
@@ -126,16 +150,23 @@ def how_documents_run(config: bytes | None, *, gpus: int = 0) -> tuple[str, str]
         return "", ""
     if not isinstance(values, dict) or "model_type" not in values:
         return "", ""
-    kind, text = str(values["model_type"]), text_settings(values)
+    kind = str(values["model_type"])
     if kind not in COMPOSITES:
-        kind = str(text.get("model_type", kind))
-    if kind not in FAMILIES:
+        kind = str(text_settings(values).get("model_type", kind))
+    if kind not in KNOWN:
         return UNDECIDED, f"by a trial at tiny size: {kind} is not among the families that are known"
     if gpus and kind in TOLD:
-        return UNDECIDED, f"{FAMILIES[kind]}: packed if the kernels on its GPU pass a trial, otherwise apart"
-    if gpus and kind in _SCORES and text.get("attn_logit_softcapping", "its default") is not None:
-        return UNDECIDED, f"{_SCORES[kind]}: packed if a fused function on its GPU passes a trial, otherwise apart"
-    return ("apart", FAMILIES[kind]) if FAMILIES[kind] else ("packed", "")
+        return UNDECIDED, f"{KNOWN[kind]}: packed if the kernels on its GPU pass a trial, otherwise apart"
+    if gpus and (scores := changed_scores(values)):
+        return UNDECIDED, f"{scores}: packed if a fused function on its GPU passes a trial, otherwise apart"
+    return ("apart", KNOWN[kind]) if KNOWN[kind] else ("packed", "")
+
+
+def changed_scores(config: Mapping[str, Any]) -> str:
+    """What a base with this parsed ``config.json`` does to its attention's scores before the softmax; "" for most."""
+    text = text_settings(config)
+    has = text.get("attn_logit_softcapping", "its default") is not None
+    return _SCORES.get(str(text.get("model_type")), "") if has else ""
 
 
 def why_apart(config: bytes | None) -> str:

@@ -75,7 +75,13 @@ FAMILIES: dict[str, Family] = {
         ends=("embed_in", "embed_out"),
     ),
 }
-_ALIKE = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}
+_ALIKE = {
+    "ministral3": "mistral",
+    "qwen2_vl_text": "qwen2",
+    "qwen2_5_vl_text": "qwen2",
+    "qwen3_vl_text": "qwen3",
+    "qwen3_vl_moe_text": "qwen3_moe",
+}
 
 
 def family_of(model_type: str) -> Family | None:

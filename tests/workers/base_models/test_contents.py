@@ -215,10 +215,10 @@ def test_a_tokenizer_that_cannot_be_read_is_refused(base: Path) -> None:
 @pytest.mark.parametrize("part", ["vision_config", "audio_config"])
 def test_a_model_with_other_parts_is_refused_where_its_text_part_was_not_tried(base: Path, part: str) -> None:
     config = json.loads((base / "config.json").read_bytes())
-    for kind, refused in (("mllama", True), ("gemma3", False)):
+    for kind, refused in (("aria", True), ("gemma3", False)):
         (base / "config.json").write_text(json.dumps({**config, "model_type": kind, part: {}}))
         if refused:
-            with pytest.raises(BadBase, match="mllama has more than a text part"):
+            with pytest.raises(BadBase, match="aria is not trained: it has more than a text part"):
                 inspect_base(base, "base", template_given=False)
         else:
             inspect_base(base, "base", template_given=False)

@@ -140,7 +140,7 @@ def make_bench(
         params={
             "method": "sft",
             "variant": variant,
-            "lora": lora.model_dump(mode="json") if variant == "lora" else None,
+            "lora": None if variant == "full" else lora.model_dump(mode="json"),
             "training": TrainingSettings(**settings).model_dump(mode="json", exclude=cadences),
             "chat_template": None,
         },

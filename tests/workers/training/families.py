@@ -2,14 +2,17 @@
 
 import json
 import shutil
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, AutoModel, PreTrainedModel
+from transformers.models.gemma3n import Gemma3nVisionConfig
 
-from ft_assets.settings.catalogue.families import FAMILIES as CATALOGUE
+from ft_assets.settings.catalogue.families import KNOWN
 from ft_assets.workers.packs.isolation.architectures import auto_class
 from tests.fake_base import VOCABULARY
 from tests.workers.training.conftest import Bench, make_bench, publish
@@ -55,6 +58,24 @@ _DELTA = {
     "linear_value_head_dim": 16,
 }
 _SLIDING = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 9}
+_GEMMA_3N = {
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "num_hidden_layers": 4,
+    "num_kv_shared_layers": 2,
+    "vocab_size_per_layer_input": VOCABULARY,
+    "hidden_size_per_layer_input": 8,
+    "intermediate_size": [64] * 4,
+    "activation_sparsity_pattern": [0.0] * 4,
+    "altup_num_inputs": 2,
+    "laurel_rank": 8,
+    "sliding_window": 9,
+}
+_GEMMA_4 = {
+    **_SLIDING,
+    "vocab_size_per_layer_input": VOCABULARY,
+    "hidden_size_per_layer_input": 8,
+    "global_head_dim": 16,
+}
 _CHUNKED = {
     **_MOE,
     "intermediate_size_mlp": 64,
@@ -69,6 +90,25 @@ _VISION = {
     **{"image_size": 28, "patch_size": 14},
 }
 _TURNS = {"rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}}
+_HALF_TURNS = {
+    "rope_parameters": {**_TURNS["rope_parameters"], "mrope_section": [1, 1, 2], "partial_rotary_factor": 0.5}
+}
+_HEARING = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+_HEARING_3N = {"hidden_size": 32, "conf_num_attention_heads": 2, "conf_num_hidden_layers": 1}
+
+
+class Tower(PreTrainedModel):
+    """In place of Gemma 3n's vision tower, which the package timm makes. No text passes it."""
+
+    config_class = Gemma3nVisionConfig
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.stem = torch.nn.Linear(config.hidden_size, config.hidden_size)
+        self.post_init()
+
+
+AutoModel.register(Gemma3nVisionConfig, Tower, exist_ok=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,18 +117,22 @@ class Family:
 
     kind: str
     settings: dict[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, Any] = field(default_factory=lambda: _SIZES)
+    """What it gets of these, by the names that it has."""
 
     @property
     def mode(self) -> str:
-        return "apart" if CATALOGUE[self.kind] else "packed"
+        return "apart" if KNOWN[self.kind] else "packed"
 
     def config(self) -> Any:
         known = CONFIG_MAPPING[self.kind]
-        if isinstance(self.settings.get("text_config"), dict):
-            return known(**self.settings)
+        # A config writes into the dicts that it is given.
+        settings = deepcopy(self.settings)
+        if isinstance(settings.get("text_config"), dict):
+            return known(**settings)
         default = known()
         names = {*default.to_dict(), *default.attribute_map}
-        return known(**{name: size for name, size in _SIZES.items() if name in names} | self.settings)
+        return known(**{name: size for name, size in self.sizes.items() if name in names} | settings)
 
     def model(self, **loading: Any) -> Any:
         """With weights that make every token matter."""
@@ -101,11 +145,17 @@ def _family(kind: str, **settings: Any) -> Family:
     return Family(kind=kind, settings=settings)
 
 
-def _composite(kind: str, text: dict[str, Any], **vision: Any) -> Family:
-    """A family with a vision part; its config is made of settings of each part."""
-    known = CONFIG_MAPPING[kind]().vision_config
-    seen = {name: size for name, size in _VISION.items() if name in known.to_dict()} | vision
-    return _family(kind, text_config={**_SIZES, **text}, vision_config={"model_type": known.model_type, **seen})
+def _composite(kind: str, text: dict[str, Any], *, audio: dict[str, Any] | None = None, **vision: Any) -> Family:
+    """A family with a vision part, and an audio part if there are settings of it; its config is made of settings of
+    each part."""
+    known = CONFIG_MAPPING[kind]
+    seen = known.sub_configs_defaults["vision_config"].default_config
+    sizes = {name: size for name, size in _VISION.items() if name in seen.to_dict()} | vision
+    parts = {"text_config": {**_SIZES, **text}, "vision_config": {"model_type": seen.model_type, **sizes}}
+    if audio is not None:
+        heard = known.sub_configs_defaults["audio_config"].default_config
+        parts["audio_config"] = {"model_type": heard.model_type, **audio}
+    return _family(kind, **parts)
 
 
 FAMILIES = {
@@ -114,6 +164,7 @@ FAMILIES = {
         _family("llama"),
         _family("mistral", sliding_window=9),
         _family("ministral"),
+        _family("ministral3"),
         _family("mixtral", **_MOE),
         _family("qwen2"),
         _family("qwen2_moe", **_MOE, shared_expert_intermediate_size=32),
@@ -121,6 +172,7 @@ FAMILIES = {
         _family("qwen3_moe", **_MOE),
         _family("gemma"),
         _family("gemma3_text", **_SLIDING),
+        _family("gemma4_text", **_GEMMA_4),
         _family("phi"),
         _family("phi3"),
         _family("phimoe", **_MOE, input_jitter_noise=0.0, router_jitter_noise=0.0),
@@ -128,15 +180,21 @@ FAMILIES = {
         _family("deepseek_v3", **_ROUTED, **_LATENT, **_GROUPS),
         _family("glm"),
         _family("glm4"),
+        _family("deepseek_v32", **_ROUTED, **_LATENT, **_GROUPS, index_n_heads=8, index_head_dim=16, index_topk=8),
         _family("glm4_moe", **_ROUTED, **_GROUPS),
+        _family("glm4_moe_lite", **_ROUTED, **_LATENT, **_GROUPS),
         _family("granite"),
         _family("granitemoe", **_MOE),
+        _family("granitemoeshared", **_MOE, shared_intermediate_size=32),
+        _family("internlm3"),
+        _family("olmo"),
         _family("olmo2"),
         _family("olmo3", **_SLIDING),
         _family("olmoe", **_MOE),
         _family("smollm3"),
         _family("cohere"),
         _family("cohere2", **_SLIDING),
+        _family("cohere2_moe", **_MOE, **_SLIDING, num_shared_experts=1, first_k_dense_replace=1),
         _family("nemotron"),
         _family("hunyuan_v1_dense"),
         _family("hunyuan_v1_moe", **_MOE, moe_topk=2),
@@ -152,23 +210,12 @@ FAMILIES = {
         _family("gpt_neox"),
         _family("gpt2", resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0),
         _family("gemma2", **_SLIDING),
-        _family(
-            "gemma3n_text",
-            layer_types=["sliding_attention", "full_attention"] * 2,
-            num_hidden_layers=4,
-            num_kv_shared_layers=2,
-            vocab_size_per_layer_input=VOCABULARY,
-            hidden_size_per_layer_input=8,
-            intermediate_size=[64] * 4,
-            activation_sparsity_pattern=[0.0] * 4,
-            altup_num_inputs=2,
-            laurel_rank=8,
-            sliding_window=9,
-        ),
+        _family("gemma3n_text", **_GEMMA_3N),
         _family("llama4_text", **_CHUNKED),
         _family("gpt_oss", **_MOE, **_SLIDING),
         _family("qwen3_next", **_MOE, **_DELTA, shared_expert_intermediate_size=32),
         _family("qwen3_5_text", **_DELTA),
+        _family("qwen3_5_moe_text", **_MOE, **_DELTA, shared_expert_intermediate_size=32),
         _family(
             "kimi_linear",
             **_ROUTED,
@@ -226,11 +273,35 @@ FAMILIES = {
         _family("mpt", d_model=64, n_heads=4, n_layers=2, max_seq_len=256),
         _family("stablelm"),
         _composite("gemma3", _SLIDING),
-        _composite("mistral3", {"model_type": "mistral"}),
+        _composite("gemma3n", _GEMMA_3N, audio=_HEARING_3N),
+        _composite(
+            "gemma4", {**_GEMMA_4, "use_bidirectional_attention": "vision"}, audio=_HEARING, num_key_value_heads=2
+        ),
+        _composite("glm4v", _TURNS, out_hidden_size=64),
+        _composite("glm4v_moe", {**_ROUTED, **_GROUPS, **_HALF_TURNS}, out_hidden_size=64),
+        _composite("internvl", {"model_type": "qwen2"}, image_size=[28, 28], patch_size=[14, 14]),
+        _composite("llava", {"model_type": "llama"}, projection_dim=32),
+        _composite("mistral3", {"model_type": "ministral3"}),
+        _composite(
+            "mllama",
+            {
+                "num_hidden_layers": 3,
+                "cross_attention_layers": [1],
+                "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+            },
+            attention_heads=2,
+            num_global_layers=1,
+            vision_output_dim=64,
+            intermediate_layers_indices=[0],
+        ),
         _composite("qwen2_vl", _TURNS, hidden_size=64),
         _composite("qwen2_5_vl", _TURNS, out_hidden_size=64),
         _composite("qwen3_vl", _TURNS, out_hidden_size=64, deepstack_visual_indexes=[0]),
+        _composite("qwen3_vl_moe", {**_MOE, **_TURNS}, out_hidden_size=64, deepstack_visual_indexes=[0]),
         _composite("qwen3_5", {**_TURNS, **_DELTA}, out_hidden_size=64),
+        _composite(
+            "qwen3_5_moe", {**_MOE, **_TURNS, **_DELTA, "shared_expert_intermediate_size": 32}, out_hidden_size=64
+        ),
         _composite(
             "llama4",
             _CHUNKED,
@@ -238,8 +309,6 @@ FAMILIES = {
         ),
     )
 }
-
-
 def family_bench(root: Path, family: Family, **settings: Any) -> Bench:
     """A training of three steps on a base of this family."""
     bench = make_bench(root, documents=36, dropout=0.0, max_steps=3, **settings)
