@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from ft_assets.settings.bounds import Bounds
 from ft_assets.settings.gpus import GIB
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.model_size.known import Known, documents_of, gpu_of
@@ -118,10 +119,26 @@ def memory_setup(recipe: Recipe, known: Known, fit: Fit) -> Setup:
         accumulates=training.global_batch_size > fit.micro * recipe.hardware.readers,
         recompute=fit.recompute,
         offload=fit.offload,
+        scores=_scores(recipe, known, tokens),
         gpus=recipe.hardware.gpus if fit.sharding == "hsdp" else recipe.hardware.all_gpus,
         # For adapters these stages shard nothing (``Layout.zero_stage``).
         shards="none" if recipe.variant != "full" and fit.sharding in ("zero1", "zero2") else fit.sharding,
     )
+
+
+def _scores(recipe: Recipe, known: Known, tokens: int) -> Bounds:
+    """Bytes of one layer's attention scores in a forward pass of ``tokens``, for a base that changes them.
+
+    Packed documents compute theirs one after the other; documents apart those of all rows at once. On a GPU whether a
+    fused function does it without them is tried when it trains.
+    """
+    longest = min(recipe.packing.max_length, tokens)
+    usual = min(longest, max(1, known.tokens // known.examples)) if known.examples else longest
+    rows = tokens if recipe.packing.mode == "apart" or recipe.hardware.gpus else longest
+    found = Bounds(lower=usual * usual, expected=rows * usual, upper=rows * longest)
+    if recipe.hardware.gpus and recipe.packing.mode == "auto":
+        found = Bounds(lower=0.0, expected=0.0, upper=found.upper)
+    return found.times(known.scores / recipe.hardware.context_parallel)
 
 
 def _ways(recipe: Recipe) -> Iterator[Fit]:

@@ -32,7 +32,7 @@ from ft_assets.settings.recipe.shown import shown_settings
 from ft_assets.settings.recipe.training import VALIDATIONS, SettledTraining
 from ft_assets.settings.tenants import TenantsFile
 from ft_assets.workers.model_size.host import host_needs
-from ft_assets.workers.model_size.known import Known, parsed
+from ft_assets.workers.model_size.known import Known, parsed, score_bytes
 from ft_assets.workers.model_size.memory import Memory, Setup
 from ft_assets.workers.model_size.time import Work, any_gpu_seconds, cpu_seconds
 from ft_assets.workers.packs.sampler import Order
@@ -185,6 +185,7 @@ def _known(sizes: Sizes, base: KnownBase) -> Known:
         counted=sizes.counted,
         apart=why_apart(base.file("config.json")),
         kernels=packed_by_kernels(base.file("config.json")),
+        scores=score_bytes(base.file("config.json")),
         experts=has_experts(parsed(base.file("config.json"))),
     )
 

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ft_assets.settings.bounds import Bounds
-from ft_assets.settings.catalogue.families import has_experts, packed_by_kernels, why_apart
+from ft_assets.settings.catalogue.composites import text_settings
+from ft_assets.settings.catalogue.families import changed_scores, has_experts, packed_by_kernels, why_apart
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.gpus import CATALOGUE, Hardware, find_hardware
 from ft_assets.settings.recipe.hardware import HardwareSettings
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_assets.workers.model_size.model_size import Architecture, read_architecture
 
+# Bytes a score, counted: the softmax, the gradients of both, in float32, and copies in half precision; a softcap keeps
+# its hyperbolic tangent too.
+_WITH_SINKS, _SOFTCAPPED = 12.5, 16.5
 # The smallest of the usual GPUs that compute in bf16: what fits it fits whichever GPU a cluster provides.
 _SMALLEST = CATALOGUE["A10"]
 
@@ -30,6 +34,7 @@ class Known:
         counted: whether the numbers come from the pack and are not a guess.
         apart: why documents of the base run apart; "" where they are packed, or where only a trial will tell.
         kernels: whether a GPU's kernels may pack them all the same.
+        scores: bytes in which attention that changes its scores holds those of two tokens, of all heads; else 0.
         experts: whether its layers have experts, as far as config.json says.
     """
 
@@ -41,6 +46,7 @@ class Known:
     counted: bool
     apart: str = ""
     kernels: bool = False
+    scores: float = 0.0
     experts: bool = False
 
     @property
@@ -68,6 +74,7 @@ def known_pair(pack_facts: Mapping[str, Any], base_facts: Mapping[str, Any], con
         counted=True,
         apart=why_apart(config),
         kernels=packed_by_kernels(config),
+        scores=score_bytes(config),
         experts=has_experts(parsed(config)),
     )
 
@@ -83,6 +90,16 @@ def gpu_of(hardware: HardwareSettings) -> tuple[Hardware | None, bool]:
 def documents_of(recipe: Recipe) -> int:
     """How many documents of the maximum length fit into one window of the pack."""
     return METHODS[recipe.method].form.documents
+
+
+def score_bytes(config: bytes | None) -> float:
+    """Of two tokens and all heads, while the backward pass computes a layer's scores again (``isolation.scores``)."""
+    values = parsed(config)
+    what = changed_scores(values)
+    heads = text_settings(values).get("num_attention_heads")
+    if not what or not isinstance(heads, int):
+        return 0.0
+    return heads * (_SOFTCAPPED if "softcap" in what else _WITH_SINKS)
 
 
 def parsed(config: bytes | None) -> dict[str, Any]:

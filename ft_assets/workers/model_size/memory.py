@@ -2,8 +2,9 @@
 
 The count of activations follows Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer
 Models" (https://arxiv.org/abs/2205.05198), section 4, which sums what each operation of a layer saves for its backward
-pass. Three things differ here: attention is fused, so nothing grows with the square of a document's length; the
-feed-forward part has a gate, as in Llama; and only the positions trained on go through the output head.
+pass. Three things differ here: attention is fused, or holds the scores of one layer at a time, so nothing else grows
+with the square of a document's length; the feed-forward part has a gate, as in Llama; and only the positions trained on
+go through the output head.
 ``docs/explanation/estimates.md`` has the table and its error against measured steps.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ft_assets.settings.bounds import Bounds
+from ft_assets.settings.bounds import NOTHING, Bounds
 from ft_assets.settings.gpus import GIB
 from ft_assets.workers.model_size.model_size import Architecture
 
@@ -57,6 +58,7 @@ class Setup:
         recompute: every how many layers one's activations are recomputed in the backward pass (gradient checkpointing);
             0: none.
         offload: whether the inputs of the recomputed layers are in host memory until the backward pass.
+        scores: bytes of one layer's attention scores, where no fused function computes them.
         gpus: those that hold one copy of the model; 0 means training on a CPU.
         shards: what the GPUs divide among them: optimizer states, gradients too, or weights too (ZeRO 1-3 as DeepSpeed
             does them, https://arxiv.org/abs/1910.02054; FSDP divides everything).
@@ -76,6 +78,7 @@ class Setup:
     accumulates: bool = True
     recompute: int = 0
     offload: bool = False
+    scores: Bounds = NOTHING
     gpus: int = 1
     shards: Shards = "none"
 
@@ -124,8 +127,8 @@ def peak_memory(model: Architecture, setup: Setup) -> Memory:
         optimizer += 4.0 * trained / ranks
     casts = _casts(model, setup, trained)
 
-    def peak(learned: float, slack: float, kept: float) -> float:
-        forward = casts + _activations(model, setup, learned)
+    def peak(learned: float, scores: float, slack: float, kept: float) -> float:
+        forward = casts + _activations(model, setup, learned, scores)
         # Without accumulation the gradients are allocated while the activations are freed.
         step = gradients + forward if setup.accumulates else max(gradients, forward)
         return slack * (weights + optimizer + kept * step)
@@ -136,9 +139,9 @@ def peak_memory(model: Architecture, setup: Setup) -> Memory:
         weights=weights,
         gradients=gradients,
         optimizer=optimizer,
-        activations=casts + _activations(model, setup, setup.learned.expected),
+        activations=casts + _activations(model, setup, setup.learned.expected, setup.scores.expected),
         overhead=overhead.expected,
-        total=Bounds.of(peak, setup.learned, slack, kept) + overhead,
+        total=Bounds.of(peak, setup.learned, setup.scores, slack, kept) + overhead,
     )
 
 
@@ -178,7 +181,7 @@ def optimizer_states(model: Architecture, setup: Setup, trained: int) -> float:
     return 4.0 * trained / max(setup.rank, 1) + 4.0 * setup.rank * 2 * len(model.linears) * model.layers
 
 
-def _activations(model: Architecture, setup: Setup, learned: float) -> float:
+def _activations(model: Architecture, setup: Setup, learned: float, scores: float) -> float:
     """The peak bytes of activations: when the loss is computed, or in the first layer of the backward pass."""
     residual, layer = setup.residual, _layer(model, setup)
     again = setup.recomputed(model.layers)
@@ -192,9 +195,9 @@ def _activations(model: Architecture, setup: Setup, learned: float) -> float:
     # Gradients of the feed-forward part's rows; adapters in bf16 add another set in float32.
     gradients = 2 * setup.bytes_each + (2 if setup.variant != "full" and setup.precision == "bf16" else 0)
     backward = gradients * model.intermediate + 8 * model.hidden + (layer if setup.recompute else 0)
-    return max(
-        setup.tokens * (layers + rotations + 16 + max(loss, backward)), setup.tokens * layers + _update(model, setup)
-    )
+    # Scores are computed again while those of the feed-forward part are gone.
+    last = max(setup.tokens * max(loss, backward), scores)
+    return max(setup.tokens * (layers + rotations + 16) + last, setup.tokens * layers + _update(model, setup))
 
 
 def _update(model: Architecture, setup: Setup) -> float:

@@ -1,16 +1,22 @@
 """Peak memory: hand-computed, monotonic, and held against tensors counted in real training steps."""
 
+import json
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ft_assets.control.auto.configure import configure
+from ft_assets.control.auto.fitting import fit_of, memory_setup
 from ft_assets.settings.gpus import GIB
 from ft_assets.settings.recipe.training import LoraSettings
+from ft_assets.workers.model_size.known import known_base, score_bytes
 from ft_assets.workers.model_size.memory import NF4_BYTES, Memory, Setup, peak_memory, trained_parameters
 from tests.workers.packs.estimate.made import LLAMA_3_8B, llama, setup, share
+from tests.workers.training.configuration.made import recipe
 
 
 def test_full_fine_tuning_of_llama_3_8b_keeps_sixteen_bytes_a_parameter() -> None:
@@ -101,8 +107,6 @@ SETUPS = st.builds(
 
 
 def changed(base: Setup, **changes: Any) -> Setup:
-    from dataclasses import replace
-
     return replace(base, **changes)
 
 
@@ -188,6 +192,58 @@ MEASURED = [
 
 
 KINDS: dict[str, dict[str, Any]] = {"dora": {"use_dora": True}, "pissa": {"init": "pissa"}}
+
+
+@pytest.mark.parametrize("kind", ["gemma2", "gpt_oss"])
+def test_a_score_takes_the_bytes_that_are_counted_in_a_backward_pass(kind: str) -> None:
+    import torch
+
+    from ft_assets.workers.packs.isolation.scores import Changes, attend
+    from tests.workers.packs.estimate.meter import Meter
+
+    heads, tokens = 4, 256
+    changes = Changes(softcap=5.0) if kind == "gemma2" else Changes(sinks=torch.zeros(heads))
+    expected = score_bytes(json.dumps({"model_type": kind, "num_attention_heads": heads}).encode()) * tokens**2
+    for dtype in (torch.float32, torch.bfloat16):
+        rows = [torch.randn(1, count, tokens, 8, dtype=dtype, requires_grad=True) for count in (heads, 2, 2)]
+        meter = Meter()
+        with meter:
+            attend(rows[0], rows[1], rows[2], 0.0, None, changes).sum().backward()
+        assert meter.peak == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("packing", ["packed", "apart"])
+@pytest.mark.parametrize("kind", ["gemma2", "gpt_oss"])
+def test_the_scores_of_one_layer_are_counted_where_an_architecture_changes_them(kind: str, packing: str) -> None:
+    """A forward pass of two documents, whose scores are most of what it needs beside the weights."""
+    from ft_assets.workers.packs.isolation import attention
+    from ft_assets.workers.packs.isolation.forward import run_apart, token_losses
+    from tests.workers.packs.estimate.meter import Meter, packed_row
+    from tests.workers.training.families import FAMILIES
+
+    attention.register()
+    model = FAMILIES[kind].model(attn_implementation=attention.ATTENTION).train()
+    if packing == "apart":
+        run_apart(model)
+    row = packed_row(tokens=2048, documents=2, learned=0.1, vocabulary=200)
+    meter = Meter()
+    with meter:
+        token_losses(model, row).sum().backward()
+    config = model.config.to_json_string(use_diff=False).encode()
+    known = replace(known_base(config), examples=2, tokens=2048, counted=True)
+    asked = recipe(
+        hardware={"gpus": 0}, packing={"max_length": 1024, "mode": packing}, training={"micro_batch_size": 2}
+    )
+    asked = configure(asked, known).recipe
+    found = memory_setup(asked, known, fit_of(asked)).scores
+    assert found.lower <= found.expected <= found.upper
+    # Besides them only the layers' rows.
+    assert 0.95 * found.expected < meter.peak < 1.4 * found.expected
+    with_scores, without = (
+        peak_memory(llama(), replace(setup(tokens=2048), scores=each)).total for each in (found, share(0.0))
+    )
+    assert with_scores.expected > without.expected + 0.9 * found.expected
 
 
 def in_8_bits(model: Any) -> Any:

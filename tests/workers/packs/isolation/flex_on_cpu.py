@@ -16,9 +16,9 @@ def flex_attention(
     block_mask: Any = None,
     scale: float | None = None,
     enable_gqa: bool = False,
+    return_lse: bool = False,
     kernel_options: Any = None,
     *,
-    return_lse: bool = False,
     return_aux: Any = None,
 ) -> tuple[torch.Tensor, Any]:
     assert score_mod is not None
