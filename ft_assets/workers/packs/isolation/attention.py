@@ -148,10 +148,8 @@ def document_attention(
     if cu_seq_lens_q is None or masked:
         # A row of one document needs no isolation; Transformers masks it for layers with a sliding window.
         if changes:
-            seen = attention_mask
-            if seen is None and query.shape[2] > 1:
-                seen = _seen(query.shape[2], None, query.device)
-            return attend_scores(query, key, value, seen, dropout, scaling, changes).transpose(1, 2).contiguous(), None
+            found = attend_scores(query, key, value, dropout, scaling, changes, seen=attention_mask)
+            return found.transpose(1, 2).contiguous(), None
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
@@ -226,14 +224,13 @@ def _by_document(
     grouped = key.shape[1] != query.shape[1]
     longest = max(lengths)
     # Same choice as Transformers makes for one document alone, so that the results are bitwise equal.
-    masked = bool(changes) or (window is not None and longest >= window)
-    mask = _seen(longest, window, query.device) if masked else None
+    mask = _window_mask(longest, window, query.device) if window is not None and longest >= window else None
     sdpa = partial(scaled_dot_product_attention, dropout_p=dropout, scale=scale, enable_gqa=grouped)
 
     def alone(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         length = q.shape[2]
-        if changes and mask is not None:
-            return attend_scores(q, k, v, mask[:length, :length], dropout, scale, changes)
+        if changes:
+            return attend_scores(q, k, v, dropout, scale, changes, window=window)
         if mask is None or window is None or length < window:
             return sdpa(q, k, v, is_causal=True)
         return sdpa(q, k, v, attn_mask=mask[:length, :length])
@@ -243,9 +240,8 @@ def _by_document(
     return torch.cat([alone(q, k, v) for q, k, v in documents], dim=2).transpose(1, 2).contiguous()
 
 
-def _seen(length: int, window: int | None, device: torch.device) -> torch.Tensor:
-    """Whether a query (row) sees a key: itself and the keys before it, of a window only the ``window`` - 1 keys before
-    it. The same in every document."""
+def _window_mask(length: int, window: int, device: torch.device) -> torch.Tensor:
+    """Whether a query (row) sees a key: itself and the ``window`` - 1 keys before it. The same in every document."""
     places = torch.arange(length, device=device)
     back = places[:, None] - places[None]
-    return (back >= 0) & (back < (length if window is None else window))
+    return (back >= 0) & (back < window)

@@ -84,16 +84,10 @@ def require_right(
     for lengths, window in ((_ROWS[0], None), (_ROWS[1], _WINDOW)):
         q, k, v = (random(sum(lengths), each, heads[2]) for each in (heads[0], heads[1], heads[1]))
         offsets = torch.tensor([0, *lengths], device=device).cumsum(0).int()
-        places = torch.arange(max(lengths), device=device)
-        back = places[:, None] - places[None]
-        seen = (back >= 0) & (back < (window or max(lengths)))
         rows = zip(*(each.transpose(0, 1)[None].split(lengths, 2) for each in (q, k, v)), strict=True)
         with torch.autocast(device.type, enabled=False):
             found = function(q, k, v, offsets, max(lengths), None, window, changes)
-            alone = [
-                attend(row[0], row[1], row[2], seen[:length, :length], 0.0, None, changes)
-                for row, length in zip(rows, lengths, strict=True)
-            ]
+            alone = [attend(row[0], row[1], row[2], 0.0, None, changes, window=window) for row in rows]
             expected = torch.cat(alone, 2)[0].transpose(0, 1)
             weights = torch.randn(expected.shape, generator=draw).to(expected)
             asked = (q, k, v) if changes.sinks is None else (q, k, v, changes.sinks)

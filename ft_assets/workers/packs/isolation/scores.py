@@ -37,15 +37,18 @@ def attend(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    seen: torch.Tensor | None,
     dropout: float,
     scale: float | None,
     changes: Changes,
+    *,
+    seen: torch.Tensor | None = None,
+    window: int | None = None,
 ) -> torch.Tensor:
     """Attention of [rows, heads, tokens, size]; ``key`` and ``value`` may have fewer heads.
 
     Args:
-        seen: bool, broadcast to [rows, heads, queries, keys], whether a query sees a key; None: all of them.
+        seen: bool, broadcast to [rows, heads, queries, keys], whether a query sees a key; None: those up to its own, of
+            which it sees the last ``window``.
     """
 
     def result(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
@@ -54,9 +57,9 @@ def attend(
         scores = (query @ key.mT).float() * (query.shape[-1] ** -0.5 if scale is None else scale)
         if changes.softcap is not None:
             scores = (scores / changes.softcap).tanh() * changes.softcap
-        if seen is not None:
-            # Not the infinity: a padded row may see nothing.
-            scores = scores.masked_fill(~seen, torch.finfo(torch.float32).min)
+        shown = _causal(query, key, window) if seen is None else seen
+        # Not the infinity: a padded row may see nothing.
+        scores = scores.masked_fill(~shown, torch.finfo(torch.float32).min)
         if changes.sinks is not None:
             sinks = changes.sinks.float()[None, :, None, None].expand(*scores.shape[:-1], 1)
             scores = torch.cat([scores, sinks], dim=-1)
@@ -67,3 +70,11 @@ def attend(
         return result(query, key, value)
     found: torch.Tensor = checkpoint(result, query, key, value, use_reentrant=False, preserve_rng_state=dropout > 0)
     return found
+
+
+def _causal(query: torch.Tensor, key: torch.Tensor, window: int | None) -> torch.Tensor:
+    """bool [queries, keys]; the last query is at the last key."""
+    keys = torch.arange(key.shape[2], device=key.device)
+    queries = keys[-query.shape[2] :, None]
+    seen = keys <= queries
+    return seen if window is None else seen & (keys > queries - window)
