@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ft_assets.api.access import Access as Access
     from ft_assets.api.access import ApiKey as ApiKey
+    from ft_assets.api.access import ApiRequest as ApiRequest
+    from ft_assets.api.access import AuditEntry as AuditEntry
     from ft_assets.api.access import Identity as Identity
     from ft_assets.api.access import Role as Role
+    from ft_assets.api.access import audit as audit
     from ft_assets.api.access import create_key as create_key
     from ft_assets.api.access import list_keys as list_keys
     from ft_assets.api.access import open_access as open_access
@@ -167,7 +170,7 @@ if TYPE_CHECKING:
     from ft_assets.api.views import rebuild as rebuild
 
 _MODULES = {
-    "access": "Access ApiKey Identity Role create_key list_keys open_access require_role revoke_key",
+    "access": "Access ApiKey ApiRequest AuditEntry Identity Role audit create_key list_keys open_access require_role revoke_key",
     "adapters": "download_adapter download_base find_adapter list_adapters",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",

@@ -4,6 +4,8 @@ import re
 
 from ft_assets.api.defaults import actor_or_user
 from ft_assets.control.access.api_keys import Access, ApiKey, Identity, access_url
+from ft_assets.control.access.audit import Asked as ApiRequest
+from ft_assets.control.access.audit import Entry as AuditEntry
 from ft_assets.control.access.roles import Role, require_role
 from ft_assets.settings.keys import check_part
 from ft_resources.errors import UserError
@@ -11,8 +13,11 @@ from ft_resources.errors import UserError
 __all__ = [
     "Access",
     "ApiKey",
+    "ApiRequest",
+    "AuditEntry",
     "Identity",
     "Role",
+    "audit",
     "create_key",
     "list_keys",
     "open_access",
@@ -65,3 +70,9 @@ def revoke_key(prefix: str, *, access: Access | None = None, actor: str = "") ->
     """Refuse a key from now on. ``prefix`` is the part of it that lists show. Raises UserError for an unknown one."""
     prefix = prefix.removeprefix("ft-").partition("-")[0]
     return (access or open_access()).revoke_key(prefix, revoked_by=actor_or_user(actor))
+
+
+def audit(tenant: str = "", *, access: Access | None = None) -> list[AuditEntry]:
+    """What was asked of a tenant's data over HTTP, the oldest first: changes, and refusals. Of "" what nobody's key
+    asked. Raises CorruptArtifact where the log was changed."""
+    return (access or open_access()).audit(tenant)

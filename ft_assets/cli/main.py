@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 from ft_assets.cli import (
     adapters,
     api_keys,
+    audit,
     base_bump,
     cancel,
     cluster,
@@ -101,5 +102,6 @@ app.command("collect")(erasure.collect)
 app.command("rebuild")(rebuild.rebuild)
 app.command("doctor")(doctor.doctor)
 app.command("kernels")(kernels.kernels)
+app.command("audit")(audit.audit)
 app.command("ui")(ui.ui)
 app.command("serve")(serve.serve)

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 
 from ft_assets.api import Access, Orchestrator
 from ft_assets.server import files, jobs, models, platform
+from ft_assets.server.audit import add_audit
 from ft_assets.server.context import Context
 from ft_assets.server.errors import add_handlers
 from ft_assets.server.settling import Settling
@@ -40,4 +41,5 @@ def api_app(
     for router in (files.router, jobs.router, models.router, platform.router):
         app.include_router(router)
     add_handlers(app)
+    add_audit(app)
     return app

@@ -44,7 +44,9 @@ def caller_of(request: Request, authorization: Annotated[str, Header()] = "") ->
             where="API key",
             remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
         )
-    return context_of(request).access.identify(key.strip())
+    request.state.caller = context_of(request).access.identify(key.strip())
+    found: Identity = request.state.caller
+    return found
 
 
 def at_least(role: Role) -> Any:

@@ -1,7 +1,6 @@
 """Errors as OpenAI's clients expect them: ``{"error": {"message", "type", "param", "code"}}``."""
 
 import re
-import uuid
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -18,7 +17,6 @@ from ft_resources.errors import (
     UserError,
 )
 
-REQUEST_ID = "x-request-id"
 _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
     (NotIdentified, 401, "invalid_request_error", "invalid_api_key"),
     (NotPermitted, 403, "invalid_request_error", "insufficient_permissions"),
@@ -41,14 +39,7 @@ def error_object(
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Answer every error of ``app`` in this form, and number every request."""
-
-    @app.middleware("http")
-    async def number(request: Request, call_next: Any) -> Any:
-        response = await call_next(request)
-        response.headers[REQUEST_ID] = f"req_{uuid.uuid4().hex}"
-        return response
-
+    """Answer every error of ``app`` in this form."""
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)

@@ -1,6 +1,7 @@
 """API keys: shown once, kept as a digest, refused at once when revoked; on SQLite and on PostgreSQL."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import openai
@@ -12,7 +13,7 @@ from alembic.migration import MigrationContext
 from ft_assets import api
 from ft_assets.control.access.tables import metadata
 from ft_assets.control.metering.ledger import Ledger
-from ft_resources.errors import NotIdentified, NotPermitted, UserError
+from ft_resources.errors import CorruptArtifact, NotIdentified, NotPermitted, UserError
 from tests.control.metering.conftest import url as database_url
 from tests.e2e.project import Project
 from tests.server.conftest import Client, upload
@@ -120,3 +121,50 @@ def test_without_a_key_nothing_answers(url: str) -> None:
         assert caught.value.code == "invalid_api_key"
         assert caught.value.response.headers["www-authenticate"] == "Bearer"
         nobody.close()
+
+
+def test_changes_and_refusals_are_in_the_audit_log(project: Project, client: Client, access: api.Access) -> None:
+    acme, viewer = client(), client(role="viewer")
+    file = upload(acme, project.dataset())
+    acme.files.retrieve(file)
+    with pytest.raises(openai.PermissionDeniedError):
+        viewer.files.delete(file)
+    with pytest.raises(openai.AuthenticationError) as caught:
+        openai.OpenAI(base_url=acme.base_url, api_key="ft-wrong", max_retries=0).files.list()
+    entries = api.audit("acme", access=access)
+    assert [(each.method, each.path, each.status) for each in entries] == [
+        ("POST", "/v1/files", 200),
+        ("DELETE", f"/v1/files/{file}", 403),
+    ]
+    assert {each.peer for each in entries} == {"127.0.0.1"}
+    assert all(each.actor.startswith("ann (key ") for each in entries)
+    (nobody,) = api.audit(access=access)
+    assert (nobody.path, nobody.status, nobody.request) == ("/v1/files", 401, caught.value.request_id)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE audit SET status = 200 WHERE seq = 2",
+        "DELETE FROM audit WHERE seq = 2",
+        "UPDATE audit SET seq = 9 WHERE seq = 3",
+    ],
+)
+def test_a_changed_audit_log_is_found(keys: api.Access, database_url: str, change: str) -> None:
+    asked = api.ApiRequest(tenant="acme", actor="a", peer="p", method="POST", path="/v1/x", status=403, request="r")
+    for _ in range(3):
+        keys.note(asked)
+    assert [each.seq for each in api.audit("acme", access=keys)] == [1, 2, 3]
+    engine = sa.create_engine(database_url.replace("postgresql:", "postgresql+psycopg2:"))
+    with engine.begin() as connection:
+        connection.execute(sa.text(change))
+    engine.dispose()
+    with pytest.raises(CorruptArtifact, match="changed, removed or put in"):
+        api.audit("acme", access=keys)
+
+
+def test_servers_that_write_at_once_take_turns(keys: api.Access) -> None:
+    asked = api.ApiRequest(tenant="acme", actor="a", peer="p", method="POST", path="/v1/x", status=200, request="r")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(keys.note, [asked] * 24))
+    assert [each.seq for each in api.audit("acme", access=keys)] == list(range(1, 25))

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from ft_assets.control.access.audit import Asked, Entry, add_entry, read_entries
 from ft_assets.control.access.roles import ROLES, Role
 from ft_assets.control.access.tables import api_keys
-from ft_assets.settings.keys import SHARED, check_part
+from ft_assets.settings.keys import SHARED, check_tenant
 from ft_resources.database import Database, Schema
 from ft_resources.errors import NotIdentified, UserError
 
@@ -73,7 +74,7 @@ class Access:
         self, tenant: str, role: Role, *, name: str, created_by: str, lifetime_s: float | None = None
     ) -> tuple[ApiKey, str]:
         """A new key of ``tenant``, and its text, which is kept nowhere. Raises UserError for an invalid argument."""
-        check_part(tenant, "tenant")
+        check_tenant(tenant)
         if tenant == SHARED:
             raise UserError(f"{SHARED!r} is not a tenant", where="tenant", remedy="Name the tenant that will ask.")
         if role not in ROLES:
@@ -144,6 +145,14 @@ class Access:
         if row is None:
             raise UserError(f"there is no API key {prefix!r}", where="API key", remedy="See them all with: ft key list")
         return _key(row)
+
+    def note(self, request: Asked) -> None:
+        """Add a request to the tenant's log."""
+        add_entry(self._database, request)
+
+    def audit(self, tenant: str) -> list[Entry]:
+        """The tenant's requests, the oldest first; of "" those of nobody. Raises CorruptArtifact for a changed log."""
+        return read_entries(self._database, tenant)
 
     def close(self) -> None:
         self._database.close()

@@ -19,3 +19,17 @@ api_keys = sa.Table(
     sa.Column("revoked_at", sa.Float, nullable=True),
     sa.Index("api_keys_of_a_tenant", "tenant"),
 )
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("tenant", sa.String(40), primary_key=True),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("actor", sa.String(200), nullable=False),
+    sa.Column("peer", sa.String(100), nullable=False),
+    sa.Column("method", sa.String(10), nullable=False),
+    sa.Column("path", sa.String(500), nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
+    sa.Column("request", sa.String(40), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+)

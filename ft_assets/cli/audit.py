@@ -1,0 +1,35 @@
+"""``ft audit``: who asked for what over HTTP."""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from ft_assets import api
+
+
+def audit(
+    tenant: Annotated[str, typer.Argument(help="Whose; of requests without a valid key where not given.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with digests.")] = False,
+) -> None:
+    """Show who asked for what over HTTP, and whether it was allowed. Fails where the log was changed."""
+    from ft_assets.cli.output import print_table
+
+    entries = api.audit(tenant)
+    if as_json:
+        for entry in entries:
+            print(json.dumps(asdict(entry), sort_keys=True))
+        return
+    rows = [
+        (
+            datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds"),
+            entry.actor,
+            entry.peer,
+            f"{entry.method} {entry.path}",
+            str(entry.status),
+        )
+        for entry in entries
+    ]
+    print_table(("at", "who", "from", "what", "answer"), rows, empty="nothing was asked yet")

@@ -1,0 +1,82 @@
+"""The audit log: who asked for what over HTTP, from where, and whether it was allowed. One chain a tenant.
+
+Each entry's digest covers it and the digest before it, so an entry that was changed, removed or put in between is
+found. Only the last entries can be cut off unseen; whoever fears that ships the log elsewhere (`ft audit --json`).
+"""
+
+import time
+from dataclasses import asdict, dataclass
+
+import sqlalchemy as sa
+
+from ft_assets.control.access.tables import audit
+from ft_resources.canonical import digest
+from ft_resources.database import Database
+from ft_resources.errors import CorruptArtifact, UserError
+
+# Servers that write at the same moment take turns.
+_TRIES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request and its answer. ``tenant`` and ``actor`` are those of its key, "" without a valid one; ``request`` is
+    the id that the client was told."""
+
+    tenant: str
+    actor: str
+    peer: str
+    method: str
+    path: str
+    status: int
+    request: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Asked):
+    """A request in the log; ``at`` in seconds since the epoch."""
+
+    seq: int
+    at: float
+    digest: str
+
+    def expected(self, before: str) -> str:
+        """Its digest after an entry with the digest ``before``."""
+        return digest({**asdict(self), "digest": before})
+
+
+def add_entry(database: Database, asked: Asked) -> Entry:
+    """Write the tenant's next entry. Raises UserError where the database does not answer."""
+    last = sa.select(audit.c.seq, audit.c.digest).where(audit.c.tenant == asked.tenant).order_by(audit.c.seq.desc())
+    short = {name: value[: getattr(audit.c[name].type, "length", None)] if isinstance(value, str) else value
+             for name, value in asdict(asked).items()}  # fmt: skip
+    for tries in range(_TRIES):
+        try:
+            with database.begin() as connection:
+                before = connection.execute(last.limit(1)).first()
+                seq, head = (before.seq + 1, before.digest) if before else (1, "")
+                entry = Entry(**short, seq=seq, at=time.time(), digest="")
+                entry = Entry(**{**asdict(entry), "digest": entry.expected(head)})
+                connection.execute(sa.insert(audit).values(**asdict(entry)))
+                return entry
+        except UserError as error:
+            if not isinstance(error.__cause__, sa.exc.IntegrityError) or tries == _TRIES - 1:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def read_entries(database: Database, tenant: str) -> list[Entry]:
+    """All entries of a tenant, in order. Raises CorruptArtifact, with the first wrong one, for a changed log."""
+    query = sa.select(audit).where(audit.c.tenant == tenant).order_by(audit.c.seq)
+    with database.connect() as connection:
+        entries = [Entry(**row) for row in connection.execute(query).mappings()]
+    head = ""
+    for place, entry in enumerate(entries, 1):
+        if entry.seq != place or entry.digest != entry.expected(head):
+            raise CorruptArtifact(
+                "an entry of the audit log was changed, removed or put in",
+                where=f"audit of {tenant or 'nobody'}, entry {place}",
+                remedy="Compare with a backup of the access database, and find out who may write to it.",
+            )
+        head = entry.digest
+    return entries

@@ -1,0 +1,45 @@
+"""Numbers every request, and writes into the audit log what changed something, or was refused for who asked."""
+
+import logging
+import uuid
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.concurrency import run_in_threadpool
+
+from ft_assets.api import ApiRequest
+from ft_assets.server.context import context_of
+from ft_resources.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+_READS = ("GET", "HEAD", "OPTIONS")
+_REFUSED = (401, 403)
+
+
+def add_audit(app: FastAPI) -> None:
+    @app.middleware("http")
+    async def noted(request: Request, call_next: Any) -> Any:
+        number = f"req_{uuid.uuid4().hex}"
+        response = await call_next(request)
+        response.headers["x-request-id"] = number
+        if request.method not in _READS or response.status_code in _REFUSED:
+            await run_in_threadpool(_note, request, response.status_code, number)
+        return response
+
+
+def _note(request: Request, status: int, number: str) -> None:
+    caller = getattr(request.state, "caller", None)
+    asked = ApiRequest(
+        tenant=caller.tenant if caller else "",
+        actor=caller.actor if caller else "",
+        peer=request.client.host if request.client else "",
+        method=request.method,
+        path=request.url.path,
+        status=status,
+        request=number,
+    )
+    try:
+        context_of(request).access.note(asked)
+    except UserError as error:
+        # The request was carried out: its own record in the store says by whom.
+        _LOG.error("not in the audit log: %s; %s", asked, error)
