@@ -16,6 +16,8 @@ _FOUND = re.compile(
     rf"|(?<!\\)(?P<picture>{_PICTURE})|(?P<tag><img\b[^<>]*>)",
     re.IGNORECASE,
 )
+_GONE = "\0"
+_BLANKS = re.compile(f"(?: {_GONE})+ |{_GONE}")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _DEFINED = re.compile(r" {0,3}\[(?!\^)([^\[\]]+)\]:\s*<?(data:)?", re.IGNORECASE)
 _LABELS = re.compile(rf"!\[({_ALT})\](?:\[([^\[\]]*)\])?$")
@@ -44,7 +46,7 @@ class Pictures:
             elif not fence:
                 if (defined := _DEFINED.match(line)) and defined[2]:
                     continue
-                left = _FOUND.sub(self._left, line) if "![" in line or "<" in line else line
+                left = _BLANKS.sub(_one, _FOUND.sub(self._left, line)) if "![" in line or "<" in line else line
                 if left.strip() or left == line:
                     yield left
                 continue
@@ -58,7 +60,12 @@ class Pictures:
         if picture and (labels := _LABELS.fullmatch(picture)) and _label(labels[2] or labels[1]) not in self._labels:
             return found[0]
         self.count += 1
-        return ""
+        return _GONE
+
+
+def _one(blanks: re.Match[str]) -> str:
+    """Of the blanks around a picture, one."""
+    return " " if len(blanks[0]) > 1 else ""
 
 
 def _label(text: str) -> str:

@@ -127,7 +127,10 @@ def _pairs(report: DatasetReport, step: Step, finding: Finding, exhibits: Sequen
     pairs = []
     undone = finding.reason == "near_duplicate" and finding.action == "removed"
     for each in suited[: NEAR_SHOWN if undone else SHOWN_EXHIBITS]:
-        if each.other_text:
+        if step == "paraphrases":
+            # What other words are the same is for a reader to see.
+            text, other = escape(cut(each.text)), escape(cut(each.other_text))
+        elif each.other_text:
             # For a leak, readers want to see what is the same; for near-duplicates, what differs.
             text, other = mark_differences(each.text, each.other_text, shared=step in _LEAKS)
         elif step == "personal_data":
@@ -140,6 +143,7 @@ def _pairs(report: DatasetReport, step: Step, finding: Finding, exhibits: Sequen
             "text": text,
             "other": other,
             "alike": _percent(alike.get(each.place)),
+            "stayed": step == "duplicates" and finding.action == "removed",
             "looks": step == "duplicates" and bool(each.other_text) and same_but_for_looks(each.text, each.other_text),
         }
         # Quoted: YAML would read some ids as numbers.

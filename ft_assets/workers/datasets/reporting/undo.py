@@ -50,6 +50,14 @@ def undo_of(step: Step, finding: Finding, report: DatasetReport) -> str:
         others = f"`contamination: {{suites: {_listed(suites)}}}` compares with {'the others' if suites else 'none'}"
         action, done = ("warn", "keeps all such rows") if finding.action == "removed" else ("remove", "leaves them out")
         return f"`contamination: {{action: {action}}}` {done}; {others}."
+    if step == "paraphrases" and policy.contamination.paraphrases:
+        asked = policy.contamination.paraphrases
+        action, done = ("warn", "keeps them") if finding.action == "removed" else ("remove", "leaves them out")
+        higher = round((1 + asked.threshold) / 2, 3)
+        return (
+            f"`contamination: {{paraphrases: {{encoder: {asked.encoder}, threshold: {asked.threshold:g}, "
+            f"action: {action}}}}}` {done}; a higher `threshold`, such as {higher:g}, finds fewer."
+        )
     if step == "quality":
         filters = _listed(sorted({*policy.quality.filter} ^ {finding.reason}))
         return f"`quality: {{filter: {filters}}}` {'keeps them' if finding.action == 'removed' else 'leaves them out'}."

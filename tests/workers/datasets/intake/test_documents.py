@@ -105,7 +105,7 @@ GUIDE = """# Kettles ![logo][Logo]
 
 [![build](https://ci.example/a_(b).svg)](https://ci.example) Boil the water, ![a [hot] pot](pot.png "Hot")then wait.
 ![alone](alone.png)
-Pour <img src="pour.png" alt="pouring">slowly.
+Pour ![jug](jug.png) <img src="pour.png" alt="pouring"> slowly.
 
 Write `![alt](url)` for a picture, \\![no](picture), wow![1], or [a link](b.png).
 
@@ -130,7 +130,7 @@ def test_pictures_of_markdown_are_left_out_and_counted_as_those_of_other_documen
         "Write `![alt](url)` for a picture, \\![no](picture), wow![1], or [a link](b.png).\n\n"
         "```md\n![in a listing](listing.png)\n```\n\n[logo]: logo.png"
     )
-    assert spooled.pictures == 6
+    assert spooled.pictures == 7
 
 
 def test_a_plain_text_says_what_it_says_though_it_looks_like_markdown(tmp_path: Path) -> None:

@@ -74,3 +74,36 @@ def too_wide(driver: Any, width: int) -> list[str]:
         """,
         width,
     )
+
+
+def faint(driver: Any) -> list[str]:
+    """Texts whose contrast with their ground is below 4.5 (WCAG 2.2, 1.4.3: readable by people with weak eyes)."""
+    found: list[str] = driver.execute_script(
+        """
+        const numbers = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+        const light = colour => {
+          const [r, g, b] = numbers(colour).slice(0, 3).map(
+            each => each / 255 <= 0.04045 ? each / 255 / 12.92 : ((each / 255 + 0.055) / 1.055) ** 2.4);
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const ground = element => {
+          while (element) {
+            const colour = getComputedStyle(element).backgroundColor;
+            if (numbers(colour)[3] !== 0) return colour;
+            element = element.parentElement;
+          }
+          return 'rgb(255, 255, 255)';
+        };
+        const faint = [];
+        for (const element of document.querySelectorAll('main *')) {
+          const texts = [...element.childNodes].filter(each => each.nodeType === 3);
+          const text = texts.map(each => each.data).join('').trim();
+          if (!text || !element.getClientRects().length) continue;
+          const pair = [light(getComputedStyle(element).color), light(ground(element))].sort((a, b) => b - a);
+          const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
+          if (contrast < 4.5) faint.push(contrast.toFixed(2) + ' ' + element.className + ' ' + text.slice(0, 40));
+        }
+        return [...new Set(faint)].slice(0, 20);
+        """
+    )
+    return found

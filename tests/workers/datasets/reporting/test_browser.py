@@ -1,6 +1,7 @@
 """The page in a real browser: it fits, loads nothing, and hostile text does nothing."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from ft_assets.workers.datasets.reporting.report import (
     StepReport,
     Upload,
 )
-from tests.workers.datasets.reporting.browser import chromium, has_chromium, show, too_wide
+from tests.workers.datasets.reporting.browser import chromium, faint, has_chromium, show, too_wide
+from tests.workers.datasets.reporting.everything import curated_with_everything
 from tests.workers.datasets.reporting.made import FILE, exhibit, place, report
 
 pytestmark = [
@@ -73,10 +75,76 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a curation in which each check finds something."""
+    folder = tmp_path_factory.mktemp("found")
+    return curated_with_everything(folder).path("report/report.html", folder)
+
+
+def opened(browser: Any, page: Path, width: int, *, dark: bool = False) -> None:
+    """Load ``page`` with all that a click would open."""
+    show(browser, page, width, dark=dark)
+    browser.execute_script("document.querySelectorAll('details').forEach(each => each.open = true)")
+
+
+def findings(browser: Any) -> dict[str, Any]:
+    """The findings on the page by their headings."""
+    return {each.find_element("tag name", "h3").text: each for each in browser.find_elements("class name", "finding")}
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_page_with_all_findings_fits_and_can_be_read(browser: Any, found: Path, width: int, dark: bool) -> None:
+    opened(browser, found, width, dark=dark)
+    assert too_wide(browser, width) == []
+    assert faint(browser) == []
+
+
+def test_a_person_can_check_every_finding_on_the_page(browser: Any, found: Path) -> None:
+    opened(browser, found, 1280)
+    shown = {title: each.text for title, each in findings(browser).items()}
+    assert {title: re.findall(r"^(\d+) rows?$", text, re.MULTILINE) for title, text in shown.items()} == {
+        "A field that is missing or of the wrong type": ["1"],
+        "The same text as an earlier row": ["1"],
+        "Nearly the same text as an earlier row": ["6"],
+        "Text of a test that the model is measured on exam.v1": ["2"],
+        "What the holdout of an earlier version held, or nearly that": ["36"],
+        "Text that your own holdout has, too": ["3"],
+        "What a test asks, in other words exam.v1": ["1"],
+        "Personal data or secrets payment cards": ["1"],
+        "Personal data or secrets phone numbers": ["2"],
+        "Personal data or secrets e-mail addresses": ["1"],
+        "Personal data or secrets keys, tokens and passwords": ["1"],
+    }
+    assert all("To change this." in text for text in shown.values())
+    whole = browser.find_element("tag name", "body").text
+    assert "guide.md: 3 pictures are left out" in whole
+    for secret in ("AKIAQ3EGRIPA7SD2XKLM", "wJalrXUtnFEMI", "maria.lopez", "555-0187", "901820", "4111"):
+        assert secret not in whole
+
+
+@pytest.mark.parametrize(("width", "across"), [(1280, True), (360, False)])
+def test_near_duplicates_stand_side_by_side_with_what_undoes_each(
+    browser: Any, found: Path, width: int, across: bool
+) -> None:
+    opened(browser, found, width)
+    near = findings(browser)["Nearly the same text as an earlier row"]
+    pairs = near.find_elements("class name", "pair")
+    assert len(pairs) == 6
+    for pair in pairs:
+        left, right = (each.rect for each in pair.find_elements("class name", "text"))
+        # On a phone one stands below the other.
+        assert (left["y"] == right["y"], left["x"] + left["width"] <= right["x"]) == (across, across)
+        assert "stayed" in pair.text
+    undone = re.findall(r'duplicates: \{keep: \["(\w{12,})"\]\} keeps tickets\.jsonl, row (\d+)\.', near.text)
+    assert [row for _, row in undone] == [str(row) for row in range(241, 247)]
+    assert [each.text for each in pairs[0].find_elements("tag name", "mark")] == ["today"]
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_sticks_out_of_the_window(browser: Any, hostile: Path, width: int) -> None:
-    show(browser, hostile, width)
-    browser.execute_script("document.querySelectorAll('details').forEach(each => each.open = true)")
+    opened(browser, hostile, width)
     assert too_wide(browser, width) == []
 
 

@@ -11,8 +11,10 @@ from markupsafe import Markup
 
 from ft_assets.settings.dataset.policy import (
     BalanceSettings,
+    ContaminationSettings,
     DatasetPolicy,
     DuplicateSettings,
+    ParaphraseSettings,
     PersonalDataSettings,
     QualitySettings,
     ToxicitySettings,
@@ -43,6 +45,9 @@ FOUND: list[tuple[Step, str, Action, str]] = [
     ("contamination", Reason.CONTAMINATED, "removed", "mmlu.v1"),
     ("contamination", Reason.CONTAMINATED, "held", "arc.v1"),
     ("contamination", Reason.CONTAMINATED, "warned", "arc.v1"),
+    ("paraphrases", Reason.PARAPHRASED, "removed", "mmlu.v1"),
+    ("paraphrases", Reason.PARAPHRASED, "held", "mmlu.v1"),
+    ("paraphrases", Reason.PARAPHRASED, "warned", "mmlu.v1"),
     ("quality", "truncated", "removed", ""),
     ("quality", "repetitive", "warned", ""),
     ("toxicity", Reason.TOXIC, "removed", ""),
@@ -57,6 +62,7 @@ POLICY = DatasetPolicy(
     quality=QualitySettings(filter=("truncated",)),
     toxicity=ToxicitySettings(classifier="toxic.v1", labels=("toxic",), threshold=0.9),
     balance=BalanceSettings(),
+    contamination=ContaminationSettings(paraphrases=ParaphraseSettings(encoder="e5.v1", threshold=0.8)),
 )
 
 

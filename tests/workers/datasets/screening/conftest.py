@@ -1,6 +1,7 @@
 """A store, and a tiny text classifier that has learned to tell nasty words from nice ones."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -80,13 +81,13 @@ MEANINGS = (
 )
 
 
-def make_encoder(folder: Path) -> Path:
+def make_encoder(folder: Path, meanings: Sequence[tuple[str, ...]] = MEANINGS) -> Path:
     """A BERT without layers, in which words of the same meaning have the same vector; ``CONTEXT`` tokens at once."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertModel
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(word for meaning in MEANINGS for word in meaning)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(word for meaning in meanings for word in meaning)]
     tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -102,7 +103,7 @@ def make_encoder(folder: Path) -> Path:
     weights.normal_()
     model.embeddings.position_embeddings.weight.data.zero_()
     first = 4
-    for meaning in MEANINGS:
+    for meaning in meanings:
         weights[first : first + len(meaning)] = weights[first].clone()
         first += len(meaning)
     model.save_pretrained(folder)
