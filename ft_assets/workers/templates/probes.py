@@ -18,11 +18,22 @@ QUESTION, ANSWER = "What is the colour of the sky?", "It is blue on most days."
 
 
 ASKS, SAYS = {"role": "user", "content": QUESTION}, {"role": "assistant", "content": ANSWER}
+_ASKS_ON = {"role": "user", "content": "And what is the colour of the sea?"}
+_NAMED = "write_it_down"
 _CALL = {"type": "function", "id": "call00001", "function": {"name": "note", "arguments": {"text": ANSWER}}}
 CALLS = {"role": "assistant", "content": "", "tool_calls": [_CALL]}
 _RESULT = {"role": "tool", "tool_call_id": "call00001", "name": "note", "content": "It was noted."}
 _THOUGHT = "The air scatters the light."
 _THINKS = {"role": "assistant", "content": f"<think>\n{_THOUGHT}\n</think>\n\n{ANSWER}"}
+
+
+ID_FORMS = {
+    "call{number:05}": "[A-Za-z0-9]{{9}}",
+    "functions.{name}:{number}": r"functions\.{name}:\d+",
+}
+"""Forms of a tool call's id that templates need, and patterns of the ids that have them: Mistral's and Kimi K2's, whose
+template writes the id in place of the function's name."""
+_USUAL_ID = "call_8rTqQ2Zs0v1XyLwP3aBcDeFg"
 
 
 def with_text_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -35,6 +46,34 @@ def with_text_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
         text = json.dumps(function["arguments"], ensure_ascii=False)
         calls.append({**call, "function": {**function, "arguments": text}})
     return {**message, "tool_calls": calls}
+
+
+def with_ids(messages: Sequence[Mapping[str, Any]], form: str) -> list[Mapping[str, Any]]:
+    """``messages`` with the ids of tool calls in ``form``, one of ``ID_FORMS``, and their results with the same ids.
+
+    An id that has the form stays. Calls are counted from the first of the conversation, as Kimi K2's are. A result that
+    names no call answers the first one without an answer.
+    """
+    spelled: list[Mapping[str, Any]] = []
+    pending: list[tuple[str, str]] = []
+    number = 0
+    for message in messages:
+        changed: dict[str, Any] = {}
+        if calls := message.get("tool_calls"):
+            pending = []
+            for call in calls:
+                own, name = str(call.get("id") or ""), call["function"]["name"]
+                fits = re.fullmatch(ID_FORMS[form].format(name=re.escape(name)), own)
+                pending.append((own, own if fits else form.format(name=name, number=number)))
+                number += 1
+            changed["tool_calls"] = [{**call, "id": new} for call, (_, new) in zip(calls, pending, strict=True)]
+        elif message["role"] == "tool" and pending:
+            own = message.get("tool_call_id") or pending[0][0]
+            if found := next((pair for pair in pending if pair[0] == own), None):
+                pending.remove(found)
+                changed["tool_call_id"] = found[1]
+        spelled.append({**message, **changed})
+    return spelled
 
 
 class Probes:
@@ -54,9 +93,13 @@ class Probes:
 
     @cached_property
     def ends(self) -> frozenset[str]:
-        """The control tokens that may end a turn: what follows a last answer, the tokenizer's end of text, and what
-        the recipe says."""
-        return frozenset(end for end in (self._eos, first_end(self.answered, self._control), *self._ends) if end)
+        """The control tokens that may end a turn: what follows a last answer, what a last tool call ends with, the
+        tokenizer's end of text, and what the recipe says."""
+        called = self._render(ASKS, CALLS) or self._render(ASKS, with_text_arguments(CALLS))
+        _, shown, behind = called.removesuffix(self.appended).rpartition(ANSWER)
+        tokens = [token.group() for token in self._control.finditer(behind)] if shown else []
+        ends = (self._eos, first_end(self.answered, self._control), *tokens[-1:], *self._ends)
+        return frozenset(end for end in ends if end)
 
     @property
     def behind_answer(self) -> str:
@@ -66,13 +109,18 @@ class Probes:
     @cached_property
     def appended(self) -> str:
         """The header of the assistant's next turn, if it is written behind every conversation; else ""."""
+        behind, further = self.behind_answer.rstrip(), self._render(ASKS, SAYS, _ASKS_ON).rpartition(ANSWER)[2]
+        if behind and further.startswith(behind):
+            # A question follows it, so it is no header of an answer.
+            return ""
         return next_header(self._render(ASKS), self.answered, self._control, self._eos)
 
     @cached_property
     def missing_thought(self) -> Thought | None:
         """The empty or open thoughts that a generation prompt ends with; None if there are none."""
         behind_result = self._render(ASKS, CALLS, _RESULT, prompt=True)
-        between = self.answered.partition(ANSWER)[0].removeprefix(self._asked)
+        before = self.answered.partition(ANSWER)[0]
+        between = before.removeprefix(self._asked) if before.startswith(self._asked) else ""
         return missing_thought((self._asked, behind_result), (QUESTION, _RESULT["content"]), between, self._control)
 
     @cached_property
@@ -99,6 +147,18 @@ class Probes:
     def arguments_are_text(self) -> bool:
         """Whether tool calls are written only if their arguments are JSON text, as in OpenAI's own messages."""
         return not self._render(ASKS, CALLS) and bool(self._render(ASKS, with_text_arguments(CALLS)))
+
+    @cached_property
+    def id_form(self) -> str:
+        """The form of ID_FORMS in which ids of tool calls must be, or the function's name is not shown; "" for any."""
+        spelled = {form: form.format(name=_NAMED, number=0) for form in ID_FORMS}
+        return "" if self._names(_USUAL_ID) else next((form for form in spelled if self._names(spelled[form])), "")
+
+    def _names(self, call_id: str) -> bool:
+        """Whether a call with this id is shown with its function's name."""
+        function = {"name": _NAMED, "arguments": {"text": ANSWER}}
+        called = {**CALLS, "tool_calls": [{**_CALL, "id": call_id, "function": function}]}
+        return _NAMED in self._render(ASKS, with_text_arguments(called) if self.arguments_are_text else called)
 
     @cached_property
     def answered(self) -> str:

@@ -14,7 +14,7 @@ import jinja2
 from jinja2 import nodes
 
 from ft_assets.workers.templates.marks import free_marks, located, without_marks
-from ft_assets.workers.templates.probes import Probes, with_text_arguments
+from ft_assets.workers.templates.probes import Probes, with_ids, with_text_arguments
 from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
 from ft_assets.workers.templates.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
 from ft_assets.workers.templates.thoughts import with_thoughts_apart
@@ -137,11 +137,14 @@ class ChatTemplate:
         }
 
     def _spelled(self, messages: Messages) -> Messages:
-        """``messages`` with thoughts and the arguments of tool calls as the template needs them."""
+        """``messages`` with thoughts, and the arguments and ids of tool calls, as the template needs them."""
         if self.probes.thoughts_field:
             messages = [with_thoughts_apart(message, self.probes.thoughts_field) for message in messages]
-        if any(message.get("tool_calls") for message in messages) and self.probes.arguments_are_text:
-            return [with_text_arguments(message) for message in messages]
+        if any(message.get("tool_calls") for message in messages):
+            if self.probes.id_form:
+                messages = with_ids(messages, self.probes.id_form)
+            if self.probes.arguments_are_text:
+                messages = [with_text_arguments(message) for message in messages]
         return messages
 
     def _render(self, messages: Messages, tools: Tools, where: str, marks: tuple[str, str], prompt: bool) -> str:

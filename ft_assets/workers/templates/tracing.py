@@ -124,7 +124,8 @@ def learned_spans(
         learn: every assistant turn, or only the last.
         end_of_turn: texts of the control tokens that may end a turn.
         marked: whether the template marked the turns itself. Its marks are kept, and only extended by an
-            end-of-turn token that directly follows; turns derived from prefixes end with their last control token.
+            end-of-turn token that directly follows; turns derived from prefixes end with their last control token, or
+            with an end-of-turn token that follows, perhaps on the next line.
 
     For ``<|user|>hi<|end|><|assistant|>hello<|end|>\\n`` and the turn ``hello`` this gives ``hello<|end|>``.
     """
@@ -136,12 +137,14 @@ def _whole_turn(text: str, turn: Span, tokens: Sequence[Span], end_of_turn: froz
     start, end = turn
     behind = bisect.bisect_right(tokens, end, key=lambda token: token[1])
     last = tokens[behind - 1] if behind and tokens[behind - 1][0] >= start else None
-    if last is not None and re.fullmatch(r"\s*", text[last[1] : end]):
-        return (start, end if marked else last[1])
     following = tokens[behind] if behind < len(tokens) else None
-    if following is not None and following[0] == end and text[slice(*following)] in end_of_turn:
-        return (start, following[1])
-    return turn
+    closing = following if following and text[slice(*following)] in end_of_turn else None
+    between = text[end : closing[0]] if closing else ""
+    if between.strip() or (between and marked):
+        closing = None
+    if last is not None and not text[last[1] : end].strip() and not (closing and text[slice(*last)] not in end_of_turn):
+        return (start, end if marked else last[1])
+    return (start, closing[1]) if closing else turn
 
 
 def require_all_shown(template: ChatTemplate, messages: Messages, tools: Tools, text: str, where: str) -> None:

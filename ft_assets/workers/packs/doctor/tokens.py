@@ -49,18 +49,21 @@ def _ends(patient: Patient, chunk: Chunk, spool: Spool) -> Flags:
     goes_on = np.append(learned[1:], False)
     goes_on[chunk.boundaries[1:] - 1] = False
     last = np.flatnonzero(learned & ~goes_on)
-    if patient.form.plain:
+    if patient.reference is None:
         # The next one in the spool starts another row.
         closing = np.append(np.asarray(spool.pieces), 0)[_spooled(spool, chunk) + 1] == 0
         last = last[closing[np.searchsorted(chunk.boundaries[1:], last, side="right")]]
     # Templates may also mark the line break after the end-of-turn token.
+    following = last + 1
     for _ in range(8):
         blank = _blanks(patient, chunk.ids[last]) & learned[last - 1]
         if not blank.any():
             break
         last = last - blank
-    bad = last[~np.isin(chunk.ids[last], patient.ends)]
-    bad = bad[np.isin(bad + 1, chunk.boundaries) | ~np.isin(np.append(chunk.ids, -1)[bad + 1], patient.unlearned_ends)]
+    closed = ~np.isin(following, chunk.boundaries) & np.isin(
+        np.append(chunk.ids, -1)[following], patient.unlearned_ends
+    )
+    bad = last[~np.isin(chunk.ids[last], patient.ends) & ~closed]
     documents = np.zeros(len(chunk.lengths), np.bool_)
     documents[np.searchsorted(chunk.boundaries[1:], bad, side="right")] = True
     return documents
@@ -75,7 +78,7 @@ def _blanks(patient: Patient, ids: NDArray[np.int64]) -> Flags:
 
 def _ends_said(patient: Patient) -> str:
     names = [repr(patient.tokenizer.tokenizer.id_to_token(token)) for token in patient.ends.tolist()]
-    what = "do not end" if patient.form.plain else "have learned turns that do not end"
+    what = "do not end" if patient.reference is None else "have learned turns that do not end"
     return f"{what} with {' or '.join(names) or 'an end-of-turn token, of which the template has none'}"
 
 

@@ -4,17 +4,21 @@ What a template shows is judged by Transformers' own rendering, and what is lear
 """
 
 import datetime as dt
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
-from ft_assets.workers.templates.probes import with_text_arguments
-from ft_assets.workers.templates.thoughts import with_thoughts_apart
+from ft_assets.workers.templates.rendering import Messages
 
 Chat = list[dict[str, Any]]
 _THINKS, _THINKS_AGAIN = "<think>\nwombat\n</think>\n\n", "<think>\nkoala\n</think>\n\n"
+_MARKS = re.compile(
+    r"</?think>|<\|channel>thought|<channel\|>|<\|(?:START|END)_THINKING\|>|Here are my reasoning steps:"
+    r"|\[BEGIN FINAL RESPONSE\]"
+)
 _SPELLED = "<|im_end|> </s> <|eot_id|>"
 
 
@@ -79,19 +83,60 @@ SHAPES: dict[str, tuple[Chat, list[dict[str, Any]] | None]] = {
 }
 
 
-class Theirs:
-    """Transformers' rendering of a template; "" where the template raises."""
+def _without_thoughts(text: str) -> str:
+    """A rendering without white space and what opens and closes thoughts."""
+    return "".join(_MARKS.sub("", text).split())
 
-    def __init__(self, source: str, variables: dict[str, str], thoughts_field: str, *, text_arguments: bool) -> None:
+
+class Theirs:
+    """Transformers' rendering of a template; "" where the template raises.
+
+    Args:
+        control: matches every control token.
+        spell: gives messages the fields that the template reads.
+    """
+
+    def __init__(
+        self, source: str, variables: dict[str, str], control: re.Pattern[str], spell: Callable[[Chat], Messages]
+    ) -> None:
         self._template, self._variables = _compile_jinja_template(source), variables
-        self._field, self._text_arguments = thoughts_field, text_arguments
+        self._control, self._spell = control, spell
+        between, behind, further = self._around("bravo", PLAIN["three turns"], _SYSTEM)
+        # A closing of several parts may hold words too; an appended header is none, as a question does not follow it.
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(behind, further, strict=False))
+        self.closing = "".join(each for each, _ in same)
+        self.ends, opening, self.further = self.tokens(behind), self.tokens(between), self.tokens(further)
+        # A first of several tokens ends the question, and perhaps the answer too.
+        self.whole = bool(behind) and self.closing == behind
+        self.header = frozenset(opening[1:] or opening) - set(self.ends if self.whole else ())
+
+    def _around(self, answer: str, chat: Chat, system: dict[str, Any]) -> tuple[str, str, str]:
+        """What is written between a question and its answer, behind a last answer, and between an earlier one and the
+        next question; "" each where the template refuses them."""
+        found = []
+        for count, start, end in ((2, "alpha", answer), (2, answer, ""), (3, answer, "charlie")):
+            text = self.render(chat[:count], None) or self.render([system, *chat[:count]], None)
+            rest = text.rpartition(start)[2]
+            found.append(rest[: rest.find(end) if end else None].strip())
+        return found[0], found[1], found[2]
+
+    def tokens(self, text: str) -> list[str]:
+        """The control tokens of a text, in order."""
+        return [found.group() for found in self._control.finditer(text)]
+
+    def leaves_open(self) -> bool:
+        """Whether no control token ends a last answer, or an earlier one."""
+        ends = set(self.ends) - self.header
+        return not ends or not ends & set(self.further)
+
+    def without_tokens(self, text: str) -> str:
+        """What a text holds beside control tokens and white space."""
+        return self._control.sub("", text).strip()
 
     def render(self, chat: Sequence[dict[str, Any]], tools: Any, *, prompt: bool = False) -> str:
-        messages = [with_thoughts_apart(message, self._field) for message in chat]
-        messages = [with_text_arguments(each) for each in messages] if self._text_arguments else messages
         try:
             text: str = self._template.render(
-                messages=messages,
+                messages=self._spell(list(chat)),
                 tools=tools,
                 documents=None,
                 add_generation_prompt=prompt,
@@ -130,12 +175,37 @@ def mislabelled(chat: Chat, tools: Any, text: str, learned: Sequence[tuple[int, 
             key = call["function"]["arguments"]["key"]
             if key not in joined or key in rest:
                 yield f"argument {key!r} is not learned, or stands unlearned too"
+    if _without_thoughts(text) != _without_thoughts(theirs.render(chat, tools)):
+        yield "more than thoughts differs from what Transformers renders"
     if chat[-1]["content"].startswith(_THINKS) and "wombat" not in joined:
         yield "the thoughts of the last turn are not learned"
     if tools and ("kimono" in joined or "kimono" not in rest):
         yield "the tool's definition is learned or left out"
+    for turn, (start, end) in zip(turns, learned, strict=False):
+        yield from _ended_otherwise(turn, text[start:end], text[end:], theirs)
     if chat[-1]["role"] == "assistant" and learned:
         yield from _asked_otherwise(chat, tools, text, learned[-1], theirs)
+
+
+def tail_of(turn: dict[str, Any], said: str) -> str:
+    """What follows a turn's own last word in what is learned of it."""
+    calls = turn.get("tool_calls")
+    return said.rpartition(calls[-1]["function"]["arguments"]["key"] if calls else answer_of(turn))[2]
+
+
+def _ended_otherwise(turn: dict[str, Any], said: str, behind: str, theirs: Theirs) -> Iterator[str]:
+    """Whether a turn learns anything behind its end, or no end."""
+    tail = tail_of(turn, said)
+    tokens = theirs.tokens(tail)
+    if header := [token for token in tokens if token in theirs.header]:
+        yield f"{header} of the next turn's header is learned"
+    if not turn.get("tool_calls") and theirs.without_tokens(tail) and not theirs.closing.startswith(tail.strip()):
+        yield f"{tail!r} is learned behind an answer"
+    if not turn.get("tool_calls") and theirs.whole and tokens != theirs.ends:
+        yield f"{tail!r} is learned and not all of {theirs.closing!r}"
+    # An earlier answer may end as no last one does; then its end is not learned.
+    if not tokens and not set(theirs.tokens(behind)[:1]) - {*theirs.ends, *theirs.header}:
+        yield f"no end is learned behind {said[-20:]!r}"
 
 
 def _asked_otherwise(chat: Chat, tools: Any, text: str, last: tuple[int, int], theirs: Theirs) -> Iterator[str]:

@@ -20,6 +20,7 @@ FIRST = (
     "{% if m.tool_calls %}{% set c = m.tool_calls[0] %}to={{ c.function.name }} {{ c.function.arguments }}{% endif %}"
 )
 BY_ID = "{% for c in m.tool_calls or [] %}<call>{{ c.id }}{{ c.function.arguments | tojson }}</call>{% endfor %}"
+BY_TYPE = BY_ID.replace("c.id", "c.type")
 NO_ARGUMENTS = "{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}</call>{% endfor %}"
 FIRST_ARGUMENT = (
     "{% for c in m.tool_calls or [] %}{{ c.function.name }}({{ c.function.arguments.values() | first }}){% endfor %}"
@@ -57,7 +58,7 @@ def test_templates_that_show_all_lose_nothing(source: str) -> None:
     ("source", "what"),
     [
         (FIRST, "the function's name of tool call 2 of message 2"),
-        (BY_ID, "the function's name of tool call 1 of message 2"),
+        (BY_TYPE, "the function's name of tool call 1 of message 2"),
         (NO_ARGUMENTS, "the argument `city` of tool call 1 of message 2"),
         (FIRST_ARGUMENT, "the argument `days` of tool call 1 of message 2"),
         (STRICT_FIRST, "tool call 2 of message 2"),
@@ -105,3 +106,60 @@ def test_words_that_a_template_moves_behind_the_result_of_their_call_are_found()
     ]
     templates = [ChatTemplate(text, name="t", variables={}, control=re.compile("x")) for text in (moved, usual)]
     assert [moved_words(template, chats, None, "") for template in templates] == [2, 0]
+
+
+# As Kimi K2's: the id stands in place of the name, and the result says whom it answers.
+KIMI = (
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'tool' %}## {{ m.tool_call_id }}\n{% endif %}"
+    "{{ m.content }}" + BY_ID + AFTER
+)
+# As Mistral's: other ids than of nine letters and digits are refused.
+NINE = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}"
+    "{{ raise_exception('nine') }}{% endif %}<call>{{ c.id }} {{ c.function | tojson }}</call>{% endfor %}"
+    "{% if m.role == 'tool' %}[{{ m.tool_call_id }}]{% endif %}{% endfor %}"
+)
+
+
+def two_rounds(*ids: str) -> list[dict[str, Any]]:
+    """Two calls at once, answered the other way round, and a third."""
+    first, second, third = ids
+    both = [{**each, "id": call_id} for each, call_id in zip(PARALLEL, (first, second), strict=True)]
+    return [
+        {"role": "user", "content": "ask"},
+        {"role": "assistant", "content": "", "tool_calls": both},
+        {"role": "tool", "content": "noon", "tool_call_id": second},
+        {"role": "tool", "content": "sunny", "tool_call_id": first},
+        {"role": "assistant", "content": "", "tool_calls": [{**call("weather", city="Rome"), "id": third}]},
+        {"role": "tool", "content": "rain", "tool_call_id": third},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "ids", "expected"),
+    [
+        (KIMI, ["call_a1", "call_b2", "call_c3"], ["functions.weather:0", "functions.time:1", "functions.weather:2"]),
+        # Of its own form already; a name of another function is no id of this one.
+        (KIMI, ["functions.weather:7", "functions.weather:8", "x"], ["functions.weather:7", "functions.time:1"]),
+        # Equal ids in two rounds, as some exporters number them.
+        (KIMI, ["0", "1", "0"], ["functions.weather:0", "functions.time:1", "functions.weather:2"]),
+        (NINE, ["call_a1", "abcdefgh1", "call_c3"], ["call00000", "abcdefgh1", "call00002"]),
+    ],
+)
+def test_ids_are_spelled_as_the_template_needs_them(source: str, ids: list[str], expected: list[str]) -> None:
+    template = ChatTemplate(source, name="t", variables={}, control=re.compile(r"<\\|.*?\\|>"))
+    messages = two_rounds(*ids)
+    text = template.render(messages, where="row 1")
+    assert lost_call(template, messages, None, "row 1") == ""
+    for each, answer in zip(expected, ("sunny", "noon", "rain"), strict=False):
+        # Once in the call, once with its answer.
+        assert text.count(each) == 2
+        assert each in text[text.index("<|tool|>") :]
+        answered = next(part for part in text.split("<|") if answer in part)
+        assert each in answered
+
+
+@pytest.mark.parametrize("source", [ALL, XML, FIRST])
+def test_other_ids_stay(source: str) -> None:
+    template = ChatTemplate(BEFORE + source + AFTER, name="t", variables={}, control=re.compile("x"))
+    assert template.probes.id_form == ""

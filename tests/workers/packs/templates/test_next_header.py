@@ -115,3 +115,34 @@ def test_a_header_with_empty_thoughts_behind_an_end_of_its_own_is_not_learned(to
     text = traced.rendering.text
     assert [text[start:end] for start, end in traced.learned] == [f"<|start|>{each}<|channel|><turn|>" for each in "bd"]
     assert all(text[:start].endswith("<|START_THINKING|><|END_THINKING|>") for start, _ in traced.learned)
+
+
+# As Command A+: both turns end alike, with two tokens, and a prompt that opens thoughts follows.
+TWO_ENDS = (
+    "{% for m in messages %}<|turn>{{ m.role }}<|message|>{{ m.content }}<|eot_id|><turn|>{% endfor %}"
+    "{% if add_generation_prompt %}<|turn>assistant<|message|>{% endif %}"
+)
+# As Cohere's Aya: an answer has an end of its own before that of each turn.
+OWN_END = (
+    "{% for m in messages %}<|turn>{{ m.role }}{{ m.content }}{{ '<|eot_id|>' if m.role == 'assistant' }}<turn|>"
+    "{% endfor %}{% if add_generation_prompt %}<|turn>assistant{% endif %}"
+)
+
+
+@pytest.mark.parametrize("source", [TWO_ENDS, OWN_END])
+def test_the_second_token_of_an_end_is_no_header(source: str, tokenizer: ChatTokenizer) -> None:
+    assert compiled(source, tokenizer).probes.appended == ""
+    answers = [turn.rpartition("|>b")[2] for turn in learned(source, tokenizer, chat("a", "b", "c", "b"))]
+    assert [turn.removeprefix("b") for turn in answers] == ["<|eot_id|><turn|>"] * 2
+
+
+# One that appends a part of the header, and the rest of it when asked, as Command A's.
+PARTLY = (
+    "{% for m in messages %}<|turn>{{ m.role }}<|message|>{{ m.content }}{{ '<|eot_id|>' if m.role == 'assistant' }}"
+    "<turn|>{% endfor %}<|turn>assistant{% if add_generation_prompt %}<|message|>{% endif %}"
+)
+
+
+def test_a_part_of_a_header_is_not_learned(tokenizer: ChatTokenizer) -> None:
+    assert compiled(PARTLY, tokenizer).probes.appended == "<|turn>assistant"
+    assert all(turn.endswith("<turn|>") for turn in learned(PARTLY, tokenizer, chat("a", "b", "c", "b")))
