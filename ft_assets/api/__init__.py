@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ft_assets.api.access import Role as Role
     from ft_assets.api.access import audit as audit
     from ft_assets.api.access import create_key as create_key
+    from ft_assets.api.access import identify as identify
     from ft_assets.api.access import list_keys as list_keys
     from ft_assets.api.access import open_access as open_access
     from ft_assets.api.access import require_role as require_role
@@ -170,7 +171,8 @@ if TYPE_CHECKING:
     from ft_assets.api.views import rebuild as rebuild
 
 _MODULES = {
-    "access": "Access ApiKey ApiRequest AuditEntry Identity Role audit create_key list_keys open_access require_role revoke_key",
+    "access": "Access ApiKey ApiRequest AuditEntry Identity Role audit create_key identify "
+    "list_keys open_access require_role revoke_key",
     "adapters": "download_adapter download_base find_adapter list_adapters",
     "addresses": "find_address",
     "artifacts": "Lineage lineage prove_ledger verify",

@@ -2,13 +2,14 @@
 
 import re
 
-from ft_assets.api.defaults import actor_or_user
+from ft_assets.api.defaults import actor_or_user, tenants_or_default
 from ft_assets.control.access.api_keys import Access, ApiKey, Identity, access_url
 from ft_assets.control.access.audit import Asked as ApiRequest
 from ft_assets.control.access.audit import Entry as AuditEntry
 from ft_assets.control.access.roles import Role, require_role
 from ft_assets.settings.keys import check_part
-from ft_resources.errors import UserError
+from ft_assets.settings.tenants import TenantsFile
+from ft_resources.errors import NotIdentified, UserError
 
 __all__ = [
     "Access",
@@ -19,6 +20,7 @@ __all__ = [
     "Role",
     "audit",
     "create_key",
+    "identify",
     "list_keys",
     "open_access",
     "require_role",
@@ -40,6 +42,7 @@ def create_key(
     name: str = "",
     expires: str = "",
     access: Access | None = None,
+    tenants: TenantsFile | None = None,
     actor: str = "",
 ) -> tuple[ApiKey, str]:
     """Make a key of ``tenant``; the second value is its text, which nobody can see again.
@@ -55,8 +58,22 @@ def create_key(
     if expires and found is None:
         raise UserError(f"{expires!r} is not a time", where="expires", remedy="Write a number and h, d or w: 90d.")
     lifetime_s = int(found[1]) * _UNITS[found[2]] if found else None
+    tenants_or_default(tenants).require_tenant(tenant)
     who = actor_or_user(actor)
     return (access or open_access()).create_key(tenant, role, name=name or role, created_by=who, lifetime_s=lifetime_s)
+
+
+def identify(text: str, *, access: Access, tenants: TenantsFile | None = None) -> Identity:
+    """Who holds the key ``text``. Raises NotIdentified for one that is unknown, expired, revoked, or of a tenant that
+    exists no more."""
+    found = access.identify(text)
+    try:
+        tenants_or_default(tenants).require_tenant(found.tenant)
+    except UserError as error:
+        raise NotIdentified(
+            error.what.partition(";")[0], where="API key", remedy="Ask who runs the platform."
+        ) from error
+    return found
 
 
 def list_keys(tenant: str = "", *, access: Access | None = None) -> list[ApiKey]:

@@ -44,7 +44,7 @@ def caller_of(request: Request, authorization: Annotated[str, Header()] = "") ->
             where="API key",
             remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
         )
-    request.state.caller = context_of(request).access.identify(key.strip())
+    request.state.caller = api.identify(key.strip(), access=context_of(request).access)
     found: Identity = request.state.caller
     return found
 

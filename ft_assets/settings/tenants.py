@@ -14,10 +14,10 @@ from ft_assets.settings.connections import Connection
 from ft_assets.settings.environment import project_folder
 from ft_assets.settings.gpus import Hardware, find_hardware, unknown_hardware
 from ft_assets.settings.judge_hosts import JudgeHost, JudgeHosts
-from ft_assets.settings.keys import RecipeKey, check_part, check_tenant
+from ft_assets.settings.keys import SHARED, RecipeKey, check_part, check_tenant
 from ft_assets.settings.notices import Notify
 from ft_assets.settings.retention import Leftovers, Retention
-from ft_resources.errors import BadRecipe
+from ft_resources.errors import BadRecipe, UserError
 from ft_resources.settings import Names, Settings, unique
 from ft_resources.strict import nearest, parse_strict, parse_yaml, read_text
 from ft_resources.work import Priority
@@ -141,6 +141,11 @@ class TenantsFile(Settings):
     """The whole file."""
 
     tenants: dict[str, Tenant] = Field(default_factory=dict, description="Settings by tenant name.")
+    tenants_closed: bool = Field(
+        default=False,
+        description="Whether only tenants of this file exist: nothing is added, registered or asked for in the name of "
+        "others, and their keys open nothing.",
+    )
     retrainings_per_day: int = Field(
         default=20, ge=0, description="Trainings that the sensors may submit per day (UTC), over all tenants."
     )
@@ -174,6 +179,15 @@ class TenantsFile(Settings):
         description="The loosest safety gate that lets an adapter go to production, whatever its recipe asks for.",
     )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="Currency of the prices.")
+
+    def require_tenant(self, tenant: str) -> None:
+        """Raise UserError for a tenant that does not exist, where only those of this file do."""
+        if self.tenants_closed and tenant not in (SHARED, *self.tenants):
+            raise UserError(
+                f"there is no tenant {tenant!r}; {nearest(tenant, list(self.tenants))}",
+                where="tenant",
+                remedy="Name one of the tenants file, or add it there under `tenants`.",
+            )
 
     def tier_name_of(self, tenant: str) -> str:
         """The name of a tenant's tier; `default` if the file does not name the tenant."""

@@ -168,3 +168,21 @@ def test_servers_that_write_at_once_take_turns(keys: api.Access) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(keys.note, [asked] * 24))
     assert [each.seq for each in api.audit("acme", access=keys)] == list(range(1, 25))
+
+
+def test_where_tenants_are_closed_others_do_not_exist(
+    project: Project, client: Client, access: api.Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme, globex = client(), client("globex")
+    (project.folder / "tenants.yaml").write_text("tenants_closed: true\ntenants:\n  acme: {}\n")
+    assert acme.files.list().data == []
+    with pytest.raises(openai.AuthenticationError, match="there is no tenant 'globex'"):
+        globex.files.list()
+    with pytest.raises(UserError, match="there is no tenant 'globexx'"):
+        api.create_key("globexx", access=access, actor="root")
+    with pytest.raises(UserError, match="there is no tenant 'globex'"):
+        api.add_dataset(project.dataset(), "globex.rows", store=project.store)
+    with pytest.raises(UserError, match="there is no tenant 'globex'"):
+        api.register_recipe(project.recipe("globex.tiny.v1"), store=project.store)
+    assert api.list_datasets(store=project.store) == []
+    assert api.list_recipes(store=project.store) == []

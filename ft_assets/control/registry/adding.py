@@ -62,6 +62,7 @@ def add_dataset(
     """
     first = parse_name(name)
     tenant, short = first.tenant, first.name
+    tenants.require_tenant(tenant)
     max_examples = tenants.tier_of(tenant).max_examples
     settled = _policy(policy)
     with tempfile.TemporaryDirectory(prefix="ft-add-") as scratch:

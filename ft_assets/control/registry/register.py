@@ -106,6 +106,8 @@ def register_read(
     beside: Path,
 ) -> RegisteredRecipe:
     """``register_recipe`` for a recipe that was read from ``where``; a base's folder is relative to ``beside``."""
+    if owner := recipe.recipe_key.tenant:
+        tenants.require_tenant(owner)
     reference = recipe.base_reference
     given = not needs_base_template(store, recipe)
     folder: Path | None = None

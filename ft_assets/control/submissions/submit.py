@@ -45,6 +45,7 @@ def submit(
     another request (KeyConflict), and if the tenant may not use something or lacks quota. Nothing is written then.
     """
     check_wish(store, dataset, recipe)
+    tenants.require_tenant(DatasetKey.parse(dataset).tenant)
     check_maximum(max_gpu_hours)
     if gates:
         check_gates(store, get_recipe(store, recipe).recipe, gates)
