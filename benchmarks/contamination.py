@@ -1,12 +1,13 @@
 """Test items in the dresses that people paste them in, and clean rows, looked up as curation does.
 
-Items are of MMLU, GSM8K, ARC, HellaSwag, OpenBookQA and TruthfulQA, clean rows of Dolly, Open Assistant, GPTeacher,
-self-instruct, HH-RLHF and TinyStories (all under ``FT_REAL_DATA``). ``python -m benchmarks.contamination SEED``
-prints recall by dress and the clean rows that were flagged, to be looked at.
+Items are of MMLU, GSM8K, ARC, HellaSwag, OpenBookQA and TruthfulQA. Each seed draws ``_CLEAN`` of 75,000 clean rows:
+those that the index was tuned on (Dolly, Open Assistant, GPTeacher, HH-RLHF, TinyStories) and, four of five, those of
+data that it was not (P3, GSM8K's training rows, BoolQ, PIQA, SIQA, CSQA, WinoGrande, BFCL, books cut anywhere, plays).
+All are under ``FT_REAL_DATA``. ``python -m benchmarks.contamination SEED`` prints recall by dress and every clean row
+that was flagged, to be looked at.
 """
 
 import csv
-import gzip
 import json
 import os
 import random
@@ -14,12 +15,16 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.table import Figure
 
 _PER_DRESS = 300
+_CLEAN = 20_000
+# A run of so many words of an item is the item's.
+_QUOTED = 30
 _DOCUMENT = 1500
 _CHOICES = ("arc_easy", "arc_challenge", "hellaswag", "openbookqa")
 _BOLD = str.maketrans(
@@ -32,24 +37,36 @@ Dress = Callable[[random.Random, Any, str], Row]
 
 
 def figures(seed: int = 1) -> list[Figure]:
-    """The two figures for the table of ``datasets``; without FT_REAL_DATA there are none."""
-    if "FT_REAL_DATA" not in os.environ:
-        return []
-    recalls, flagged, clean = measure(seed)
-    found = sum(each for each, _ in recalls.values()) / sum(due for _, due in recalls.values())
-    false = 10_000 * len(flagged) / clean
+    """Recall in the worst dress and false flags, for the table of ``datasets``; None without FT_REAL_DATA."""
+    recall, false = None, None
+    if "FT_REAL_DATA" in os.environ:
+        recalls, flagged, clean = measure(seed)
+        recall = min(found / due for found, due in recalls.values())
+        false = 10_000 * sum(not each.holds for each in flagged) / clean
+        print(f"of 10,000 clean rows flagged, with those that quote an item: {10_000 * len(flagged) / clean:.2f}")
     return [
-        _figure("contamination_dressed_recall", "dressed test items found, share", found, ">= 0.95", found >= 0.95),
-        _figure("contamination_false_per_10k", "of 10,000 clean rows flagged", false, "<= 1", false <= 1),
+        _figure("contamination_dressed_recall", "dressed test items found, least of all dresses", recall, ">= 0.95"),
+        _figure("contamination_false_per_10k", "of 10,000 clean rows flagged that quote no item", false, "<= 1"),
     ]
 
 
-def _figure(key: str, what: str, ours: float, goal: str, met: bool) -> Figure:
+def _figure(key: str, what: str, ours: float | None, goal: str) -> Figure:
+    relation, bound = goal.split()
+    met = None if ours is None else ours >= float(bound) if relation == ">=" else ours <= float(bound)
     return Figure(key=key, what=what, ours=ours, peer=None, peer_is="", goal=goal, met=met)
 
 
-def measure(seed: int) -> tuple[dict[str, tuple[int, int]], list[str], int]:
-    """(found, given) by dress; what is known of each clean row that was flagged; the number of clean rows."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flag:
+    """A clean row that was flagged: its ``name``, what is known ``about`` it, and whether it ``holds`` a test item."""
+
+    name: str
+    about: str
+    holds: bool
+
+
+def measure(seed: int) -> tuple[dict[str, tuple[int, int]], list[Flag], int]:
+    """(found, given) by dress; the clean rows that were flagged; the number of clean rows."""
     from ft_assets.workers.datasets.similarity.items import ItemIndex
 
     data, generator = Path(os.environ["FT_REAL_DATA"]), random.Random(seed)
@@ -67,21 +84,27 @@ def measure(seed: int) -> tuple[dict[str, tuple[int, int]], list[str], int]:
                 if items:
                     at = generator.randrange(len(prose) - 2 * _DOCUMENT)
                     rows.append(dress(generator, generator.choice(items), prose[at : at + _DOCUMENT]))
-            found = _find(index, rows)
+            found, _ = _find(index, rows)
             recalls[name] = int(found.leaks(0.5).sum()), len(rows)
         asked = {_bare(item.questions[0]) for _, items in tests for item in items}
-        # A row in which somebody happens to ask a test question word for word is not clean.
-        rows = list(_clean(data))
-        clean = [row for row in rows if not asked.intersection(_bare(turn["content"]) for turn in row["messages"])]
-        print(f"{len(rows) - len(clean)} of {len(rows)} rows ask a test question word for word and are left out")
+        known = [*_tuned_on(data), *_held_out(data, generator)]
+        names, rows = zip(*generator.sample(known, _CLEAN), strict=True)
         flagged = []
-        found = _find(index, clean)
-        for row in found.leaks(0.5).nonzero()[0].tolist():
-            item = int(found.item[row])
-            about = f"whole {found.whole[row]} share {found.share[row]:.2f} choices {found.choices[row]} "
-            about += f"grams {found.hits[row]}/{found.grams[row]} of {index.suites[max(found.source[row], 0)]}"
-            flagged.append(f"{about}\n  ROW {_said(clean[row])!r}\n  ITEM {index.text(item) if item >= 0 else ''!r}")
-    return recalls, flagged, len(clean)
+        found, read = _find(index, list(rows))
+        for at in found.leaks(0.5).nonzero()[0].tolist():
+            row, item = read[at], index.text(int(found.item[at])) if found.item[at] >= 0 else ""
+            about = f"whole {found.whole[at]} share {found.share[at]:.2f} choices {found.choices[at]} "
+            about += f"grams {found.hits[at]}/{found.grams[at]} of {index.suites[max(found.source[at], 0)]}"
+            about += f"\n  ROW {_said(rows[row])!r}\n  ITEM {item!r}"
+            flagged.append(Flag(name=names[row], about=about, holds=_holds(rows[row], item, asked)))
+    return recalls, flagged, len(read)
+
+
+def _holds(row: Row, item: str, asked: set[str]) -> bool:
+    """Whether a turn is a test question, word for word, or quotes ``_QUOTED`` words of ``item``: a true find."""
+    turns, words = [_bare(turn["content"]) for turn in row["messages"]], _bare(item).split()
+    runs = (" ".join(words[at : at + _QUOTED]) for at in range(len(words) - _QUOTED + 1))
+    return bool(asked.intersection(turns)) or any(run in turn for run in runs for turn in turns)
 
 
 def _bare(text: str) -> str:
@@ -92,11 +115,12 @@ def _said(row: Row) -> str:
     return " ¶ ".join(turn["content"] for turn in row["messages"])[:600]
 
 
-def _find(index: Any, rows: list[Row]) -> Any:
+def _find(index: Any, rows: list[Row]) -> tuple[Any, list[int]]:
+    """What is found in the rows that can be read, and the numbers of those."""
     from ft_assets.workers.datasets.forms.content_keys import flat_texts
 
     examples = _examples(rows)
-    return index.find_in(examples, flat_texts(examples))
+    return index.find_in(examples, flat_texts(examples)), [row - 1 for row in examples.column("row").to_pylist()]
 
 
 def _examples(rows: list[Row]) -> Any:
@@ -258,30 +282,66 @@ def _asked(question: str, choices: list[str]) -> Any:
     return Asked.of(question, choices)
 
 
-def _clean(data: Path) -> Iterator[Row]:
-    for line in (data / "dolly_6400" / "google_flan-t5-small_decode_output.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        yield _chat(row["instruction"] or "?", row["text"] or "?")
+def _tuned_on(data: Path) -> Iterator[tuple[str, Row]]:
+    """Clean rows that were looked at when the index was made, each with a name."""
+    for number, row in enumerate(_lines(data / "dolly_6400" / "google_flan-t5-small_decode_output.jsonl")):
+        yield f"dolly {number}", _chat(row["instruction"] or "?", row["text"] or "?")
     for path in sorted((data / "gpteacher").rglob("*.json")):
-        for row in json.loads(path.read_text()):
-            yield _chat(f"{row['instruction']}\n{row['input']}".strip() or "?", row["response"] or "?")
-    for line in (data / "oasst_100" / "en_100_message.jsonl").read_text().splitlines():
-        yield _chat(json.loads(line)["text"] or "?", "?")
-    for text in json.loads((data / "tinystories_sample" / "tinystories_1000.json").read_text()):
-        yield _chat("Tell a story.", text)
-    for path in sorted((data / "hh_rlhf_harmless_test").rglob("*.gz")):
-        with gzip.open(path, "rt") as file:
-            for line in file:
-                turns = re.split(r"\n\n(?:Human|Assistant): ", json.loads(line)["chosen"])[1:]
-                yield _chat(*(turn.strip() or "?" for turn in turns))
+        for number, row in enumerate(json.loads(path.read_text())):
+            yield (
+                f"{path.stem} {number}",
+                _chat(f"{row['instruction']}\n{row['input']}".strip(), row["response"] or "?"),
+            )
+    for number, row in enumerate(_lines(data / "oasst_100" / "en_100_message.jsonl")):
+        yield f"oasst {number}", _chat(row["text"] or "?", "?")
+    for number, text in enumerate(json.loads((data / "tinystories_sample" / "tinystories_1000.json").read_text())):
+        yield f"tinystories {number}", _chat("Tell a story.", text)
+    for number, row in enumerate(_lines(data / "hh_rlhf_harmless_test" / "harmless-base" / "test.jsonl")):
+        turns = re.split(r"\n\n(?:Human|Assistant): ", row["chosen"])[1:]
+        yield f"hh {number}", _chat(*(turn.strip() or "?" for turn in turns))
+
+
+def _held_out(data: Path, generator: random.Random) -> Iterator[tuple[str, Row]]:
+    """Clean rows that were not looked at then; books are cut into pieces that differ by the seed."""
+    for number, row in enumerate(_lines(data / "p3_permissive" / "p3_permissive.jsonl")):
+        yield f"p3 {number}", _chat(row["prompt"], row["completion"].removesuffix("<|endoftext|>") or "?")
+    for number, row in enumerate(_lines(data / "gsm8k" / "train.jsonl")):
+        yield f"gsm8k train {number}", _chat(row["question"], row["answer"])
+    for name in ("boolq", "piqa", "socialiqa", "csqa", "winogrande"):
+        for number, row in enumerate(_lines(data / "eval_compact" / f"{name}.jsonl")):
+            texts = [text for value in row["doc"].values() for text in (value if isinstance(value, list) else [value])]
+            yield f"{name} {number}", _chat("\n".join(text for text in texts if isinstance(text, str)), "?")
+    for path in sorted((data / "bfcl").glob("*.json")):
+        for number, row in enumerate(_lines(path)):
+            if asked := [turn["content"] for turn in row.get("question", [[]])[0] if turn["role"] == "user"]:
+                yield f"{path.stem} {number}", _chat("\n".join(asked) or "?", "?")
+    for path in sorted((data / "gutenberg_books").rglob("*.txt")):
+        book, at = path.read_text(errors="replace"), generator.randrange(500)
+        while at < len(book):
+            size = generator.randrange(200, 2500)
+            yield f"{path.stem} at {at}", _chat("Go on.", book[at : at + size].strip() or "?")
+            at += size
+    said = (data / "tinyshakespeare" / "data" / "tinyshakespeare" / "input.txt").read_text().split("\n\n")
+    for number in range(len(said) - 1):
+        yield f"shakespeare {number}", _chat(said[number], said[number + 1])
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """A file's JSON lines; some of BFCL's are one JSON text, and not read."""
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except ValueError:
+        return []
 
 
 def main() -> None:
     recalls, flagged, clean = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
     for name, (found, due) in recalls.items():
         print(f"{name:20s} {found:4d} of {due:4d}  {found / due:.3f}")
-    print("\n".join(flagged))
-    print(f"{len(flagged)} of {clean} clean rows flagged")
+    for each in flagged:
+        print(f"{each.name}, {'holds an item' if each.holds else 'FALSE'}: {each.about}")
+    false = sum(not each.holds for each in flagged)
+    print(f"{len(flagged)} of {clean} clean rows flagged, {false} of them without an item")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""Rows of a holdout that a later version trains on: real rows where there are some, in the ways that versions differ.
+"""Rows of a holdout that a later version trains on, in the ways that versions differ, and copies of them in other
+dresses that the same version trains on.
 
-``FT_REAL_DATA`` names the shared data (its ``dolly_6400``); without it, rows are generated.
+Rows are real where there are some (``dolly_6400`` under ``FT_REAL_DATA``), else generated. ``python -m
+benchmarks.split_moves SEED …`` prints each case.
 """
 
 import json
 import os
 import random
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.near_copies import DRESSES, mistyped
 from benchmarks.table import Figure
 from ft_assets.settings.dataset.policy import DatasetPolicy, DuplicateSettings, SplitSettings
 from ft_assets.workers.datasets.held_out import FILE, HeldOut
@@ -25,21 +29,31 @@ Row = dict[str, Any]
 Version = tuple[Sequence[Row], DatasetPolicy]
 _NEAR = 0.9
 _MIN_CHARACTERS = 120
+_TYPOS = 0.1
+"""Letters mistyped in the worst copies of a holdout's rows."""
 
 
 def figures(seeds: Sequence[int] = (1, 2)) -> list[Figure]:
     """``split_moves``: over all cases, and over rows and changes drawn by each seed."""
-    found = dict.fromkeys(_CASES, 0)
+    found = moves(seeds)
+    print("rows of a holdout that are trained on:", ", ".join(f"{name} {n}" for name, n in found.items()))
+    total = sum(found.values())
+    what = "rows of a holdout, or copies of them, that it or a later version trains on"
+    return [Figure(key="split_moves", what=what, ours=total, peer=None, peer_is="", goal="0", met=total == 0)]
+
+
+def moves(seeds: Sequence[int]) -> dict[str, int]:
+    """By case how many rows are trained on that must not be, of all seeds."""
+    found = dict.fromkeys([*_CASES, *COPIES], 0)
     for seed in seeds:
         draw = random.Random(seed)
         rows = _rows()
         draw.shuffle(rows)
         for name, versions in _CASES.items():
             found[name] += _moves(versions(rows, draw))
-    print("rows of a holdout that a later version trains on:", ", ".join(f"{name} {n}" for name, n in found.items()))
-    total = sum(found.values())
-    what = "rows of a holdout, or near copies, that a later version trains on"
-    return [Figure(key="split_moves", what=what, ours=total, peer=None, peer_is="", goal="0", met=total == 0)]
+        for name in COPIES:
+            found[name] += crossed(rows[:400], name, draw)[0]
+    return found
 
 
 def _groups(rows: Sequence[Row], draw: random.Random) -> Iterator[Version]:
@@ -82,6 +96,27 @@ _CASES: dict[str, Callable[[Sequence[Row], random.Random], Iterator[Version]]] =
     "another copy first": _changed,
     "typos and other policies": _edited,
 }
+
+
+COPIES: dict[str, Callable[[random.Random, str], str]] = {
+    **DRESSES,
+    "10 % mistyped": lambda draw, text: mistyped(draw, text, _TYPOS),
+}
+
+
+def crossed(rows: Sequence[Row], dress: str, draw: random.Random) -> tuple[int, int]:
+    """``rows`` and a copy of each in a dress, in one version: (pairs of which one is held out and the other is on
+    another side, pairs of which one is held out). The holdout is large."""
+    change = COPIES[dress]
+    copies = [{key: change(draw, text) for key, text in row.items()} for row in rows]
+    with tempfile.TemporaryDirectory(prefix="ft-moves-") as name:
+        policy = DatasetPolicy(split=SplitSettings(holdout=0.3, seed=draw.randrange(1000)))
+        curated = _curate([*rows, *copies], policy, None, Path(name))
+        sides = {
+            side: {(number - 1) % len(rows) for number in pq.read_table(curated / f"{side}.parquet")["row"].to_pylist()}
+            for side in ("train", "validation", "holdout")
+        }
+    return len(sides["holdout"] & (sides["train"] | sides["validation"])), len(sides["holdout"])
 
 
 def _moves(versions: Iterator[Version]) -> int:
@@ -153,3 +188,12 @@ def _shingles(text: str) -> set[str]:
 
 def _alike(some: set[str], others: set[str]) -> float:
     return len(some & others) / len(some | others)
+
+
+def main() -> None:
+    for name, count in moves([int(each) for each in sys.argv[1:]] or [1]).items():
+        print(f"{name:28s} {count:3d}")
+
+
+if __name__ == "__main__":
+    main()

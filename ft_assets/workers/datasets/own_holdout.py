@@ -1,7 +1,9 @@
 """The step that leaves out training and validation rows which give away the tenant's own holdout."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,9 @@ from ft_assets.workers.datasets.quality.draw import lowest
 from ft_assets.workers.datasets.reporting.report import LISTED_NOTES, Finding
 from ft_assets.workers.datasets.split import HOLDOUT
 
+if TYPE_CHECKING:
+    from ft_assets.workers.datasets.similarity.mistyped import Pieces
+
 # Wording that this many rows of a sample of the holdout share belongs to the prompts and gives nothing away.
 _COMMON_SAMPLE = 20_000
 _COMMON = 3
@@ -27,71 +32,122 @@ _TEMPLATE = 20
 _TEMPLATE_SHARE = 0.005
 # Rows of the holdout that a row left out may be shown beside: those that have most of all such rows' text.
 _COMPARED = 2000
+# Pairs whose texts are in memory at a time.
+_PAIRS = 4096
 
 
 def remove_holdout_overlap(
     decisions: Decisions, sides: np.ndarray, policy: DatasetPolicy, scratch: Path, map_chunks: Mapper
 ) -> None:
-    """Leave out training and validation rows that give away the tenant's own holdout."""
+    """Leave out training and validation rows that give away the tenant's own holdout: that share most of their
+    13-grams with it, or are copies of its rows with so many typing mistakes that they share none."""
     rows_in = decisions.count
-    index = scratch / "holdout.grams"
-    _index_holdout(decisions, sides, index, map_chunks)
+    holdout = np.flatnonzero(decisions.kept & (sides == HOLDOUT))
+    grams, pieces = scratch / "holdout.grams", scratch / "holdout.pieces"
+    _index_holdout(decisions, sides, grams, pieces, map_chunks)
     asked, tasks = [], []
     for start, chunk, _ in decisions.rows.batches():
         end = start + chunk.examples
         rows = np.flatnonzero(decisions.kept[start:end] & (sides[start:end] != HOLDOUT))
         if len(rows):
             asked.append(start)
-            tasks.append((chunk.path, rows, str(index), policy.contamination.threshold))
-    found, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
-    for start, (rows, share) in zip(asked, map_chunks(_overlapping, tasks), strict=True):
-        found.append(start + rows)
-        shares.append(share)
-    positions = np.concatenate(found)
-    holdout = np.flatnonzero(decisions.kept & (sides == HOLDOUT))
+            tasks.append((chunk.path, rows, str(grams), str(pieces), policy.contamination.threshold))
+    none = np.zeros(0, np.int64)
+    parts = [(none, np.zeros(0), none, none, np.zeros(0))]
+    for start, (rows, share, likely, of, limits) in zip(asked, map_chunks(_overlapping, tasks), strict=True):
+        parts.append((start + rows, share, start + likely, holdout[of], limits))
+    over, shares, at, of, limits = (np.concatenate(each) for each in zip(*parts, strict=True))
+    alike = 1 - np.concatenate([np.zeros(0), *map_chunks(_distances, _pairs(decisions, at, of, limits))])
+    at, of, alike = (each[alike > 0] for each in (at, of, alike))
+    positions, order = np.unique(np.concatenate([over, at]), return_index=True)
     finding: Finding = decisions.find(
         "own_holdout",
         Reason.HOLDOUT_OVERLAP,
         "removed",
         positions,
-        others=_given_away(decisions, positions, holdout, scratch),
-        similarities=np.concatenate(shares),
+        others=np.concatenate([_given_away(decisions, over, holdout, scratch), of])[order],
+        similarities=np.concatenate([shares, alike])[order],
     )
     decisions.report("own_holdout", [finding], rows_in)
 
 
-def _index_holdout(decisions: Decisions, sides: np.ndarray, path: Path, map_chunks: Mapper) -> None:
+def _pairs(
+    decisions: Decisions, at: np.ndarray, of: np.ndarray, limits: np.ndarray
+) -> Iterator[tuple[pa.Array, pa.Array, np.ndarray]]:
+    """The texts of rows (ascending) and of those that they may be copies of, some at a time."""
+    for start in range(0, len(at), _PAIRS):
+        part = slice(start, start + _PAIRS)
+        others, which = np.unique(of[part], return_inverse=True)
+        texts = decisions.rows.texts_at(others).take(pa.array(which))
+        yield decisions.rows.texts_at(at[part]), texts, limits[part]
+
+
+def _distances(task: tuple[pa.Array, pa.Array, np.ndarray]) -> np.ndarray:
+    """``mistyped.distances`` (runs in any process)."""
+    from ft_assets.workers.datasets.similarity.mistyped import distances
+
+    return distances(*task)
+
+
+def _index_holdout(decisions: Decisions, sides: np.ndarray, grams: Path, pieces: Path, map_chunks: Mapper) -> None:
+    from ft_assets.workers.datasets.similarity.mistyped import PieceIndex, common_pieces
     from ft_assets.workers.datasets.similarity.ngrams import GramIndex, common_grams
 
     rows = decisions.rows
     holdout, others = (np.flatnonzero(decisions.kept & which) for which in (sides == HOLDOUT, sides != HOLDOUT))
 
-    def common_of(positions: np.ndarray, least: int, share: float) -> np.ndarray:
-        sample = positions[lowest(rows.content_at(positions), _COMMON_SAMPLE)]
-        return common_grams(rows.texts_at(sample), max(least, int(share * len(sample))))
+    def sample(positions: np.ndarray) -> pa.Array:
+        return rows.texts_at(positions[lowest(rows.content_at(positions), _COMMON_SAMPLE)])
+
+    def templates() -> tuple[np.ndarray, np.ndarray]:
+        texts = sample(others)
+        most = max(_TEMPLATE, int(_TEMPLATE_SHARE * len(texts)))
+        return common_grams(texts, most), common_pieces(texts, most)
 
     with ThreadPoolExecutor(1, "common") as beside:
-        templates = beside.submit(common_of, others, _TEMPLATE, _TEMPLATE_SHARE)
-        common = np.union1d(common_of(holdout, _COMMON, _COMMON_SHARE), templates.result())
-    grams = map_chunks(_grams_in_chunk, rows.by_chunk(holdout))
-    GramIndex.build_of_grams((("holdout", each) for each in grams), path, common, own=True)
+        shared = beside.submit(templates)
+        texts = sample(holdout)
+        common = common_grams(texts, max(_COMMON, int(_COMMON_SHARE * len(texts))))
+        of_others, turns_of_phrase = shared.result()
+    found = map_chunks(_grams_in_chunk, rows.by_chunk(holdout))
+    GramIndex.build_of_grams((("holdout", each) for each in found), grams, np.union1d(common, of_others), own=True)
+    PieceIndex.build(map_chunks(_pieces_in_chunk, rows.by_chunk(holdout)), turns_of_phrase, pieces)
 
 
 def _grams_in_chunk(task: tuple[str, np.ndarray]) -> np.ndarray:
     """The grams of the given rows of a chunk (runs in any process)."""
     from ft_assets.workers.datasets.similarity.ngrams import grams_of
 
-    path, rows = task
-    return grams_of(flat_texts(open_chunk(path).select(EXAMPLES.names).take(pa.array(rows))))
+    return grams_of(_texts_in_chunk(*task))
 
 
-def _overlapping(task: tuple[str, np.ndarray, str, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the given rows of a chunk overlap with an index, and how much (runs in any process)."""
-    path, rows, index, threshold = task
+def _pieces_in_chunk(task: tuple[str, np.ndarray]) -> "Pieces":
+    """Those of the given rows of a chunk (runs in any process)."""
+    from ft_assets.workers.datasets.similarity.mistyped import Pieces
+
+    return Pieces.of(_texts_in_chunk(*task))
+
+
+def _texts_in_chunk(path: str, rows: np.ndarray) -> pa.Array:
+    return flat_texts(open_chunk(path).select(EXAMPLES.names).take(pa.array(rows)))
+
+
+def _overlapping(
+    task: tuple[str, np.ndarray, str, str, float],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Which of the given rows of a chunk overlap with an index and how much; which others may be mistyped copies, of
+    which rows of the holdout, and up to which distance (runs in any process)."""
+    from ft_assets.workers.datasets.similarity.mistyped import PieceIndex
+
+    path, rows, grams, pieces, threshold = task
     # Nearly all rows: only their texts are read, as the rows have many columns.
-    overlap = open_index(index, own=True).overlap(flat_texts(open_chunk(path)).take(pa.array(rows)))
-    over = np.flatnonzero(overlap.hits > threshold * overlap.grams)
-    return rows[over], overlap.hits[over] / overlap.grams[over]
+    texts = flat_texts(open_chunk(path)).take(pa.array(rows))
+    overlap = open_index(grams, own=True).overlap(texts)
+    over = overlap.hits > threshold * overlap.grams
+    likeliest, limits = PieceIndex(Path(pieces)).likeliest(texts)
+    likely = np.flatnonzero(~over & (likeliest >= 0))
+    shares = overlap.hits[over] / overlap.grams[over]
+    return rows[over], shares, rows[likely], likeliest[likely], limits[likely]
 
 
 def _given_away(decisions: Decisions, positions: np.ndarray, holdout: np.ndarray, scratch: Path) -> np.ndarray:

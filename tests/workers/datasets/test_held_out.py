@@ -235,5 +235,5 @@ def test_what_a_holdout_ever_held_is_never_trained_on_nor_a_near_copy_of_it(
             # A side without rows: a version that is refused has held out nothing.
             event(error.what)
             continue
-        assert leaked(made, held, 0.92) == []
+        assert leaked(made, held, 0.9) == []
         held += held_texts(made)

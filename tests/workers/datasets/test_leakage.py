@@ -1,11 +1,13 @@
 """What is evaluated with stays apart from what is trained on: suites, the own holdout, files set aside."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import split_moves
 from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, DuplicateSettings, SplitSettings
 from ft_assets.workers.datasets.similarity.items import ItemIndex
 from ft_assets.workers.suites.asked import Asked
@@ -141,6 +143,19 @@ def test_training_rows_like_the_own_holdout_are_left_out(write: WriteRows, curat
     assert noted == on_other_sides
     assert not noted & {row for _, row in made.places}
     every_row_is_accounted_for(made)
+
+
+@pytest.mark.parametrize("dress", split_moves.COPIES)
+def test_no_copy_of_a_holdout_row_is_trained_on_whatever_dress_it_is_in(dress: str) -> None:
+    draw = random.Random(dress)
+    words = ["".join(draw.choices("abcdefghijklmnoprstuvw", k=draw.randint(2, 9))) for _ in range(3000)]
+    rows = [
+        {"prompt": " ".join(draw.choices(words, k=9)), "completion": " ".join(draw.choices(words, k=25))}
+        for _ in range(150)
+    ]
+    crossed, held = split_moves.crossed(rows, dress, draw)
+    assert held > 25
+    assert crossed == 0
 
 
 @pytest.mark.parametrize("rows", [150, 1500])

@@ -40,7 +40,8 @@ def test_dolly_loses_repeated_rows_and_nothing_else(curated: CurateFiles) -> Non
     policy = DatasetPolicy(form="alpaca", fields={"output": "text"})
     made = curated(real("dolly_6400/google_flan-t5-small_decode_output.jsonl"), policy)
     assert made.report.rows_read == 6400
-    assert made.report.dropped == {"duplicate": 3, "near_duplicate": 3}
+    # The last one differs from a row of the holdout in the name of an instrument.
+    assert made.report.dropped == {"duplicate": 3, "near_duplicate": 3, "holdout_overlap": 1}
     assert max(made.report.languages, key=lambda name: made.report.languages[name]) == "en"
 
 
@@ -70,9 +71,9 @@ def test_gsm8k_keeps_every_row_beside_its_test_set(
 @pytest.mark.parametrize("seed", [1, 2])
 def test_dressed_test_items_are_found_and_clean_rows_are_not(seed: int) -> None:
     recalls, flagged, clean = contamination.measure(seed)
-    assert {name: found / due for name, (found, due) in recalls.items() if found < 0.92 * due} == {}
-    assert sum(found for found, _ in recalls.values()) >= 0.97 * sum(due for _, due in recalls.values())
-    assert len(flagged) <= clean / 10_000
+    assert {name: found / due for name, (found, due) in recalls.items() if found < 0.95 * due} == {}
+    assert clean > 19_500
+    assert [each for each in flagged if not each.holds][clean // 10_000 :] == []
 
 
 def test_p3_keeps_one_of_the_templates_of_each_passage(curated: CurateFiles) -> None:

@@ -18,11 +18,14 @@ TELLING = 8
 ENOUGH, ALL_WORDS = 5, 7
 """Words of choices that must stand beside a question that tells nothing by itself; or all choices must, if they and the
 question have so many words together."""
+OWN_LINE = 4
+"""A short question of at least so many words is found on a line of its own, wherever that is: "Who are you?" is not."""
 _WINDOW, _STEP = 1024, 512
 _MOST_HITS = 8192
 _AHEAD = 24
-# Instead of a piece's place: all of a part, behind a break, between two breaks, or as what a text opens with.
-_BEHIND, _BETWEEN, _OPENING = 0xFFFFD, 0xFFFFE, 0xFFFFF
+# Instead of a piece's place: all of a part, behind a break, between two breaks, on a line of its own, or as what a text
+# opens with.
+_BEHIND, _BETWEEN, _ALONE, _OPENING = 0xFFFFC, 0xFFFFD, 0xFFFFE, 0xFFFFF
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _OF_LAST = np.uint64(pow(0x9E3779B97F4A7C15, PIECE - 1, 1 << 64))
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
@@ -158,7 +161,7 @@ def find_items(  # type: ignore[no-untyped-def]
     few parts have.
     ``items`` gets the item (-1: none), ``shares`` the share of its telling words that were found, ``chosen`` how many
     of its choices were, ``whole`` 1 if the text gives the item away, 2 if only by so short a question (``part_alone``
-    2) that it must open the text, behind one of ``labels`` or none, and end with its line.
+    2) that it must open the text, behind one of ``labels`` or none, and end with its line, or be a line of its own.
     """
     pieces = len(piece_starts) - 1
     hits = np.empty(_MOST_HITS, np.int64)
@@ -203,7 +206,10 @@ def find_items(  # type: ignore[no-untyped-def]
                     if part >= 0 and count < _MOST_HITS:
                         line = last + 1 == starts[row + 1] or breaks[last + 1] == LINE
                         opens = line and _opens(words, starts[row], first, labels)
-                        hits[count] = (np.int64(part) << 20) | (_OPENING if opens else _BETWEEN if ends else _BEHIND)
+                        own = line and breaks[first] == LINE and last - first + 1 >= OWN_LINE
+                        hits[count] = (np.int64(part) << 20) | (
+                            _OPENING if opens else _ALONE if own else _BETWEEN if ends else _BEHIND
+                        )
                         count += 1
             if count:
                 hits[:count].sort()
@@ -233,7 +239,7 @@ def find_items(  # type: ignore[no-untyped-def]
                     short = part_alone[part] == 2
                     alone = part_alone[part] == 1 and telling
                     alone |= short and (
-                        whole_at == _OPENING or (whole_at == _BETWEEN and part_sizes[part] > 2 and said > 1)
+                        whole_at >= _ALONE or (whole_at == _BETWEEN and part_sizes[part] > 2 and said > 1)
                     )
                     gives = full and (alone or beside)
                     score = weight + ((1 << 20) if gives else 0) + min(found, 15)

@@ -24,7 +24,7 @@ from ft_assets.workers.suites.asked import Asked
 _MOST_PARTS = 16
 # A question of fewer words, or one that more items ask of other choices, gives none of them away by itself.
 _FEWEST_WORDS, _MOST_ASKING = 2, 2
-# "Who are you?" may stand in any story. Up to so many words must be all that a row begins with.
+# "Who are you?" may stand in any story. Up to so many words must be all that a row begins with, or a line of its own.
 _SHORT_WORDS = 5
 # Words that people write before a question.
 _LABELS = ("Question", "Q", "Prompt", "Problem", "Task", "Exercise", "Instruction", "User", "Human")

@@ -88,6 +88,14 @@ def test_a_question_of_a_few_words_must_be_what_a_row_begins_with_or_be_answered
     assert whole(index, SHORT, f"{SHORT}\nI see.", inside, answered) == [True, True, False, True]
 
 
+def test_a_question_of_four_words_is_found_on_a_line_of_its_own_and_one_of_three_is_not(tmp_path: Path) -> None:
+    index = ItemIndex.build(
+        [("x", [Asked.of("Where does rain form?", ["up"]), Asked.of("Is it so?", ["no"])])], tmp_path / "i"
+    )
+    texts = [f"{PROSE}\n{{}}\n{PROSE}".format(question) for question in ("Where does rain form?", "Is it so?")]
+    assert whole(index, *texts, texts[0].replace("\n", " ")) == [True, False, False]
+
+
 def test_part_of_a_question_is_not_the_question(index: ItemIndex) -> None:
     words = QUESTION.split()
     assert whole(index, " ".join(words[:12]), " ".join(words[6:]), LONGER.rsplit(" ", 1)[0]) == [False] * 3
