@@ -10,9 +10,9 @@ import yaml
 from ft_assets.workers.evals import stop_sequences as until
 from ft_assets.workers.evals.model import LoadedModel, load_model
 from ft_assets.workers.evals.runner import score_loaded
-from ft_assets.workers.suites.kinds import sandbox
+from ft_assets.workers.suites.kinds import code, sandbox
 from ft_assets.workers.suites.kinds.sandbox import SandboxUnavailable
-from ft_assets.workers.suites.suites import add_suite, scored_texts
+from ft_assets.workers.suites.suites import add_suite, read_task, scored_texts, suite_files
 from ft_resources.errors import BadRecipe
 from ft_resources.store import Store
 from tests.fake_base import make_fake_base
@@ -88,6 +88,31 @@ def test_items_without_usable_tests_are_refused_with_their_line(
         add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann")
     assert expected in str(caught.value)
     assert "line 2" in str(caught.value)
+
+
+def test_whole_programs_have_statements_for_tests_and_text_before_them_is_not_asked(tmp_path: Path) -> None:
+    item = {"task_id": 1, "question": "Double x.", "prompt": "Task: Double x.\n", "test": "assert double(2) == 4"}
+    folder = write_code(tmp_path / "programs", item, answer="program", before="before.txt")
+    (folder / "before.txt").write_bytes("Ä: an example\r\n\n".encode())
+    assert add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann").items == 1
+    assert scored_texts(folder) == ["Double x.", "assert double(2) == 4"]
+    task: Any = read_task(folder / "task.yaml")
+    (read,) = code.read(task, suite_files(folder), "here")
+    assert read.before == "Ä: an example\r\n\n"
+    assert read.program("def double(x):\n    return 2 * x") == (
+        "def double(x):\n    return 2 * x\nassert double(2) == 4\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [("other.txt", "'other.txt' is not a text file"), ("items.jsonl", "not a text file"), ("bad.txt", "not UTF-8")],
+)
+def test_text_before_that_cannot_be_read_is_refused(tmp_path: Path, before: str, expected: str) -> None:
+    folder = write_code(tmp_path / "programs", ITEM, before=before)
+    (folder / "bad.txt").write_bytes(b"\xff")
+    with pytest.raises(BadRecipe, match=expected):
+        add_suite(Store(str(tmp_path / "store")), folder, KEY, "ann")
 
 
 @pytest.mark.training
