@@ -1,5 +1,6 @@
 """Suites on the command line: what can be installed, and how it is told."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,3 +64,19 @@ def test_a_suite_of_the_hub_is_installed_from_a_commit_with_its_licence(
     listed = ft("suite", "catalogue")
     assert "hub:baber/piqa" in listed.stdout
     assert "arithmetic-*.v1: 1dc, 2da" in listed.stderr
+
+
+def test_what_a_group_leaves_out_is_told_with_the_command(
+    ft: Ft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = catalogues.FOLDER
+    monkeypatch.setattr(catalogues, "FOLDER", write_catalogue(tmp_path / "catalogue"))
+    shutil.copytree(package / "hub", tmp_path / "catalogue" / "hub")
+    done = ft("suite", "install", "code", "safety", "--offline", write_files(tmp_path / "files"))
+    assert done.stdout.split() == ["tables-3.v1", "tables.v1", "asks.v1"]
+    assert "not installed: mbpp.v1; their data are on the Hub (CC-BY-4.0)" in " ".join(done.stderr.split())
+    assert "  ft suite install mbpp --from hub:google-research-datasets/mbpp@COMMIT" in done.stderr
+    alone = ft("suite", "install", "multilingual")
+    assert (alone.exit_code, "--from hub:CohereLabs/Global-MMLU@COMMIT" in alone.stderr) == (2, True)
+    listed = ft("suite", "catalogue", "--files").stderr
+    assert "hf download baber/piqa --repo-type dataset --revision COMMIT --local-dir FOLDER/baber/piqa" in listed
