@@ -1,10 +1,13 @@
 """``packing.end_of_turn``: templates that leave the last answer open teach the model to stop."""
 
 import json
+import re
 from pathlib import Path
 
 import jinja2
 import pytest
+import yaml
+from tokenizers import AddedToken
 
 from ft_assets.settings.recipe.end_of_turn import with_end_of_turn, without_end_of_turn
 from ft_assets.workers.packs.doctor.endings import turn_ends, unlearned_ends
@@ -13,6 +16,7 @@ from ft_assets.workers.tokenizers.chat_template import load_template, reference_
 from ft_assets.workers.tokenizers.tokenizer import ChatTokenizer
 from ft_resources.errors import BadBase
 from tests.workers.packs.conftest import Conversation, chat
+from tests.workers.packs.templates.public import expected
 from tests.workers.packs.templates.templates import make_tokenizer, tracer_of
 from tests.workers.packs.templates.test_skeletons import _assert_same, _label, _labeller, _skeletons
 
@@ -28,7 +32,17 @@ QWEN = (
     "{% if not loop.last or add_generation_prompt %}{{ '<|im_end|>\n' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}\n"
 )
-OPEN = {"glm": (GLM, ["<|turn>", "<|channel|>"]), "qwen": (QWEN, ["<|im_end|>"])}
+# The next question ends an answer, and the prompt for another answer too, as in Apertus.
+APERTUS = (
+    "{% for m in messages %}{% if m.role == 'assistant' %}{{ '<|assistant_start|>' + m.content }}{% else %}"
+    "{{ '<|assistant_end|>' if not loop.first }}{{ '<|user_start|>' + m.content + '<|user_end|>' }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant_start|>' }}{% endif %}"
+)
+OPEN = {
+    "glm": (GLM, ["<|turn>", "<|channel|>"]),
+    "qwen": (QWEN, ["<|im_end|>"]),
+    "apertus": (APERTUS, ["<|assistant_end|>"]),
+}
 CALL = {"id": "a", "type": "function", "function": {"name": "note", "arguments": {"text": "It."}}}
 CALLED: Conversation = [
     {"role": "user", "content": "Note it."},
@@ -41,6 +55,8 @@ CALLED: Conversation = [
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> ChatTokenizer:
     tokenizer = make_tokenizer(tmp_path_factory.mktemp("base"))
+    names = [f"<|{role}_{edge}|>" for role in ("user", "assistant") for edge in ("start", "end")]
+    tokenizer.tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
     return ChatTokenizer(tokenizer.tokenizer, {**tokenizer.named, "eos_token": "<|endoftext|>"})
 
 
@@ -65,6 +81,8 @@ def learned(template: ChatTemplate, tokenizer: ChatTokenizer, messages: Conversa
         ("glm", chat("Hi?", "Hello."), ["Hello.<|turn>"]),
         ("glm", chat("Hi?", "Hello.", "And?", "So."), ["Hello.<|turn>", "So.<|turn>"]),
         ("glm", CALLED, ['{"name": "note", "arguments": {"text": "It."}}<|channel|>', "Noted.<|turn>"]),
+        ("apertus", chat("Hi?", "Hello."), ["Hello.<|assistant_end|>"]),
+        ("apertus", chat("Hi?", "Hello.", "And?", "So."), ["Hello.<|assistant_end|>", "So.<|assistant_end|>"]),
         ("qwen", chat("Hi?", "Hello."), ["Hello.<|im_end|>"]),
         ("qwen", chat("Hi?", "Hello.", "And?", "So."), ["Hello.<|im_end|>", "So.<|im_end|>"]),
     ],
@@ -160,3 +178,14 @@ def test_names_of_tokens_are_json_in_the_text() -> None:
     text = with_end_of_turn(None, ends)
     assert without_end_of_turn(text) == (None, tuple(ends))
     assert json.dumps(ends, ensure_ascii=False) in str(text)
+
+
+def test_the_page_on_bases_names_what_public_templates_are_tried_with() -> None:
+    """``public_templates.json`` has the same values, and ``test_public`` shows that they label right."""
+    page = Path("docs/how-to/bases.md").read_text(encoding="utf-8").replace("\\|", "|")
+    said = {name: yaml.safe_load(ends) for name, ends in re.findall(r"^\| (.+?) \| `(\[.+?\])`", page, re.MULTILINE)}
+    tried = {name: each["end_of_turn"] for name, each in expected().items() if "end_of_turn" in each}
+    for name, where in {"GLM-4.5 to 5": "GLM-5", "GLM-4": "glm-4-9b-chat", "Apertus": "Apertus-8B-Instruct"}.items():
+        (found,) = [ends for each, ends in tried.items() if each.endswith(where)]
+        assert said[name] == found, name
+    assert said["Qwen1.5"] == OPEN["qwen"][1]

@@ -27,7 +27,32 @@ INSTRUCTION = (
     "{% for m in messages %}{% if m.role == 'assistant' %}{{ '### Response\n' + m.content + '<|im_end|>\n\n' }}"
     "{% else %}{{ '### Instruction\n' + m.content + '\n\n' }}{% endif %}{% endfor %}"
 ) + PROMPT.replace("HEADER", "{{ '### Response\n' }}")
-WHEN_ASKED = {"llama": LLAMA, "chatml": CHATML, "command": COMMAND, "instruction": INSTRUCTION}
+# Of the shape of these models' templates.
+HAMMER = (
+    "{% if messages[0].role != 'system' %}{{ '<|im_start|>system\nBe helpful.<|im_end|>\n' }}{% endif %}"
+    "{% for m in messages %}{% set text = m.content %}{% if m.tool_calls %}{% set text = m.tool_calls | tojson %}"
+    "{% endif %}{{ '<|im_start|>' + m.role + '\n' + text + '<|im_end|>\n' }}{% endfor %}"
+) + PROMPT.replace("HEADER", "{{ '<|im_start|>assistant\n' }}")
+STARCODER2 = (
+    "{{ bos_token + 'You write code.\n\n' }}{% for m in messages %}{% if m.role == 'user' %}"
+    "{{ '### Instruction\n' + m.content + '\n\n' }}{% else %}{{ '### Response\n' + m.content + eos_token + '\n\n' }}"
+    "{% endif %}{% endfor %}"
+) + PROMPT.replace("HEADER", "{{ '### Response\n' }}")
+# The end stands on a line of its own, and the prompt ends without one.
+DEEPSEEK_CODER = (
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}{{ '### Instruction:\n' + m.content + '\n' }}"
+    "{% else %}{{ '### Response:\n' + m.content + '\n<|eot_id|>\n' }}{% endif %}{% endfor %}"
+) + PROMPT.replace("HEADER", "{{ '### Response:' }}")
+FALCON = (
+    "{% for m in messages %}{% set text = m.content.replace('\r\n', '\n') %}{% if m.role == 'user' %}"
+    "{{ '\nUser: ' + text.replace('\n\n', '\n') }}{% else %}{{ '\nFalcon: ' + text + eos_token }}{% endif %}"
+    "{% endfor %}"
+) + PROMPT.replace("HEADER", "{{ '\nFalcon: ' }}")
+WHEN_ASKED = {
+    **{"llama": LLAMA, "chatml": CHATML, "command": COMMAND, "instruction": INSTRUCTION, "hammer 2.1": HAMMER},
+    **{"starcoder2": STARCODER2, "magicoder": STARCODER2.replace("###", "@@"), "deepseek-coder": DEEPSEEK_CODER},
+    **{"falcon-instruct": FALCON},
+}
 CONVERSATIONS = [
     chat("Hi?", "Hello."),
     chat("Hi?", "Hello.", "And?", "So."),
