@@ -203,7 +203,8 @@ POLICIES = st.builds(
     st.integers(0, 3),
     st.sampled_from([0.1, 0.3]),
 )
-# Each row of a version: which of ROWS stories, a typo or none, its user and its topic.
+# Each row of a version: which of ROWS stories, a typo or none, its user and its topic. Then its policy, the stories set
+# aside as its holdout, and whether the holdout of the version before is mixed in.
 VERSION = st.tuples(
     st.lists(
         st.tuples(st.integers(0, ROWS - 1), st.integers(0, 2), st.integers(0, 9), st.integers(0, 5)),
@@ -212,6 +213,7 @@ VERSION = st.tuples(
     ),
     POLICIES,
     st.lists(st.integers(0, ROWS - 1), max_size=3),
+    st.booleans(),
 )
 
 
@@ -227,10 +229,14 @@ def test_what_a_holdout_ever_held_is_never_trained_on_nor_a_near_copy_of_it(
 ) -> None:
     versions, held = Versions(write, curated), list[str]()
     filler = [told(number, user=f"f{number}", topic=f"f{number}") for number in range(500, 630)]
-    for rows, policy, own in found:
+    for rows, policy, own, mixed in found:
         holdout = [row_of(story, 0, 90, 90) for story in sorted(set(own))]
+        mix: tuple[MixSource, ...] = ()
+        if mixed and versions.made:
+            mix = (MixSource(dataset="acme.other.v1", train=versions.made[-1].folder / "holdout.parquet"),)
+        asked = policy.model_copy(update={"mix": tuple(MixSettings(dataset=each.dataset, share=0.3) for each in mix)})
         try:
-            made = versions.add([*(row_of(*row) for row in rows), *filler], policy, holdout=holdout)
+            made = versions.add([*(row_of(*row) for row in rows), *filler], asked, holdout=holdout, mix=mix)
         except BadData as error:
             # A side without rows: a version that is refused has held out nothing.
             event(error.what)

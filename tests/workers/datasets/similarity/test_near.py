@@ -85,7 +85,7 @@ def test_planted_pairs_are_found_and_each_is_a_duplicate_of_a_row_that_stays(tmp
         assert exact == (texts[at] == texts[kept])
     due = [at for at, made in source.items() if made not in gone and jaccard(texts[at], texts[made]) >= 0.9]
     assert len(due) > 300
-    assert sum(at in gone for at in due) >= 0.98 * len(due)
+    assert sum(at in gone for at in due) >= 0.99 * len(due)
 
 
 def test_files_batches_threads_and_memory_change_nothing(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_lower_thresholds_find_what_they_promise(threshold: float, tmp_path: Pat
     due = [at for at in range(1, 600, 2) if jaccard(texts[at], texts[at - 1]) >= threshold]
     found = {at for at, *_ in duplicates(texts, tmp_path, threshold)}
     assert len(due) > 250
-    assert len(found & set(due)) >= 0.98 * len(due)
+    assert len(found & set(due)) >= 0.99 * len(due)
 
 
 WORDS = st.text(st.sampled_from("abé文😀"), max_size=14)
