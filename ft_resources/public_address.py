@@ -9,8 +9,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LAST_32_BITS = tuple(
     ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::ffff:0:0:0/96", "::ffff:0:0/96", "::/96")
 )
-# NAT64 of a network's own (RFC 8215) and site-local addresses (RFC 3879): Python counts both as global.
-_OWN = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b:1::/48", "fec0::/10"))
+# Python counts these as global: NAT64 of a network's own (RFC 8215), site-local addresses (RFC 3879), and where
+# Azure's host answers its machines, with their keys.
+_OWN = tuple(ipaddress.ip_network(text) for text in ("64:ff9b:1::/48", "fec0::/10", "168.63.129.16/32"))
 
 
 def is_public(address: Address) -> bool:
