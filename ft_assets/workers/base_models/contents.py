@@ -25,7 +25,7 @@ NAME_TEMPLATE = (
 )
 _NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]*$")
 _SAFE_SUFFIXES = (".safetensors", ".json", ".jinja", ".txt", ".md", "tokenizer.model")
-_SAFE_NAMES = re.compile(r"^(LICENSE|NOTICE|COPYING|USE_POLICY|README)")
+_SAFE_NAMES = re.compile(r"^(LICENSE|NOTICE|COPYING|USE_POLICY|README)[A-Za-z0-9_-]*(\.(rst|html|pdf))?$")
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz")
 # A pickle starts with its protocol number; torch's newer files are zip archives of pickles.
 _PICKLE_MAGIC = re.compile(rb"^(?:\x80[\x01-\x05]|PK\x03\x04)")

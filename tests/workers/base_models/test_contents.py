@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from ft_assets.workers.base_models.contents import INDEX, inspect_base
+from ft_assets.workers.base_models.contents import INDEX, inspect_base, is_safe_name
 from ft_assets.workers.base_models.lock import lock_folder
 from ft_resources.errors import BadBase
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
@@ -68,6 +68,13 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 def test_pickles_are_refused_by_name(base: Path, name: str) -> None:
     (base / name).write_bytes(b"harmless")
     assert f"{name} may be a pickle" in refused(base)
+
+
+@pytest.mark.parametrize("name", ["LICENSE.bin", "README.py", "NOTICE.pt", "README.md.pkl", "COPYING.so", "LICENSES/x"])
+def test_a_licence_that_is_a_program_by_its_name_is_refused(name: str) -> None:
+    assert not is_safe_name(name)
+    for kept in ("LICENSE", "LICENSE-MIT", "NOTICE.txt", "README.md", "COPYING.rst", "USE_POLICY.pdf"):
+        assert is_safe_name(kept)
 
 
 @pytest.mark.parametrize("name", ["vocab.txt", "extra.json", "tokenizer.model", "README.md", "LICENSE"])
