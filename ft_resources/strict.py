@@ -30,15 +30,18 @@ def read_strict(model_class: type[Model], file: Path, *, what: str, remedy: str)
 def read_text(
     path: Path, where: str, *, most_bytes: int = MAX_BYTES, what: str = "the file", remedy: str = "Check the path."
 ) -> str:
-    """The text of a UTF-8 file. Raises BadRecipe if it is not UTF-8, is too large or cannot be read; ``what`` and
-    ``remedy`` are the error's texts in the last case."""
+    """The text of a UTF-8 file. Raises BadRecipe if it is not UTF-8, is too large, no regular file (a pipe would be
+    waited for) or cannot be read; ``what`` and ``remedy`` are the error's texts in the last two cases."""
     try:
-        size = path.stat().st_size
-        data = path.read_bytes() if size <= most_bytes else b""
+        if path.exists() and not path.is_file():
+            raise BadRecipe(f"{what} cannot be read (it is not a regular file)", where=where, remedy=remedy)
+        with path.open("rb") as file:
+            # Not the size that the file system says: files of the kernel have none.
+            data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "this is not a path"
         raise BadRecipe(f"{what} cannot be read ({reason})", where=where, remedy=remedy) from error
-    if size > most_bytes:
+    if len(data) > most_bytes:
         raise BadRecipe(f"the file is larger than {most_bytes // 1024} KiB", where=where, remedy="Shorten it.")
     try:
         return data.decode("utf-8-sig")

@@ -22,14 +22,18 @@ def load_recipe(path: Path) -> Recipe:
         field = f"{where}, chat_template {named!r}"
         text = ready_templates().get(named)
         if text is None:
-            _require_file(path.parent / named, field)
-            text = read_text(path.parent / named, field, most_bytes=MAX_TEMPLATE_CHARACTERS)
+            text = read_text(_beside(path, named, field), field, most_bytes=MAX_TEMPLATE_CHARACTERS)
             check_template(text, field)
         value = {**value, "chat_template": text}
     return parse_strict(Recipe, value, where)
 
 
-def _require_file(path: Path, where: str) -> None:
+def _beside(recipe: Path, named: str, where: str) -> Path:
+    """The file ``named`` in the recipe's folder or below it; a link out of it would put other files into a recipe."""
+    folder = recipe.parent.resolve()
+    path = (folder / named).resolve()
+    if not path.is_relative_to(folder):
+        raise BadRecipe("this file is not in the recipe's folder", where=where, remedy="Copy it beside the recipe.")
     if not path.exists():
         raise BadRecipe(
             "there is no such file, and no ready template of this name",
@@ -37,3 +41,4 @@ def _require_file(path: Path, where: str) -> None:
             remedy=f"Name a Jinja file beside the recipe, or one of {', '.join(sorted(ready_templates()))}"
             + ("." if trl_templates() else "; more with the train extra installed."),
         )
+    return path

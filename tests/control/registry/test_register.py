@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from ft_assets.workers.suites.suites import add_suite
 from ft_resources.artifacts import Address, Artifacts
 from ft_resources.errors import BadBase, BadRecipe, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
-from ft_resources.strict import parse_strict
+from ft_resources.strict import parse_strict, read_text
 from tests.control.registry.conftest import SUITE, contents
 from tests.fake_base import CHAT_TEMPLATE, make_fake_base
 from tests.fake_hub import FakeHub
@@ -148,6 +149,9 @@ def test_another_tenants_folder_cannot_be_named_by_digest(store: Store, write_re
         ({"evaluation": {"suites": ["tiny-suit.v1"]}}, f"did you mean '{SUITE}'?"),
         ({"base": "folder:sha256:" + "0" * 64}, "this store has no folder with digest"),
         ({"chat_template": "missing.jinja"}, "there is no such file, and no ready template of this name"),
+        ({"chat_template": "/proc/self/environ"}, "this file is not in the recipe's folder"),
+        ({"chat_template": "../recipe.jinja"}, "this file is not in the recipe's folder"),
+        ({"chat_template": "."}, "it is not a regular file"),
     ],
 )
 def test_a_recipe_that_means_nothing_is_refused(
@@ -156,6 +160,19 @@ def test_a_recipe_that_means_nothing_is_refused(
     text = refused(store, write_recipe(**changes))
     assert expected in text
     assert "recipe.yaml" in text
+
+
+def test_a_template_is_a_regular_file_beside_the_recipe(store: Store, write_recipe: Write, tmp_path: Path) -> None:
+    """The attack: the environment of whoever registers a recipe, with its keys, became a part of the recipe."""
+    path = write_recipe(chat_template="leads.jinja")
+    leads = path.parent / "leads.jinja"
+    leads.symlink_to("/proc/self/environ")
+    assert "this file is not in the recipe's folder" in refused(store, path)
+    leads.unlink()
+    os.mkfifo(leads)
+    assert "it is not a regular file" in refused(store, path)
+    with pytest.raises(BadRecipe, match="larger than 0 KiB"):
+        read_text(Path("/proc/self/environ"), "recipe", most_bytes=16)
 
 
 @pytest.mark.parametrize(
