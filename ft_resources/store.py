@@ -171,6 +171,17 @@ class Store:
             except FileNotFoundError:
                 return []
 
+    def names_after(self, folder: str, after: str = "") -> Iterator[str]:
+        """Names of the objects directly in ``folder`` that sort after ``after``, in order; of a bucket only as many are
+        listed as are taken, a thousand at a time. The folder must hold no folders."""
+        if self.root is not None:
+            yield from (name for name in self.names(folder) if name > after)
+            return
+        offset = f"{_checked(folder)}/{after}" if after else None
+        with _explained(folder, "list"):
+            for batch in obstore.list(self._backend, _checked(folder), offset=offset, chunk_size=1000):
+                yield from (item["path"].rsplit("/", 1)[-1] for item in batch)
+
     def folders(self, prefix: str = "") -> list[str]:
         """Names of the folders directly below ``prefix``, sorted."""
         with _explained(prefix or self.url, "list"):

@@ -117,6 +117,11 @@ if TYPE_CHECKING:
     from ft_assets.api.orchestration import present as present
     from ft_assets.api.orchestration import require_approved as require_approved
     from ft_assets.api.orphans import settle_orphans as settle_orphans
+    from ft_assets.api.part_uploads import UploadState as UploadState
+    from ft_assets.api.part_uploads import add_part as add_part
+    from ft_assets.api.part_uploads import begin_upload as begin_upload
+    from ft_assets.api.part_uploads import cancel_upload as cancel_upload
+    from ft_assets.api.part_uploads import complete_upload as complete_upload
     from ft_assets.api.recipes import RetiredRecipe as RetiredRecipe
     from ft_assets.api.recipes import get_recipe as get_recipe
     from ft_assets.api.recipes import list_recipes as list_recipes
@@ -196,6 +201,7 @@ _MODULES = {
     "orchestration": "MOST_AGAIN Launch Present RunState Stage Wanted impossible next_launches present "
     "require_approved",
     "orphans": "settle_orphans",
+    "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload",
     "recipes": "RetiredRecipe get_recipe list_recipes next_version resolved_recipe restore_recipe retire_recipe",
     "registration": "register_recipe",
     "report_pages": "ReportFile report_file",

@@ -117,9 +117,10 @@ def read_file(tenant: str, file_id: str, *, store: Store | None = None) -> Itera
         raise NotFound(f"there is no file file-{file_id}", where="file", remedy="Upload it again.") from None
 
 
-def file_ids(tenant: str, *, store: Store | None = None) -> list[str]:
-    """Ids of a tenant's files, the newest first; some may have expired."""
-    return files.file_ids(store_or_default(store), tenant)
+def file_ids(tenant: str, *, after: str = "", store: Store | None = None) -> Iterator[str]:
+    """Ids of a tenant's files, the newest first, those older than the file ``after`` where it is given; some may have
+    expired."""
+    return files.file_ids(store_or_default(store), tenant, after)
 
 
 def delete_file(tenant: str, file_id: str, *, store: Store | None = None) -> UploadedFile:

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,9 +145,9 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     )
 
 
-def job_ids(tenant: str, *, store: Store | None = None) -> list[str]:
-    """Ids of a tenant's jobs, the newest first."""
-    return jobs.job_ids(store_or_default(store), tenant)
+def job_ids(tenant: str, *, after: str = "", store: Store | None = None) -> Iterator[str]:
+    """Ids of a tenant's jobs, the newest first; those older than the job ``after`` where it is given."""
+    return jobs.job_ids(store_or_default(store), tenant, after)
 
 
 def job_work(state: JobState, *, store: Store | None = None) -> JobWork:

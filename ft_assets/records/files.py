@@ -4,6 +4,7 @@
 removes the record first. What was trained on is not touched by it: a dataset version has its own copy.
 """
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from pydantic import Field
@@ -47,9 +48,10 @@ def get_file(store: Store, tenant: str, file_id: str, *, now: float) -> Uploaded
     return found
 
 
-def file_ids(store: Store, tenant: str) -> list[str]:
-    """Ids of a tenant's files, the newest first."""
-    return [name.removesuffix(".json") for name in store.names(f"{tenant}/{FOLDER}")]
+def file_ids(store: Store, tenant: str, after: str = "") -> Iterator[str]:
+    """Ids of a tenant's files, the newest first; those older than the file ``after`` where it is given."""
+    names = store.names_after(f"{tenant}/{FOLDER}", f"{after}.json" if after else "")
+    return (name.removesuffix(".json") for name in names)
 
 
 def delete_file(store: Store, tenant: str, file_id: str) -> None:

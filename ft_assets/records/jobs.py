@@ -6,6 +6,7 @@
 open_jobs/<tenant>/<id>.json        marker of a job that is not settled; deleted when it is
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
@@ -101,9 +102,10 @@ def settle(store: Store, job: Job, settled: SettledJob) -> SettledJob:
     return first
 
 
-def job_ids(store: Store, tenant: str) -> list[str]:
-    """Ids of a tenant's jobs, the newest first."""
-    return [name.removesuffix(".json") for name in store.names(f"{tenant}/jobs")]
+def job_ids(store: Store, tenant: str, after: str = "") -> Iterator[str]:
+    """Ids of a tenant's jobs, the newest first; those older than the job ``after`` where it is given."""
+    names = store.names_after(f"{tenant}/jobs", f"{after}.json" if after else "")
+    return (name.removesuffix(".json") for name in names)
 
 
 def unsettled_jobs(store: Store) -> list[tuple[str, str]]:

@@ -100,7 +100,7 @@ class _Proxy:
         """A subscription of Dagster's page, to and fro until one side closes."""
         # A browser always says of which origin a WebSocket is; it has no method, and a page cannot give it a body.
         headers = {**socket.headers, "content-type": "application/json"}
-        if refusal("POST", _GRAPHQL, headers) or not self._knows(socket):
+        if "origin" not in headers or refusal("POST", _GRAPHQL, headers) or not self._knows(socket):
             await socket.close(_REFUSED_WEBSOCKET)
             return
         protocols = [websockets.Subprotocol(each) for each in socket.scope["subprotocols"]]

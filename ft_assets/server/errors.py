@@ -27,7 +27,7 @@ _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
 )
 _PARAM = re.compile(
     r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|purpose"
-    r"|expires_after|after|limit|Idempotency-Key)(\.[a-z_]+)*"
+    r"|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key)(\.[a-z_]+)*"
 )
 
 

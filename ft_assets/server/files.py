@@ -64,8 +64,13 @@ def list_files(
             return file_object(found) if purpose in ("", found.purpose) else None
         return None
 
-    ids = api.file_ids(caller.tenant, store=context.store)
-    return page_of(ids if order == "desc" else ids[::-1], read, prefix=PREFIX, after=after, limit=limit)
+    def ids(last: str) -> Iterator[str]:
+        if order == "desc":
+            return api.file_ids(caller.tenant, after=last, store=context.store)
+        oldest_first = list(api.file_ids(caller.tenant, store=context.store))[::-1]
+        return (each for each in oldest_first if not last or each < last)
+
+    return page_of(ids, read, prefix=PREFIX, after=after, limit=limit)
 
 
 @router.get("/{file_id}")

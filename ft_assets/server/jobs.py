@@ -1,5 +1,6 @@
 """``/v1/fine_tuning/jobs``: OpenAI's dialect, with ours in extra fields. A job is a submission."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -11,9 +12,9 @@ from ft_assets.api import Identity, JobState
 from ft_assets.server.context import Context, Ctx, Member, Viewer
 from ft_assets.server.events import events_of
 from ft_assets.server.names import JOB, model_name
-from ft_assets.server.pages import After, Limit, page_of
+from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.results import result_ids
-from ft_resources.errors import UserError
+from ft_resources.errors import NotFound, UserError
 
 router = APIRouter(prefix="/v1/fine_tuning/jobs")
 
@@ -116,12 +117,17 @@ def list_jobs(request: Request, context: Ctx, caller: Viewer, after: After = "",
     }
 
     def read(job_id: str) -> dict[str, Any] | None:
-        state = _state(context, caller, job_id)
+        try:
+            state = _state(context, caller, job_id)
+        except NotFound:
+            return None
         if any(state.job.metadata.get(key) != value for key, value in wanted.items()):
             return None
         return job_object(state, context)
 
-    ids = api.job_ids(caller.tenant, store=context.store)
+    def ids(last: str) -> Iterator[str]:
+        return api.job_ids(caller.tenant, after=last, store=context.store)
+
     return page_of(ids, read, prefix=JOB, after=after, limit=limit)
 
 
@@ -169,7 +175,7 @@ def list_events(job_id: str, context: Ctx, caller: Viewer, after: After = "", li
     """What happened, the newest first."""
     state = _state(context, caller, job_id)
     found = {event["id"]: event for event in events_of(state, api.job_work(state, store=context.store))}
-    return page_of(list(found), found.get, prefix="", after=after, limit=limit)
+    return page_of(beyond(list(found)), found.get, prefix="", after=after, limit=limit)
 
 
 @router.get("/{job_id}/checkpoints")
@@ -192,7 +198,7 @@ def list_checkpoints(job_id: str, context: Ctx, caller: Viewer, after: After = "
             "step_number": step,
             "metrics": {name: value for name, value in metrics.items() if value is not None},
         }
-    return page_of(list(found), found.get, prefix="", after=after, limit=limit)
+    return page_of(beyond(list(found)), found.get, prefix="", after=after, limit=limit)
 
 
 def status_of(state: JobState) -> str:

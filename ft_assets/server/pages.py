@@ -1,7 +1,7 @@
 """Pages of a list, as OpenAI's clients turn them: ``after`` is the last id of the page before."""
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Literal
 
 from fastapi import Query
 
@@ -10,25 +10,27 @@ from ft_resources.errors import UserError
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 After = Annotated[str, Query(max_length=200)]
 Order = Literal["asc", "desc"]
-Item = TypeVar("Item")
 
 
 def page_of(
-    ids: Sequence[str], read: Callable[[str], dict[str, Any] | None], *, prefix: str, after: str, limit: int
+    ids: Callable[[str], Iterable[str]],
+    read: Callable[[str], dict[str, Any] | None],
+    *,
+    prefix: str,
+    after: str,
+    limit: int,
 ) -> dict[str, Any]:
-    """A page of at most ``limit`` things after ``after``; ``read`` gives a thing by its id, None to leave it out.
+    """A page of at most ``limit`` things after ``after``.
 
-    ``ids`` are without ``prefix``, which ``after`` has. Raises UserError for an ``after`` that is not among them.
+    ``ids`` gives those that follow one, all for ""; ``read`` gives a thing by its id, None to leave it out. Ids are
+    without ``prefix``, which ``after`` has. Raises UserError for an ``after`` that is no thing of the list.
     """
-    start = 0
-    if after:
-        try:
-            start = ids.index(after.removeprefix(prefix)) + 1
-        except ValueError:
-            raise UserError(f"there is no {after!r} in this list", where="after", remedy="Start without it.") from None
+    last = after.removeprefix(prefix)
+    if last and read(last) is None:
+        raise UserError(f"there is no {after!r} in this list", where="after", remedy="Start without it.")
     found: list[dict[str, Any]] = []
     more = False
-    for each in ids[start:]:
+    for each in ids(last):
         shown = read(each)
         if shown is None:
             continue
@@ -43,3 +45,8 @@ def page_of(
         "first_id": found[0]["id"] if found else None,
         "last_id": found[-1]["id"] if found else None,
     }
+
+
+def beyond(ids: Sequence[str]) -> Callable[[str], Sequence[str]]:
+    """What ``page_of`` wants of a short list: its ids after one."""
+    return lambda last: ids[ids.index(last) + 1 :] if last else ids

@@ -5,7 +5,7 @@ found. Only the last entries can be cut off unseen; whoever fears that ships the
 """
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import sqlalchemy as sa
 
@@ -48,15 +48,16 @@ class Entry(Asked):
 def add_entry(database: Database, asked: Asked) -> Entry:
     """Write the tenant's next entry. Raises UserError where the database does not answer."""
     last = sa.select(audit.c.seq, audit.c.digest).where(audit.c.tenant == asked.tenant).order_by(audit.c.seq.desc())
-    short = {name: value[: getattr(audit.c[name].type, "length", None)] if isinstance(value, str) else value
-             for name, value in asdict(asked).items()}  # fmt: skip
+    short = replace(
+        asked, actor=asked.actor[:200], peer=asked.peer[:100], path=asked.path[:500], method=asked.method[:10]
+    )
     for tries in range(_TRIES):
         try:
             with database.begin() as connection:
                 before = connection.execute(last.limit(1)).first()
                 seq, head = (before.seq + 1, before.digest) if before else (1, "")
-                entry = Entry(**short, seq=seq, at=time.time(), digest="")
-                entry = Entry(**{**asdict(entry), "digest": entry.expected(head)})
+                entry = Entry(**asdict(short), seq=seq, at=time.time(), digest="")
+                entry = replace(entry, digest=entry.expected(head))
                 connection.execute(sa.insert(audit).values(**asdict(entry)))
                 return entry
         except UserError as error:

@@ -1,0 +1,136 @@
+"""Uploads in parts: announce a file, send its parts in any order, complete it."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ft_assets.api.defaults import store_or_default
+from ft_assets.api.files import MOST_BYTES, PURPOSES, add_file, find_file
+from ft_assets.records import part_uploads
+from ft_assets.records.files import UploadedFile
+from ft_assets.records.part_uploads import LIFETIME_S, PartUpload, UploadEnd
+from ft_assets.records.sorted_ids import new_id
+from ft_assets.workers.datasets.intake.kinds import kind_of
+from ft_resources.errors import BadData
+from ft_resources.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadState:
+    """An upload; ``status`` is pending, completed (with ``file``), cancelled or expired. Times in seconds."""
+
+    upload: PartUpload
+    status: str
+    file: UploadedFile | None
+    expires_at: float
+
+
+def begin_upload(
+    tenant: str, *, filename: str, purpose: str, size: int, mime_type: str, actor: str, store: Store | None = None
+) -> UploadState:
+    """Announce a file of ``size`` bytes. Raises BadData for one that could not become a file; nothing is kept then."""
+    store = store_or_default(store, create=True)
+    kind_of(filename)
+    if purpose not in PURPOSES:
+        raise BadData(f"{purpose!r} is not a purpose", where="purpose", remedy=f"Use one of {', '.join(PURPOSES)}.")
+    if not 1 <= size <= MOST_BYTES:
+        raise BadData("the file is empty, or over 50 GiB", where="bytes", remedy="Upload it in several files.")
+    upload = PartUpload(id=new_id(), filename=filename, purpose=purpose, bytes=size, mime_type=mime_type, actor=actor)
+    upload.create(store, f"{part_uploads.folder_of(tenant, upload.id)}/upload.json")
+    return upload_state(tenant, upload.id, store=store)
+
+
+def upload_state(tenant: str, upload_id: str, *, store: Store | None = None) -> UploadState:
+    """How an upload stands. Raises NotFound."""
+    store, now = store_or_default(store), time.time()
+    upload = part_uploads.get_upload(store, tenant, upload_id)
+    ended = part_uploads.find_end(store, tenant, upload)
+    if ended is None and part_uploads.has_expired(upload, now):
+        ended = part_uploads.end(store, tenant, upload, UploadEnd())
+    file = None
+    if ended is not None and ended.file:
+        status, file = "completed", find_file(tenant, ended.file, store=store)
+    else:
+        expired = part_uploads.has_expired(upload, now)
+        status = "pending" if ended is None else "expired" if expired else "cancelled"
+    return UploadState(upload=upload, status=status, file=file, expires_at=part_uploads.time_of(upload.id) + LIFETIME_S)
+
+
+def add_part(tenant: str, upload_id: str, chunks: Iterator[bytes], *, store: Store | None = None) -> str:
+    """Store a part; its id, which completion needs. Raises BadData where the upload has ended, or the part is more than
+    was announced."""
+    store = store_or_default(store)
+    state = upload_state(tenant, upload_id, store=store)
+    _require_pending(state)
+    part_id, size = new_id(), 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal size
+        for chunk in chunks:
+            size += len(chunk)
+            if size > state.upload.bytes:
+                raise BadData("the part is larger than the whole upload", where="data", remedy="Begin a new upload.")
+            yield chunk
+
+    store.write(part_uploads.part_path(tenant, upload_id, part_id), counted())
+    return part_id
+
+
+def complete_upload(
+    tenant: str, upload_id: str, part_ids: Sequence[str], *, md5: str = "", store: Store | None = None
+) -> UploadState:
+    """Make the file of the parts, in the order of ``part_ids``. Completing again gives the same file.
+
+    Raises BadData where parts are missing, the size or ``md5`` is another, or the bytes are not what the name says; the
+    upload stays as it is then.
+    """
+    store = store_or_default(store)
+    state = upload_state(tenant, upload_id, store=store)
+    if state.status == "completed":
+        return state
+    _require_pending(state)
+    upload, hashed = state.upload, hashlib.md5(usedforsecurity=False)
+
+    def chunks() -> Iterator[bytes]:
+        for part_id in part_ids:
+            try:
+                read = store.read(part_uploads.part_path(tenant, upload_id, part_id))
+            except FileNotFoundError:
+                what = f"there is no part {part_id} of this upload"
+                raise BadData(what, where="part_ids", remedy="Name each part by its id, once.") from None
+            for chunk in read:
+                hashed.update(chunk)
+                yield chunk
+
+    file = add_file(tenant, upload.filename, chunks(), actor=upload.actor, store=store)
+    if file.record.bytes != upload.bytes or (md5 and md5.lower() != hashed.hexdigest()):
+        file.discard()
+        what = f"the parts have {file.record.bytes} bytes, and {upload.bytes} were announced"
+        raise BadData(
+            "the bytes have another MD5" if file.record.bytes == upload.bytes else what,
+            where="md5" if file.record.bytes == upload.bytes else "part_ids",
+            remedy="Add the missing parts, or begin a new upload.",
+        )
+    made = file.complete(upload.purpose)
+    first = part_uploads.end(store, tenant, upload, UploadEnd(file=made.id))
+    if first.file != made.id:
+        # Somebody else ended it in the same moment.
+        file.discard()
+    return upload_state(tenant, upload_id, store=store)
+
+
+def cancel_upload(tenant: str, upload_id: str, *, store: Store | None = None) -> UploadState:
+    """Give an upload up, and remove its parts. Raises BadData for one that is completed."""
+    store = store_or_default(store)
+    state = upload_state(tenant, upload_id, store=store)
+    if state.status == "completed":
+        raise BadData("the upload is completed", where="upload", remedy="Delete its file instead.")
+    if state.status == "pending":
+        part_uploads.end(store, tenant, state.upload, UploadEnd())
+    return upload_state(tenant, upload_id, store=store)
+
+
+def _require_pending(state: UploadState) -> None:
+    if state.status != "pending":
+        raise BadData(f"the upload is {state.status}", where="upload", remedy="Begin a new one.")

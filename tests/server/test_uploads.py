@@ -1,0 +1,84 @@
+"""Files in parts, as OpenAI's client sends them."""
+
+import hashlib
+import time
+
+import openai
+import pytest
+
+from tests.e2e.project import Project
+from tests.server.conftest import Client
+
+
+def test_a_file_in_parts_becomes_the_same_file(project: Project, client: Client) -> None:
+    acme, path = client(), project.dataset()
+    done = acme.uploads.upload_file_chunked(
+        file=path, mime_type="application/jsonl", purpose="fine-tune", part_size=1000, md5=_md5(path.read_bytes())
+    )
+    assert (done.status, done.bytes) == ("completed", path.stat().st_size)
+    assert acme.files.content(done.file.id).read() == path.read_bytes()
+    assert acme.files.retrieve(done.file.id).filename == path.name
+    # What it was made of is gone, and it is listed once.
+    assert not list(project.store.entries(f"acme/uploads/{done.id.removeprefix('upload_')}/parts"))
+    assert [file.id for file in acme.files.list()] == [done.file.id]
+
+
+def test_nothing_of_an_upload_is_visible_before_it_is_complete(project: Project, client: Client) -> None:
+    acme, data = client(), project.dataset().read_bytes()
+    upload = acme.uploads.create(bytes=len(data), filename="a.jsonl", mime_type="text", purpose="fine-tune")
+    first, second = (acme.uploads.parts.create(upload.id, data=part).id for part in (data[:2000], data[2000:]))
+    assert list(acme.files.list()) == []
+    for parts, md5, what in (
+        ([first], None, "2000 bytes, and"),
+        ([first, first], None, "bytes, and"),
+        ([first, second], "0" * 32, "another MD5"),
+        ([first, f"part_{'0' * 24}"], None, "there is no part"),
+    ):
+        with pytest.raises(openai.BadRequestError, match=what):
+            acme.uploads.complete(upload.id, part_ids=parts, **({"md5": md5} if md5 else {}))
+    assert list(acme.files.list()) == []
+    assert not list(project.store.entries("acme/files"))
+    file = acme.uploads.complete(upload.id, part_ids=[first, second]).file
+    assert acme.uploads.complete(upload.id, part_ids=[first, second]).file == file
+    with pytest.raises(openai.BadRequestError, match="is completed"):
+        acme.uploads.cancel(upload.id)
+
+
+def test_a_cancelled_or_expired_upload_leaves_nothing(
+    project: Project, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme, globex = client(), client("globex")
+    ids = [acme.uploads.create(bytes=9, filename="a.jsonl", mime_type="t", purpose="fine-tune").id for _ in range(2)]
+    for upload in ids:
+        acme.uploads.parts.create(upload, data=b"123456789")
+    assert acme.uploads.cancel(ids[0]).status == "cancelled"
+    with pytest.raises(openai.NotFoundError):
+        globex.uploads.cancel(ids[1])
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3700)
+    for upload, state in zip(ids, ("cancelled", "expired"), strict=True):
+        with pytest.raises(openai.BadRequestError, match=f"the upload is {state}|the upload is expired"):
+            acme.uploads.parts.create(upload, data=b"1")
+    assert {entry.path.rpartition("/")[2] for entry in project.store.entries("acme/uploads")} == {
+        "upload.json",
+        "ended.json",
+    }
+
+
+def test_what_could_not_become_a_file_is_refused_at_once(client: Client) -> None:
+    acme = client()
+    good = {"bytes": 5, "filename": "a.jsonl", "mime_type": "t", "purpose": "fine-tune"}
+    for wrong, what in (
+        ({"filename": "a.exe"}, "cannot be read"),
+        ({"purpose": "batch"}, "is not a purpose"),
+        ({"bytes": 60 << 30}, "over 50 GiB"),
+    ):
+        with pytest.raises(openai.BadRequestError, match=what):
+            acme.uploads.create(**{**good, **wrong})
+    upload = acme.uploads.create(**good)
+    with pytest.raises(openai.BadRequestError, match="larger than the whole"):
+        acme.uploads.parts.create(upload.id, data=b"123456")
+
+
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data).hexdigest()
