@@ -33,6 +33,7 @@ class Changes:
         return self if self.sinks is None else replace(self, sinks=self.sinks.chunk(ranks)[place])
 
 
+@torch.compiler.disable
 def attend(
     query: torch.Tensor,
     key: torch.Tensor,
