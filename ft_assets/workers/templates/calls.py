@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ft_assets.workers.templates.marks import free_marks, located
-from ft_assets.workers.templates.rendering import Messages, Tools
+from ft_assets.workers.templates.rendering import Messages, NotRendered, Tools
 from ft_assets.workers.templates.template import ChatTemplate, strings
-from ft_resources.errors import BadData
 
 
 def lost_call(template: ChatTemplate, messages: Messages, tools: Tools, where: str) -> str:
@@ -46,7 +45,7 @@ def lost_call(template: ChatTemplate, messages: Messages, tools: Tools, where: s
     ]
     try:
         text = template.render(shown, where=where, tools=tools)
-    except BadData:
+    except NotRendered:
         return _by_leaving_out(template, messages, tools, where)
     # As it is, or as JSON writes it.
     written = rf"(?:{mark}|\\+u{ord(mark):04x})"
@@ -81,7 +80,7 @@ def _by_leaving_out(template: ChatTemplate, messages: Messages, tools: Tools, wh
             try:
                 if template.render(changed, where=where, tools=tools) == text:
                     return f"tool call {count} of message {place}"
-            except BadData:
+            except NotRendered:
                 # A template that refuses the conversation without a call uses it.
                 continue
     return ""

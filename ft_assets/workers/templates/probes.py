@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from ft_assets.workers.templates.rendering import NotRendered
 from ft_assets.workers.templates.thoughts import OPENED, Thought, closes_thoughts, missing_thought, with_thoughts_apart
-from ft_resources.errors import BadData
 
 QUESTION, ANSWER = "What is the colour of the sky?", "It is blue on most days."
 
@@ -168,7 +168,7 @@ class Probes:
     def _render(self, *messages: Mapping[str, Any], **how: bool) -> str:
         try:
             return self._given(messages, **how)
-        except BadData:
+        except NotRendered:
             return ""
 
 

@@ -4,11 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ft_resources.errors import BadBase, BadData
+
 Span = tuple[int, int]
 """Characters ``start .. end`` of a rendering."""
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]] | None
 """Definitions of the tools that the assistant may call, as JSON; None without tools."""
+
+
+class TemplateFailed(BadBase):
+    """A template that fails on a conversation, where one that refuses it would say so."""
+
+
+NotRendered = (BadData, TemplateFailed)
+"""What a template raises for a conversation that it does not render."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from jinja2 import nodes
 
 from ft_assets.workers.templates.marks import free_marks, located, without_marks
 from ft_assets.workers.templates.probes import Probes, with_ids, with_text_arguments
-from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
+from ft_assets.workers.templates.rendering import Messages, Rendering, Span, TemplateFailed, Tools
 from ft_assets.workers.templates.sandbox import CLOSE, LIMITS, OPEN, LimitedEnvironment, Limits, WithoutEnd
 from ft_assets.workers.templates.thoughts import with_thoughts_apart
 from ft_assets.workers.templates.turns import TurnFinder
@@ -66,7 +66,8 @@ class ChatTemplate:
     def render(
         self, messages: Messages, *, where: str, tools: Tools = None, add_generation_prompt: bool = False
     ) -> str:
-        """The template's text for ``messages``. Raises BadData, naming ``where``, if the template refuses them."""
+        """The template's text for ``messages``. Raises BadData, naming ``where``, if the template refuses them, and
+        TemplateFailed if it fails."""
         return self._render(self._spelled(messages), tools, where, ("", ""), add_generation_prompt)
 
     def trace(
@@ -164,11 +165,12 @@ class ChatTemplate:
                 raise BadData(
                     f"the chat template refuses this conversation{f' ({words})' if words else ''}",
                     where=f"{where}, {self.name}",
-                    remedy="Correct the row (roles and their order), or name another template in the recipe.",
+                    remedy="Name a template in the recipe's chat_template that takes such conversations, or leave them "
+                    "out of the dataset.",
                 ) from None
-            raise BadData(
+            raise TemplateFailed(
                 f"the chat template itself fails on this conversation ({type(error).__name__})",
-                where=f"{where}, {self.name}",
+                where=f"{self.name}, {where}",
                 remedy="Correct the template, or name another one in the recipe's chat_template; if only some rows are "
                 "concerned, see whether they lack what the template reads.",
             ) from None
@@ -208,10 +210,16 @@ class ChatTemplate:
                 balanced &= start is not None
                 spans[opener[mark]].append((start or 0, place))
         if opened or not balanced:
+            if not self.control.search(words):
+                raise BadBase(
+                    "the chat template changes the text between its {% generation %} marks",
+                    where=f"{self.name}, {where}",
+                    remedy="Correct the template: filters and conditions belong inside of the marks.",
+                )
             raise BadData(
-                "the chat template changes the text around its marks, or around a control token in a message",
+                "the chat template changes the text around a control token in a message",
                 where=f"{where}, {self.name}",
-                remedy="Remove the control token's text from the row, or correct the template.",
+                remedy="Correct the template, or remove the control token's text from the row.",
             )
         return spans[turn_open], spans[quote_open]
 

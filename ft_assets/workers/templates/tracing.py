@@ -10,7 +10,7 @@ from typing import Literal
 
 from ft_assets.workers.templates.apart import require_apart
 from ft_assets.workers.templates.calls import lost_call, moved_words
-from ft_assets.workers.templates.rendering import Messages, Rendering, Span, Tools
+from ft_assets.workers.templates.rendering import Messages, NotRendered, Rendering, Span, Tools
 from ft_assets.workers.templates.template import ChatTemplate
 from ft_assets.workers.templates.thoughts import own_thoughts, with_thought
 from ft_resources.errors import BadBase, BadData, UserError
@@ -94,8 +94,8 @@ class Tracer:
                     "an answer has thoughts, and the chat template asks for answers without: its generation prompt "
                     "ends with thoughts that are closed",
                     where=f"{where}, {self.template.name}",
-                    remedy="Remove the thoughts from the rows, or name a copy of the template in the recipe's "
-                    "chat_template whose generation prompt leaves them open.",
+                    remedy="Name a copy of the template in the recipe's chat_template whose generation prompt leaves "
+                    "them open, or remove the thoughts from the rows.",
                 )
 
     def _end_of_prompt(self, prompt: Messages, text: str, where: str, tools: Tools) -> int:
@@ -168,7 +168,8 @@ def require_all_shown(template: ChatTemplate, messages: Messages, tools: Tools, 
         raise BadData(
             f"the chat template shows what message {place} says beside its tool calls behind what follows it",
             where=f"{where}, {template.name}",
-            remedy="Remove the words beside the calls from the row, or name another template in the recipe.",
+            remedy="Name another template in the recipe's chat_template, or remove the words beside the calls from the "
+            "row.",
         )
 
 
@@ -180,7 +181,7 @@ def _ignored(template: ChatTemplate, messages: Messages, tools: Tools, where: st
     """Whether the conversation is rendered as if there were no tools."""
     try:
         without = template.render(messages, where=where)
-    except BadData:
+    except NotRendered:
         # A template that refuses the conversation without them uses them.
         return False
     return without == template.render(messages, where=where, tools=tools)

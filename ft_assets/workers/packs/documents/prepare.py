@@ -185,5 +185,5 @@ def _require_learned(documents: Documents, rows: NDArray[np.int64], each: int) -
         raise BadData(
             "there is nothing to learn in this row: the template shows no assistant text",
             where=f"row {rows[nothing[0] // each]} of the upload",
-            remedy="Give the conversation an assistant message, or correct the recipe's chat_template.",
+            remedy="Correct the recipe's chat_template, or give the row an assistant message with text.",
         )

@@ -190,8 +190,20 @@ def test_what_python_cannot_compile_is_refused(base: Path, source: str) -> None:
     "source", ["{{ messages.__class__.__mro__ }}", "{{ ''.__class__.__base__.__subclasses__() }}", "{{ 1 / 0 }}"]
 )
 def test_a_template_cannot_leave_its_sandbox_or_crash_the_build(base: Path, source: str) -> None:
-    with pytest.raises(BadData, match="the chat template itself fails on this conversation"):
+    with pytest.raises(BadBase, match="the chat template itself fails on this conversation") as raised:
         _compiled(source, ChatTokenizer.load(base)).render(chat("a", "b"), where="row 1")
+    assert raised.value.remedy.startswith("Correct the template")
+
+
+def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base: Path) -> None:
+    source = (
+        "{% for m in messages %}{{ raise_exception('no system') if m.role == 'system' else m.content }}{% endfor %}"
+    )
+    template = _compiled(source, ChatTokenizer.load(base))
+    assert template.render(chat("a", "b"), where="row 1") == "ab"
+    with pytest.raises(BadData, match=r"refuses this conversation \(no system\)") as raised:
+        template.render(chat("a", "b", system="c"), where="row 1")
+    assert raised.value.remedy.startswith("Name a template in the recipe's chat_template")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +281,7 @@ def test_marks_that_the_template_itself_cuts_off_are_an_error(base: Path) -> Non
         "{% set t %}{% for m in messages %}{% generation %} {{ m.content }}{% endgeneration %}{% endfor %}{% endset %}"
         "{{ (t | trim)[:-1] }}"
     )
-    with pytest.raises(BadData, match="around its marks"):
+    with pytest.raises(BadBase, match="changes the text between its"):
         _turns(source, ChatTokenizer.load(base), chat("a", "b"))
 
 
