@@ -1,7 +1,9 @@
 """``ft ui``: Dagster and the report pages, on this machine and for the person at it."""
 
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -27,29 +29,51 @@ def ui(port: Annotated[int, typer.Option("--port", "-p", help="Port of Dagster's
     import uvicorn
 
     from ft_assets.cli.output import note
+    from ft_assets.server.dagster_proxy import dagster_proxy, new_prefix
     from ft_assets.server.reports import report_app
     from ft_resources.process_trees import end_tree
 
-    application = report_app(open_store())
+    reports = report_app(open_store())
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    place = urlsplit(reports_url())
-    pages = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=place.port or 80, log_level="warning"))
-    serving = threading.Thread(target=pages.run, name="report-pages", daemon=True)
-    serving.start()
+    hidden, prefix, token = _free_port(), new_prefix(), secrets.token_urlsafe(24)
+    proxy = dagster_proxy(f"http://127.0.0.1:{hidden}", prefix, token)
+    ports = {"report pages": urlsplit(reports_url()).port or 80, "Dagster's pages": port}
+    servers = {
+        name: uvicorn.Server(uvicorn.Config(pages, host="127.0.0.1", port=ports[name], log_level="warning"))
+        for name, pages in zip(ports, (reports, proxy), strict=True)
+    }
+    serving = {name: threading.Thread(target=each.run, name=name, daemon=True) for name, each in servers.items()}
+    for thread in serving.values():
+        thread.start()
     workspace = Path(os.environ["DAGSTER_HOME"]) / "workspace.yaml"
     if not workspace.is_file():
         workspace = Path(os.environ["FT_STATE"]) / "workspace.yaml"
         workspace.write_text(WORKSPACE, encoding="utf-8")
     python = [sys.executable, "-W", NO_ADVICE]
-    dagster = subprocess.Popen([*python, "-m", "dagster", "dev", "-w", str(workspace), "-p", str(port)])
-    note(f"Dagster: http://127.0.0.1:{port}; report pages: {reports_url()}; for you alone, on this machine only")
+    listen = ["-h", "127.0.0.1", "-p", str(hidden)]
+    dagster = subprocess.Popen(
+        [*python, "-m", "dagster", "dev", "-w", str(workspace), *listen],
+        env={**os.environ, "DAGSTER_WEBSERVER_PATH_PREFIX": prefix},
+    )
+    note(f"report pages: {reports_url()}; Dagster, for you alone: http://127.0.0.1:{port}/?token={token}")
     while dagster.poll() is None and not stop.wait(POLL_S):
-        if not serving.is_alive():
-            note(f"report pages cannot be served at {reports_url()}; free the port, or set FT_REPORTS_URL to another")
-            stop.set()
+        for name, thread in serving.items():
+            if not thread.is_alive():
+                note(
+                    f"{name} cannot be served at port {ports[name]}; free it, or choose others by -p and FT_REPORTS_URL"
+                )
+                stop.set()
     end_tree(dagster.pid)
-    pages.should_exit = True
-    serving.join(timeout=1.0)
+    for server in servers.values():
+        server.should_exit = True
+    for thread in serving.values():
+        thread.join(timeout=1.0)
     raise typer.Exit(0 if stop.is_set() else 1)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

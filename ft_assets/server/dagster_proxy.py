@@ -113,7 +113,7 @@ class _Proxy:
                 for way in ways:
                     way.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
-        with suppress(RuntimeError):
+        with suppress(RuntimeError, WebSocketDisconnect):
             await socket.close()
 
     def _knows(self, connection: HTTPConnection) -> bool:

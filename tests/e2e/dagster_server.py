@@ -21,9 +21,12 @@ T = TypeVar("T")
 class DagsterServer:
     """Clicks in the UI, as GraphQL."""
 
-    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes], token: str = "") -> None:
+        """``token``: of ``ft ui``, behind whose door the server is."""
         self.url = f"http://127.0.0.1:{port}"
+        self.entrance = f"{self.url}/?token={token}"
         self._process = process
+        self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
 
     def answers(self) -> bool:
         """Whether the webserver is there."""
@@ -34,9 +37,7 @@ class DagsterServer:
 
     def query(self, text: str, **variables: Any) -> dict[str, Any]:
         body = json.dumps({"query": text, "variables": variables}).encode()
-        request = urllib.request.Request(
-            f"{self.url}/graphql", body, {"Content-Type": "application/json"}, method="POST"
-        )
+        request = urllib.request.Request(f"{self.url}/graphql", body, self._headers, method="POST")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(request, timeout=30) as response:
             answer = json.load(response)

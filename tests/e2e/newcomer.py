@@ -134,7 +134,8 @@ def newcomer(folder: Path) -> Iterator[Newcomer]:
         with (folder / "ui.log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            server = DagsterServer(ui, process)
+            printed = wait_for(lambda: re.search(r"\?token=(\S+)", (folder / "ui.log").read_text()), LONG_S, "the URL")
+            server = DagsterServer(ui, process, printed.group(1))
             wait_for(server.answers, LONG_S, "Dagster's pages")
             yield Newcomer(project=project, demo=demo.stdout, ui=server, hook=hook)
         finally:

@@ -28,12 +28,14 @@ def us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A Chromium driver; None if it is not installed, and then the tests check the pages' data only."""
+def browser(us: Newcomer) -> Iterator[Any]:
+    """A Chromium driver that came in by the URL of ``ft ui``; None if it is not installed, and then the tests check the
+    pages' data only."""
     if not has_chromium():
         yield None
         return
     with chromium() as driver:
+        driver.get(us.ui.entrance)
         yield driver
 
 
