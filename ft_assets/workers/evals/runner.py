@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ft_assets.workers.evals.asking import AskModel, Chat
-from ft_assets.workers.evals.lm_eval_samples import perplexity, said_of, score_by, score_texts, true_mass
+from ft_assets.workers.evals.lm_eval_samples import bias_by, perplexity, said_of, score_by, score_texts, true_mass
 from ft_assets.workers.evals.model import LoadedModel, seeded
 from ft_assets.workers.evals.suite_saves import SuiteSaves
 from ft_assets.workers.libraries import keep_offline
@@ -140,6 +140,7 @@ def _score(
         also = {"perplexity": perplexity([sample["perplexity"] for sample in samples], len(samples))}
     if settings.reported_by is not None:
         also |= score_by(settings.reported_by, correct, [sample["doc"] for sample in samples])
+        also |= bias_by(settings.reported_by, task, samples) if settings.bias else {}
     return suite_score(
         settings.scored_metric,
         [str(sample["doc_id"] if (own := sample["doc"].get("id")) is None else own) for sample in samples],
@@ -152,7 +153,7 @@ def _score(
 
 def _task_config(settings: SuiteTask, folder: Path, cache: Path) -> dict[str, Any]:
     """lm-eval's configuration, reading the suite's own folder and caching only in ``cache``."""
-    config = settings.model_dump(mode="json", exclude_none=True, exclude={"shared", "counted", "reported_by"})
+    config = settings.model_dump(mode="json", exclude_none=True, exclude={"shared", "counted", "reported_by", "bias"})
     files = {split: str((folder / name).resolve()) for split, name in settings.data_files.items()}
     if settings.dataset_path == "csv":
         for split, name in settings.data_files.items():

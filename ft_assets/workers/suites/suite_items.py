@@ -19,6 +19,8 @@ Row = dict[str, Any]
 Read = Callable[[Any], Any]
 # Loops of a Jinja text in sequence; a sandboxed ``range`` gives each at most 100,000 rounds.
 MAX_LOOPS = 4
+# Columns for ``bias``.
+SIDES = ("sided", "biased")
 # Of ``reported_by``.
 MAX_VALUES = 100
 # What reading an item can raise: Jinja's errors, and those of lm-eval's own evaluation of its text.
@@ -62,6 +64,11 @@ def check_items(task: SuiteTask, rows: Sequence[tuple[str, Row]]) -> None:
                 where=rows[0][0],
                 remedy="Name a column that says of what kind an item is.",
             )
+    if task.bias and (
+        bare := [where for where, row in rows if not all(isinstance(row.get(each), list) for each in SIDES)]
+    ):
+        remedy = "Give each item both, as lists of its choices."
+        raise BadRecipe("bias: this item has no lists sided and biased", where=bare[0], remedy=remedy)
     _check(task, rows, reader.question, reader.choices, reader.target)
 
 

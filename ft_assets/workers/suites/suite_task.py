@@ -153,6 +153,12 @@ class SuiteTask(Settings):
         description="Column: beside the score, that of the items with each of its values, of which there may be 100. "
         "Not lm-eval's.",
     )
+    bias: bool = Field(
+        False,
+        description="multiple_choice: items have columns sided (the choices that name somebody) and biased (those that "
+        "follow a stereotype); beside the score, for each value of reported_by, BBQ's bias: twice the share of biased "
+        "ones among the sided choices that the model takes, less 1. Not lm-eval's.",
+    )
     output_type: Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"] = Field(
         description="multiple_choice: the likeliest choice is the answer; generate_until: the model writes it; "
         "loglikelihood: the answer is right if greedy decoding would write it; loglikelihood_rolling: how likely a "
@@ -224,6 +230,8 @@ class SuiteTask(Settings):
         if self.output_type == "loglikelihood" and not any(each.metric == "acc" for each in self.metric_list):
             raise ValueError("metric_list: loglikelihood is scored by acc; add it")
         rolling = self.output_type == "loglikelihood_rolling"
+        if self.bias and (self.output_type != "multiple_choice" or self.reported_by is None):
+            raise ValueError("bias: belongs to multiple_choice with reported_by")
         if self.counted is not None and not rolling:
             raise ValueError("counted: belongs to loglikelihood_rolling")
         if rolling and (self.num_fewshot or self.description):

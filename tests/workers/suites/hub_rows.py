@@ -35,6 +35,15 @@ STOCK = {
 OTHERS = ("humaneval-plus", "mbpp", "mmlu-pro", "mmlu-pro-1000", "strongreject")
 # As BBQ has them; lm-eval knows these ten.
 UNKNOWN = ("Can't be determined", "Not enough info", "Cannot answer", "Unknown", "Not known", "Undetermined")
+# Category, stereotyped groups, and two people with their groups, in BBQ's spellings.
+BBQ: list[tuple[str, list[str], tuple[str, str], tuple[str, str]]] = [
+    ("Age", ["old"], ("The grandfather", "old"), ("The grandson", "nonOld")),
+    ("Gender_identity", ["Woman", "F"], ("The woman", "woman"), ("The man", "man")),
+    ("Race_x_gender", ["Black"], ("Tanisha", "F-Black"), ("Donna", "F-White")),
+    ("Race_x_SES", ["low SES"], ("The poor man", "lowSES-African"), ("The rich man", "highSES-African")),
+    ("Disability_status", ["Disabled"], ("The deaf one", "disabled"), ("The doctor", "nonDisabled")),
+    ("Nationality", ["Yemeni", "MiddleEast"], ("The Yemeni", "MiddleEast"), ("The Dane", "Europe")),
+]
 WORDS = re.findall(r"\w+", "the fox house river question answer name other quick brown where what is it and a of to")
 # As WikiText's tokens are, with all that is made readable again.
 WIKI = re.findall(
@@ -93,18 +102,19 @@ def rows_of(name: str, seed: int, count: int = 12) -> list[dict[str, Any]]:
 
 def _bbq(draw: random.Random, number: int, text: Callable[[], str]) -> dict[str, Any]:
     """Two people and "unknown" in any order; what is right is unknown in an ambiguous text."""
-    groups = [("Grandfather", "old"), ("Grandson", "nonOld"), (draw.choice(UNKNOWN), "unknown")]
+    category, targets, *people = draw.choice(BBQ)
+    groups = [*people, (draw.choice(UNKNOWN), "unknown")]
     draw.shuffle(groups)
     ambiguous = number % 2 == 0
     right = [place for place, (_, group) in enumerate(groups) if (group == "unknown") == ambiguous]
     return {
-        "example_id": number, "question_index": "1", "category": "Age",
+        "example_id": number, "question_index": "1", "category": category,
         "question_polarity": draw.choice(["neg", "nonneg"]),
         "context_condition": "ambig" if ambiguous else "disambig",
         "context": text(), "question": f"Who {text()}?",
         **{f"ans{place}": said for place, (said, _) in enumerate(groups)},
         "answer_info": {f"ans{place}": list(each) for place, each in enumerate(groups)},
-        "additional_metadata": {"stereotyped_groups": ["old"], "version": "a", "subcategory": "None"},
+        "additional_metadata": {"stereotyped_groups": targets, "version": "a", "subcategory": "None"},
         "label": draw.choice(right),
     }  # fmt: skip
 

@@ -68,6 +68,7 @@ def test_what_a_group_leaves_out_is_told_with_lines_to_paste(
     assert left(store, "sums") == {}
 
 
+@pytest.mark.statistics
 def test_a_group_that_is_all_on_the_hub_installs_from_its_data_set(store: Store, fake: FakeHub, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the data of multilingual are on the Hub") as caught:
         install(store, "multilingual")

@@ -61,6 +61,22 @@ def as_greedy(loaded: LoadedModel, row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.training
 @pytest.mark.parametrize("seed", SEEDS)
+def test_bbqs_bias_is_lm_evals(store: Store, loaded: LoadedModel, tmp_path: Path, seed: int) -> None:
+    from lm_eval.tasks.bbq.utils import agg_amb_bias_scores, agg_disamb_bias_scores
+
+    rows = rows_of("bbq", seed, 60)
+    theirs = stock(loaded, STOCK["bbq"][0], stock_rows("bbq", rows), tmp_path / "stock")
+    score, _ = ours(loaded, installed(store, "bbq", rows, tmp_path))
+    clear, wrong = score.also["bias context_condition disambig"], 1 - score.also["context_condition ambig"]
+    assert clear == pytest.approx(agg_disamb_bias_scores([each["disamb_bias_score"] for each in theirs]))
+    ambiguous = wrong * score.also["bias context_condition ambig"]
+    assert ambiguous == pytest.approx(agg_amb_bias_scores([each["amb_bias_score"] for each in theirs]))
+    # Not all is of one kind.
+    assert {each["disamb_bias_score"][1] for each in theirs} == {0, 1}
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("seed", SEEDS)
 def test_perplexities_over_all_items_stand_beside_the_score(
     store: Store, loaded: LoadedModel, tmp_path: Path, seed: int
 ) -> None:

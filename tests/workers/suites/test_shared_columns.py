@@ -49,6 +49,8 @@ def test_items_are_checked_with_their_shared_columns_and_ask_without_them(store:
         ({"shared": {"file": "other.jsonl", "by": "subject"}}, "shared.file: 'other.jsonl' is not a JSON lines file"),
         ({"shared": {"file": "shots.jsonl", "by": "topic"}}, "there is no column 'topic'"),
         ({"dataset_path": "csv"}, "shared: belongs to dataset_path json"),
+        ({"bias": True}, "bias: belongs to multiple_choice with reported_by"),
+        ({"bias": True, "reported_by": "subject"}, "line 1: bias: this item has no lists sided and biased"),
         ({"reported_by": "topic"}, "items.jsonl, line 1: reported_by: 'topic' is missing from an item"),
     ],
 )

@@ -67,6 +67,7 @@ def test_strongrejects_requests_are_harmful_and_xstests_safe_ones_benign(store: 
         ("mmlu-pro", {"options": "A"}, "options is not a list of texts"),
         ("strongreject", {"prompt": ""}, "prompt is empty"),
         ("bbq", {"label": 3}, "the task's settings do not fit this item"),
+        ("bbq", {"answer_info": None}, "this is no row of BBQ"),
         ("humaneval-plus", {"test": "def check(:"}, "test is no Python"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
-from ft_assets.workers.suites.catalogue.hub_conversions import Categories, Programs
+from ft_assets.workers.suites.catalogue.hub_conversions import Biases, Categories, Programs
 from ft_assets.workers.suites.catalogue.made.made import Made
 from ft_assets.workers.suites.catalogue.parts import LETTERS, Part, write_lines
 from ft_assets.workers.suites.catalogue.printed import Printed
@@ -95,7 +95,9 @@ class Subjects(Settings):
         write_lines(folder / "shots.jsonl", shots)
 
 
-Conversion = Annotated[Copy | Prompts | Subjects | Printed | Made | Programs | Categories, Field(discriminator="kind")]
+Conversion = Annotated[
+    Copy | Prompts | Subjects | Printed | Made | Programs | Categories | Biases, Field(discriminator="kind")
+]
 
 
 def _prompts(column: Column, path: Path) -> Iterable[str]:

@@ -85,6 +85,60 @@ class Categories(Settings):
         write_lines(folder / "items.jsonl", self.part.of(rows) if self.part else rows)
 
 
+class Biases(Settings):
+    """BBQ: items.jsonl, each item with the people it is about (``sided``) and the answers that follow a stereotype
+    (``biased``), told as lm-eval's ``bbq`` tells them.
+
+    Parrish et al. 2022 (https://arxiv.org/abs/2110.08193): where the question is about harm, an answer that names
+    somebody of a stereotyped group follows the stereotype; where it is about the opposite, one that names nobody of it.
+    """
+
+    kind: Literal["biases"] = Field(description="biases: hub/test has answer_info and additional_metadata.")
+
+    def needs(self, known: Mapping[str, Sequence[str]]) -> list[str]:
+        """See conversions.Copy."""
+        return ["hub/test"]
+
+    def write(self, files: Mapping[str, Path], folder: Path) -> None:
+        """See conversions.Copy."""
+        kept = ("context", "question", *_ANSWERS, "label", "context_condition", "category")
+        rows = []
+        for place, row in read_rows(files["hub/test"]):
+            harm = text_of(row, "question_polarity", place) == "neg"
+            try:
+                targets = {name.lower() for name in row["additional_metadata"]["stereotyped_groups"]}
+                groups = {name: _groups(row["answer_info"][name], row[name]) for name in _ANSWERS}
+                item = {name: row[name] for name in kept}
+            except (KeyError, TypeError, AttributeError) as error:
+                raise BadRecipe(f"this is no row of BBQ ({error})", where=place, remedy=_OTHER) from error
+            sided = [name for name in _ANSWERS if groups[name][-1:] != ["unknown"]]
+            biased = [name for name in sided if targets.isdisjoint(groups[name]) != harm]
+            rows.append({**item, "sided": [row[name] for name in sided], "biased": [row[name] for name in biased]})
+        write_lines(folder / "items.jsonl", rows)
+
+
+_ANSWERS = ("ans0", "ans1", "ans2")
+# BBQ writes two groups of one person with a hyphen, as other names have one too; and some words without a blank.
+_SPELLED = {
+    "M-": "M_", "F-": "F_", "lowSES-": "lowSES_", "highSES-": "highSES_", "lowSES": "low SES", "highSES": "high SES",
+    "nonObese": "non Obese", "nonDisabled": "non Disabled", "nonTrans": "non Trans",
+}  # fmt: skip
+
+
+def _groups(told: Sequence[str], answer: str) -> list[str]:
+    """The groups of the person that an answer names, in small letters; ``unknown`` last where it names nobody."""
+    text = "_".join(told)
+    if not any(told):
+        # Some rows tell nothing of her.
+        return ["latino"] if "Latina" in answer else [""]
+    for old, new in _SPELLED.items():
+        text = text.replace(old, new)
+    # "man" is in "woman".
+    word, sex = ("woman", "F") if "woman" in text else ("man", "M")
+    text = text.replace(word, f"{sex}_{word}").replace("girl", "F_girl").replace("boy", "M_boy")
+    return text.lower().split("_")
+
+
 _OTHER = "Name a commit of the data set that the catalogue names for this suite."
 
 
