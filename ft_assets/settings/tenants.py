@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, Strict, model_validator
 
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
 from ft_assets.settings.catalogue.methods import METHODS
 from ft_assets.settings.connections import Connection
@@ -177,6 +178,11 @@ class TenantsFile(Settings):
     production_safety: SafetyGate = Field(
         default=SafetyGate(),
         description="The loosest safety gate that lets an adapter go to production, whatever its recipe asks for.",
+    )
+    production_regression: BenchmarkRegressionGate = Field(
+        default=BenchmarkRegressionGate(),
+        description="The loosest limits by which an adapter may fall behind the one it replaces in production, "
+        "whatever its recipe asks for.",
     )
     currency: str = Field(default="USD", min_length=1, max_length=10, description="Currency of the prices.")
 

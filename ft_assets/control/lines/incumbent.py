@@ -6,7 +6,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ft_assets.control.lines.incumbent_holdout import pair_likelihood, pair_share
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.settings.catalogue.gates.safety import SafetyGate
+from ft_assets.settings.catalogue.gates.task_gain import TaskGainGate
 from ft_assets.settings.recipe.acceptance import GateSettings
 from ft_assets.workers.evals.evidence import EXACT_MATCH, PERPLEXITY, SuiteEvidence
 from ft_assets.workers.evals.gate_regression import judge_incumbent
@@ -25,8 +27,11 @@ HOLDOUT = "holdout"
 _COLUMNS = ("candidate", "candidate_correct")
 
 
-def compare_with_incumbent(artifacts: Artifacts, candidate: Artifact, incumbent: Artifact) -> Verdict:
-    """Whether ``candidate`` is not worse than ``incumbent``, by the limits of the candidate's own gates.
+def compare_with_incumbent(
+    artifacts: Artifacts, candidate: Artifact, incumbent: Artifact, floor: BenchmarkRegressionGate
+) -> Verdict:
+    """Whether ``candidate`` is not worse than ``incumbent``, by the limits of the candidate's own gates, or those of
+    ``floor`` where they allow more.
 
     Suites count if both were scored on the same bytes. Of the holdout, the rows that both have count; a later dataset
     version moves no row to another split. There exact match is compared, and the metric of the candidate's
@@ -37,15 +42,27 @@ def compare_with_incumbent(artifacts: Artifacts, candidate: Artifact, incumbent:
     params = candidate.manifest.identity["params"]
     gates = GateSettings.model_validate_json(canonical_json(params["gates"]))
     reports = _report(artifacts, incumbent), _report(artifacts, candidate)
-    limits, gain = gates.benchmark_regression, gates.task_gain
+    limits, gain = _tighter(gates.benchmark_regression, floor), gates.task_gain
     shares, likelihood = pair_task(*reports, gain.metric)
     return judge_incumbent(
         ({**pair_scores(*reports), **shares}, limits),
-        (likelihood, limits.model_copy(update={"max_drop_points": 100 * min(1.0, gain.min_relative)})),
+        (likelihood, limits.model_copy(update={"max_drop_points": _rise(gain, floor)})),
         (
             pair_refusals(*reports),
             limits.model_copy(update={"margin_points": 100 * (gates.safety or SafetyGate()).margin}),
         ),
+    )
+
+
+def _rise(gain: TaskGainGate, floor: BenchmarkRegressionGate) -> float:
+    """Points that a token's likelihood may fall: a candidate may ask for a gain of any size, and not for this by it."""
+    return min(100 * gain.min_relative, max(floor.max_drop_points, 100 * TaskGainGate().min_relative))
+
+
+def _tighter(one: BenchmarkRegressionGate, other: BenchmarkRegressionGate) -> BenchmarkRegressionGate:
+    return BenchmarkRegressionGate(
+        max_drop_points=min(one.max_drop_points, other.max_drop_points),
+        margin_points=min(one.margin_points, other.margin_points),
     )
 
 

@@ -249,7 +249,7 @@ def _beat_incumbent(
     from ft_assets.control.lines.incumbent import compare_with_incumbent, not_compared
 
     standing = artifacts.get(Address.parse(incumbent.adapter.address))
-    verdict = compare_with_incumbent(artifacts, candidate, standing)
+    verdict = compare_with_incumbent(artifacts, candidate, standing, decision.tenants.production_regression)
     left_out = [f"not compared: {name}" for name in not_compared(artifacts, candidate, standing)]
     if verdict.outcome == "pass":
         return [f"not worse than {incumbent.adapter.address}: {verdict.reason}", *left_out]

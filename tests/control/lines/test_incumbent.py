@@ -1,14 +1,25 @@
 """A candidate beside its incumbent in safety: the same prompts, counted alike, paired."""
 
+from typing import Any
+
 import pytest
 
-from ft_assets.control.lines.incumbent import compare_with_incumbent, pair_refusals
+from ft_assets.control.lines import incumbent as incumbents
+from ft_assets.control.lines.incumbent import pair_refusals
+from ft_assets.settings.catalogue.gates.regression import BenchmarkRegressionGate
 from ft_assets.workers.evals.verdict import Verdict
-from ft_resources.artifacts import Artifact
+from ft_resources.artifacts import Artifact, Artifacts
 from tests.workers.evals.results import SUITE, flips, make_results, samples_file
 from tests.workers.evals.world import World
 
 N = 400
+FLOOR = BenchmarkRegressionGate()
+
+
+def compare_with_incumbent(
+    artifacts: Artifacts, candidate: Artifact, incumbent: Artifact, floor: BenchmarkRegressionGate = FLOOR
+) -> Verdict:
+    return incumbents.compare_with_incumbent(artifacts, candidate, incumbent, floor)
 
 
 def adapter(
@@ -89,11 +100,13 @@ def test_refusals_that_were_counted_otherwise_are_not_compared(world: World) -> 
         assert pair_refusals(ours, report_of(world, other)) == {}
 
 
-def task(world: World, number: int, metric: str, columns: dict[str, list[object]], *, rows: int = 300) -> Artifact:
+def task(
+    world: World, number: int, metric: str, columns: dict[str, list[object]], *, rows: int = 300, **gates: Any
+) -> Artifact:
     """An adapter of a line whose task is measured by ``metric``; ``columns`` are of its report's holdout."""
     samples = samples_file({"tokens": [4] * rows, **columns})
     report = world.publish("eval_report", {"samples/holdout.parquet": samples}, params={"task": number})
-    params = {"task": number, "gates": {"task_gain": {"metric": metric}}}
+    params = {"task": number, "gates": {"task_gain": {"metric": metric}, **gates}}
     return world.publish("adapter", {"a": b"1"}, inputs={"eval_report": report}, params=params)
 
 
@@ -115,6 +128,25 @@ def test_perplexity_may_not_rise_where_the_task_is_measured_by_it(world: World, 
     # A perplexity that rose from e^2 to e^2.2 makes each token 1 - e^-0.2 less likely.
     assert drop == pytest.approx(100 * (1 - 2.718281828 ** (2.0 - mean)) if mean > 2 else drop)
     assert (drop > 0) == (mean > 2)
+
+
+def test_a_candidate_does_not_set_the_limits_that_it_is_held_to_beside_the_incumbent(world: World) -> None:
+    """The attack: a recipe that allows a drop of 100 points, or asks for a thousandfold gain, replaced anything."""
+    loose = {"benchmark_regression": {"max_drop_points": 100.0, "margin_points": 100.0}}
+    for number, (metric, columns) in enumerate(
+        {"rougeL": {"candidate_rougeL": [0.9, 0.1]}, "perplexity": {"candidate_nll": [2.0, 3.0]}}.items()
+    ):
+        sides = []
+        for side in (0, 1):
+            each = {
+                name: [values[side] + 0.01 * (place % 5) for place in range(300)] for name, values in columns.items()
+            }
+            gates = {**loose, "task_gain": {"metric": metric, "min_relative": 1000.0}}
+            columns_of = {"candidate_nll": nats(2.0), "candidate_correct": [True] * 300, **each}
+            sides.append(task(world, 10 * number + side, metric, columns_of, **gates))
+        assert compare_with_incumbent(world.artifacts, sides[1], sides[0]).outcome == "fail"
+        anything = BenchmarkRegressionGate(max_drop_points=100.0, margin_points=100.0)
+        assert compare_with_incumbent(world.artifacts, sides[1], sides[0], anything).outcome == "pass"
 
 
 def test_a_drop_of_the_tasks_own_metric_is_seen_where_no_answer_is_ever_equal_to_its_target(world: World) -> None:
