@@ -111,5 +111,5 @@ def list_() -> None:
     print_table(
         ("suite", "digest"),
         rows,
-        empty="No suites yet. Install some: ft suite install general (or offline); or: ft suite add FOLDER --key name.vN",
+        empty="No suites yet. Install some: ft suite install general or offline; or: ft suite add FOLDER --key name.vN",
     )
