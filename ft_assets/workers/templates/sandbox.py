@@ -34,6 +34,9 @@ LIMITS = "ft_limits"
 # Python does a million iterations in about a second, and a conversation of 10,000 messages takes a tenth as many.
 _STEPS = 1_000_000
 _CALL = 10
+# Items of a new list that cost a step. Lists that grow by a message at a time may have 10,000; all that a rendering
+# makes have at most 64 million, which are 512 MB.
+_ITEMS = 64
 _CHARACTERS = 1 << 28
 _NUMBER = 1 << 63
 # One field of "%", with its width and precision.
@@ -58,6 +61,10 @@ class Limits:
         self.steps -= steps
         if self.steps < 0:
             raise WithoutEnd("rounds without end")
+
+    def make(self, items: int) -> None:
+        """Count a list of so many items, before it is made."""
+        self.step(items // _ITEMS)
 
 
 class GenerationMarks(Extension):
@@ -105,6 +112,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         self.filters["replace"] = _replace
         self.filters["join"] = _join
         self.filters["format"] = _format
+        for name in ("list", "sort"):
+            self.filters[name] = _listed(self.filters[name])
         for name in ("center", "indent", "batch", "slice", "round"):
             self.filters[name] = _within(self.filters[name], _STEPS if name != "round" else _DIGITS)
         del self.globals["lipsum"]
@@ -133,7 +142,9 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         return self.concat(map(str, values))
 
     def call_binop(self, context: Context, operator_: str, left: Any, right: Any) -> Any:
+        lists = [len(each) for each in (left, right) if isinstance(each, list | tuple)]
         if operator_ == "+":
+            context[LIMITS].make(sum(lists))
             return _short(operator.add(left, right))
         if operator_ == "%":
             return _formatted(left, right) if isinstance(left, str | bytes) else operator.mod(left, right)
@@ -148,6 +159,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
                 and len(many) * times > _CHARACTERS
             ):
                 raise WithoutEnd("a text without end")
+        if lists:
+            context[LIMITS].make(lists[0] * max(0, right if isinstance(right, int) else left))
         return operator.mul(left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -156,6 +169,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(text, str | bytes | int):
             if name == "join" and args:
                 args = (_joinable(text, args[0]), *args[1:])
+            elif name in _SPLITTING:
+                __context[LIMITS].make(_pieces(text, *args, *kwargs.values()))
             elif name in _GROWING:
                 _GROWING[name](text, *args, **{key: kwargs[key] for key in kwargs if key not in _SCOPE})
         return super().call(__context, __obj, *args, **kwargs)
@@ -190,6 +205,34 @@ def _rounds(items: Iterable[Any], limits: Limits) -> Iterator[Any]:
     for item in items:
         limits.step()
         yield item
+
+
+def _listed(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that makes a list, counted while its input is read."""
+    takes_environment = hasattr(usual, "jinja_pass_arg")
+
+    @jinja2.pass_context
+    def listed(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
+        first = (context.environment,) if takes_environment else ()
+        return usual(*first, _told(value, context[LIMITS]), *args, **kwargs)
+
+    return listed
+
+
+def _told(items: Iterable[Any], limits: Limits) -> Iterator[Any]:
+    for number, item in enumerate(items, 1):
+        if number % _ITEMS == 0:
+            limits.step()
+        yield item
+
+
+_SPLITTING = ("split", "rsplit", "splitlines")
+
+
+def _pieces(text: Any, *given: Any) -> int:
+    """The most pieces that ``text`` can be split into."""
+    separator = next((each for each in given if isinstance(each, str | bytes) and each), None)
+    return len(text) if separator is None else text.count(separator) + 1
 
 
 class _Fields:

@@ -49,7 +49,10 @@ class Thought:
         """Where it belongs in a turn that begins at ``start`` of ``text``; None if the turn has it, or is asked for
         without, as some templates do behind the result of a tool."""
         place = start + next((len(header) for header in self.headers if text.startswith(header, start)), 0)
-        return place if text.endswith(self.asks, 0, place) and not _OPENS.match(text, place) else None
+        # A template with marks may leave a line empty before them.
+        before = (place - n for n in range(3) if not text[place - n : place].strip())
+        asked = next((end for end in before if text.endswith(self.asks, 0, end)), None)
+        return None if _OPENS.match(text, place) else asked
 
     def closing(self, text: str, place: int) -> str:
         """``close``, unless the turn at ``place`` closes it."""

@@ -178,13 +178,15 @@ def _is_shown(piece: str, text: str) -> bool:
 
 
 def _ignored(template: ChatTemplate, messages: Messages, tools: Tools, where: str) -> bool:
-    """Whether the conversation is rendered as if there were no tools."""
+    """Whether a tool's name is shown no more often than without tools."""
+    text = template.render(messages, where=where, tools=tools)
     try:
         without = template.render(messages, where=where)
     except NotRendered:
         # A template that refuses the conversation without them uses them.
-        return False
-    return without == template.render(messages, where=where, tools=tools)
+        without = ""
+    names = [str(tool.get("function", tool).get("name", "")) for tool in tools or ()]
+    return not all(text.count(name) > without.count(name) for name in names if name) or text == without
 
 
 def _lost(template: ChatTemplate, what: str, where: str) -> BadData:
