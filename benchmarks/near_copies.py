@@ -2,12 +2,14 @@
 
 Rows in dresses are real where there are some (``dolly_6400`` under ``FT_REAL_DATA``), else generated. Precision is of
 generated rows, whose truth is known: questions about made-up diseases, answered in wording that all of them share, with
-copies that have typing mistakes. ``python -m benchmarks.near_copies SEED`` prints both in detail.
+copies that have typing mistakes. Beside it stands what can be said of real rows: how many of the removed ones have the
+same answer as the row that stays. ``python -m benchmarks.near_copies SEED`` prints all in detail.
 """
 
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -17,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.contamination import confused, hidden, marked_up
-from benchmarks.table import Figure
+from benchmarks.table import Figure, goal_figure
 from ft_assets.settings.dataset.policy import DatasetPolicy
 from ft_assets.workers.datasets.decisions import Decisions
 from ft_assets.workers.datasets.duplicates import remove_duplicates
@@ -35,6 +37,7 @@ _COPIES = 150
 _NEAR = 0.9
 _MIN_CHARACTERS = 120
 _MEMORY_BYTES = 500_000_000
+_REAL = 12_000
 _WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | {" ": "\u3000"})
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -93,6 +96,21 @@ def figures(seeds: Sequence[int] = (1, 2)) -> list[Figure]:
     return [
         _figure("near_evader_recall", "near-duplicates in another dress found, share", recall, 0.95),
         _figure("near_precision_sampled", what, precision, 0.95),
+        *_real_figures(seeds),
+    ]
+
+
+def _real_figures(seeds: Sequence[int]) -> list[Figure]:
+    judged = [real_precision(seed) for seed in seeds] if "FT_REAL_DATA" in os.environ else []
+    print("removed from real rows with the same answer, of all removed, by data set and seed:", judged)
+    found: dict[str, float | None] = {"reading": None, "other": None}
+    for name in found:
+        shares = [right / gone for each in judged for right, gone in [each[name]] if gone]
+        found[name] = min(shares, default=None)
+    what = "  real rows removed that have the same answer as what stays:"
+    return [
+        goal_figure("near_precision_reading", f"{what} P3's questions on passages", found["reading"], None),
+        goal_figure("near_precision_other", f"{what} Dolly, GPTeacher, GSM8K", found["other"], None),
     ]
 
 
@@ -129,6 +147,39 @@ def wordings(seed: int, subjects: int = 400) -> tuple[int, int, int, int]:
     right = {at for at, kept in pairs.items() if at >= len(rows) and kept == source[at - len(rows)]}
     due = {len(rows) + at for at, copy in enumerate(copies) if alike(copy, rows[source[at]]) >= _NEAR}
     return len(right), len(pairs), len(right & due), len(due)
+
+
+def real_precision(seed: int) -> dict[str, tuple[int, int]]:
+    """Of ``reading`` (P3) and ``other`` real rows (rightly removed, removed), by a rule that needs no eye: a row is
+    removed rightly if its answer has the same words as that of the row that stays, and its prompt the same numbers."""
+    data, draw = Path(os.environ["FT_REAL_DATA"]), random.Random(seed)
+    rows = [("reading", row["prompt"], row["completion"].removesuffix("<|endoftext|>")) for row in _lines(data, "p3*")]
+    rows += [("other", row["instruction"], row["text"]) for row in _lines(data, "dolly*")]
+    rows += [("other", row["question"], row["answer"]) for row in _lines(data, "gsm8k", "train.jsonl")]
+    for path in sorted((data / "gpteacher").rglob("*.json")):
+        texts = json.loads(path.read_text(encoding="utf-8"))
+        rows += [("other", f"{row['instruction']}\n{row['input']}", row["response"]) for row in texts]
+    rows = draw.sample([row for row in rows if row[1].strip() and row[2].strip()], _REAL)
+    pairs = removed([{"prompt": prompt, "completion": answer} for _, prompt, answer in rows])
+    told = {"reading": (0, 0), "other": (0, 0)}
+    for at, kept in pairs.items():
+        (kind, *mine), (_, *theirs) = rows[at], rows[kept]
+        right = _words(mine[1]) == _words(theirs[1]) and _numbers(mine[0]) == _numbers(theirs[0])
+        told[kind] = told[kind][0] + right, told[kind][1] + 1
+    return told
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def _numbers(text: str) -> list[str]:
+    return sorted(re.findall(r"\d+", text))
+
+
+def _lines(data: Path, folder: str, name: str = "*.jsonl") -> list[dict[str, Any]]:
+    paths = sorted(path for each in data.glob(folder) for path in each.glob(name))
+    return [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def subject(draw: random.Random) -> str:
@@ -191,6 +242,8 @@ def main() -> None:
         print(f"{name:16s} {count:4d} of {_COPIES}")
     right, gone, found, due = wordings(seed)
     print(f"one wording: {right} of {gone} removed rightly, {found} of {due} mistyped copies found")
+    if "FT_REAL_DATA" in os.environ:
+        print("removed from real rows (rightly, all):", real_precision(seed))
 
 
 if __name__ == "__main__":

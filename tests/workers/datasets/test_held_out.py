@@ -222,6 +222,7 @@ def row_of(story: int, typo: int, user: int, topic: int) -> Row:
     return typed(row, (story, typo)) if typo else row
 
 
+@pytest.mark.statistics
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(VERSION, min_size=2, max_size=4))
 def test_what_a_holdout_ever_held_is_never_trained_on_nor_a_near_copy_of_it(

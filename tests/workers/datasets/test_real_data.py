@@ -40,8 +40,8 @@ def test_dolly_loses_repeated_rows_and_nothing_else(curated: CurateFiles) -> Non
     policy = DatasetPolicy(form="alpaca", fields={"output": "text"})
     made = curated(real("dolly_6400/google_flan-t5-small_decode_output.jsonl"), policy)
     assert made.report.rows_read == 6400
-    # The last one differs from a row of the holdout in the name of an instrument.
-    assert made.report.dropped == {"duplicate": 3, "near_duplicate": 3, "holdout_overlap": 1}
+    # The last ones differ from rows of the holdout in a name: of an instrument, of a house in a series of novels.
+    assert made.report.dropped == {"duplicate": 3, "near_duplicate": 3, "holdout_overlap": 4}
     assert max(made.report.languages, key=lambda name: made.report.languages[name]) == "en"
 
 
