@@ -76,7 +76,8 @@ def test_a_fused_function_gives_what_each_document_gives_alone(
     more: dict[str, Any] = {"softcap": 0.7 if softcap else None, "s_aux": sink if sinks else None, "scaling": 0.9}
 
     def attend() -> tuple[torch.Tensor, ...]:
-        found, _ = document_attention(torch.nn.Module(), *asked, packed_mask(window), cu_seq_lens_q=OFFSETS, **more)
+        q, k, v = asked
+        found, _ = document_attention(torch.nn.Module(), q, k, v, packed_mask(window), cu_seq_lens_q=OFFSETS, **more)
         given = asked + [sink] * sinks
         return found, *torch.autograd.grad((found * found.detach().cos()).sum(), given)
 

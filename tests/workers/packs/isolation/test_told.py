@@ -21,7 +21,7 @@ from ft_resources.errors import BadBase, BadRecipe
 from tests.workers.packs.isolation.kernels_on_cpu import install
 from tests.workers.packs.isolation.test_apart import documents
 from tests.workers.training.families import FAMILIES, family_bench
-from tests.workers.training.test_families import plain_losses, step_rows
+from tests.workers.training.test_families import losses, plain, plain_losses, rates
 
 KINDS = ["qwen3_next", "qwen3_5_text", "mamba2", "falcon_h1", "bamba", "granitemoehybrid", "nemotron_h", "lfm2"]
 
@@ -169,6 +169,5 @@ def test_a_packed_training_has_the_losses_of_a_plain_loop(tmp_path: Path, monkey
     result = train(bench.context())
     assert result.facts["isolation"]["mode"] == "packed"
     assert result.facts["isolation"]["passed"]
-    steps = step_rows(result)
-    expected = plain_losses(bench, kind, [row["learning_rate"] for row in steps])
-    assert [row["loss"] for row in steps] == pytest.approx(expected, rel=1e-5)
+    model = plain(bench.inputs["base"].folder(tmp_path / "plain"), kind)
+    assert losses(result) == pytest.approx(plain_losses(bench, model, rates(result)), rel=1e-5)
