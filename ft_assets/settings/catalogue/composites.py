@@ -37,7 +37,6 @@ COMPOSITES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "gemma3": {"model_type": "gemma3_text", **_GEMMA},
         "gemma3n": {"model_type": "gemma3n_text"},
         "gemma4": {"model_type": "gemma4_text"},
-        "gemma4_unified": {"model_type": "gemma4_unified_text"},
         "glm46v": {"model_type": "glm4v_text"},
         "glm4v": {"model_type": "glm4v_text"},
         "glm4v_moe": {"model_type": "glm4v_moe_text"},

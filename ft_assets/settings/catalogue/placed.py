@@ -7,7 +7,7 @@ from types import MappingProxyType
 _KINDS = {
     "": (
         "afmoe aria_text axk1 aya_vision beam biogpt bitnet cohere2_vision cohere_compass_text ctrl cwm dbrx diffllama "
-        "exaone_moe flex_olmo flint fuyu gemma4_unified gemma4_unified_text glm46v gpt-sw3 gpt_bigcode granite_swa "
+        "exaone_moe flex_olmo flint fuyu gemma4_unified_text glm46v gpt-sw3 gpt_bigcode granite_swa "
         "granitemoe_swa helium hrm_text hy_v3 hyperclovax idefics3 iquestcoder jais2 jetmoe kimi_k25 kolibri1 laguna "
         "llava_next llava_onevision longcat_flash mellum mimo_v2_flash minicpm3 minimax_m3_vl_text modernbert-decoder "
         "moshi nanochat opt persimmon smolvlm solar_open vaultgemma youtu"

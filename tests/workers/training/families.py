@@ -309,6 +309,8 @@ FAMILIES = {
         ),
     )
 }
+
+
 def family_bench(root: Path, family: Family, **settings: Any) -> Bench:
     """A training of three steps on a base of this family."""
     bench = make_bench(root, documents=36, dropout=0.0, max_steps=3, **settings)

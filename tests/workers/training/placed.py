@@ -130,7 +130,6 @@ PLACED = {
             },
         ),
         _placed("dots3_note_text", num_key_value_heads=4),
-        _composite("gemma4_unified", _SLIDING, mm_embed_dim=32, mm_posemb_size=4, output_proj_dims=64),
         _placed("fuyu", text_config={**_SIZES, "model_type": "persimmon"}),
         _composite("got_ocr2", {"model_type": "qwen2"}, output_channels=32, mlp_dim=32),
         _composite("qwen4_exp", {**_QWEN_4, **_TURNS}, out_hidden_size=64),

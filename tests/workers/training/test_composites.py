@@ -57,6 +57,8 @@ def saved(folder: Path, kind: str) -> Path:
         model.config.get_text_config().sliding_window = 256
     model.save_pretrained(folder)
     return folder
+
+
 # Their files have other names for the layers than their models.
 _RENAMED = {"kimi_k25"}
 
