@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from ft_assets.api import Access, Orchestrator
-from ft_assets.server import files, jobs, models, platform, uploads
+from ft_assets.server import event_pages, files, jobs, models, platform, uploads
 from ft_assets.server.audit import add_audit
 from ft_assets.server.context import Context
 from ft_assets.server.errors import add_handlers
@@ -38,7 +38,7 @@ def api_app(
     app.state.context = Context(
         store=store, access=access, settle=settling.add, launcher=launcher, orchestrator=orchestrator
     )
-    for router in (files.router, uploads.router, jobs.router, models.router, platform.router):
+    for router in (files.router, uploads.router, jobs.router, event_pages.router, models.router, platform.router):
         app.include_router(router)
     add_handlers(app)
     add_audit(app)

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from ft_assets import api
 from ft_assets.api import Identity, JobState
 from ft_assets.server.context import Context, Ctx, Member, Viewer
-from ft_assets.server.events import events_of
 from ft_assets.server.names import JOB, model_name
 from ft_assets.server.pages import After, Limit, beyond, page_of
 from ft_assets.server.results import result_ids
@@ -29,7 +28,7 @@ _STATUS = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-_ENDED = ("succeeded", "failed", "cancelled")
+ENDED = ("succeeded", "failed", "cancelled")
 
 
 class _Given(BaseModel):
@@ -170,14 +169,6 @@ def resume(job_id: str, context: Ctx, caller: Member) -> dict[str, Any]:
     return job_object(state, context)
 
 
-@router.get("/{job_id}/events")
-def list_events(job_id: str, context: Ctx, caller: Viewer, after: After = "", limit: Limit = 20) -> dict[str, Any]:
-    """What happened, the newest first."""
-    state = _state(context, caller, job_id)
-    found = {event["id"]: event for event in events_of(state, api.job_work(state, store=context.store))}
-    return page_of(beyond(list(found)), found.get, prefix="", after=after, limit=limit)
-
-
 @router.get("/{job_id}/checkpoints")
 def list_checkpoints(job_id: str, context: Ctx, caller: Viewer, after: After = "", limit: Limit = 10) -> dict[str, Any]:
     """The finished training's last step; none before."""
@@ -218,7 +209,7 @@ def job_object(state: JobState, context: Context) -> dict[str, Any]:
         "id": f"{JOB}{job.id}",
         "object": "fine_tuning.job",
         "created_at": int(job.created_at),
-        "finished_at": _finished_at(state) if status in _ENDED else None,
+        "finished_at": _finished_at(state) if status in ENDED else None,
         "estimated_finish": _estimated_finish(state) if status == "running" else None,
         "status": status,
         "error": _error(state) if status == "failed" else None,

@@ -1,0 +1,104 @@
+"""Events of a job as they happen (server-sent events): however many listen to a job, its records are read once."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from ft_assets import api
+from ft_assets.server.context import Context
+from ft_assets.server.events import events_of
+from ft_assets.server.jobs import ENDED, status_of
+from ft_resources.errors import UserError
+
+_LOG = logging.getLogger(__name__)
+_EVERY_S = 1.0
+# Proxies close connections on which nothing comes.
+_ALIVE_S = 15.0
+_ALIVE = ": \n\n"
+
+
+class Streams:
+    """What this server's clients listen to. A job is read while somebody does."""
+
+    def __init__(self, every_s: float = _EVERY_S) -> None:
+        self._every_s = every_s
+        self._jobs: dict[tuple[str, str], _Job] = {}
+
+    async def events(self, context: Context, tenant: str, job_id: str, after: str = "") -> AsyncIterator[str]:
+        """The job's events as lines of the protocol, the oldest first, those after the event ``after`` where it is
+        given; it ends with the job."""
+        key = (tenant, job_id)
+        job = self._jobs.setdefault(key, _Job())
+        job.listeners += 1
+        if job.reading is None:
+            job.reading = asyncio.create_task(self._read(context, tenant, job_id, job))
+        try:
+            place = 0
+            while True:
+                news = job.events[place:]
+                place += len(news)
+                if after and any(event["id"] == after for event in news):
+                    news = news[[event["id"] for event in news].index(after) + 1 :]
+                    after = ""
+                for event in [] if after else news:
+                    yield f"event: {event['object']}\nid: {event['id']}\ndata: {json.dumps(event)}\n\n"
+                if job.ended and place == len(job.events):
+                    yield "data: [DONE]\n\n"
+                    return
+                try:
+                    async with job.changed:
+                        await asyncio.wait_for(job.changed.wait_for(partial(job.beyond, place)), _ALIVE_S)
+                except TimeoutError:
+                    yield _ALIVE
+        finally:
+            job.listeners -= 1
+            if not job.listeners:
+                job.reading.cancel()
+                self._jobs.pop(key, None)
+
+    async def _read(self, context: Context, tenant: str, job_id: str, job: "_Job") -> None:
+        known: set[str] = set()
+        while not job.ended:
+            try:
+                found, ended = await run_in_threadpool(_look, context, tenant, job_id)
+            except UserError as error:
+                # Who listens keeps listening: the store may be back in a moment.
+                _LOG.warning("job ftjob-%s cannot be read: %s", job_id, error)
+                await asyncio.sleep(self._every_s)
+                continue
+            fresh = [event for event in found if event["id"] not in known]
+            known.update(event["id"] for event in fresh)
+            job.events += fresh
+            job.ended = ended
+            if fresh or ended:
+                async with job.changed:
+                    job.changed.notify_all()
+            await asyncio.sleep(self._every_s)
+
+
+class _Job:
+    """A job that somebody listens to: its events so far, the oldest first."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.ended = False
+        self.listeners = 0
+        self.changed = asyncio.Condition()
+        self.reading: asyncio.Task[None] | None = None
+
+    def beyond(self, place: int) -> bool:
+        """Whether there is something to tell to whom heard ``place`` events."""
+        return self.ended or len(self.events) > place
+
+
+def _look(context: Context, tenant: str, job_id: str) -> tuple[list[dict[str, Any]], bool]:
+    """The job's events, the oldest first, and whether it has ended."""
+    # The state first: what it tells of the end, the events tell too.
+    state = api.job_state(tenant, job_id, store=context.store, launcher=context.launcher)
+    work = api.job_work(state, store=context.store)
+    return events_of(state, work)[::-1], status_of(state) in ENDED

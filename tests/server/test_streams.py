@@ -1,0 +1,73 @@
+"""Events as they happen."""
+
+import threading
+import time
+from typing import Any
+
+import openai
+import pytest
+from openai import Stream
+from openai.types.fine_tuning import FineTuningJobEvent
+
+from ft_assets.records.submissions import SubmissionStatus, finish
+from ft_assets.server import streams
+from tests.e2e.project import Project
+from tests.server.conftest import Client, settled, submission_of, upload
+from tests.server.test_openai_client import ADAPTER
+
+
+def listen(client: openai.OpenAI, job: str, **options: Any) -> Stream[FineTuningJobEvent]:
+    """What SERVER-SENT EVENTS are read by in OpenAI's client."""
+    return client.get(
+        f"/fine_tuning/jobs/{job}/events",
+        cast_to=FineTuningJobEvent,
+        stream=True,
+        stream_cls=Stream[FineTuningJobEvent],
+        options={"params": {"stream": True}, **options},
+    )
+
+
+def test_a_client_hears_of_each_event_once_until_the_job_ends(project: Project, client: Client) -> None:
+    acme = client()
+    job = settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id)
+    submission = submission_of(project, job)
+    ending = threading.Timer(1.5, lambda: finish(project.store, submission, SubmissionStatus.ACCEPTED, adapter=ADAPTER))
+    ending.start()
+    heard = [event.id for event in listen(acme, job.id)]
+    ending.join()
+    told = [event.id for event in acme.fine_tuning.jobs.list_events(job.id)]
+    assert heard == told[::-1]
+    # Who was cut off goes on after what it heard last.
+    later = listen(acme, job.id, headers={"Last-Event-ID": heard[2]})
+    assert [event.id for event in later] == heard[3:]
+
+
+def test_many_listeners_read_a_job_once(project: Project, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    acme, looks = client(timeout=60), []
+    look = streams._look
+
+    def counted(*arguments: Any) -> Any:
+        looks.append(time.monotonic())
+        return look(*arguments)
+
+    monkeypatch.setattr(streams, "_look", counted)
+    job = settled(acme, acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id)
+    heard: list[int] = []
+    threads = [threading.Thread(target=lambda: heard.append(len(list(listen(acme, job.id))))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    time.sleep(2.5)
+    finish(project.store, submission_of(project, job), SubmissionStatus.CANCELLED, reason="enough")
+    for thread in threads:
+        thread.join(30)
+    assert len(heard) == 20
+    assert len(set(heard)) == 1
+    # One look a second, and not one for each who listens.
+    assert len(looks) <= 10
+
+
+def test_another_tenant_s_events_are_not_heard(project: Project, client: Client) -> None:
+    acme, globex = client(), client("globex")
+    job = acme.fine_tuning.jobs.create(model="tiny", training_file=upload(acme, project.dataset())).id
+    with pytest.raises(openai.NotFoundError):
+        listen(globex, job)
