@@ -18,4 +18,5 @@ prepare(
     settings=PrepareSettings(policy=DatasetPolicy().model_dump(mode="json"), index=None, suites=()),
 )
 detect_languages(pa.array(["A sentence that is long enough for its language to be looked at."]))
-import_module("ft_assets.workers.datasets.similarity.items")
+for name in ("items", "mistyped"):
+    import_module(f"ft_assets.workers.datasets.similarity.{name}")
