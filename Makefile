@@ -59,7 +59,7 @@ format: $(VENV)/.dev  ## let ruff rewrite what it can
 docs: $(VENV)/.dev  ## the documentation as a site, offline: build/docs/site/index.html
 	$(BIN)/python -m docs.site.build
 
-benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu, gates, cluster, house or scale: the figures of one area
+benchmark: $(VENV)/.benchmarks  ## NAME=demo, datasets, packs, trainer, gpu, gates, cluster, house, scale or server: the figures of one area
 	$(BIN)/python -m benchmarks $(NAME)
 
 clean:  ## remove the environment and everything that was made

@@ -6,8 +6,8 @@ from importlib import import_module
 
 from benchmarks.table import Figure, print_table
 
-NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates", "cluster", "house", "scale")
-_WITH_OPTIONS = ("gpu", "cluster", "house", "scale")
+NAMES = ("demo", "datasets", "packs", "trainer", "gpu", "gates", "cluster", "house", "scale", "server")
+_WITH_OPTIONS = ("gpu", "cluster", "house", "scale", "server")
 
 
 def main() -> None:

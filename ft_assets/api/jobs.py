@@ -17,7 +17,7 @@ from ft_assets.control.jobs.create import create_job as record_job
 from ft_assets.control.jobs.recipe import offered, recipe_of_job
 from ft_assets.control.registry.first_try import name_of
 from ft_assets.control.registry.register import register_read
-from ft_assets.control.submissions.status import Status
+from ft_assets.control.submissions.status import Status, status_of
 from ft_assets.control.submissions.works import Work
 from ft_assets.records import jobs
 from ft_assets.records.jobs import Job, SettledJob
@@ -57,6 +57,9 @@ class JobWork:
 
     works: tuple[Work, ...] = ()
     steps: tuple[dict[str, Any], ...] = ()
+
+
+_ENDED: Remembered[JobState] = Remembered(100_000)
 
 
 def create_job(
@@ -135,14 +138,15 @@ def job_state(tenant: str, job_id: str, *, store: Store | None = None, launcher:
     settled = _SETTLED.get(store, path, lambda: jobs.find_settled(store, job))
     if settled is None or not settled.submission:
         return JobState(job=job, settled=settled)
+    if (ended := _ENDED.known(store, path)) is not None:
+        return ended
     submission = _submission(store, tenant, settled)
     outcome = find_outcome(store, submission)
-    return JobState(
-        job=job,
-        settled=settled,
-        status=status(submission.id, store=store, launcher=launcher),
-        outcome=outcome,
-    )
+    if outcome is not None:
+        found = JobState(job=job, settled=settled, status=status_of(store, submission), outcome=outcome)
+        return _ENDED.keep(store, path, found)
+    # By its id, as the launcher may know why it waits.
+    return JobState(job=job, settled=settled, status=status(submission.id, store=store, launcher=launcher))
 
 
 def job_ids(tenant: str, *, after: str = "", store: Store | None = None) -> Iterator[str]:

@@ -101,9 +101,10 @@ def create(
     job, created = api.create_job(
         caller.tenant, body.fields(), actor=caller.actor, key=idempotency_key, store=context.store
     )
-    if created:
-        context.settle(job)
-    return job_object(_state(context, caller, job.id), context)
+    if not created:
+        return job_object(_state(context, caller, job.id), context)
+    context.settle(job)
+    return job_object(JobState(job=job), context)
 
 
 @router.get("")

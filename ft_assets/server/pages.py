@@ -1,12 +1,15 @@
 """Pages of a list, as OpenAI's clients turn them: ``after`` is the last id of the page before."""
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
 
 from ft_resources.errors import UserError
 
+_READERS, _MOST_AT_ONCE = 8, 100
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 After = Annotated[str, Query(max_length=200)]
 Order = Literal["asc", "desc"]
@@ -29,15 +32,12 @@ def page_of(
     if last and read(last) is None:
         raise UserError(f"there is no {after!r} in this list", where="after", remedy="Start without it.")
     found: list[dict[str, Any]] = []
-    more = False
-    for each in ids(last):
-        shown = read(each)
-        if shown is None:
-            continue
-        if len(found) == limit:
-            more = True
-            break
-        found.append(shown)
+    following = iter(ids(last))
+    with ThreadPoolExecutor(_READERS) as readers:
+        # As many at once as are still wanted, and one to know whether there are more.
+        while len(found) <= limit and (some := list(islice(following, min(limit + 1 - len(found), _MOST_AT_ONCE)))):
+            found += [shown for shown in readers.map(read, some) if shown is not None]
+    more, found = len(found) > limit, found[:limit]
     return {
         "object": "list",
         "data": found,
