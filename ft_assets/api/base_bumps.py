@@ -107,6 +107,9 @@ def start_base_bumps(
         except UserError as error:
             # One base that is gone must not keep the others from being looked at.
             problems.append(f"{key}: {error.what}")
+        except Exception as error:
+            # Nor may one whose files nobody thought of: anybody can commit them.
+            problems.append(f"{key}: its base cannot be read ({type(error).__name__})")
     moved = [successor for successor in looked.values() if successor]
     text = f"checked {len(looked)} recipes in use: {len(moved)} bases moved"
     if moved:

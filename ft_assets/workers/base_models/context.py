@@ -7,6 +7,8 @@ from typing import Any, TypeGuard
 from ft_assets.settings.catalogue.composites import text_settings
 
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+# More says nothing, and cannot be scaled.
+_MOST = 1 << 40
 
 
 def context_length(config: bytes | None) -> int | None:
@@ -16,7 +18,7 @@ def context_length(config: bytes | None) -> int | None:
     """
     try:
         values = json.loads(config or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(values, Mapping):
         return None
@@ -36,4 +38,4 @@ def _scaled(values: Mapping[str, Any], length: int) -> int:
 
 
 def _is_length(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST

@@ -1,12 +1,16 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ft_assets.api import start_base_bumps
 from ft_assets.control.auto.resolve import resolve
 from ft_assets.control.recipes.stored import get_recipe, list_recipes
 from ft_assets.control.registry.register import register_recipe
 from ft_assets.control.registry.successors import current_recipe, register_successor
+from ft_assets.settings.tenants import Subscription, Tenant, TenantsFile
+from ft_assets.workers.base_models.context import context_length
 from ft_resources.errors import BadBase, BadRecipe
 from ft_resources.store import Store
 from tests.control.registry.conftest import contents
@@ -74,6 +78,28 @@ def test_a_new_base_that_reads_fewer_tokens_than_the_recipe_packs_registers_noth
     with pytest.raises(BadRecipe, match="the base reads at most 128 tokens"):
         register_successor(store, "tiny.v1", hub, actor="sensor")
     assert contents(store) == before
+
+
+def test_one_odd_commit_does_not_keep_other_bases_from_being_looked_at(
+    store: Store, hub: FakeHub, base: Path, write_recipe: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attack: whoever may commit to one base stopped the sensor for all."""
+    hub.commit("org/odd", base)
+    register_recipe(store, write_recipe(key="odd.v1", base="hub:org/odd@main"), actor="ann", hub=hub)
+    odd = make_fake_base(base, seed=1)
+    config = json.loads((odd / "config.json").read_text())
+    config |= {"max_position_embeddings": 10**400, "rope_scaling": {"factor": 1.5}}
+    (odd / "config.json").write_text(json.dumps(config))
+    hub.commit("org/odd", odd)
+    assert context_length((odd / "config.json").read_bytes()) is None
+    assert context_length(b"[" * 100_000) is None
+    hub.commit(REPO, make_fake_base(base, seed=2))
+    asked = hub.snapshot
+    monkeypatch.setattr(hub, "snapshot", lambda repo, at: asked(repo, at) if repo == REPO else [][1])
+    in_use = tuple(Subscription(dataset="things", recipe=key) for key in ("odd.v1", "tiny.v1"))
+    step = start_base_bumps(hub=hub, store=store, tenants=TenantsFile(tenants={"acme": Tenant(subscriptions=in_use)}))
+    assert "registered tiny.v2" in step.log[0]
+    assert "odd.v1: its base cannot be read (IndexError)" in step.said
 
 
 def test_a_folder_base_never_moves(store: Store, write_recipe: Write) -> None:
