@@ -93,13 +93,17 @@ class Probes:
 
     @cached_property
     def ends(self) -> frozenset[str]:
-        """The control tokens that may end a turn: what follows a last answer, what a last tool call ends with, the
-        tokenizer's end of text, and what the recipe says."""
-        called = self._render(ASKS, CALLS) or self._render(ASKS, with_text_arguments(CALLS))
+        """The control tokens that may end a turn: what follows a last answer, the tokenizer's end of text, and what
+        the recipe says."""
+        return frozenset(end for end in (self._eos, first_end(self.answered, self._control), *self._ends) if end)
+
+    @cached_property
+    def called_ends(self) -> frozenset[str]:
+        """``ends``, and the control token that a last tool call ends with."""
+        called = self._render(ASKS, with_text_arguments(CALLS) if self.arguments_are_text else CALLS)
         _, shown, behind = called.removesuffix(self.appended).rpartition(ANSWER)
         tokens = [token.group() for token in self._control.finditer(behind)] if shown else []
-        ends = (self._eos, first_end(self.answered, self._control), *tokens[-1:], *self._ends)
-        return frozenset(end for end in ends if end)
+        return self.ends.union(tokens[-1:])
 
     @property
     def behind_answer(self) -> str:

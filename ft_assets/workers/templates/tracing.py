@@ -64,9 +64,10 @@ class Tracer:
             rendering = Rendering(text=rendering.text, turns=turns, quoted=rendering.quoted)
         controls = self.controls(rendering)
         require_apart(self.template, rendering, controls, messages, tools, where)
-        learned = learned_spans(
-            rendering, controls, learn=self.learn, end_of_turn=self.end_of_turn, marked=self.template.marked
-        )
+        # Marks may leave out the token behind a call that its result follows, as Gemma 4's.
+        marked = self.template.marked
+        ends = self.end_of_turn | self.template.probes.called_ends if marked else self.end_of_turn
+        learned = learned_spans(rendering, controls, learn=self.learn, end_of_turn=ends, marked=marked)
         if self.template.probes.missing_thought or self.template.probes.closes_thoughts:
             self._require_asked(messages[prompt:], rendering.text, where)
             rendering, learned = with_thought(rendering, learned, self.template.probes.missing_thought, messages)
