@@ -16,7 +16,7 @@ from ft_assets.records.names import RECIPE
 from ft_assets.settings.gpus import find_hardware
 from ft_assets.settings.keys import ROOT_FOLDERS, RecipeKey
 from ft_assets.settings.tenants import TenantsFile
-from ft_resources.artifacts import Address
+from ft_resources.artifacts import Address, Artifacts
 from ft_resources.attempts import OPEN_ATTEMPTS, Attempt, Span
 from ft_resources.errors import CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.outcomes import POLICIES, Outcome, Refund
@@ -107,7 +107,7 @@ def usage_of(store: Store, attempt: Attempt, label: str, actor: str, tenants: Te
         gpus=gpus,
         gpu_type=gpu_type,
         outcome=ending.outcome,
-        refund=_refund(attempt, ending.outcome),
+        refund=_refund(store, attempt, ending.outcome),
         price=(price or 0.0) * tenants.tier_of(address.tenant).price_factor,
         currency=tenants.currency,
         evidence=_evidence(span, ending.outcome, ending.error),
@@ -159,12 +159,16 @@ def _counted_beside(store: Store, record: UsageRecord) -> bool:
     return any(store.exists(f"{usage_folder(record.tenant, month)}/{record.key}.json") for month in others)
 
 
-def _refund(attempt: Attempt, outcome: Outcome) -> Refund:
-    """Who pays: decided by the cluster's evidence, otherwise by the worker's ending."""
-    by_outcome = POLICIES[outcome].refund
-    if outcome in _HEARD_OUT:
-        return by_outcome
-    found: Refund = (attempt.place() or {}).get("refund", by_outcome)
+def _refund(store: Store, attempt: Attempt, outcome: Outcome) -> Refund:
+    """Who pays: decided by the cluster's evidence, otherwise by the worker's ending. What gives hours back is worth a
+    lie to a worker that has what it came for: whoever published its artifact pays until a person decides."""
+    found = POLICIES[outcome].refund
+    if outcome not in _HEARD_OUT:
+        found = (attempt.place() or {}).get("refund", found)
+    if found == "full" and outcome is not Outcome.DONE:
+        artifact = Artifacts(store).find(attempt.address)
+        if artifact is not None and artifact.manifest.writer.startswith(f"w{attempt.number:04d}-"):
+            return "flagged"
     return found
 
 

@@ -8,6 +8,7 @@ import pytest
 from ft_assets.control.metering.refunds import decide_refund
 from ft_assets.control.metering.usage import UsageRecord, count_usage, read_usage, usage_of
 from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_resources.artifacts import Artifacts
 from ft_resources.attempts import PLACE, Attempt, attempts_at
 from ft_resources.errors import UserError
 from ft_resources.execution import Execution
@@ -59,6 +60,25 @@ def test_who_pays_is_decided_by_how_it_ended(world: World, outcome: Outcome) -> 
     refunded = POLICIES[outcome].refund == "full"
     assert record.billed_hours == (0.0 if refunded else 6.0)
     assert refunded == (outcome in (Outcome.PREEMPTED, Outcome.PLATFORM_ERROR))
+
+
+@pytest.mark.parametrize("refund", ["", "full"])
+def test_whoever_published_and_then_calls_it_our_failure_pays_until_a_person_decides(
+    world: World, tmp_path: Path, refund: str
+) -> None:
+    """The attack: a worker kept its weights and got its 80 GPU-hours back."""
+    request = request_for("checkpoint")
+    attempt_at(world.store, outcome=Outcome.PLATFORM_ERROR, refund=refund)
+    (tmp_path / "weights").write_bytes(b"1")
+    artifacts = Artifacts(world.store)
+    folder = {"folder": tmp_path, "identity": request.identity, "actor": "ann"}
+    artifacts.publish(request.address, writer="w0001-0123abcd", **folder)
+    (record,) = count_usage(world.store, TenantsFile())
+    assert (record.refund, record.billed_hours) == ("flagged", 6.0)
+    # Another attempt's artifact says nothing of this one.
+    attempt_at(world.store, outcome=Outcome.PLATFORM_ERROR, refund=refund, number=2)
+    (other,) = count_usage(world.store, TenantsFile())
+    assert (other.refund, other.billed_hours) == ("full", 0.0)
 
 
 def test_work_that_needs_no_gpu_costs_none(world: World) -> None:
