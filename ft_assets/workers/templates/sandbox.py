@@ -17,7 +17,7 @@ import jinja2
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
 from jinja2.ext import Extension
-from jinja2.filters import make_attrgetter
+from jinja2.filters import do_sort, make_attrgetter
 from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEscapeFormatter, SandboxedFormatter
@@ -35,8 +35,8 @@ LIMITS = "ft_limits"
 _STEPS = 1_000_000
 _CALL = 10
 # Items of a new list that cost a step. Lists that grow by a message at a time may have 10,000; all that a rendering
-# makes have at most 64 million, which are 512 MB.
-_ITEMS = 64
+# makes have at most 64 million, which are 512 MB. New items, of a text that is split, take more: a few hundred MB.
+_ITEMS, _NEW_ITEMS = 64, 8
 _CHARACTERS = 1 << 28
 _NUMBER = 1 << 63
 # One field of "%", with its width and precision.
@@ -62,9 +62,9 @@ class Limits:
         if self.steps < 0:
             raise WithoutEnd("rounds without end")
 
-    def make(self, items: int) -> None:
+    def make(self, items: int, *, per_step: int = _ITEMS) -> None:
         """Count a list of so many items, before it is made."""
-        self.step(items // _ITEMS)
+        self.step(items // per_step)
 
 
 class GenerationMarks(Extension):
@@ -112,8 +112,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         self.filters["replace"] = _replace
         self.filters["join"] = _join
         self.filters["format"] = _format
-        for name in ("list", "sort"):
-            self.filters[name] = _listed(self.filters[name])
+        self.filters["list"] = _list
+        self.filters["sort"] = _sort
         for name in ("center", "indent", "batch", "slice", "round"):
             self.filters[name] = _within(self.filters[name], _STEPS if name != "round" else _DIGITS)
         del self.globals["lipsum"]
@@ -170,7 +170,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
             if name == "join" and args:
                 args = (_joinable(text, args[0]), *args[1:])
             elif name in _SPLITTING:
-                __context[LIMITS].make(_pieces(text, *args, *kwargs.values()))
+                __context[LIMITS].make(_pieces(text, *args, *kwargs.values()), per_step=_NEW_ITEMS)
             elif name in _GROWING:
                 _GROWING[name](text, *args, **{key: kwargs[key] for key in kwargs if key not in _SCOPE})
         return super().call(__context, __obj, *args, **kwargs)
@@ -207,21 +207,19 @@ def _rounds(items: Iterable[Any], limits: Limits) -> Iterator[Any]:
         yield item
 
 
-def _listed(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that makes a list, counted while its input is read."""
-    takes_environment = hasattr(usual, "jinja_pass_arg")
+@jinja2.pass_context
+def _list(context: Context, value: Iterable[Any]) -> list[Any]:
+    return list(_told(value, context[LIMITS]))
 
-    @jinja2.pass_context
-    def listed(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
-        first = (context.environment,) if takes_environment else ()
-        return usual(*first, _told(value, context[LIMITS]), *args, **kwargs)
 
-    return listed
+@jinja2.pass_context
+def _sort(context: Context, value: Iterable[Any], *args: Any, **kwargs: Any) -> list[Any]:
+    return do_sort(context.environment, _told(value, context[LIMITS]), *args, **kwargs)
 
 
 def _told(items: Iterable[Any], limits: Limits) -> Iterator[Any]:
     for number, item in enumerate(items, 1):
-        if number % _ITEMS == 0:
+        if number % _NEW_ITEMS == 0:
             limits.step()
         yield item
 
@@ -232,7 +230,7 @@ _SPLITTING = ("split", "rsplit", "splitlines")
 def _pieces(text: Any, *given: Any) -> int:
     """The most pieces that ``text`` can be split into."""
     separator = next((each for each in given if isinstance(each, str | bytes) and each), None)
-    return len(text) if separator is None else text.count(separator) + 1
+    return len(text) // 2 if separator is None else text.count(separator) + 1
 
 
 class _Fields:

@@ -234,13 +234,13 @@ def test_what_a_template_refuses_is_not_told_as_the_rows_fault(base: Path) -> No
         "{{ ('a' * 100000).replace('a', 'a' * 100000) }}",
         "{{ range(100000) | join('a' * 100000) }}",
         "{{ ('a' * 100000).join(('a' * 100000) | list) }}",
-        "{% set ns = namespace(l=[0]) %}{% for _ in range(27) %}{% set ns.l = ns.l + ns.l %}{% endfor %}{{ ns.l | length }}",
+        "{% set ns = namespace(l=[0]) %}{% for _ in range(27) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
         "{{ ([0] * 200000000) | length }}",
         "{{ (200000000 * (0,)) | length }}",
         "{{ ('a ' * 100000000).split() | length }}",
         "{{ ('a,' * 100000000).split(',') | length }}",
-        "{% set ns = namespace(l=[]) %}{% for _ in range(2000) %}{% set ns.l = ns.l + [range(99999) | list] %}{% endfor %}",
-        "{% set ns = namespace(l=[]) %}{% for _ in range(2000) %}{% set ns.l = ns.l + [range(99999) | sort] %}{% endfor %}",
+        "{% set ns = namespace(l=[])%}{% for _ in range(99) %}{% set ns.l = ns.l + [range(99999)|list] %}{% endfor %}",
+        "{% set ns = namespace(l=[])%}{% for _ in range(99) %}{% set ns.l = ns.l + [range(99999)|sort] %}{% endfor %}",
     ],
 )
 def test_a_template_that_makes_what_fits_no_memory_is_refused(base: Path, source: str) -> None:
