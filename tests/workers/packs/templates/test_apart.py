@@ -114,6 +114,7 @@ def test_a_row_without_such_an_edge_is_rendered_once(tokenizer: ChatTokenizer, m
     # Found once for a template, by probes.
     probes = template.probes
     assert (probes.appended, probes.missing_thought, probes.thoughts_field) == ("", None, "")
+    assert probes.called_ends
     rendered = []
     usual = type(template)._render
     monkeypatch.setattr(type(template), "_render", lambda *args: rendered.append(1) or usual(*args))
