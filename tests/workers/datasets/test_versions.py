@@ -11,6 +11,7 @@ import pytest
 from ft_assets.control.identity import raw_dataset
 from ft_assets.control.registry.versions import DatasetVersion, add_dataset_version, latest_version, list_versions
 from ft_assets.settings.dataset.policy import ContaminationSettings, DatasetPolicy, SplitSettings, TextSettings
+from ft_assets.workers.datasets.intake.snapshot import take_snapshots
 from ft_resources.artifacts import Artifacts
 from ft_resources.errors import BadData, CorruptArtifact, StoreUnavailable, UserError
 from ft_resources.store import Store
@@ -388,3 +389,22 @@ def test_files_that_do_not_go_together_are_refused(
         )
     assert str(error.value) == message
     assert list(store.entries("names")) == []
+
+
+def test_what_its_first_bytes_refuse_is_not_copied(tmp_path: Path) -> None:
+    """The attack: two sparse gigabytes were copied before they were no text."""
+    (tmp_path / "rows.jsonl").touch()
+    os.truncate(tmp_path / "rows.jsonl", 2 << 30)
+    (tmp_path / "copy").mkdir()
+    with pytest.raises(BadData):
+        take_snapshots({"upload": [tmp_path / "rows.jsonl"]}, tmp_path / "copy")
+    assert sum(path.stat().st_size for path in (tmp_path / "copy").rglob("*") if path.is_file()) == 0
+
+
+def test_a_disk_without_room_for_the_copy_says_so(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(b'{"text": "a"}\n')
+    (tmp_path / "copy" / "upload").mkdir(parents=True)
+    (tmp_path / "copy" / "upload" / "rows.jsonl").symlink_to("/dev/full")
+    with pytest.raises(UserError, match="there is no room on the disk of") as caught:
+        take_snapshots({"upload": [tmp_path / "rows.jsonl"]}, tmp_path / "copy")
+    assert "TMPDIR" in caught.value.remedy

@@ -1,5 +1,6 @@
 """Uploads, copied and hashed in one pass: the checked bytes are the stored bytes, even if a file changes meanwhile."""
 
+import errno
 import hashlib
 import os
 import re
@@ -9,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import BinaryIO
 
+from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, check_head, kind_of
 from ft_assets.workers.datasets.intake.spool import Role
-from ft_resources.errors import BadData
+from ft_resources.errors import BadData, UserError
 
 # A subset of what the store allows in a path, short enough for every file system.
 _FILE_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9._+=@-]{0,119}$")
@@ -91,9 +94,12 @@ def _snapshot(file: Path, given: str, folder: Path, role: Role) -> Snapshot:
     name = _stored_name(given)
     folder.mkdir(exist_ok=True)
     hasher, size = hashlib.sha256(), 0
-    with _open(file) as descriptor, (folder / name).open("wb", buffering=0) as copy:
+    with _open(file) as descriptor, _written(folder / name, given) as copy:
         before = os.fstat(descriptor)
         while chunk := os.read(descriptor, _CHUNK):
+            if not size:
+                # Before gigabytes are copied of what is refused by its first bytes.
+                check_head(chunk[:HEAD_BYTES], kind_of(given), given)
             hasher.update(chunk)
             copy.write(chunk)
             size += len(chunk)
@@ -107,6 +113,19 @@ def _snapshot(file: Path, given: str, folder: Path, role: Role) -> Snapshot:
     if not size:
         raise BadData("the file is empty (0 bytes)", where=given, remedy="Upload a file with examples in it.")
     return Snapshot(role=role, name=name, given=given, path=folder / name, size=size, sha256=hasher.hexdigest())
+
+
+@contextmanager
+def _written(path: Path, given: str) -> Iterator[BinaryIO]:
+    """The copy, to be written. Raises UserError where there is no room for it."""
+    try:
+        with path.open("wb") as copy:
+            yield copy
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        remedy = f"Free some, or set TMPDIR to a folder with room for {given}."
+        raise UserError(f"there is no room on the disk of {path.parent}", where=given, remedy=remedy) from error
 
 
 @contextmanager
