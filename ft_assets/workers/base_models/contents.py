@@ -69,6 +69,11 @@ def list_folder(folder: Path, where: str) -> list[str]:
         if path.is_dir():
             remedy = "Name a folder that holds only the model's own files."
             raise BadBase(f"{path.name} is a folder inside the model's folder", where=where, remedy=remedy)
+        if not path.is_file():
+            # Reading a pipe would wait for ever.
+            raise BadBase(
+                f"{path.name} is not a regular file", where=where, remedy="Remove it, or name another folder."
+            )
         if not is_safe_name(path.name):
             raise _refused_name(path.name, where)
         names.append(path.name)

@@ -1,4 +1,5 @@
 import json
+import os
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -68,6 +69,11 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 def test_pickles_are_refused_by_name(base: Path, name: str) -> None:
     (base / name).write_bytes(b"harmless")
     assert f"{name} may be a pickle" in refused(base)
+
+
+def test_a_pipe_in_a_bases_folder_is_refused_and_not_waited_for(base: Path) -> None:
+    os.mkfifo(base / "extra.json")
+    assert "extra.json is not a regular file" in refused(base)
 
 
 @pytest.mark.parametrize("name", ["LICENSE.bin", "README.py", "NOTICE.pt", "README.md.pkl", "COPYING.so", "LICENSES/x"])
