@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ft_resources.errors import UserError
+from ft_resources.errors import DatabaseUnavailable, UserError
 
 # Alembic keeps a migration's context in module globals.
 _MIGRATING = threading.Lock()
@@ -76,6 +76,11 @@ class Database:
         with self.begin() as connection:
             connection.execute(insert(table).on_conflict_do_nothing(), rows)
 
+    def lock(self, connection: sa.Connection, name: str) -> None:
+        """Wait until no other transaction holds ``name``; until this one ends. SQLite has one transaction at a time."""
+        if self._engine.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(self._schema.lock, sa.func.hashtext(name))))
+
     def close(self) -> None:
         self._engine.dispose()
 
@@ -98,7 +103,7 @@ class Database:
         try:
             yield
         except sa.exc.SQLAlchemyError as error:
-            raise UserError(
+            raise DatabaseUnavailable(
                 f"{self._schema.what} does not answer ({type(error).__name__})",
                 where=self._schema.variable,
                 remedy=self._schema.comfort,

@@ -125,6 +125,18 @@ class ClusterUnavailable(UserError):
     """The cluster's API did not answer within the retry limit, or denied access."""
 
 
+class TooManyRequests(UserError):
+    """Who asks has too much under way; the same request may succeed later."""
+
+
+class DatabaseUnavailable(UserError):
+    """A SQL database did not answer, or refused."""
+
+
+class Misconfigured(UserError):
+    """What the operator wrote cannot be used; the caller over HTTP can do nothing about it."""
+
+
 class LauncherRefusal(Exception):
     """The launcher's backend refuses a request, and would refuse it again: a missing permission, or an object that is
     not allowed."""

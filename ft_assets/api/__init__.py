@@ -80,9 +80,11 @@ if TYPE_CHECKING:
     from ft_assets.api.jobs import JobWork as JobWork
     from ft_assets.api.jobs import cancel_job as cancel_job
     from ft_assets.api.jobs import create_job as create_job
+    from ft_assets.api.jobs import give_up as give_up
     from ft_assets.api.jobs import job_ids as job_ids
     from ft_assets.api.jobs import job_state as job_state
     from ft_assets.api.jobs import job_work as job_work
+    from ft_assets.api.jobs import offered_models as offered_models
     from ft_assets.api.jobs import pause_job as pause_job
     from ft_assets.api.jobs import resume_job as resume_job
     from ft_assets.api.jobs import settle_job as settle_job
@@ -124,6 +126,7 @@ if TYPE_CHECKING:
     from ft_assets.api.part_uploads import complete_upload as complete_upload
     from ft_assets.api.recipes import RetiredRecipe as RetiredRecipe
     from ft_assets.api.recipes import get_recipe as get_recipe
+    from ft_assets.api.recipes import has_recipe as has_recipe
     from ft_assets.api.recipes import list_recipes as list_recipes
     from ft_assets.api.recipes import next_version as next_version
     from ft_assets.api.recipes import resolved_recipe as resolved_recipe
@@ -191,8 +194,8 @@ _MODULES = {
     "files": "IncompleteFile UploadedFile add_file delete_file file_ids find_file read_file",
     "finetunes": "Asked FineTuned fine_tune submit",
     "gates": "GateReport Verdict evaluation show_gates waive_gate",
-    "jobs": "Job JobState JobWork cancel_job create_job job_ids job_state job_work pause_job resume_job settle_job "
-    "unsettled_jobs",
+    "jobs": "Job JobState JobWork cancel_job create_job give_up job_ids job_state job_work offered_models "
+    "pause_job resume_job settle_job unsettled_jobs",
     "lacks": "Lack doctor",
     "lines": "POINTERS LineState Pointer PromotionRecord list_lines promote roll_back show_line",
     "machine": "Kernel kernels",
@@ -202,7 +205,8 @@ _MODULES = {
     "require_approved",
     "orphans": "settle_orphans",
     "part_uploads": "UploadState add_part begin_upload cancel_upload complete_upload",
-    "recipes": "RetiredRecipe get_recipe list_recipes next_version resolved_recipe restore_recipe retire_recipe",
+    "recipes": "RetiredRecipe get_recipe has_recipe list_recipes next_version resolved_recipe restore_recipe "
+    "retire_recipe",
     "registration": "register_recipe",
     "report_pages": "ReportFile report_file",
     "retention": "PlacesCollected collect_leftovers collect_unreferenced collects_unreferenced retire_datasets",

@@ -7,9 +7,11 @@ from ft_assets.control.access.api_keys import Access, ApiKey, Identity, access_u
 from ft_assets.control.access.audit import Asked as ApiRequest
 from ft_assets.control.access.audit import Entry as AuditEntry
 from ft_assets.control.access.roles import Role, require_role
+from ft_assets.records.tombstones import Subject, find_tombstone
 from ft_assets.settings.keys import check_part
 from ft_assets.settings.tenants import TenantsFile
-from ft_resources.errors import NotIdentified, UserError
+from ft_resources.errors import Misconfigured, NotIdentified, UserError
+from ft_resources.store import Store
 
 __all__ = [
     "Access",
@@ -63,12 +65,18 @@ def create_key(
     return (access or open_access()).create_key(tenant, role, name=name or role, created_by=who, lifetime_s=lifetime_s)
 
 
-def identify(text: str, *, access: Access, tenants: TenantsFile | None = None) -> Identity:
+def identify(text: str, *, store: Store, access: Access, tenants: TenantsFile | None = None) -> Identity:
     """Who holds the key ``text``. Raises NotIdentified for one that is unknown, expired, revoked, or of a tenant that
-    exists no more."""
+    exists no more; Misconfigured for a tenants file that cannot be read."""
     found = access.identify(text)
     try:
-        tenants_or_default(tenants).require_tenant(found.tenant)
+        file = tenants_or_default(tenants)
+    except UserError as error:
+        raise Misconfigured(error.what, where=error.where, remedy=error.remedy) from error
+    if find_tombstone(store, Subject.of_tenant(found.tenant)) is not None:
+        raise NotIdentified("the tenant was erased", where="API key", remedy="Ask who runs the platform.")
+    try:
+        file.require_tenant(found.tenant)
     except UserError as error:
         raise NotIdentified(
             error.what.partition(";")[0], where="API key", remedy="Ask who runs the platform."

@@ -10,13 +10,13 @@ from ft_assets.api.defaults import store_or_default
 from ft_assets.records import files
 from ft_assets.records.files import UploadedFile
 from ft_assets.records.sorted_ids import new_id
-from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, check_head, kind_of
+from ft_assets.workers.datasets.intake.kinds import HEAD_BYTES, Kind, check_head, kind_of
 from ft_resources.errors import BadData, NotFound
 from ft_resources.store import Store
 
 PURPOSES = ("fine-tune", "user_data", "evals")
 MOST_BYTES = 50 << 30
-_LONGEST_NAME = 120
+_LONGEST_NAME, _MOST_NAME_BYTES = 120, 200
 
 
 def add_file(
@@ -33,13 +33,7 @@ def add_file(
     of, and for one over 50 GiB; what ``chunks`` raises; StoreUnavailable.
     """
     store = store_or_default(store, create=True)
-    if not filename or len(filename) > _LONGEST_NAME or not filename.isprintable() or "/" in filename:
-        raise BadData(
-            f"{filename[:200]!r} cannot be the name of a file",
-            where="file",
-            remedy=f"Use at most {_LONGEST_NAME} printable characters, and no slash.",
-        )
-    kind = kind_of(filename)
+    kind = check_filename(filename)
     head = b""
     for chunk in chunks:
         head += chunk
@@ -58,6 +52,18 @@ def add_file(
         created_at=time.time(),
     )
     return IncompleteFile(store=store, tenant=tenant, record=record)
+
+
+def check_filename(filename: str) -> Kind:
+    """The kind of a file with this name. Raises BadData for one that no dataset could have."""
+    shown = filename.isprintable() and "/" not in filename and filename[:1] not in (".", "-")
+    if not filename or not shown or len(filename) > _LONGEST_NAME or len(filename.encode()) > _MOST_NAME_BYTES:
+        raise BadData(
+            f"{filename[:200]!r} cannot be the name of a file",
+            where="file",
+            remedy=f"Use at most {_LONGEST_NAME} printable characters, no slash, and no dot or hyphen in front.",
+        )
+    return kind_of(filename)
 
 
 @dataclass(frozen=True, kw_only=True)

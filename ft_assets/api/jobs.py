@@ -1,14 +1,15 @@
 """Jobs: what tenants ask for over HTTP. A job becomes a dataset version, a recipe and a submission of both."""
 
+import logging
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ft_assets.api.datasets import add_dataset
-from ft_assets.api.defaults import Orchestrator, store_or_default, tenants_or_default
+from ft_assets.api.defaults import Orchestrator, store_or_default
 from ft_assets.api.files import find_file, read_file
 from ft_assets.api.finetunes import submit
 from ft_assets.api.stopping import cancel, pause, resume
@@ -18,18 +19,23 @@ from ft_assets.control.jobs.recipe import offered, recipe_of_job
 from ft_assets.control.registry.first_try import name_of
 from ft_assets.control.registry.register import register_read
 from ft_assets.control.submissions.status import Status, status_of
+from ft_assets.control.submissions.user_keys import find_by_key
 from ft_assets.control.submissions.works import Work
 from ft_assets.records import jobs
 from ft_assets.records.jobs import Job, SettledJob
 from ft_assets.records.submissions import Submission, SubmissionOutcome, find_outcome, find_submission
 from ft_assets.settings.models import ModelsFile, load_models, models_path
-from ft_assets.settings.tenants import TenantsFile
+from ft_assets.settings.recipe.base_ref import FolderPath, parse_base
+from ft_assets.settings.tenants import TenantsFile, load_tenants
+from ft_assets.workers.base_models.lock import lock_folder
 from ft_resources.attempts import Attempt
-from ft_resources.errors import StoreUnavailable, UserError
+from ft_resources.errors import CorruptArtifact, DatabaseUnavailable, Misconfigured, StoreUnavailable, UserError
 from ft_resources.launchers.base import Launcher
 from ft_resources.remembered import Remembered
 from ft_resources.store import Store
 
+_LOG = logging.getLogger(__name__)
+Settings = TypeVar("Settings")
 _JOBS: Remembered[Job] = Remembered(100_000)
 _SETTLED: Remembered[SettledJob] = Remembered(100_000)
 
@@ -62,6 +68,11 @@ class JobWork:
 _ENDED: Remembered[JobState] = Remembered(100_000)
 
 
+def offered_models() -> ModelsFile:
+    """What jobs may name as their model. Raises Misconfigured for a file that cannot be read."""
+    return _configured(None, load_models)
+
+
 def create_job(
     tenant: str,
     asked: Mapping[str, Any],
@@ -80,22 +91,50 @@ def create_job(
     models), and KeyTaken for a key that was used for something else. Nothing is recorded then.
     """
     store = store_or_default(store, create=True)
-    return record_job(store, load_models() if models is None else models, tenant, asked, actor=actor, key=key)
+    return record_job(store, models or offered_models(), tenant, asked, actor=actor, key=key)
 
 
 def settle_job(
-    job: Job, *, store: Store | None = None, tenants: TenantsFile | None = None, models: ModelsFile | None = None
+    job: Job,
+    *,
+    store: Store | None = None,
+    tenants: TenantsFile | None = None,
+    models: ModelsFile | None = None,
+    orchestrator: Orchestrator | None = None,
+    launcher: Launcher | None = None,
 ) -> SettledJob:
-    """Make of a job what it asks for: recipe, dataset version and submission. Doing it again changes nothing.
+    """Make of a job what it asks for: recipe, dataset version and submission. Doing it again changes nothing, and where
+    several do it, or somebody cancels meanwhile, the first word counts.
 
-    What is wrong with it is part of the result. Raises StoreUnavailable and HubUnavailable, and the job stays open.
+    What is wrong with it is part of the result. Raises StoreUnavailable, DatabaseUnavailable and Misconfigured, and the
+    job stays open.
     """
-    store, tenants = store_or_default(store), tenants_or_default(tenants)
-    if (found := jobs.find_settled(store, job)) is not None:
-        return found
+    store = store_or_default(store)
+    settled = jobs.find_settled(store, job)
+    if settled is None:
+        settled = jobs.settle(store, job, _settled(store, job, tenants, models))
+    made = find_by_key(store, job.tenant, _key(job))
+    if made is not None and made.id != settled.submission and find_outcome(store, made) is None:
+        # It was cancelled, or found wrong by another server, while this was asked for.
+        who = settled.cancelled_by or job.actor
+        cancel(made.id, store=store, actor=who, orchestrator=orchestrator, launcher=launcher)
+    # That of a process that died before it could.
+    store.delete(job.marker)
+    return settled
+
+
+def give_up(job: Job, *, store: Store | None = None) -> SettledJob:
+    """Record that a job could not be prepared, for a reason that is the platform's."""
+    said = "The platform could not prepare this job. Its operator's log says why."
+    return jobs.settle(store_or_default(store), job, SettledJob(error=said, at=time.time()))
+
+
+def _settled(store: Store, job: Job, tenants: TenantsFile | None, models: ModelsFile | None) -> SettledJob:
+    """What the job becomes, or what is wrong with it."""
+    tenants, models = _configured(tenants, load_tenants), models or offered_models()
     blamed = "model"
     try:
-        recipe = job.recipe or _register(store, job, tenants, load_models() if models is None else models)
+        recipe = job.recipe or _register(store, job, tenants, models)
         blamed = "training_file"
         dataset = _add_rows(store, job, tenants)
         blamed = ""
@@ -104,19 +143,33 @@ def settle_job(
             recipe,
             max_gpu_hours=job.max_gpu_hours,
             gates=job.gates,
-            key=f"job-{job.id}",
+            key=_key(job),
             origin="api",
             store=store,
             tenants=tenants,
             actor=job.actor,
         ).submission
-    except StoreUnavailable:
-        # Another try may well succeed.
+    except (StoreUnavailable, DatabaseUnavailable, CorruptArtifact):
+        # Another try may well succeed, and the tenant can do nothing about it.
         raise
     except UserError as error:
-        return _settle_wrong(store, job, error, error.where if error.where in _PARAMS else blamed)
-    settled = SettledJob(submission=asked.id, dataset=asked.dataset, recipe=asked.recipe, at=time.time())
-    return jobs.settle(store, job, settled)
+        if (asked_before := find_by_key(store, job.tenant, _key(job))) is None:
+            return _wrong(error, error.where if error.where in _PARAMS else blamed)
+        # Another server came to it first, and its file is gone by now.
+        asked = asked_before
+    return SettledJob(submission=asked.id, dataset=asked.dataset, recipe=asked.recipe, at=time.time())
+
+
+def _configured(given: Settings | None, load: Callable[[], Settings]) -> Settings:
+    """The given one, else what ``load`` reads. Raises Misconfigured where that cannot be read."""
+    try:
+        return load() if given is None else given
+    except UserError as error:
+        raise Misconfigured(error.what, where=error.where, remedy=error.remedy) from error
+
+
+def _key(job: Job) -> str:
+    return f"job-{job.id}"
 
 
 def unsettled_jobs(*, store: Store | None = None, older_than_s: float = 0.0) -> list[Job]:
@@ -124,7 +177,12 @@ def unsettled_jobs(*, store: Store | None = None, older_than_s: float = 0.0) -> 
     store, now = store_or_default(store), time.time()
     found = []
     for tenant, job_id in jobs.unsettled_jobs(store):
-        job = Job.find(store, f"{tenant}/jobs/{job_id}.json")
+        try:
+            job = Job.find(store, f"{tenant}/jobs/{job_id}.json")
+        except CorruptArtifact as error:
+            # One damaged record must not keep the others waiting.
+            _LOG.warning("job ftjob-%s cannot be read: %s", job_id, error)
+            continue
         if job is not None and now - job.created_at >= older_than_s:
             found.append(job)
     return found
@@ -219,11 +277,13 @@ _PARAMS = {"training_file", "validation_file", "hyperparameters", "suffix", "mod
 
 def _register(store: Store, job: Job, tenants: TenantsFile, models: ModelsFile) -> str:
     """The key of the job's recipe, which is registered."""
-    recipe = recipe_of_job(job, offered(models, job.model))
-    where = f"model {job.model}"
-    return register_read(
-        store, recipe, where, actor=job.actor, tenants=tenants, beside=models_path().resolve().parent
-    ).key
+    model, where, beside = offered(models, job.model), f"model {job.model}", models_path().resolve().parent
+    base, locked = parse_base(model.base), ""
+    if isinstance(base, FolderPath):
+        # What is in it may change: then equal jobs have other recipes.
+        locked = lock_folder(beside / base.path.expanduser(), where, template_given=True).source
+    recipe = recipe_of_job(job, model, locked)
+    return register_read(store, recipe, where, actor=job.actor, tenants=tenants, beside=beside).key
 
 
 def _add_rows(store: Store, job: Job, tenants: TenantsFile) -> str:
@@ -247,10 +307,10 @@ def _fetch(store: Store, tenant: str, file_id: str, folder: Path) -> Path:
     return path
 
 
-def _settle_wrong(store: Store, job: Job, error: UserError, param: str) -> SettledJob:
+def _wrong(error: UserError, param: str) -> SettledJob:
     where = f"{error.where}: " if error.where and error.where not in _PARAMS else ""
     said = f"{where}{error.what}" + (f" {error.remedy}" if error.remedy else "")
-    return jobs.settle(store, job, SettledJob(error=said, param=param, at=time.time()))
+    return SettledJob(error=said, param=param, at=time.time())
 
 
 def _submission(store: Store, tenant: str, settled: SettledJob) -> Submission:

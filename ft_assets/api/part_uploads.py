@@ -3,15 +3,15 @@
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ft_assets.api.defaults import store_or_default
-from ft_assets.api.files import MOST_BYTES, PURPOSES, add_file, find_file
+from ft_assets.api.files import MOST_BYTES, PURPOSES, add_file, check_filename, find_file
 from ft_assets.records import part_uploads
 from ft_assets.records.files import UploadedFile
 from ft_assets.records.part_uploads import LIFETIME_S, PartUpload, UploadEnd
 from ft_assets.records.sorted_ids import new_id
-from ft_assets.workers.datasets.intake.kinds import kind_of
 from ft_resources.errors import BadData
 from ft_resources.store import Store
 
@@ -31,7 +31,7 @@ def begin_upload(
 ) -> UploadState:
     """Announce a file of ``size`` bytes. Raises BadData for one that could not become a file; nothing is kept then."""
     store = store_or_default(store, create=True)
-    kind_of(filename)
+    check_filename(filename)
     if purpose not in PURPOSES:
         raise BadData(f"{purpose!r} is not a purpose", where="purpose", remedy=f"Use one of {', '.join(PURPOSES)}.")
     if not 1 <= size <= MOST_BYTES:
@@ -63,14 +63,15 @@ def add_part(tenant: str, upload_id: str, chunks: Iterator[bytes], *, store: Sto
     store = store_or_default(store)
     state = upload_state(tenant, upload_id, store=store)
     _require_pending(state)
-    part_id, size = new_id(), 0
+    there = store.entries(f"{part_uploads.folder_of(tenant, upload_id)}/parts")
+    part_id, size = new_id(), sum(entry.size for entry in there)
 
     def counted() -> Iterator[bytes]:
         nonlocal size
         for chunk in chunks:
             size += len(chunk)
             if size > state.upload.bytes:
-                raise BadData("the part is larger than the whole upload", where="data", remedy="Begin a new upload.")
+                raise BadData("the parts are larger than the whole upload", where="data", remedy="Begin a new upload.")
             yield chunk
 
     store.write(part_uploads.part_path(tenant, upload_id, part_id), counted())
@@ -90,20 +91,24 @@ def complete_upload(
     if state.status == "completed":
         return state
     _require_pending(state)
+    if len(set(part_ids)) < len(part_ids):
+        raise BadData("a part is named twice", where="part_ids", remedy="Name each part by its id, once.")
     upload, hashed = state.upload, hashlib.md5(usedforsecurity=False)
 
-    def chunks() -> Iterator[bytes]:
+    def chunks(reader: ThreadPoolExecutor) -> Iterator[bytes]:
         for part_id in part_ids:
             try:
-                read = store.read(part_uploads.part_path(tenant, upload_id, part_id))
+                read = reader.submit(store.read, part_uploads.part_path(tenant, upload_id, part_id)).result()
             except FileNotFoundError:
                 what = f"there is no part {part_id} of this upload"
                 raise BadData(what, where="part_ids", remedy="Name each part by its id, once.") from None
-            for chunk in read:
+            while (chunk := reader.submit(next, read, b"").result()) != b"":
                 hashed.update(chunk)
                 yield chunk
 
-    file = add_file(tenant, upload.filename, chunks(), actor=upload.actor, store=store)
+    # The store's client cannot read in the thread in which it writes.
+    with ThreadPoolExecutor(1) as reader:
+        file = add_file(tenant, upload.filename, chunks(reader), actor=upload.actor, store=store)
     if file.record.bytes != upload.bytes or (md5 and md5.lower() != hashed.hexdigest()):
         file.discard()
         what = f"the parts have {file.record.bytes} bytes, and {upload.bytes} were announced"

@@ -8,8 +8,10 @@ from ft_assets.api.own_keys import own_recipe
 from ft_assets.control.auto.resolve import resolve
 from ft_assets.control.recipes import stored
 from ft_assets.control.recipes.stored import StoredRecipe
+from ft_assets.records.names import RECIPE
 from ft_assets.records.retired_recipes import Action, RetiredRecipe, record, retired_recipes
 from ft_assets.records.trial_only import refuse_trial
+from ft_assets.settings.keys import RecipeKey
 from ft_assets.settings.recipe.recipe import Recipe
 from ft_resources.store import Store
 
@@ -33,12 +35,21 @@ def next_version(key: str, *, store: Store | None = None) -> str:
     return stored.next_version(get_recipe(key, store=store).recipe)
 
 
-def list_recipes(*, trials: bool = False, retired: bool = False, store: Store | None = None) -> list[StoredRecipe]:
-    """All registered recipes in order of their keys; with ``trials`` those of sweeps as well, with ``retired`` those
-    that are retired."""
+def has_recipe(key: str, *, store: Store | None = None) -> bool:
+    """Whether a recipe is registered as exactly ``key``."""
+    return RECIPE.exists(store_or_default(store), key)
+
+
+def list_recipes(
+    *, tenant: str = "", trials: bool = False, retired: bool = False, store: Store | None = None
+) -> list[StoredRecipe]:
+    """All registered recipes in order of their keys; of ``tenant`` those that it may use. With ``trials`` those of
+    sweeps as well, with ``retired`` those that are retired."""
     store = store_or_default(store)
     gone = retired_recipes(store) if not retired else {}
-    found = (stored.get_recipe(store, key) for key in stored.list_recipes(store) if key not in gone)
+    keys = (key for key in stored.list_recipes(store) if key not in gone)
+    usable = (key for key in keys if not tenant or RecipeKey.parse(key).tenant in ("", tenant))
+    found = (stored.get_recipe(store, key) for key in usable)
     return [recipe for recipe in found if trials or recipe.trial is None]
 
 

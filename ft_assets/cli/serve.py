@@ -33,7 +33,7 @@ def serve(
     note(f"API: http://{host}:{port}/v1; keys: ft key create TENANT" + ("" if ui else "; the work: ft ui"))
     dagster = subprocess.Popen([sys.executable, "-c", _UI]) if ui else None
     try:
-        uvicorn.run(application, host=host, port=port, log_level="warning")
+        uvicorn.run(application, host=host, port=port, log_level="warning", proxy_headers=False)
     finally:
         if dagster is not None:
             dagster.terminate()

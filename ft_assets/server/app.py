@@ -8,9 +8,11 @@ from fastapi import FastAPI
 from ft_assets.api import Access, Orchestrator
 from ft_assets.server import event_pages, files, jobs, models, platform, uploads
 from ft_assets.server.audit import add_audit
+from ft_assets.server.body_limit import BodyLimit
 from ft_assets.server.context import Context
 from ft_assets.server.errors import add_handlers
 from ft_assets.server.settling import Settling
+from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.launchers.base import Launcher
 from ft_resources.store import Store
 
@@ -19,7 +21,7 @@ def api_app(
     store: Store, access: Access, *, launcher: Launcher | None = None, orchestrator: Orchestrator | None = None
 ) -> FastAPI:
     """The application. Jobs are launched by the submissions sensor of a running Dagster on the same store."""
-    settling = Settling(store)
+    settling = Settling(store, launcher=launcher, orchestrator=orchestrator)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -31,15 +33,23 @@ def api_app(
         title="Fine-tuning",
         description="OpenAI's fine-tuning API. Identify with `Authorization: Bearer ft-…`.",
         lifespan=lifespan,
+        # A redirect would repeat the Host header that it was asked with.
+        redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
     app.state.context = Context(
-        store=store, access=access, settle=settling.add, launcher=launcher, orchestrator=orchestrator
+        store=store,
+        access=access,
+        settle=settling.add,
+        uploads=UploadSlots(),
+        launcher=launcher,
+        orchestrator=orchestrator,
     )
     for router in (files.router, uploads.router, jobs.router, event_pages.router, models.router, platform.router):
         app.include_router(router)
     add_handlers(app)
     add_audit(app)
+    app.add_middleware(BodyLimit)
     return app

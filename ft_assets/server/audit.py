@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ft_assets.api import ApiRequest
 from ft_assets.server.context import context_of
-from ft_resources.errors import UserError
+from ft_assets.server.errors import own_error
 
 _LOG = logging.getLogger(__name__)
 _READS = ("GET", "HEAD", "OPTIONS")
@@ -20,7 +20,11 @@ def add_audit(app: FastAPI) -> None:
     @app.middleware("http")
     async def noted(request: Request, call_next: Any) -> Any:
         number = f"req_{uuid.uuid4().hex}"
-        response = await call_next(request)
+        try:
+            response = await call_next(request)
+        except Exception:
+            _LOG.exception("request %s failed", number)
+            response = own_error()
         response.headers["x-request-id"] = number
         if request.method not in _READS or response.status_code in _REFUSED:
             await run_in_threadpool(_note, request, response.status_code, number)
@@ -34,12 +38,12 @@ def _note(request: Request, status: int, number: str) -> None:
         actor=caller.actor if caller else "",
         peer=request.client.host if request.client else "",
         method=request.method,
-        path=request.url.path,
+        path=request.url.path.replace("\0", "%00"),
         status=status,
         request=number,
     )
     try:
         context_of(request).access.note(asked)
-    except UserError as error:
+    except Exception:
         # The request was carried out: its own record in the store says by whom.
-        _LOG.error("not in the audit log: %s; %s", asked, error)
+        _LOG.exception("not in the audit log: %s", asked)

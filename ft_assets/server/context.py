@@ -8,6 +8,7 @@ from fastapi import Depends, Header, Request
 
 from ft_assets import api
 from ft_assets.api import Access, Identity, Job, Orchestrator, Role
+from ft_assets.server.upload_slots import UploadSlots
 from ft_resources.errors import NotIdentified
 from ft_resources.launchers.base import Launcher
 from ft_resources.store import Store
@@ -19,6 +20,7 @@ class Context:
 
     Args:
         settle: told of each new job, which it settles beside the requests.
+        uploads: where bodies of any length are read.
         launcher: who starts workers; that of ``FT_LAUNCHER`` where None.
         orchestrator: who runs jobs; Dagster where None.
     """
@@ -26,6 +28,7 @@ class Context:
     store: Store
     access: Access
     settle: Callable[[Job], None]
+    uploads: UploadSlots
     launcher: Launcher | None = None
     orchestrator: Orchestrator | None = None
 
@@ -44,7 +47,8 @@ def caller_of(request: Request, authorization: Annotated[str, Header()] = "") ->
             where="API key",
             remedy="Send one as `Authorization: Bearer ft-…`; ft key create TENANT makes one.",
         )
-    request.state.caller = api.identify(key.strip(), access=context_of(request).access)
+    context = context_of(request)
+    request.state.caller = api.identify(key.strip(), store=context.store, access=context.access)
     found: Identity = request.state.caller
     return found
 

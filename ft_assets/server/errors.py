@@ -1,5 +1,6 @@
 """Errors as OpenAI's clients expect them: ``{"error": {"message", "type", "param", "code"}}``."""
 
+import logging
 import re
 from typing import Any
 
@@ -9,22 +10,37 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ft_resources.errors import (
+    CorruptArtifact,
+    DatabaseUnavailable,
     KeyTaken,
+    Misconfigured,
     NotFound,
     NotIdentified,
     NotPermitted,
     StoreUnavailable,
+    TooManyRequests,
     UserError,
 )
 
+_LOG = logging.getLogger(__name__)
 _ANSWERS: tuple[tuple[type[UserError], int, str, str], ...] = (
     (NotIdentified, 401, "invalid_request_error", "invalid_api_key"),
     (NotPermitted, 403, "invalid_request_error", "insufficient_permissions"),
     (NotFound, 404, "invalid_request_error", "not_found"),
     (KeyTaken, 409, "invalid_request_error", "idempotency_key_in_use"),
+    (TooManyRequests, 429, "rate_limit_error", "rate_limit_exceeded"),
     (StoreUnavailable, 503, "server_error", "store_unavailable"),
+    (DatabaseUnavailable, 503, "server_error", "database_unavailable"),
+    (Misconfigured, 503, "server_error", "misconfigured"),
+    (CorruptArtifact, 500, "server_error", "damaged_record"),
     (UserError, 400, "invalid_request_error", "invalid_value"),
 )
+_OPERATORS = {
+    "store_unavailable": "The store does not answer. Try again in a minute.",
+    "database_unavailable": "A database does not answer. Try again in a minute.",
+    "misconfigured": "The platform's configuration has a mistake. Its operator can mend it.",
+    "damaged_record": "A record of the platform is damaged. Its operator can mend it.",
+}
 _PARAM = re.compile(
     r"(model|training_file|validation_file|suffix|seed|metadata|recipe|gates|max_gpu_hours|hyperparameters|file|purpose"
     r"|expires_after|after|limit|bytes|part_ids|md5|data|Idempotency-Key)(\.[a-z_]+)*"
@@ -43,7 +59,6 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(UserError, _user_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _own_error)
 
 
 def _user_error(request: Request, error: Exception) -> JSONResponse:
@@ -56,9 +71,12 @@ def _user_error(request: Request, error: Exception) -> JSONResponse:
     headers = {}
     if status == 409:
         headers["x-should-retry"] = "false"
-    elif status == 503:
-        # Where the store is, and with which words it refused, is the operator's.
-        message, headers["retry-after"] = "The store does not answer. Try again in a minute.", "10"
+    elif status == 429:
+        headers["retry-after"] = "5"
+    elif status >= 500:
+        # Where things are, and with which words they refused, is the operator's.
+        _LOG.error("%s %s: %s", request.method, request.url.path, error)
+        message, headers["retry-after"] = _OPERATORS[code], "10"
     elif status == 401:
         headers["www-authenticate"] = "Bearer"
     return JSONResponse(error_object(message, kind=kind, param=param, code=code), status, headers)
@@ -83,5 +101,6 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(error_object(message, code=code), error.status_code, dict(error.headers or {}))
 
 
-def _own_error(request: Request, error: Exception) -> JSONResponse:
+def own_error() -> JSONResponse:
+    """The answer where the server itself failed."""
     return JSONResponse(error_object("The server failed. The operator's log says why.", kind="server_error"), 500)

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
 from ft_assets import api
-from ft_assets.api import IncompleteFile, UploadedFile
-from ft_assets.server.context import Ctx, Member, Viewer
+from ft_assets.api import Identity, IncompleteFile, UploadedFile
+from ft_assets.server.context import Context, Ctx, Member, Viewer
 from ft_assets.server.multipart import read_form
 from ft_assets.server.pages import After, Limit, Order, page_of
 from ft_assets.server.results import is_result, read_result
@@ -35,9 +35,12 @@ def file_object(file: UploadedFile) -> dict[str, Any]:
 
 
 @router.post("")
-def upload(request: Request, context: Ctx, caller: Member) -> dict[str, Any]:
+async def upload(request: Request, context: Ctx, caller: Member) -> dict[str, Any]:
     """Upload a file as the form field ``file``, with its ``purpose``."""
+    return await context.uploads.run(caller.tenant, lambda: _upload(request, context, caller))
 
+
+def _upload(request: Request, context: Context, caller: Identity) -> dict[str, Any]:
     def keep(filename: str, chunks: Iterator[bytes]) -> IncompleteFile:
         return api.add_file(caller.tenant, filename, chunks, actor=caller.actor, store=context.store)
 
@@ -45,11 +48,11 @@ def upload(request: Request, context: Ctx, caller: Member) -> dict[str, Any]:
     if form.file is None:
         raise BadData("no file was sent", where="file", remedy="Send it as the form field `file`.")
     try:
-        lifetime_s = _lifetime(form.fields)
-    except BadData:
+        made = form.file.complete(form.fields.get("purpose", ""), lifetime_s=_lifetime(form.fields))
+    except BaseException:
         form.file.discard()
         raise
-    return file_object(form.file.complete(form.fields.get("purpose", ""), lifetime_s=lifetime_s))
+    return file_object(made)
 
 
 @router.get("")
@@ -103,7 +106,7 @@ def _lifetime(fields: dict[str, str]) -> float | None:
     given = fields.get("expires_after[seconds]")
     if given is None:
         return None
-    if not given.isascii() or not given.isdecimal() or not 3600 <= int(given) <= 2_592_000:
+    if len(given) > 7 or not given.isascii() or not given.isdecimal() or not 3600 <= int(given) <= 2_592_000:
         raise BadData(
             f"{given!r} is not 3600 to 2592000 seconds", where="expires_after", remedy="Leave it out to keep."
         )

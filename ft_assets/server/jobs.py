@@ -37,8 +37,15 @@ class _Given(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+_Number = Annotated[int, Field(strict=True, ge=-(10**9), le=10**9)] | Annotated[float, Field(strict=True)]
+_Hyperparameters = Annotated[
+    dict[Annotated[str, Field(max_length=64)], _Number | Annotated[str, Field(max_length=64)] | None],
+    Field(max_length=16),
+]
+
+
 class _Supervised(_Given):
-    hyperparameters: dict[str, Any] | None = None
+    hyperparameters: _Hyperparameters | None = None
 
 
 class _Method(_Given):
@@ -57,7 +64,7 @@ class CreateJob(_Given):
     training_file: Annotated[str, Field(min_length=1, max_length=100)]
     validation_file: Annotated[str, Field(max_length=100)] | None = None
     method: _Method | None = None
-    hyperparameters: dict[str, Any] | None = Field(default=None, description="Of method supervised; the older place.")
+    hyperparameters: _Hyperparameters | None = Field(default=None, description="The older place of them.")
     suffix: Annotated[str, Field(max_length=64)] | None = Field(
         default=None, description="Name of the line: lower-case letters, digits and hyphens."
     )
@@ -80,7 +87,7 @@ class CreateJob(_Given):
             "training_file": self.training_file.removeprefix("file-"),
             "validation_file": (self.validation_file or "").removeprefix("file-"),
             "method": method,
-            "hyperparameters": {name: value for name, value in (given or {}).items() if value != "auto"},
+            "hyperparameters": {name: value for name, value in (given or {}).items() if value not in ("auto", None)},
             "suffix": self.suffix or "",
             "seed": self.seed,
             "metadata": self.metadata or {},

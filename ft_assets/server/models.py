@@ -9,7 +9,7 @@ from ft_assets import api
 from ft_assets.api import JobState
 from ft_assets.server.context import Admin, Context, Ctx, Viewer
 from ft_assets.server.names import job_of_model, model_name
-from ft_assets.settings.models import load_models, models_path
+from ft_assets.settings.models import models_path
 from ft_resources.errors import NotFound
 
 router = APIRouter(prefix="/v1/models")
@@ -21,7 +21,7 @@ def offered_models() -> dict[str, Any]:
     at = int(file.stat().st_mtime) if Path(file).exists() else 0
     return {
         name: {"id": name, "object": "model", "created": at, "owned_by": "platform", "description": model.description}
-        for name, model in load_models().models.items()
+        for name, model in api.offered_models().models.items()
     }
 
 

@@ -16,8 +16,10 @@ from ft_resources.errors import BadData
 
 # A client that is still sending sees the answer only once it was read so far.
 _DRAINED = 16 << 20
+# Who sends nothing holds a thread.
+_IDLE_S = 60.0
 # Of all fields but the file together, and of the headers of one part.
-_MOST_FIELDS, _MOST_HEADERS = 64 << 10, 16 << 10
+_MOST_FIELDS, _MOST_HEADERS, _EACH_FIELD = 64 << 10, 16 << 10, 512
 Kept = TypeVar("Kept")
 
 
@@ -51,7 +53,8 @@ def body_of(request: Request) -> Iterator[bytes]:
     stream = request.stream()
 
     async def following() -> bytes:
-        return await anext(stream)
+        with anyio.fail_after(_IDLE_S):
+            return await anext(stream)
 
     while True:
         try:
@@ -60,6 +63,8 @@ def body_of(request: Request) -> Iterator[bytes]:
             return
         except ClientDisconnect:
             raise BadData("the connection ended before the body did", where="body", remedy="Send it again.") from None
+        except TimeoutError:
+            raise BadData(f"nothing came for {_IDLE_S:.0f} seconds", where="body", remedy="Send it again.") from None
         if chunk:
             yield chunk
 
@@ -82,6 +87,10 @@ def read_form(
     try:
         for part in reading.parts():
             field_name, filename = part.names
+            # Names count too, and so do fields without a value.
+            size += len(field_name) + _EACH_FIELD
+            if size > _MOST_FIELDS:
+                raise BadData("the fields of the form are too long", where="form")
             if filename is None:
                 value = bytearray()
                 for chunk in reading.chunks(part):

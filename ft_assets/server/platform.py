@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets import api
 from ft_assets.api import Identity, LineState, PromotionRecord
-from ft_assets.server.context import Ctx, Promoter, Viewer
+from ft_assets.server.context import Context, Ctx, Promoter, Viewer
 from ft_assets.server.names import JOB
 from ft_assets.settings.keys import DatasetKey, RecipeKey
 from ft_resources.errors import NotFound, UserError
@@ -93,8 +93,7 @@ def approve(key: str, body: Approval, context: Ctx, caller: Promoter) -> dict[st
 @router.get("/recipes")
 def list_recipes(context: Ctx, caller: Viewer) -> dict[str, Any]:
     """Recipes that the tenant may use: its own, and those of all."""
-    found = (each.recipe for each in api.list_recipes(store=context.store))
-    own = [each for each in found if each.recipe_key.tenant in ("", caller.tenant)]
+    own = [each.recipe for each in api.list_recipes(tenant=caller.tenant, store=context.store)]
     data = [{"id": each.key, "object": "ft.recipe", "method": each.method, "base": each.base} for each in own]
     return {"object": "list", "data": data}
 
@@ -102,7 +101,7 @@ def list_recipes(context: Ctx, caller: Viewer) -> dict[str, Any]:
 @router.post("/estimate")
 def estimate(body: Pair, context: Ctx, caller: Viewer) -> dict[str, Any]:
     """What a training would take: steps, tokens, time, memory, GPU-hours and price, and what its gates can show."""
-    found = api.estimate(_dataset(caller, body.dataset), _recipe(caller, body.recipe), store=context.store)
+    found = api.estimate(_dataset(caller, body.dataset), _recipe(context, caller, body.recipe), store=context.store)
     bounds = {"memory": found.memory, "gpu_hours": found.gpu_hours, "price": found.price}
     return {
         "object": "ft.estimate",
@@ -148,8 +147,13 @@ def line(line: str, context: Ctx, caller: Viewer) -> dict[str, Any]:
 @router.post("/lines/{line}/promote")
 def promote(line: str, body: Promotion, context: Ctx, caller: Promoter) -> dict[str, Any]:
     """Move an adapter of a line to a stage, if every check allows it."""
+    target = _own_line(caller, line)
+    if body.adapter:
+        target = _adapter(caller, body.adapter)
+        if api.find_adapter(target, store=context.store).facts["line"] != line:
+            raise NotFound(f"line {line} has no adapter {target!r}", where="adapter", remedy="Take it from a job.")
     record, _ = api.promote(
-        _adapter(caller, body.adapter) or _own_line(caller, line),
+        target,
         body.to,
         reason=body.reason,
         waive_incumbent=body.waive_incumbent,
@@ -214,8 +218,8 @@ def _dataset(caller: Identity, key: str) -> str:
     return key
 
 
-def _recipe(caller: Identity, key: str) -> str:
-    if RecipeKey.parse(key).tenant not in ("", caller.tenant):
+def _recipe(context: Context, caller: Identity, key: str) -> str:
+    if RecipeKey.parse(key).tenant not in ("", caller.tenant) or not api.has_recipe(key, store=context.store):
         raise NotFound(f"there is no recipe {key!r}", where="recipe", remedy="List recipes to see them.")
     return key
 

@@ -2,11 +2,13 @@
 
 import logging
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from ft_assets import api
-from ft_assets.api import Job
+from ft_assets.api import Job, Orchestrator
 from ft_resources.errors import UserError
+from ft_resources.launchers.base import Launcher
 from ft_resources.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -16,13 +18,18 @@ _LEFT_S = 120.0
 _LOOK_EVERY_S = 30.0
 # Each copies a file to scratch and reads it whole.
 _AT_ONCE = 2
+# An error of ours may pass, and must not be tried for ever.
+_TRIES = 3
 
 
 class Settling:
     """A few threads that settle jobs, and one that finds those which other servers left."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, *, launcher: Launcher | None = None, orchestrator: Orchestrator | None = None
+    ) -> None:
+        self._store, self._launcher, self._orchestrator = store, launcher, orchestrator
+        self._failures: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="settle")
         self._under_way: set[str] = set()
         self._stop = threading.Event()
@@ -44,11 +51,14 @@ class Settling:
 
     def _settle(self, job: Job) -> None:
         try:
-            api.settle_job(job, store=self._store)
+            api.settle_job(job, store=self._store, launcher=self._launcher, orchestrator=self._orchestrator)
         except UserError as error:
             _LOG.warning("job ftjob-%s waits: %s", job.id, error)
         except Exception:
             _LOG.exception("job ftjob-%s could not be settled", job.id)
+            self._failures[job.id] += 1
+            if self._failures[job.id] == _TRIES:
+                api.give_up(job, store=self._store)
         finally:
             self._under_way.discard(job.id)
 
@@ -58,5 +68,5 @@ class Settling:
             try:
                 for job in api.unsettled_jobs(store=self._store, older_than_s=_LEFT_S):
                     self.add(job)
-            except UserError as error:
-                _LOG.warning("unsettled jobs cannot be listed: %s", error)
+            except Exception:
+                _LOG.exception("unsettled jobs cannot be listed")

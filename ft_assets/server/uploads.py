@@ -7,9 +7,9 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from ft_assets import api
-from ft_assets.api import UploadState
+from ft_assets.api import Identity, UploadState
 from ft_assets.records.sorted_ids import time_of
-from ft_assets.server.context import Ctx, Member
+from ft_assets.server.context import Context, Ctx, Member
 from ft_assets.server.files import file_object
 from ft_assets.server.multipart import read_form
 from ft_resources.errors import BadData
@@ -69,8 +69,12 @@ def begin(body: Begin, context: Ctx, caller: Member) -> dict[str, Any]:
 
 
 @router.post("/{upload_id}/parts")
-def add_part(upload_id: str, request: Request, context: Ctx, caller: Member) -> dict[str, Any]:
+async def add_part(upload_id: str, request: Request, context: Ctx, caller: Member) -> dict[str, Any]:
     """Add the form field ``data``."""
+    return await context.uploads.run(caller.tenant, lambda: _add_part(upload_id, request, context, caller))
+
+
+def _add_part(upload_id: str, request: Request, context: Context, caller: Identity) -> dict[str, Any]:
     name = upload_id.removeprefix(UPLOAD)
 
     def keep(_: str, chunks: Iterator[bytes]) -> str:

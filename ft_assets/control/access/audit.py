@@ -12,10 +12,7 @@ import sqlalchemy as sa
 from ft_assets.control.access.tables import audit
 from ft_resources.canonical import digest
 from ft_resources.database import Database
-from ft_resources.errors import CorruptArtifact, UserError
-
-# Servers that write at the same moment take turns.
-_TRIES = 20
+from ft_resources.errors import CorruptArtifact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,19 +48,15 @@ def add_entry(database: Database, asked: Asked) -> Entry:
     short = replace(
         asked, actor=asked.actor[:200], peer=asked.peer[:100], path=asked.path[:500], method=asked.method[:10]
     )
-    for tries in range(_TRIES):
-        try:
-            with database.begin() as connection:
-                before = connection.execute(last.limit(1)).first()
-                seq, head = (before.seq + 1, before.digest) if before else (1, "")
-                entry = Entry(**asdict(short), seq=seq, at=time.time(), digest="")
-                entry = replace(entry, digest=entry.expected(head))
-                connection.execute(sa.insert(audit).values(**asdict(entry)))
-                return entry
-        except UserError as error:
-            if not isinstance(error.__cause__, sa.exc.IntegrityError) or tries == _TRIES - 1:
-                raise
-    raise AssertionError("the last try returns or raises")
+    with database.begin() as connection:
+        # Servers that write at the same moment take turns.
+        database.lock(connection, f"audit {asked.tenant}")
+        before = connection.execute(last.limit(1)).first()
+        seq, head = (before.seq + 1, before.digest) if before else (1, "")
+        entry = Entry(**asdict(short), seq=seq, at=time.time(), digest="")
+        entry = replace(entry, digest=entry.expected(head))
+        connection.execute(sa.insert(audit).values(**asdict(entry)))
+    return entry
 
 
 def read_entries(database: Database, tenant: str) -> list[Entry]:

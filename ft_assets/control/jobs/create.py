@@ -27,17 +27,16 @@ def create_job(
     now = time.time()
     job = Job(id=new_id(now), tenant=tenant, actor=actor, created_at=now, **asked)
     body = digest(job.model_dump(mode="json", exclude={"id", "created_at", "actor"}))
-    if not key and (sent := _just_sent(store, tenant, body, now)):
+    if sent := _asked_before(store, tenant, key, body) if key else _just_sent(store, tenant, body, now):
         return sent, False
     _check(store, job, models)
     mine = JobKey(job=job.id, body=body)
     owner = mine.create_or_get(store, jobs.key_path(tenant, key or _window(body, now)))
-    if owner.body != body:
-        raise KeyTaken(
-            "this idempotency key was used for another request",
-            where="Idempotency-Key",
-            remedy=f"Repeat that request, which is job ftjob-{owner.job}, or choose another key.",
-        )
+    if key:
+        _require_same(owner, body)
+    elif jobs.find_settled(store, job.model_copy(update={"id": owner.job})) is not None:
+        # The window's first job was cancelled, or failed: this is another one.
+        owner = mine
     job = job.model_copy(update={"id": owner.job})
     # Marker first: a marker without a record is ignored, but a job without a marker would wait for ever.
     if jobs.find_settled(store, job) is None:
@@ -88,9 +87,31 @@ def _just_sent(store: Store, tenant: str, body: str, now: float) -> Job | None:
     for then in (now, now - _SAME_BODY_S):
         owner = JobKey.find(store, jobs.key_path(tenant, _window(body, then)))
         job = Job.find(store, f"{tenant}/jobs/{owner.job}.json") if owner else None
-        if job is not None and now - job.created_at < _SAME_BODY_S:
+        if job is None or now - job.created_at >= _SAME_BODY_S:
+            continue
+        settled = jobs.find_settled(store, job)
+        # Who asks again after a cancellation or an error wants it to be tried again.
+        if settled is None or settled.submission:
             return job
     return None
+
+
+def _asked_before(store: Store, tenant: str, key: str, body: str) -> Job | None:
+    """The job of an idempotency key, however its files stand by now. Raises KeyTaken."""
+    owner = JobKey.find(store, jobs.key_path(tenant, key))
+    if owner is None:
+        return None
+    _require_same(owner, body)
+    return Job.find(store, f"{tenant}/jobs/{owner.job}.json")
+
+
+def _require_same(owner: JobKey, body: str) -> None:
+    if owner.body != body:
+        raise KeyTaken(
+            "this idempotency key was used for another request",
+            where="Idempotency-Key",
+            remedy=f"Repeat that request, which is job ftjob-{owner.job}, or choose another key.",
+        )
 
 
 def _window(body: str, at: float) -> str:

@@ -38,7 +38,6 @@ def read_hyperparameters(given: dict[str, Any], method: MethodType) -> Hyperpara
     numbers = {
         name: float(value) if name in ("learning_rate_multiplier", "beta") and isinstance(value, int) else value
         for name, value in given.items()
-        if not (isinstance(value, bool) or value is None)
     }
     found = parse_strict(Hyperparameters, numbers, "hyperparameters")
     if found.beta != "auto" and method != "dpo":
@@ -53,8 +52,9 @@ def offered(models: ModelsFile, name: str) -> OfferedModel:
     return models.models[name]
 
 
-def recipe_of_job(job: Job, model: OfferedModel) -> Recipe:
-    """The recipe that ``job`` asks for of ``model``; equal jobs of a tenant have the same. Raises BadRecipe."""
+def recipe_of_job(job: Job, model: OfferedModel, locked: str = "") -> Recipe:
+    """The recipe that ``job`` asks for of ``model``; equal jobs of a tenant have the same. ``locked`` tells a base that
+    is a folder from what was in it before. Raises BadRecipe."""
     where, asked = f"model {job.model}", read_hyperparameters(job.hyperparameters, job.method)
     content: dict[str, Any] = {"description": f"{job.model}, as jobs of the API ask for it.", **model.recipe}
     training = {**content.get("training", {})}
@@ -71,7 +71,7 @@ def recipe_of_job(job: Job, model: OfferedModel) -> Recipe:
     content |= {"base": model.base, "method": METHOD_OF[job.method], "training": training}
     if asked.learning_rate_multiplier != "auto":
         training["learning_rate"] = _rate(content, where) * asked.learning_rate_multiplier
-    differs = digest(content)[:_DIGEST]
+    differs = digest({**content, "locked": locked} if locked else content)[:_DIGEST]
     name = f"{re.sub(r'[^a-z0-9]+', '-', job.model)[:_NAME].strip('-')}-{METHOD_OF[job.method]}-{differs}"
     return parse_strict(Recipe, {"key": str(RecipeKey(tenant=job.tenant, name=name, version=1)), **content}, where)
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from ft_assets.records.submissions import Submission
+from ft_assets.records.submissions import Submission, find_submission
 from ft_resources.canonical import sha256_bytes
 from ft_resources.errors import UserError
 from ft_resources.records import Record
@@ -55,6 +55,13 @@ def check_own_key(key: str) -> None:
         )
 
 
+def find_by_key(store: Store, tenant: str, key: str) -> Submission | None:
+    """The submission that a user's key belongs to; None where nobody used it, or its process died before it was
+    recorded."""
+    given = KeyRecord.find(store, _path_of(tenant, key))
+    return None if given is None else find_submission(store, tenant, given.submission)
+
+
 def require_key_free(store: Store, submission: Submission) -> None:
     """Raise KeyConflict if the submission's key belongs to another request of its tenant."""
     if is_own_key(submission.idempotency_key):
@@ -96,5 +103,9 @@ def _wish(dataset: str, recipe: str, mode: str, gates: tuple[str, ...]) -> str:
 
 
 def _path(submission: Submission) -> str:
+    return _path_of(submission.tenant, submission.idempotency_key)
+
+
+def _path_of(tenant: str, key: str) -> str:
     # A key may be any text; its digest is a valid name in every store.
-    return f"{submission.tenant}/{FOLDER}/{sha256_bytes(submission.idempotency_key.encode())}.json"
+    return f"{tenant}/{FOLDER}/{sha256_bytes(key.encode())}.json"
