@@ -8,7 +8,7 @@ from ft_assets.control.access.audit import Asked as ApiRequest
 from ft_assets.control.access.audit import Entry as AuditEntry
 from ft_assets.control.access.roles import Role, require_role
 from ft_assets.records.tombstones import Subject, find_tombstone
-from ft_assets.settings.keys import check_part
+from ft_assets.settings.keys import check_tenant
 from ft_assets.settings.tenants import TenantsFile
 from ft_resources.errors import Misconfigured, NotIdentified, UserError
 from ft_resources.store import Store
@@ -87,7 +87,7 @@ def identify(text: str, *, store: Store, access: Access, tenants: TenantsFile | 
 def list_keys(tenant: str = "", *, access: Access | None = None) -> list[ApiKey]:
     """The keys of ``tenant``, or of all, the newest first. Raises UserError for a tenant's name that cannot be one."""
     if tenant:
-        check_part(tenant, "tenant")
+        check_tenant(tenant)
     return (access or open_access()).list_keys(tenant)
 
 

@@ -7,7 +7,7 @@ import time
 from openai import OpenAI
 
 client = OpenAI()
-file = client.files.create(file=open(sys.argv[1], "rb"), purpose="fine-tune")
+file = client.files.create(file=open(sys.argv[1], "rb"), purpose="fine-tune")  # noqa: SIM115
 job = client.fine_tuning.jobs.create(
     training_file=file.id, model=sys.argv[2], suffix="colours", hyperparameters={"n_epochs": 2}
 )

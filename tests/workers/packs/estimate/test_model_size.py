@@ -135,7 +135,9 @@ def test_of_a_composite_the_text_part_is_counted_and_the_rest_is_frozen() -> Non
         assert more == each * found.frozen
 
 
-@pytest.mark.parametrize("kind", ["gemma3", "internvl", "llava", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"])
+@pytest.mark.parametrize(
+    "kind", ["gemma3", "internvl", "llava", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"]
+)
 def test_a_composite_has_as_many_parameters_in_its_text_part_as_transformers_makes(kind: str) -> None:
     import torch
 
