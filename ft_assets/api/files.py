@@ -130,8 +130,8 @@ def file_ids(tenant: str, *, after: str = "", store: Store | None = None) -> Ite
 
 
 def delete_file(tenant: str, file_id: str, *, store: Store | None = None) -> UploadedFile:
-    """Remove a file. Datasets that were made of it keep their own copy. Raises NotFound."""
+    """Remove a file, also one that has expired. Datasets that were made of it keep their own copy. Raises NotFound."""
     store = store_or_default(store)
-    record = find_file(tenant, file_id, store=store)
+    record = files.get_file(store, tenant, file_id, now=0.0)
     files.delete_file(store, tenant, record.id)
     return record

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -181,6 +182,22 @@ def test_an_erased_tenant_s_keys_open_nothing(project: Project, client: Client) 
     api.erase_tenant("acme", reason="left", store=project.store, actor="root")
     with pytest.raises(openai.AuthenticationError, match="was erased"):
         acme.files.list()
+
+
+def test_an_expired_file_is_not_there_and_can_be_deleted(
+    project: Project, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = client()
+    with project.dataset().open("rb") as rows:
+        expires = {"anchor": "created_at", "seconds": 3600}
+        file = acme.files.create(file=rows, purpose="fine-tune", expires_after=expires).id
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3601)
+    with pytest.raises(openai.NotFoundError):
+        acme.files.retrieve(file)
+    assert list(acme.files.list()) == []
+    assert acme.files.delete(file).deleted
+    assert list(project.store.entries("acme/files")) == []
 
 
 def test_a_slash_too_many_leads_nowhere_else(http: httpx.Client) -> None:
