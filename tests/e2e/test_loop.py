@@ -53,7 +53,9 @@ LONG = 600
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     project = make_project(tmp_path / "project")
     subscriptions = "".join(f"      - {{dataset: {name}, recipe: tiny.v1}}\n" for name in ("things", "boxes"))
-    tenants = f'served_bases: ["hub:org/tiny"]\ntenants:\n  acme:\n    subscriptions:\n{subscriptions}'
+    # The suite is too small to show that nothing is lost.
+    floor = "production_regression: {max_drop_points: 100.0}"
+    tenants = f'served_bases: ["hub:org/tiny"]\n{floor}\ntenants:\n  acme:\n    subscriptions:\n{subscriptions}'
     (project.folder / "tenants.yaml").write_text(tenants)
     monkeypatch.setenv("FT_TENANTS", str(project.folder / "tenants.yaml"))
     monkeypatch.setenv("FT_SENSOR_SECONDS", "2")

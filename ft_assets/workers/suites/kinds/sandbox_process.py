@@ -32,6 +32,7 @@ _PARENT_DEATH_SIGNAL, _NO_NEW_PRIVILEGES, _NOT_DUMPABLE, _SET_SECCOMP = 1, 38, 4
 _CALLS = {"x86_64": (0xC000003E, 272, 308, 56), "aarch64": (0xC00000B7, 97, 268, 220)}
 _CLONE3 = 435
 _NOBODY = 65534
+_NAMED = "/libraries"
 # The existing folders among /lib and the like: shared libraries of the interpreter's own modules.
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/lib", "/lib64")
 _MIB = 1 << 20
@@ -124,8 +125,11 @@ def _make_root(folder: str, files_mb: int, libraries: list[str]) -> None:
     """A root that holds the interpreter's library, shared and named libraries, read-only, and an empty ``/tmp``."""
     _mount(None, "/", None, _PRIVATE | _RECURSIVE)
     _mount("tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEVICES, "size=1m,mode=755")
-    for path in dict.fromkeys((*_LIBRARIES, os.path.dirname(os.__file__), *libraries)):
-        inside = folder + path
+    own = dict.fromkeys((*_LIBRARIES, os.path.dirname(os.__file__)))
+    # Named ones beside each other, where they find each other; where they are may be below the machine's own /tmp.
+    named = {path: f"{_NAMED}/{os.path.basename(path)}" for path in libraries}
+    for path, place in {**{path: path for path in own}, **named}.items():
+        inside = folder + place
         if os.path.islink(path):
             os.makedirs(os.path.dirname(inside), exist_ok=True)
             os.symlink(os.readlink(path), inside)
@@ -175,7 +179,7 @@ def _run(job: dict[str, Any], token: bytes) -> NoReturn:
             os._exit(1)
         os.write(3, b"R")
         if job["libraries"]:
-            sys.path.extend(dict.fromkeys(os.path.dirname(path) for path in job["libraries"]))
+            sys.path.append(_NAMED)
             # The limit on memory counts what each thread of a library reserves.
             os.environ["OPENBLAS_NUM_THREADS"] = "1"
         exec(compile(job["program"], "program", "exec"), {"__name__": "__main__"})
